@@ -40,6 +40,9 @@ UNPROVED = bounds.unproved("chain stationary", "nobody looked")
 TABLE = [
     (bounds.catoni, POSTERIOR, {"inverse_temperature": [0.0]}),
     (bounds.linear, POSTERIOR, {"lam": [0.5]}),
+    (bounds.thiemann, POSTERIOR, {"lam": [0.0, 2.0]}),
+    (bounds.thermodynamic_integration, {"mean_losses": [0.5]}, {"taus": [[0.0], [0.0, 1.0]]}),
+    (bounds.declared, {"name": "records independent"}, {"by": [" ", 3]}),
     (bounds.catoni_grid, POSTERIOR, {"inverse_temperatures": [(), (1.0, 1.0)]}),
     (
         bounds.split_kl,
@@ -84,7 +87,7 @@ TABLE = [
     (
         bounds.control_false_negatives,
         {"scores": [0.1, 0.2], "positives": [True, False], "target": 0.5, "failure_prob": 0.1},
-        {"positives": [[0, 2]], "scores": [[1.0], [1.0, NAN]], "target": [-0.1]},
+        {"positives": [[0, 2], [0.0, 1.0]], "scores": [[1.0], [1.0, NAN]], "target": [-0.1]},
     ),
     (
         bounds.Monitor,
@@ -155,7 +158,7 @@ TABLE = [
     (
         bounds.second_moment_upper,
         {"mean": 0.5, "second_moment": 0.3, **AT},
-        {"mean": [1.1], "second_moment": [0.01], "n": [0]},
+        {"mean": [1.1, "0.5"], "second_moment": [0.01], "n": [0]},
     ),
     (
         bounds.clopper_pearson_upper,
@@ -229,7 +232,13 @@ TABLE = [
     (
         partial(replace, bounds.maurer(**POSTERIOR)),
         {},
-        {"value": [NAN, -0.1], "failure_prob": [0.0], "hypotheses": [(UNPROVED, UNPROVED)], "costs": [(COST, COST)]},
+        {
+            "value": [NAN, -0.1],
+            "failure_prob": [0.0],
+            "of": [3],
+            "hypotheses": [(UNPROVED, UNPROVED)],
+            "costs": [(COST, COST)],
+        },
     ),
     (bounds.best_of, {"budget": 0.05}, {"certificates": [[]]}),
 ]

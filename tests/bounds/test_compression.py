@@ -22,8 +22,11 @@ UNIFORM = [
 ]  # fmt: skip
 
 
+every_size = pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
+@every_size
 def test_formal_guarantee_above_the_exact_root_and_close(k, n, failure_prob):
     value = compression(k=k, n=n, failure_prob=failure_prob).value
     with mp.workdps(60):
@@ -31,7 +34,7 @@ def test_formal_guarantee_above_the_exact_root_and_close(k, n, failure_prob):
         assert slow.uniform(k, n, value * (1 - 1e-9), failure_prob) < 1  # idle by a part in 10⁹ at most
 
 
-@pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
+@every_size
 def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
     sizes = sorted({k, k + (n - 1 - k) // 2, n - 1 - (n - 1 - k) // 50, n - 1})
     weights = dict(zip(sizes, (0.1, 0.2, 0.3, 0.4), strict=False))

@@ -250,14 +250,17 @@ def fuzz(function, calls, **options):
     run()
 
 
+every_function = pytest.mark.parametrize("name", CALLED)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", CALLED)
+@every_function
 def test_only_value_errors_leave_a_public_function(name):
     fuzz(CALLED[name], 6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CALLED)
+@every_function
 def test_only_value_errors_in_ten_thousand_calls(name):
     fuzz(CALLED[name], 80, derandomize=False)
 

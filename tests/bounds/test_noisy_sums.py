@@ -220,3 +220,10 @@ def test_noise_of_a_langevin_step_is_rounded_down():
         exact = k * mp.sqrt(2 / (mp.mpf(tau) * mp.mpf(h)))
         found = bounds.langevin_noise(step_size=h, tau=tau, examples=k)
         assert exact * (1 - mp.mpf("1e-13")) <= found <= exact or not math.isfinite(found)
+
+
+def test_sums_of_nothing_cost_nothing_and_weights_of_orders_are_kept_as_a_tuple():
+    step = ran.PoissonSampled(sample_rate=0.1, event=ran.Gaussian(noise_multiplier=1e-160))
+    given = {"records": 10, "orders": (1.5, 2.0)}
+    assert bounds.poisson_sum_realised(event=step, squared_norms=[0.0], **given).log_moments == (0.0, 0.0)
+    assert bounds.RealisedSum(contributions=1.0, weights=[0.5, 0.5], **given).weights == (0.5, 0.5)

@@ -4,6 +4,7 @@ import json
 import os
 from functools import cache, wraps
 
+import matplotlib as mpl
 import pytest
 import sklearn.datasets
 import torch
@@ -23,6 +24,12 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _style_of_the_session():
+    with mpl.rc_context():
+        yield
 
 
 def _once(plain):
@@ -113,15 +120,17 @@ def _few(few_passes):
 
 @pytest.fixture
 def refused(capsys):
-    """A function that runs a command which must fail, and returns its one sentence, which comes last."""
+    """A function that runs a command which must fail, and returns its one sentence, which is all that it prints, or
+    comes last.
+    """
 
-    def run(*arguments):
+    def run(*arguments, status=(1,), alone=True):
         capsys.readouterr()
-        assert pacdp(*arguments) in (1, 2), arguments
+        assert pacdp(*arguments) in status, arguments
         printed = capsys.readouterr()
         assert printed.out == "", arguments
         assert "Traceback" not in printed.err
-        return one_sentence(printed.err.strip().splitlines()[-1])
+        return one_sentence(printed.err if alone else printed.err.strip().splitlines()[-1])
 
     return run
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import torch
+from tiny_runs import EFFORT
 from torch import nn
 
 import bounds
-from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, GibbsSettings, MonteCarlo, Network, Prior, Problem
+from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
 from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
 from pacdp.posterior import LocalGibbs
@@ -93,8 +94,7 @@ def _chain():
     data, test = objectives(problem, EntropySGD(tau=20.0), *problem.data(), device="cpu")
     privacy = replace(PRIVATE, status="assumes stationarity")
     law = LocalGibbs(weights=data.weights()[0], tau=20.0, gamma=2.0)
-    effort = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
-    return certify(law, data, prior=privacy, test=test, gibbs=effort)
+    return certify(law, data, prior=privacy, test=test, gibbs=EFFORT)
 
 
 REAL = {

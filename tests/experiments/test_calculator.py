@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from cli_tools import pacdp
+from cli_tools import succeed
 
 import bounds
 from bounds.prices import Fresh
@@ -16,7 +16,7 @@ from pacdp.cli import calculator
 def test_a_printed_bound_is_rounded_up(capsys):
     made = bounds.maurer(risk=0.0856, kl_nats=1.4, n=1437, failure_prob=0.05)
     assert float(f"{made.value:.6g}") < made.value, "one that the nearest digit would make smaller"
-    assert pacdp("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437) == 0
+    succeed("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437)
     said = re.search(r"<= ([\d.]+)", capsys.readouterr().out)
     assert said is not None
     assert made.value <= float(said[1]) < made.value * (1 + 1e-5)
@@ -38,7 +38,7 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
 
 
 def test_comparison_is_sorted_and_says_what_the_others_lack(capsys):
-    assert pacdp("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json") == 0
+    succeed("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json")
     said = json.loads(capsys.readouterr().out)
     values = [certificate["value"] for certificate in said["certificates"]]
     assert values == sorted(values)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import QUICK, RUN_FILES, one_sentence, pacdp, read, rows, start, tensors
+from cli_tools import QUICK, RUN_FILES, one_sentence, read, rows, start, succeed, tensors
 
 
 @pytest.mark.parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
@@ -23,40 +23,38 @@ def test_training_leaves_a_folder_that_can_be_believed(algorithm, trained):
 
 
 def test_json_prints_exactly_one_object(tmp_path, capsys):
-    assert pacdp("train", "sgd-digits2", "--out", tmp_path / "run", "--json", *QUICK) == 0
+    succeed("train", "sgd-digits2", "--out", tmp_path / "run", "--json", *QUICK)
     printed = capsys.readouterr()
     assert json.loads(printed.out) == read(tmp_path / "run" / "result.json")
     assert "\x1b" not in printed.err, "plain lines where there is no terminal"
     assert len(printed.err.splitlines()) == 3, "a line a record and a last one"
 
 
-def test_a_finished_run_is_overwritten_only_with_force(copied, capsys):
+def test_a_finished_run_is_overwritten_only_with_force(copied, refused):
     folder = copied("sgd")
     before = tensors(folder)
     (folder / "notes.txt").write_text("mine")
     for extra in ((), ("--resume",)):
-        assert pacdp("train", "sgd-digits2", "--out", folder, "--seed", 5, *extra, *QUICK) == 1
-        assert "finished" in one_sentence(capsys.readouterr().err)
+        assert "finished" in refused("train", "sgd-digits2", "--out", folder, "--seed", 5, *extra, *QUICK)
         assert tensors(folder) == before
-    assert pacdp("train", "sgd-digits2", "--out", folder, "--seed", 5, "--force", *QUICK) == 0
+    succeed("train", "sgd-digits2", "--out", folder, "--seed", 5, "--force", *QUICK)
     assert tensors(folder) != before
     assert read(folder / "config.json")["seed"] == read(folder / "provenance.json")["seed"] == 5
     assert (folder / "notes.txt").read_text() == "mine", "--force removes a run's files and nothing else"
 
 
-def test_an_unfinished_run_is_neither_overwritten_nor_continued_unasked(copied, capsys):
+def test_an_unfinished_run_is_neither_overwritten_nor_continued_unasked(copied, refused):
     folder = copied("sgd")
     (folder / "result.json").unlink()
     before = tensors(folder)
-    assert pacdp("train", "sgd-digits2", "--out", folder, *QUICK) == 1
-    assert "--resume" in one_sentence(capsys.readouterr().err)
+    assert "--resume" in refused("train", "sgd-digits2", "--out", folder, *QUICK)
     assert tensors(folder) == before
 
 
 def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     extra = ("--sampler.step-size", 0.05, "--sampler.batch-size", 64, "--failure-prob", 0.1, "--seed", 3)
-    assert pacdp("train", "sgd-digits2", *QUICK, *extra) == 0
+    succeed("train", "sgd-digits2", *QUICK, *extra)
     config = read(tmp_path / "runs" / "sgd-digits2-smoke" / "config.json")
     assert config["sampler"] == {**config["sampler"], "kind": "SGD", "step_size": 0.05, "batch_size": 64}
     assert (config["failure_prob"], config["seed"], config["epochs"], config["records"]) == (0.1, 3, 2.0, 2)
@@ -66,7 +64,7 @@ def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, tmp_path):
     for seed, alike in ((0, True), (1, False)):
         folder = tmp_path / str(seed)
-        assert pacdp("train", "entropy-sgld-digits2", "--out", folder, "--seed", seed, *QUICK) == 0
+        succeed("train", "entropy-sgld-digits2", "--out", folder, "--seed", seed, *QUICK)
         assert (tensors(folder) == tensors(trained["entropy-sgld"])) is alike
         assert (rows(folder) == rows(trained["entropy-sgld"])) is alike
 

@@ -118,6 +118,6 @@ def contents(root):
 def test_what_is_refused(place, refused, monkeypatch, line, words):
     monkeypatch.chdir(Path(__file__).parent)  # the stranger's own folder
     before = contents(place)
-    assert words in refused(*line.replace("@", str(place)).split())
+    assert words in refused(*line.replace("@", str(place)).split(), status=(1, 2), alone=False)
     assert contents(place) == before
     assert not (place / "new").exists()

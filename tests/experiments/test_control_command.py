@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import succeed
 
 import bounds
 
@@ -28,57 +28,52 @@ def test_the_threshold_is_that_of_bounds(answers, capsys):
     made = bounds.control_selective_risk(
         confidence=confidence, losses=error, thresholds=[k / 20 for k in range(20)], target=0.1, failure_prob=0.05
     )
-    assert pacdp("control", path, "--target", "0.1", "--json") == 0
+    succeed("control", path, "--target", "0.1", "--json")
     found = json.loads(capsys.readouterr().out)["all"]
     assert found == made.to_dict()
-    assert pacdp("control", path, "--target", "0.1") == 0
+    succeed("control", path, "--target", "0.1")
     said = capsys.readouterr().out
     assert str(made) in said
     assert "of the records reach the threshold" in said
-    assert pacdp("control", path, "--target", "0.001") == 0
+    succeed("control", path, "--target", "0.001")
     assert "No threshold qualifies" in capsys.readouterr().out
 
 
-def test_groups_and_detectors(answers, tmp_path, capsys):
+def test_groups_and_detectors(answers, tmp_path, capsys, refused):
     _, score, positive = answers
     group = np.where(np.arange(1500) % 2 == 0, "a", "b")
     path = table(tmp_path / "d.csv", score=score, positive=positive, group=group)
     at = {"scores": score, "positives": positive, "target": 0.2, "failure_prob": 0.05}
-    assert pacdp("control", path, "--target", "0.2", "--groups", "together", "--json") == 0
+    succeed("control", path, "--target", "0.2", "--groups", "together", "--json")
     assert json.loads(capsys.readouterr().out)["all"] == bounds.control_false_negatives(**at, groups=group).to_dict()
-    assert pacdp("control", path, "--target", "0.2", "--groups", "apart", "--json") == 0
+    succeed("control", path, "--target", "0.2", "--groups", "apart", "--json")
     assert list(json.loads(capsys.readouterr().out)) == ["a", "b"]
-    assert pacdp("control", path, "--target", "0.2") == 1
-    assert "give --groups together or apart exactly where" in one_sentence(capsys.readouterr().err)
+    assert "give --groups together or apart exactly where" in refused("control", path, "--target", "0.2")
 
 
-def test_a_monitor_goes_on_from_its_file(tmp_path, capsys):
+def test_a_monitor_goes_on_from_its_file(tmp_path, capsys, refused):
     errors = (np.arange(400) % 4 == 0).astype(int)
     first = table(tmp_path / "1.csv", error=errors[:200], position=np.arange(200))
     second = table(tmp_path / "2.csv", error=errors[200:], position=np.arange(200, 400)[::1])
     state = tmp_path / "watch.json"
     begin = ("--promised", "0.1", "--promise-failure-prob", "0.05")
-    assert pacdp("monitor", state, "--losses", first, *begin) == 0
-    assert pacdp("monitor", state, "--losses", second, "--json") == 0
+    succeed("monitor", state, "--losses", first, *begin)
+    succeed("monitor", state, "--losses", second, "--json")
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     made = bounds.Monitor(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, promise_failure_prob=0.05)
     made = made.observe(errors, positions=np.arange(400))
     assert (found["n"], found["alarm"], found["upper"]) == (400, made.alarm, made.upper)
     assert bounds.Monitor.from_json(state.read_text(encoding="utf-8")) == made
-    assert pacdp("monitor", state) == 0
+    succeed("monitor", state)
     said = capsys.readouterr().out
     assert f"ALARM after {made.alarm} losses" in said
     assert "at most 0.0600" in said
     before = state.read_bytes()
-    assert pacdp("monitor", state, "--losses", first) == 1
-    assert "positions must be new" in one_sentence(capsys.readouterr().err)
+    assert "positions must be new" in refused("monitor", state, "--losses", first)
     assert state.read_bytes() == before
-    assert pacdp("monitor", state, "--promised", "0.1") == 1
-    assert "has begun: leave out --promised" in one_sentence(capsys.readouterr().err)
-    assert pacdp("monitor", tmp_path / "new.json") == 1
-    assert "give --promised to begin" in one_sentence(capsys.readouterr().err)
-    assert pacdp("monitor", first) == 1
-    assert "is no state of pacdp monitor" in one_sentence(capsys.readouterr().err)
+    assert "has begun: leave out --promised" in refused("monitor", state, "--promised", "0.1")
+    assert "give --promised to begin" in refused("monitor", tmp_path / "new.json")
+    assert "is no state of pacdp monitor" in refused("monitor", first)
 
 
 @pytest.mark.every_case
@@ -92,8 +87,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, capsys):
         ("confidence,score\n0.1,1\n", "must have the columns confidence and error or loss"),
     ],
 )
-def test_bad_tables_are_refused_in_one_sentence(text, said, tmp_path, capsys):
+def test_bad_tables_are_refused_in_one_sentence(text, said, tmp_path, refused):
     path = tmp_path / "table.csv"
     path.write_text(text, encoding="utf-8")
-    assert pacdp("control", path, "--target", "0.1") == 1
-    assert said in one_sentence(capsys.readouterr().err)
+    assert said in refused("control", path, "--target", "0.1")

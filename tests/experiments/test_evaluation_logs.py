@@ -4,7 +4,7 @@ import json
 import zipfile
 
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import succeed
 
 import pacdp as library
 
@@ -44,7 +44,7 @@ def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1):
 
 
 def _certified(path, *words):
-    assert pacdp("certify", "--predictions", path, *words) == 0
+    succeed("certify", "--predictions", path, *words)
     return json.loads(((path if path.is_dir() else path.parent) / "certificates.json").read_text())
 
 
@@ -121,9 +121,8 @@ WRONG = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("why", WRONG)
-def test_a_log_that_does_not_fit_is_one_sentence(why, tmp_path, capsys):
+def test_a_log_that_does_not_fit_is_one_sentence(why, tmp_path, refused):
     make, said = WRONG[why]
     make(tmp_path)
-    assert pacdp("certify", "--predictions", tmp_path) == 1
-    assert said in one_sentence(capsys.readouterr().err)
+    assert said in refused("certify", "--predictions", tmp_path)
     assert not (tmp_path / "certificates.json").exists()

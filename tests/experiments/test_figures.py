@@ -5,20 +5,13 @@ import math
 import re
 from concurrent.futures import Future
 
-import matplotlib as mpl
 import pytest
-from cli_tools import pacdp
+from cli_tools import succeed
 from reports import BELOW, handmade
 from scipy.stats import beta
 
 from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
-
-
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
 
 
 def _row(step, **bounds):
@@ -91,7 +84,7 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys,
         monkeypatch.setattr(demo.ProcessPoolExecutor, "submit", _at_once)
     out = tmp_path / "demo"
     for _ in range(1 if alone else 2):  # a second demo overwrites the first
-        assert pacdp("demo", "--out", out, "--threads", 1) == 0
+        succeed("demo", "--out", out, "--threads", 1)
         first, *others = capsys.readouterr().out.splitlines()
         said = re.fullmatch(r"Error on new digits at most ([\d.]+)% \(95% confidence\), measured ([\d.]+)%\.", first)
         assert said, first

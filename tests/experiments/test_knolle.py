@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from tiny_runs import RUNTIME
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import STUDIES
 from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
-from pacdp.cli.config import Runtime
 
-RUNTIME = Runtime(threads=1)
 BY_NAME = {study.name: study for study in STUDIES}
 
 

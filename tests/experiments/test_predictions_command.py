@@ -6,7 +6,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import succeed
 
 import pacdp as library
 from pacdp.cli.predicting.pairing import examples_of
@@ -38,7 +38,7 @@ def _write(path, columns):
 
 
 def _report(path, *words):
-    assert pacdp("certify", "--predictions", path, *words) == 0
+    succeed("certify", "--predictions", path, *words)
     return json.loads((path.parent / "certificates.json").read_text())
 
 
@@ -114,14 +114,11 @@ CONTENT = {
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("why", CONTENT)
-def test_a_file_that_does_not_fit_is_one_sentence_and_leaves_nothing(why, tmp_path, capsys):
+def test_a_file_that_does_not_fit_is_one_sentence_and_leaves_nothing(why, tmp_path, refused):
     content, said = CONTENT[why]
     path = tmp_path / "answers.csv"
     path.write_bytes(content)
-    assert pacdp("certify", "--predictions", path) == 1
-    printed = capsys.readouterr()
-    assert said in one_sentence(printed.err)
-    assert printed.out == ""
+    assert said in refused("certify", "--predictions", path)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -137,8 +134,8 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     columns = {"label": names[LABELS], "prediction": names[SAID], "group": GROUPS}
     report = _report(_write(tmp_path / "answers.csv", columns), "--interval")
     assert {one.verdict for one in check_report(report)} == {"follows"}
-    assert pacdp("verify", tmp_path) == 0
-    assert pacdp("report", tmp_path) == 0
+    succeed("verify", tmp_path)
+    succeed("report", tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert "largest gap between groups" in page
     assert "&lt;script&gt;" in page

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import one_sentence, pacdp
+from cli_tools import succeed
 
 from bounds.accounting import (
     Gaussian,
@@ -20,7 +20,7 @@ ONE = PoissonSampled(sample_rate=256 / 60000, event=Gaussian(noise_multiplier=1.
 
 
 def answered(capsys, *arguments):
-    assert pacdp(*arguments, "--json") == 0
+    succeed(*arguments, "--json")
     return json.loads(capsys.readouterr().out)
 
 
@@ -38,7 +38,7 @@ def test_the_numbers_are_the_accountant_s(capsys):
 
 def test_people_read_numbers_rounded_to_the_safe_side(capsys):
     made = answered(capsys, *HEADLINE)
-    assert pacdp(*HEADLINE) == 0
+    succeed(*HEADLINE)
     said = capsys.readouterr().out
     shown = {line.split()[0]: line.split()[1] for line in said.splitlines() if line.startswith("  ")}
     assert float(shown["upper"]) >= made["upper"] == pytest.approx(1.13388, abs=2e-5)
@@ -56,7 +56,7 @@ def test_a_target_gives_the_noise_multiplier(capsys):
     ((noise, count),) = made["runs"]
     assert (noise, count) == (made["scale"], 500)
     assert answered(capsys, *arguments, "--noise-multiplier", noise)["upper"] == made["upper"]
-    assert pacdp(*arguments, "--epsilon", "1") == 0
+    succeed(*arguments, "--epsilon", "1")
     assert capsys.readouterr().out.splitlines()[0] == f"noise multiplier {noise!r}"
 
 
@@ -75,14 +75,14 @@ def test_schedules_from_files(name, text, tmp_path, capsys):
     scaled = answered(capsys, *arguments, "--epsilon", "0.5")
     assert scaled["upper"] <= 0.5
     assert scaled["runs"] == [[noise * scaled["scale"], count] for noise, count in made["runs"]]
-    assert pacdp(*arguments, "--epsilon", "0.5") == 0
+    succeed(*arguments, "--epsilon", "0.5")
     assert capsys.readouterr().out.startswith(f"factor {scaled['scale']!r} on every noise multiplier")
 
 
 def test_no_protection_is_an_infinite_epsilon(capsys):
     made = answered(capsys, *HEADLINE, "--noise-multiplier", "0.01")
     assert (made["upper"], made["attack"]["true_positive_rate"]) == (None, 1.0)
-    assert pacdp(*HEADLINE, "--noise-multiplier", "0.01") == 0
+    succeed(*HEADLINE, "--noise-multiplier", "0.01")
     assert "epsilon <= infinite" in capsys.readouterr().out
 
 
@@ -98,14 +98,10 @@ BASE = {"--noise-multiplier": "1", "--sample-rate": "0.1", "--steps": "3", "--de
      ({"--sample-rate": "1.5"}, "sample_rate"),
      ({"--noise-multiplier": None, "--steps": None, "--schedule": "nowhere.json"}, "nowhere.json")],
 )  # fmt: skip
-def test_bad_input_gets_one_sentence(changes, words, capsys):
+def test_bad_input_gets_one_sentence(changes, words, refused):
     given = {**BASE, **changes}
-    assert (
-        pacdp("privacy", *(part for name, value in given.items() if value is not None for part in (name, value))) == 1
-    )
-    printed = capsys.readouterr()
-    assert words in one_sentence(printed.err)
-    assert printed.out == ""
+    parts = (part for name, value in given.items() if value is not None for part in (name, value))
+    assert words in refused("privacy", *parts)
 
 
 @pytest.mark.every_case
@@ -115,9 +111,8 @@ def test_bad_input_gets_one_sentence(changes, words, capsys):
      ("a.json", b"[" * 100_000, "no JSON"), ("a.csv", b"1.0\nx\n", "step 2"),
      ("a.csv", b"1.0,2.0\n", "several columns")],
 )  # fmt: skip
-def test_bad_schedules_get_one_sentence(name, content, words, tmp_path, capsys):
+def test_bad_schedules_get_one_sentence(name, content, words, tmp_path, refused):
     (tmp_path / name).write_bytes(content)
-    assert pacdp("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC) == 1
-    said = one_sentence(capsys.readouterr().err)
+    said = refused("privacy", "--schedule", tmp_path / name, "--sample-rate", "0.1", *PUBLIC)
     assert words in said
     assert name in said

@@ -81,8 +81,11 @@ def watched(run, ledger, monkeypatch):
     return seen
 
 
+every_kind = pytest.mark.parametrize("name", KINDS)
+
+
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", KINDS)
+@every_kind
 def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
     seen = watched(KINDS[name], tmp_path / "ledger", monkeypatch)
     train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
@@ -145,7 +148,7 @@ def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
     assert not Folder(outs[1]).finished
 
 
-@pytest.mark.parametrize("name", KINDS)
+@every_kind
 def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path, monkeypatch):
     def with_a_far_record(*given, **named):
         kept, test = load(*given, **named)
@@ -184,7 +187,7 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("name", KINDS)
+@every_kind
 def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_path):
     run = Path(shutil.copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)

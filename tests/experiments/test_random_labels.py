@@ -6,27 +6,25 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from cli_tools import read
+from tiny_runs import EFFORT, RUNTIME
 
 from experiments.papers.gaps import violations
 from experiments.papers.random_labels import RANDOM_LABELS as STUDY
 from experiments.papers.random_labels import jobs
 from experiments.runner import publish, read_table
-from pacdp import Architecture, GibbsSettings
-from pacdp.cli.config import Runtime
+from pacdp import Architecture
 from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
 from tests.oracles.kl_by_mpmath import kl
 
-QUICK = Runtime(threads=1)
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
 
 
 def _tiny(job):
-    effort = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
     problem = replace(job.config.problem, architecture=Architecture(hidden=(8,)))
-    run = replace(job.config, problem=problem, epochs=2.0, records=2, track=effort, certify=effort)
+    run = replace(job.config, problem=problem, epochs=2.0, records=2, track=EFFORT, certify=EFFORT)
     return replace(job, key=run.key, config=run)
 
 
@@ -41,7 +39,7 @@ def plan():
 @pytest.fixture(scope="module")
 def finished(plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("random-labels")
-    found = carry_out(plan, [folder / job.key for job in plan], QUICK, workers=Workers())
+    found = carry_out(plan, [folder / job.key for job in plan], RUNTIME, workers=Workers())
     assert dict(found) == dict.fromkeys(range(3))
     return folder
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
-from cli_tools import one_sentence, pacdp, read
+from cli_tools import read, succeed
 from report_pages import page_of, write
 from secret_runs import KINDS
+from tiny_runs import RUNTIME
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
@@ -20,16 +20,10 @@ from pacdp.cli.run import train
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
 
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
-
-
 @pytest.fixture(scope="module")
 def certified(trained, few_passes, tmp_path_factory):
     folder = shutil.copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
-    assert pacdp("certify", folder, "--threads", 1) == 0
+    succeed("certify", folder, "--threads", 1)
     return folder
 
 
@@ -39,7 +33,7 @@ def private(exported):
 
 
 def report(folder, *, out):
-    assert pacdp("report", folder, "--out", out) == 0
+    succeed("report", folder, "--out", out)
     return page_of(out)
 
 
@@ -128,7 +122,7 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
 @pytest.mark.parametrize("kept", ["a run under way", "a finished one"])
 @pytest.mark.parametrize("secret", [True, False])
 def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
-    train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", Runtime(threads=1))
+    train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", RUNTIME)
     if kept == "a run under way":
         (tmp_path / "run" / "result.json").unlink()
     page = report(tmp_path / "run", out=tmp_path / "page.html")
@@ -156,12 +150,11 @@ def test_hostile_strings_are_text(certified, page, tmp_path):
     assert page.text.count(HOSTILE) >= 5
 
 
-def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, capsys):
+def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, refused):
     found = read(certified / "certificates.json")
     found["certificates"][0]["status"] = "rigorous"
     write(tmp_path / "certificates.json", found)
-    assert pacdp("report", tmp_path) == 1
-    assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in one_sentence(capsys.readouterr().err)
+    assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()
 
 
@@ -175,9 +168,8 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
         ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
     ],
 )
-def test_what_cannot_be_reported_is_one_sentence(files, said, tmp_path, capsys):
+def test_what_cannot_be_reported_is_one_sentence(files, said, tmp_path, refused):
     for name, values in files.items():
         write(tmp_path / name, values)
-    assert pacdp("report", tmp_path) == 1
-    assert said in one_sentence(capsys.readouterr().err)
+    assert said in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()

@@ -7,7 +7,7 @@ import shutil
 import matplotlib as mpl
 import numpy as np
 import pytest
-from cli_tools import pacdp
+from cli_tools import succeed
 from layout import seen
 from reports import handmade
 
@@ -30,7 +30,7 @@ def browser():
 def _run(copied, tmp_path):
     folder = copied("entropy-sgld")
     with mpl.rc_context():
-        assert pacdp("certify", folder, "--threads", 1) == 0
+        succeed("certify", folder, "--threads", 1)
     return folder
 
 
@@ -42,7 +42,7 @@ def _predictions(copied, tmp_path):
         f"{label},{each},{clinic}" for label, each, clinic in zip(labels, said, rng.integers(0, 4, 600), strict=True)
     ]
     (tmp_path / "answers.csv").write_text("\n".join(["label,prediction,group", *lines]))
-    assert pacdp("certify", "--predictions", tmp_path / "answers.csv") == 0
+    succeed("certify", "--predictions", tmp_path / "answers.csv")
     return tmp_path
 
 
@@ -71,7 +71,7 @@ MADE = {
 def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_path):
     folder = MADE[kind](copied, tmp_path)
     with mpl.rc_context():
-        assert pacdp("report", folder) == 0
+        succeed("report", folder)
     for width in WIDTHS:
         picture = tmp_path / f"{width}.png"
         found = seen(browser, folder / "report.html", width=width, picture=picture)

@@ -3,18 +3,11 @@
 import math
 from decimal import Decimal
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from bounds import Certificate, Cost, Hypothesis
 from pacdp.cli.figures import costs, numbers, style
-
-
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
 
 
 def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():

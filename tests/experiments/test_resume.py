@@ -69,7 +69,7 @@ def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(u
 def test_divergence_stops_names_the_step_and_keeps_the_last_good_checkpoint(
     recipe_name, options, at_once, tmp_path, refused
 ):
-    said = refused("train", recipe_name, "--out", tmp_path, *QUICK, *options)
+    said = refused("train", recipe_name, "--out", tmp_path, *QUICK, *options, alone=False)
     kept = load_trained(tmp_path)
     assert "NaN or infinite" in said
     assert 0 <= kept.state.step < int(said.split("step ")[1].split(":")[0])

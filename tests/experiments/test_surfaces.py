@@ -3,7 +3,6 @@
 import math
 import re
 
-import matplotlib as mpl
 import pytest
 from report_pages import Page, page_of, write
 from reports import BELOW, CLINIC, REAL, STATIONARY, handmade
@@ -15,12 +14,6 @@ from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
-
-
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
 
 
 def _figure(report):
@@ -58,7 +51,10 @@ def shown(request, tmp_path, monkeypatch, capsys):
     return show
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+every_surface = pytest.mark.parametrize("surface", SURFACES)
+
+
+@every_surface
 def test_every_hypothesis_is_shown_with_its_standing_and_who_vouches_for_it(surface, shown):
     report = handmade()
     text = shown(surface, report)
@@ -73,7 +69,7 @@ def test_every_hypothesis_is_shown_with_its_standing_and_who_vouches_for_it(surf
     assert "1*" in text, "the mark of what nobody proved has a star"
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@every_surface
 def test_no_certificate_is_rounded_down(surface, shown):
     report = handmade()
     values = [made.value for made in reading.certificates_of(report)]
@@ -85,7 +81,7 @@ def test_no_certificate_is_rounded_down(surface, shown):
     assert f"{values[1]:.4f}" not in text
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@every_surface
 def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
     report = handmade()
     said = "below test error" if surface == "figure" else f"lies below the measured test error {BELOW:.4f}"
@@ -95,7 +91,7 @@ def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
 
 
 @pytest.mark.parametrize("route", REAL)
-@pytest.mark.parametrize("surface", SURFACES)
+@every_surface
 def test_real_reports_are_shown(route, surface, shown, real):
     report = real(route)
     text = shown(surface, report)

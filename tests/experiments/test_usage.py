@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from cli_tools import one_sentence, pacdp
 
 BOUND = ("bound", "maurer", "--risk", "0.1", "--kl-nats", "3")
 WRONG = [
@@ -24,12 +23,9 @@ WRONG = [
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("words", "said"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_a_wrong_command_line_is_one_sentence_and_leaves_nothing(words, said, tmp_path, monkeypatch, capsys):
+def test_a_wrong_command_line_is_one_sentence_and_leaves_nothing(words, said, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
-    assert pacdp(*words) == 2
-    printed = capsys.readouterr()
-    assert said in one_sentence(printed.err)
-    assert printed.out == ""
+    assert said in refused(*words, status=(2,))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -43,13 +39,10 @@ def test_a_wrong_command_line_is_one_sentence_and_leaves_nothing(words, said, tm
      (("data", "imagenet"), "imagenet"), (("train", "--resume", "--out", "nowhere"), "missing"),
      (("certify", "--predictions", "text.xlsx"), "is not there")],
 )  # fmt: skip
-def test_a_name_of_nothing_is_one_sentence_and_status_1(words, said, tmp_path, monkeypatch, capsys):
+def test_a_name_of_nothing_is_one_sentence_and_status_1(words, said, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no JSON\n")
-    assert pacdp(*words) == 1
-    printed = capsys.readouterr()
-    assert said in one_sentence(printed.err)
-    assert printed.out == ""
+    assert said in refused(*words)
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 

@@ -16,7 +16,7 @@ from pacdp.cli.recipes import run
 from pacdp.cli.run import train
 
 RUNTIME = Runtime(threads=1)
-_EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 _OTHERS = {
     "psgld": PSGLD(tau=500.0, batch_size=32), "sghmc": SGHMC(tau=500.0, batch_size=32),
     "clipped-sgld": SGLD(tau=500.0, step_size=0.2, batch_size=32, clip_norm=1.0),
@@ -30,7 +30,7 @@ def tiny(algorithm, *, epochs=2.0, records=2, **sampler):
     settings = _OTHERS.get(algorithm, one.sampler)
     problem = replace(one.problem, architecture=Architecture(hidden=(8,)))
     return replace(one, problem=problem, sampler=replace(settings, **sampler), epochs=epochs, records=records,
-                   track=_EFFORT, certify=_EFFORT)  # fmt: skip
+                   track=EFFORT, certify=EFFORT)  # fmt: skip
 
 
 def tiny_private(name, *, steps=6, epsilon=0.1, **changes):

@@ -21,7 +21,7 @@ TARGETS = {
     "combine": "test_combine.py test_faults_monte_carlo.py",
     "compression": "test_compression.py",
     "disagreement": "test_disagreement.py",
-    "divergence": "test_divergence.py test_catalogue.py",
+    "divergence": "test_divergence.py test_triangular_gaussian.py test_catalogue.py",
     "exchangeability": "test_exchangeability.py",
     "gibbs": "test_gibbs_estimates.py test_gibbs_posterior.py test_annealing.py",
     "gibbs_posterior": f"test_gibbs_posterior.py {_COSTS}",

@@ -49,7 +49,10 @@ def test_an_update_agrees():
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.5])
+clipped_or_not = pytest.mark.parametrize("clip_norm", [None, 0.5])
+
+
+@clipped_or_not
 @pytest.mark.parametrize("name", ["fc", "conv"])
 def test_an_estimate_agrees(name, clip_norm):
     data = sparse_data(shape=(1, 28, 28), n=30, classes=3) if name == "fc" else toy_data(shape=(1, 28, 28), n=30)
@@ -66,7 +69,10 @@ def test_an_estimate_agrees(name, clip_norm):
     assert theirs.risks(weights.cuda())[0].loss == pytest.approx(ours.risks(weights)[0].loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
+every_sampler = pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
+
+
+@every_sampler
 def test_twenty_steps_agree(settings):
     data = toy_data(n=60)
     ends = []
@@ -80,7 +86,7 @@ def test_twenty_steps_agree(settings):
     torch.testing.assert_close(ends[0].losses, ends[1].losses, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("clip_norm", [None, 0.5])
+@clipped_or_not
 @pytest.mark.parametrize("kind", [SGLD, EntropySGD])
 def test_replayed_steps_are_the_steps(kind, clip_norm):
     settings = kind(tau=38.0, batch_size=10, clip_norm=clip_norm)
@@ -106,7 +112,7 @@ def test_what_cannot_be_recorded_is_carried_out_with_a_warning():
     assert torch.cuda.current_stream() == stream
 
 
-@pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
+@every_sampler
 def test_a_resumed_chain_goes_on_bit_for_bit(settings, tmp_path):
     train, test = PROBLEM.data()
     hashes = {"train": train.hash, "test": test.hash}

@@ -164,7 +164,10 @@ def strongest(name):
     return 1.0 / min(multipliers(CHAINS[name].promise(N, 1)))
 
 
-@pytest.mark.parametrize("name", CHAINS)
+every_chain = pytest.mark.parametrize("name", CHAINS)
+
+
+@every_chain
 def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(name):
     removed, replaced = worst_move(name), worst_move(name, removed=False)
     rounding = 1 + 1e-5  # of the weights themselves, which are single numbers near 1
@@ -172,7 +175,7 @@ def test_one_example_moves_a_step_by_at_most_the_accounted_share_of_its_noise(na
     assert 1.5 * strongest(name) < replaced <= 2 * strongest(name) * rounding
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@every_chain
 def test_planted_faults_are_caught(name):
     realised = worst_move(name, kind=ByRealisedSize, tries=10)
     assert realised > 1.2 * strongest(name), "dividing by the realised size of the batch"
@@ -180,7 +183,7 @@ def test_planted_faults_are_caught(name):
     assert worst_move(name, tries=10) > 1.2 * forgotten_half, "σ = 4K/(τ C √η) for 2K/(τ C √η)"
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@every_chain
 def test_every_noisy_step_that_reads_data_is_counted(name):
     """An event of outer steps alone would be L times too short."""
     settings = CHAINS[name]

@@ -7,7 +7,7 @@ import math
 import mpmath
 import pytest
 import torch
-from toys import seeded
+from toys import dtypes, seeded
 
 from pacdp.losses import (
     Loss,
@@ -37,7 +37,7 @@ def labels_of(y, logits):
     return torch.full((len(logits),), y)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two(classes, dtype):
     loss = bounded_cross_entropy(classes=classes)
@@ -74,7 +74,7 @@ def test_values_are_those_of_the_formula(classes, high):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 def test_ramp_is_never_below_zero_one(classes, dtype):
     logits = logits_of(classes, dtype)
     for y, slope in itertools.product(range(classes), (0.5, 1.0, 1e6)):
@@ -103,7 +103,7 @@ def test_ties_and_nans_are_errors():
     assert zero_one()(rows, torch.zeros(5, dtype=torch.int64)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 @pytest.mark.parametrize(("classes", "outputs"), [(2, 1), (2, 2), (10, 10)])
 def test_compiled_slopes_are_those_of_autograd(classes, outputs, dtype):
     """A pair of logits for two classes, and a flat logit an example, are as good as one."""

@@ -17,8 +17,11 @@ ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="gr
 CLASSES = [2, 3]
 
 
+binary_or_not = pytest.mark.parametrize("classes", CLASSES)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("classes", CLASSES)
+@binary_or_not
 @pytest.mark.parametrize("norm", ["none", "group", "batch"])
 def test_gradient_is_that_of_plain_autograd(norm, classes):
     """Batch norm that is asked for uses the batch at hand."""
@@ -50,7 +53,7 @@ def test_weights_that_are_given_are_judged_and_the_networks_own_stay():
     assert all(isinstance(p, nn.Parameter) for p in objective.model.parameters())
 
 
-@pytest.mark.parametrize("classes", CLASSES)
+@binary_or_not
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.norm)
 def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
     data = toy_data(n=53, classes=classes)

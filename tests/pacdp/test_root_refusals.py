@@ -20,6 +20,7 @@ from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan
 from pacdp.reservation import Stream, Stretch
+from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case
 
@@ -101,11 +102,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.wrong_types
-@pytest.mark.parametrize(("call", "words"), ROWS)
-def test_what_is_refused_and_why(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+test_what_is_refused_and_why = pytest.mark.wrong_types(refuses(ROWS))
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=lambda one: one.name)

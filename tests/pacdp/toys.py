@@ -1,6 +1,7 @@
 """Small things that the tests of pacdp share: toy data, toy networks, keys, and a quadratic potential."""
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
 
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77
 """A stream that no sampler uses."""
 

@@ -33,8 +33,11 @@ def _standard(formula=bounds.maurer, **changes):
     return formula(**{"risk": 0.07, "kl_nats": 50.0, "n": 5000, "failure_prob": 0.05, **changes})
 
 
+every_price = pytest.mark.parametrize("price", PRICES)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("price", PRICES)
+@every_price
 def test_every_certificate_follows(price):
     for made in _made(price):
         odd = [one for one in check_certificate(made.to_dict()) if one.verdict != FOLLOWS]
@@ -54,7 +57,7 @@ def _skipped(name, number):
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("price", PRICES)
+@every_price
 def test_no_number_can_be_changed_without_notice(price, whole):
     """Of every formula where nothing is paid for the data's part, and of every eighth at each other price."""
     missed = set()

@@ -29,8 +29,11 @@ def _wrong(path):
             if one.verdict == DOES_NOT}  # fmt: skip
 
 
+every_folder = pytest.mark.parametrize("name", NAMES)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", NAMES)
+@every_folder
 def test_a_fresh_private_run_follows(private_runs, name):
     found = check_path(private_runs[name])
     odd = [one for one in found if one.verdict != FOLLOWS]
@@ -66,7 +69,7 @@ def forged(private_runs, tmp_path):
     return forge_and_check
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_folder
 def test_no_number_of_a_private_configuration_changes_without_notice(private_runs, forged, name):
     run, missed = load_checkpoint(private_runs[name]).header["about"]["run"], set()
     assert not forged(name, run)
@@ -80,7 +83,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(private_run
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", NAMES)
+@every_folder
 def test_no_number_of_an_event_changes_without_notice(private_runs, forged, name):
     header = load_checkpoint(private_runs[name]).header
     told = {one: header[one] for one in ("event", "step", "public")}

@@ -97,8 +97,11 @@ FREE = {
 }  # fmt: skip
 
 
+every_route = pytest.mark.parametrize("name", ROUTES)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", ROUTES)
+@every_route
 def test_every_route(name):
     counts_people = name not in PRIVATE and "privat" not in name  # others need a claim about them
     for people in {False, counts_people}:
@@ -109,7 +112,7 @@ def test_every_route(name):
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", ROUTES)
+@every_route
 def test_no_number_of_any_route_changes_without_notice(name, monkeypatch):
     """One number after the other, by a tenth: of each certificate beside the rest of its report, and of that rest."""
     monkeypatch.setattr(loss, "SECONDS", 0.0)  # the first grid decides

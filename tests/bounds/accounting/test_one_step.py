@@ -29,7 +29,10 @@ from bounds.accounting._pieces import Noise, grid
 PAIRS = [(0.01, 1.0), (0.3, 0.5), (0.001, 0.3), (0.9, 4.0), (0.0001, 50.0)]
 
 
-@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+every_pair = pytest.mark.parametrize(("q", "sigma"), PAIRS)
+
+
+@every_pair
 @pytest.mark.parametrize("epsilon", [0.0, 0.003, 0.2, 2.0])
 def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
     event = steps(sigma, q)
@@ -41,7 +44,7 @@ def test_delta_of_one_step_brackets_the_closed_form(q, sigma, epsilon):
         assert made.lower <= true <= made.upper <= float(true) * 1.005
 
 
-@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+@every_pair
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9, 1e-20])
 def test_epsilon_of_one_step_brackets_the_closed_form(q, sigma, delta):
     event = steps(sigma, q)
@@ -176,7 +179,7 @@ def test_a_curve_of_one_atom_is_on_its_side_to_the_last_digit(sign):
     assert curve.epsilon(0.05) == pytest.approx(y + math.log(0.9), rel=1e-9)
 
 
-@pytest.mark.parametrize(("q", "sigma"), PAIRS)
+@every_pair
 def test_renyi_divergences_against_the_binomial_sum(q, sigma):
     orders = (2, 3, 8, 33)
     made = renyi_divergences(event=steps(sigma, q, 7), adjacency="add-remove", orders=orders)

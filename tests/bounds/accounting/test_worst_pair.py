@@ -66,7 +66,10 @@ def normal(z, mean, sigma):
     return np.exp(-0.5 * ((z - mean) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
 
 
-@pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+every_setting = pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+
+
+@every_setting
 @pytest.mark.parametrize("epsilon", [-1.0, -0.1, 0.0, 0.02, 0.3, 1.0])
 def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
     """A grid of pairs, the best of them improved by a search over norms and angle."""
@@ -88,7 +91,7 @@ def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("q", "sigma"), SETTINGS)
+@every_setting
 def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
     """In one dimension, both signs of ε and both orders of the pair, straight from the densities."""
     z, step = np.linspace(-1 - 11 * sigma, 1 + 11 * sigma, 200_001, retstep=True)

@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
+from tiny_runs import RUNTIME
 
 from experiments.papers.certificates import STUDY
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, read_json
 from tests.schema import validate
 
@@ -17,7 +17,7 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     plan = [job for job in STUDY.jobs("smoke", 0) if job.tags["dataset"] == "digits"]
     for job in plan:
-        (outcome,) = job.kind.carry_out([job.config], [folder / job.key], Runtime(threads=1))
+        (outcome,) = job.kind.carry_out([job.config], [folder / job.key], RUNTIME)
         assert outcome is None
     return plan, folder, STUDY.table(plan, folder)
 

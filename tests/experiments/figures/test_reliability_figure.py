@@ -1,17 +1,9 @@
 """The reliability diagram shows the curve it is given."""
 
-import matplotlib as mpl
 import numpy as np
-import pytest
 
 from pacdp.calibration import reliability_curve
 from pacdp.cli.figures import reliability, style
-
-
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
 
 
 def _curve(*, simultaneous=False):

@@ -3,19 +3,17 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from pacdp import GibbsSettings
-from pacdp.cli.config import Run, Runtime
-from pacdp.cli.folder import Folder
+from tiny_runs import EFFORT, RUNTIME
 
-RUNTIME = Runtime(threads=1)
-_EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder
 
 
 def shortened(job):
     """Two epochs of a sampler's run, under its own key."""
     if not isinstance(job.config, Run):
         return job
-    return replace(job, config=replace(job.config, epochs=2.0, records=2, track=_EFFORT, certify=_EFFORT))
+    return replace(job, config=replace(job.config, epochs=2.0, records=2, track=EFFORT, certify=EFFORT))
 
 
 def carried_out(study, jobs, folder):

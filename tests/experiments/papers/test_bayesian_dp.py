@@ -4,9 +4,9 @@ import json
 import math
 from dataclasses import replace
 
-import matplotlib as mpl
 import polars as pl
 import pytest
+from tiny_runs import RUNTIME
 
 from experiments.papers.bayesian_dp import TABLE_1
 from experiments.papers.bayesian_dp_calibration import TABLE_2
@@ -14,19 +14,11 @@ from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
 from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
 from experiments.papers.bayesian_dp_regression import REGRESSION
 from pacdp import private
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.methods import DPSGD
 
-QUICK = Runtime(threads=1)
 STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
 NAMES = [study.name for study in STUDIES]
-
-
-@pytest.fixture(autouse=True)
-def _style_of_the_session():
-    with mpl.rc_context():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,7 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bayesian-dp")
     jobs = [job for job in TABLE_1.jobs("smoke", 0) if (job.tags["network"], job.tags["prior"]) == ("MLP", "normal")]
     for job in jobs:
-        assert job.kind.carry_out([job.config], [folder / job.key], QUICK) == [None], job.key
+        assert job.kind.carry_out([job.config], [folder / job.key], RUNTIME) == [None], job.key
     return folder
 
 
@@ -58,7 +50,7 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     for job in study.jobs("smoke", 0):
         if not (smoke / job.key).exists():
-            assert job.kind.carry_out([job.config], [smoke / job.key], QUICK) == [None], job.key
+            assert job.kind.carry_out([job.config], [smoke / job.key], RUNTIME) == [None], job.key
     table = study.table(study.jobs("smoke", 0), smoke)
     rows = table if "part" not in table.columns else table.filter(part="run")
     assert rows.height
@@ -90,6 +82,6 @@ def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
 def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):
     run = next(job for job in TABLE_1.jobs("smoke", 0) if isinstance(job.config.config.method, DPSGD)).config
     tight = replace(run, config=replace(run.config, budget=replace(run.config.budget, epsilon=1.0)))
-    found = TABLE_1.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], QUICK)
+    found = TABLE_1.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], RUNTIME)
     assert "halts" in str(found[0])
     assert not (tmp_path / "run" / "result.json").exists()

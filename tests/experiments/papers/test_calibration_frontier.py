@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tiny_runs import RUNTIME
 
 from experiments.papers.calibration_cells import Cells
 from experiments.papers.calibration_frontier import FRONTIER
@@ -25,11 +26,9 @@ from experiments.papers.runs.frontier_plans import BENCHES, BEST_CLIP, TWO_CLIPS
 from experiments.runner import RESULTS, read_table
 from experiments.tables import part
 from pacdp import private
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
 
-RUNTIME = Runtime(threads=1)
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 
 

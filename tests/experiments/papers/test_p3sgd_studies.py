@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from tiny_runs import RUNTIME
 
 from experiments.papers import p3sgd_problems
 from experiments.papers.p3sgd import PAPER_SETTINGS, SETS, TABLE_1, TABLE_2
@@ -12,9 +13,7 @@ from experiments.papers.p3sgd_problems import PRIVATE, scale_name
 from experiments.papers.runs import p3sgd_runs as training
 from experiments.papers.runs.p3sgd import Network, Plain, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
-from pacdp.cli.config import Runtime
 
-RUNTIME = Runtime(threads=1)
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
 
 

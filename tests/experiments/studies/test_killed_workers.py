@@ -15,12 +15,11 @@ import pytest
 from cli_tools import read
 from joblib.externals import loky
 from small_jobs import job, outs, pids, wait_for_pid
+from tiny_runs import RUNTIME
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
 
-RUNTIME = Runtime(threads=1)
 HERE = Path(__file__).parent
 
 

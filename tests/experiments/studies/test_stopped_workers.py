@@ -10,14 +10,13 @@ from cli_tools import read
 from hypothesis import given
 from hypothesis import strategies as st
 from small_jobs import job, outs, pids, wait_for_pid
+from tiny_runs import RUNTIME
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.sweep import batches
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.life import TICK, Watched
 from pacdp.cli.sweep.workers import Workers
 
-RUNTIME = Runtime(threads=1)
 LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
 
 

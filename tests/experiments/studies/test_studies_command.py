@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 import tiny_study
-from cli_tools import one_sentence, pacdp, read
+from cli_tools import pacdp, read, succeed
 from report_pages import page_of
 from small_jobs import pids
 
@@ -27,7 +27,7 @@ def tiny(tmp_path, monkeypatch):
 
 def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, capsys):
     for _ in range(2):
-        assert pacdp("experiment", "tiny", "--seed", 1) == 0
+        succeed("experiment", "tiny", "--seed", 1)
         said = capsys.readouterr()
         assert "3 of 3 runs finished; 1 claims hold, 1 do not hold, 1 cannot be told" in said.out
     out = tiny / "experiments" / "results" / "tiny" / "smoke"
@@ -52,7 +52,7 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
     assert "FAILED: KeyError: 'no such thing'" in said.err
     assert read(out / "provenance.json")["jobs"]["failed"] == {"raises-1": "KeyError: 'no such thing'"}
     for command, page in ((("results",), tiny / "docs" / "results.md"), (("report", "tiny"), out / "report.html")):
-        assert pacdp(*command) == 0
+        succeed(*command)
         assert "Only 2 of 3 runs finished: raises-1: KeyError" in page.read_text().replace("&#39;", "'")
 
 
@@ -83,30 +83,31 @@ def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, caps
     for name in list(studies()):
         if name not in ("tiny", "twin"):
             monkeypatch.delitem(studies(), name)
-    assert pacdp("experiment", "all", "--seed", 1) == 0
+    succeed("experiment", "all", "--seed", 1)
     said = capsys.readouterr()
     assert "tiny (smoke): 3 of 3" in said.out
     assert "twin (smoke): 3 of 3" in said.out
     assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
 
 
-def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, capsys):
-    assert pacdp("experiment", "tiny", "--scale", "gpu") == 1
-    assert "tiny has no plan at scale gpu: choose one of smoke, cpu, paper" in one_sentence(capsys.readouterr().err)
-    assert pacdp("experiment", "tiny", "--dry-run") == 0
+def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, capsys, refused):
+    assert "tiny has no plan at scale gpu: choose one of smoke, cpu, paper" in refused(
+        "experiment", "tiny", "--scale", "gpu"
+    )
+    succeed("experiment", "tiny", "--dry-run")
     assert "tiny (smoke): 3 runs, whose cost is not known beforehand" in capsys.readouterr().out
     assert not (tiny / "runs").exists()
 
 
 def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):
-    assert pacdp("experiment", "tiny") == 0
+    succeed("experiment", "tiny")
     out = tiny / "experiments" / "results" / "tiny" / "smoke"
     shutil.rmtree(tiny / "runs")
     for which in (("tiny",), ("tiny", "--scale", "smoke"), (out,)):
         before = {name: (out / name).read_bytes() for name in ("figure.png", "figure.pdf")}
         for name in before:
             (out / name).unlink()
-        assert pacdp("plot", *which) == 0
+        succeed("plot", *which)
         assert {name: (out / name).read_bytes() for name in before} == before
     verdict = read(out / "verdict.json")
     (out / "verdict.json").unlink()
@@ -114,8 +115,8 @@ def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, 
 
 
 def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
-    assert pacdp("experiment", "tiny", "--seed", 1) == 0
-    assert pacdp("report", "tiny", "--out", tiny / "page.html") == 0
+    succeed("experiment", "tiny", "--seed", 1)
+    succeed("report", "tiny", "--out", tiny / "page.html")
     page = page_of(tiny / "page.html")
     assert "script" not in page.tags
     assert "b" not in page.tags

@@ -15,6 +15,7 @@ from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, sgld
 from pacdp.algorithms.method import law_of
 from pacdp.audit.told import multipliers_of, told_of
 from pacdp.cli.private.methods import DPSGD
+from tests.refusals import refuses
 
 SCHEDULED = partial(sgld.build, SGLD(tau=10.0), EXACT)
 wrong = partial(pytest.param, marks=pytest.mark.wrong_types)
@@ -55,8 +56,4 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_what_has_no_meaning_is_refused(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+test_what_has_no_meaning_is_refused = refuses(REFUSED)

@@ -45,8 +45,11 @@ def by_torch(coordinates):
     )
 
 
+every_spread = pytest.mark.parametrize("spread", SPREADS)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("spread", SPREADS)
+@every_spread
 def test_divergence_and_its_gradient(prior, spread):
     coordinates = moved(Coordinates.at(prior, spread=spread))
     ours, theirs = coordinates.kl_nats(), by_torch(coordinates)
@@ -58,7 +61,7 @@ def test_divergence_and_its_gradient(prior, spread):
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("spread", SPREADS)
+@every_spread
 def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
     coordinates = Coordinates.at(prior, spread=spread)
     leaves = coordinates.leaves()

@@ -110,7 +110,10 @@ def test_psgld_promises_privacy_after_its_metric_is_frozen_and_a_clipped_chain_w
     assert (accounted.status, accounted.adjacency, accounted.hypotheses) == ("accounted", "add-remove", ())
 
 
-@pytest.mark.parametrize("local", [True, False])
+local_or_not = pytest.mark.parametrize("local", [True, False])
+
+
+@local_or_not
 def test_what_rests_on_stationarity_is_optimistic_and_the_test_set_rigorous(local):
     found = assessed(STATIONARY, local=local)
     assert {c.name for c in found.certificates} == (GIBBS | WITHOUT_DRAWS if local else set()) | WEIGHTS | TEST_SET
@@ -131,7 +134,7 @@ def test_an_exact_mechanism_leaves_the_monte_carlo_error_of_the_gibbs_classifier
             assert certificate.status == "rigorous"
 
 
-@pytest.mark.parametrize("local", [True, False])
+@local_or_not
 def test_without_privacy_only_the_test_set_certifies(local):
     found, nothing = (assessed(NoPrivacy(reason="because"), local=local, held_out=held) for held in (True, False))
     assert {c.name for c in found.certificates} == TEST_SET

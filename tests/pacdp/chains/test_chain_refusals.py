@@ -1,7 +1,6 @@
 """What chains and their parts refuse with a sentence."""
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 from toys import keys_of, seeded
@@ -11,6 +10,7 @@ from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
+from tests.refusals import refuses
 
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)
 
@@ -78,8 +78,4 @@ REFUSED = [
 ]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_it_is_refused(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+test_it_is_refused = refuses(REFUSED)

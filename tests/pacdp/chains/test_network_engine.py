@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
-from toys import seeded, sparse_data, toy_data
+from toys import dtypes, seeded, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
@@ -166,7 +166,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 @pytest.mark.parametrize("seed", range(12))
 def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
     data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))

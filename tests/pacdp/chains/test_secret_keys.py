@@ -17,7 +17,7 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import dtypes, seeded
 
 CPU = torch.device("cpu")
 SECRETS = (bytes(range(32)), bytes(range(1, 33)))
@@ -67,7 +67,7 @@ def test_chains_draw_alone_what_they_draw_beside_others():
     assert (parts.secrets, parts.chains) == (three.secrets, three.chains)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 def test_noise_is_gaussian_of_the_scale_whatever_the_rate_and_lies_on_a_grid(dtype):
     x, g = torch.full((2, 50_000), 0.5, dtype=dtype), torch.full((2, 50_000), 3.0, dtype=dtype)
     found = langevin(x, keep=0.9, gradient=g, rate=np.array([0.1, 0.02]), centre=g, pull=0.2, scale=0.7, keys=keys(2),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from toys import keys_of, seeded
+from toys import dtypes, keys_of, seeded
 
 from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like
 from pacdp.chains import update as module
@@ -45,8 +45,11 @@ def expected(given, noise):
     return out, average + c["alpha"] * (out - average)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("dim", DIMS)
+dims = pytest.mark.parametrize("dim", DIMS)
+
+
+@dtypes
+@dims
 def test_it_is_the_plain_expression(dim, dtype):
     """In new memory or in that of x; and so is the form for GPUs."""
     given = tensors(dim, dtype)
@@ -69,8 +72,8 @@ def test_it_is_the_plain_expression(dim, dtype):
     torch.testing.assert_close([plain, average], list(found), rtol=1e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("dim", DIMS)
+@dtypes
+@dims
 def test_threads_change_no_bit(dim, dtype, threads):
     given = tensors(dim, dtype)
     seen = []
@@ -81,8 +84,8 @@ def test_threads_change_no_bit(dim, dtype, threads):
     assert all(torch.equal(one, two) for one, two in zip(*seen, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("dim", DIMS)
+@dtypes
+@dims
 def test_chains_together_are_each_alone(dim, dtype):
     given = tensors(dim, dtype)
     together = updated(given)

@@ -15,6 +15,7 @@ from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
 from tests.pacdp.toys import seeded
+from tests.refusals import refuses
 
 DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
 every_learner = pytest.mark.parametrize("own", ALL.values(), ids=ALL)
@@ -111,12 +112,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", REFUSED)
-def test_compressions_that_make_no_sense_are_refused(what):
-    call, words = REFUSED[what]
-    with pytest.raises(ValueError, match=words):
-        call()
+test_compressions_that_make_no_sense_are_refused = refuses(REFUSED)
 
 
 def test_people_are_the_records():

@@ -24,6 +24,7 @@ from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
 from tests.pacdp.toys import seeded
+from tests.refusals import refuses
 
 DIGITS, _ = load("digits")
 COLOURS = replace(DIGITS, inputs=DIGITS.inputs.repeat(3, axis=1))
@@ -104,12 +105,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", REFUSED)
-def test_features_of_what_cannot_be_seen_are_refused(what):
-    call, words = REFUSED[what]
-    with pytest.raises(ValueError, match=words):
-        call()
+test_features_of_what_cannot_be_seen_are_refused = refuses(REFUSED)
 
 
 def test_gaussian_errors_against_quadrature_of_scipy():

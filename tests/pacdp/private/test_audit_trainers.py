@@ -87,7 +87,10 @@ def unclipped(monkeypatch):
         monkeypatch.setattr(place, "clip_factors", ones)
 
 
-@pytest.mark.parametrize("mode", MODES)
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
+@every_mode
 def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
@@ -138,7 +141,7 @@ def test_faulty_noise_is_caught_each_time(fault, sample_rate, canaries):
             assert made.result.epsilon_lower > made.claimed_epsilon
 
 
-@pytest.mark.parametrize("mode", MODES)
+@every_mode
 def test_forgotten_clipping_is_caught(mode, unclipped):
     made = audited(settings(mode))
     assert made.contradicted

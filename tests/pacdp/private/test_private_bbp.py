@@ -97,14 +97,17 @@ MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)
 STD = torch.logspace(-2.5, 0.3, 7, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+every_prior = pytest.mark.parametrize("prior", PRIORS)
+
+
+@every_prior
 def test_kl_gradients_equal_autograd(prior):
     mean, std = MEAN.clone().requires_grad_(), STD.clone().requires_grad_()
     by_autograd = torch.autograd.grad(PRIORS[prior].kl_nats(mean, std).sum(), (mean, std))
     torch.testing.assert_close(tuple(PRIORS[prior].kl_gradient(MEAN, STD)), by_autograd, atol=1e-11, rtol=1e-11)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@every_prior
 def test_energies_and_kls_equal_numerical_integrals(prior):
     law = PRIORS[prior]
 
@@ -131,7 +134,7 @@ def test_energies_and_kls_equal_numerical_integrals(prior):
     torch.testing.assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@every_prior
 def test_the_kl_enters_after_the_noise_with_its_weight(prior):
     module, twin = (bayesian(mlp().double(), initial_std=0.2, generator=generator()) for _ in range(2))
     for p in module.parameters():

@@ -1,6 +1,7 @@
 """What private training, its accountants and its audits refuse, each in one sentence."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from pacdp.private import (
     privacy_claim,
     with_example_dropout,
 )
+from tests.refusals import refuses
 
 pytestmark = pytest.mark.wrong_types
 
@@ -100,11 +102,9 @@ NAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "name", "value"), NAMED)
-@pytest.mark.every_case
-def test_a_number_out_of_range_is_refused_by_its_name(call, name, value):
-    with pytest.raises((ValueError, TypeError), match=name):
-        call(**{name: value})
+test_a_number_out_of_range_is_refused_by_its_name = refuses(
+    [(partial(call, **{name: value}), name) for call, name, value in NAMED], (ValueError, TypeError)
+)
 
 
 class Log(nn.Module):
@@ -143,8 +143,4 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "words"), REFUSALS)
-@pytest.mark.every_case
-def test_refused(call, words):
-    with pytest.raises((ValueError, TypeError, NotImplementedError, Diverged), match=words):
-        call()
+test_refused = refuses(REFUSALS, (ValueError, TypeError, NotImplementedError, Diverged))

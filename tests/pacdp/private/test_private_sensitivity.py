@@ -18,6 +18,7 @@ from private_toys import (
     scale_is_this_and_no_other,
 )
 from torch import nn
+from toys import dtypes
 
 from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
@@ -33,8 +34,11 @@ def batch(n=6, seed=5):
     return torch.randn(n, 4, generator=draw), torch.randint(0, 3, (n,), generator=draw)
 
 
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("mode", MODES)
+@every_mode
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
     usual, targets = batch()
     rest = torch.arange(6) != 2
@@ -64,7 +68,7 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
     torch.testing.assert_close(*sums, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 @pytest.mark.parametrize("length", [1, 129, 3000])
 @pytest.mark.every_case
 def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
@@ -118,7 +122,7 @@ EXACT = 1.3 * CLIP / 7.0
 NUMBERS = {"noise_schedule": 1.3, "expected_batch_size": 7.0}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@every_mode
 def test_noise_has_exactly_the_scale_that_is_accounted(mode):
     sample = gradients(mode, **NUMBERS)
     assert scale_is_this_and_no_other(sample, EXACT)

@@ -45,8 +45,11 @@ def test_a_first_batch_that_is_empty_has_the_form_of_all_others():
     assert batch["name"] == []
 
 
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
 @pytest.mark.usefixtures("known_network")
-@pytest.mark.parametrize("mode", MODES)
+@every_mode
 def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     """Nor does the schedule count physical batches."""
     ends = []
@@ -82,7 +85,7 @@ def test_gradients_used_twice_are_refused():
         criterion(module(inputs), targets).backward()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@every_mode
 def test_a_step_on_a_batch_that_nobody_drew_is_refused(mode):
     """P8: it was accounted for as if it had come from the private loader."""
     module, optimizer, criterion, loader, engine = private(mlp(), data(), mode=mode, batches="loader")

@@ -64,7 +64,10 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
                 assert (objective.network.rows is not None) == (kind in SPARSE)
 
 
-@pytest.mark.parametrize("batching", FORMS)
+every_form = pytest.mark.parametrize("batching", FORMS)
+
+
+@every_form
 @pytest.mark.parametrize("kind", ["sparse", "classes", "group"])
 def test_outputs_are_the_module_s(kind, batching):
     """To what values rounded by four units in their last place move, which is more where a group has little spread."""
@@ -82,7 +85,7 @@ def test_outputs_are_the_module_s(kind, batching):
         assert ((found - exact).abs() <= 1e-6 + 1e-5 * exact.abs() + room).all()
 
 
-@pytest.mark.parametrize("batching", FORMS)
+@every_form
 def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching):
     objective, keys = objective_of("sparse", None, batching=batching), keys_of(1, 2, 3)
     weights = weights_of(objective)
@@ -95,7 +98,7 @@ def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching):
     torch.testing.assert_close(found.gradient[[0, 2]], clean[[0, 2]])
 
 
-@pytest.mark.parametrize("batching", FORMS)
+@every_form
 def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching):
     objective, keys = objective_of("small", batching=batching, batch_size=1), keys_of(*range(6))
     sizes = [len(objective.draw(keys.select([k]), 0)[0][0]) for k in range(6)]
@@ -104,8 +107,11 @@ def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching):
     require_the_twin_s(objective, keys, 0, {})
 
 
-@pytest.mark.parametrize("batching", FORMS)
-@pytest.mark.parametrize("kind", SOME)
+some_kinds = pytest.mark.parametrize("kind", SOME)
+
+
+@every_form
+@some_kinds
 def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind, batching):
     plain = toy_data(n=16)
     data = Dataset("poisoned", np.where(np.arange(16)[:, None] < 3, np.float32(3e38), plain.inputs), plain.labels, 2)
@@ -119,8 +125,8 @@ def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind, batching):
             assert (found.gradient[k].double() - exact).norm() < 1e-5 * size
 
 
-@pytest.mark.parametrize("batching", FORMS)
-@pytest.mark.parametrize("kind", SOME)
+@every_form
+@some_kinds
 def test_one_example_moves_the_estimate_by_at_most_its_share(kind, batching):
     data, fifth = toy_data(n=16), np.arange(16) == 5
     inputs = np.where(fifth[:, None], np.float32(50.0), data.inputs)

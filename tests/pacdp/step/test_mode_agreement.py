@@ -114,14 +114,17 @@ def require_the_sum_of_clipped_examples(name, mode, used):
         assert not fast
 
 
+every_kind = pytest.mark.parametrize("name", KINDS)
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", KINDS)
+@every_kind
 def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, used):
     require_the_sum_of_clipped_examples(name, "ghost", used)
 
 
 @pytest.mark.parametrize("mode", OTHERS)
-@pytest.mark.parametrize("name", KINDS)
+@every_kind
 def test_so_it_is_in_other_modes(name, mode, used):
     require_the_sum_of_clipped_examples(name, mode, used)
 

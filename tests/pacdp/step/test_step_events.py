@@ -1,14 +1,14 @@
 """Histories are sequences: joined, cut and counted; a run's event is what it promised, or the run ends in an error."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from private_toys import cross_entropy, data, generator, mechanism, mlp
-from torch import nn
+from private_toys import DECAY, SOUND, cross_entropy, data, mechanism, mlp
 
 from bounds.accounting import (
     Composed,
@@ -21,24 +21,15 @@ from bounds.accounting import (
 )
 from pacdp.ledger import Ledger
 from pacdp.private import (
-    DPBBP,
     DPSGD,
-    DPSGLD,
     P3SGD,
-    DPAdam,
-    DPMCDropout,
-    Exponential,
     GradientSlot,
     IndependentNoise,
     NestedNoise,
-    Normal,
-    ParameterSlot,
     Polynomial,
     SeededRandomness,
     Tempered,
-    UserLevelDPSGD,
     after,
-    bayesian,
     first,
     joined,
     planned,
@@ -46,7 +37,6 @@ from pacdp.private import (
     sampled_step,
     steps_of,
     train,
-    with_example_dropout,
 )
 from pacdp.step.event import combined, history
 
@@ -120,7 +110,6 @@ def test_independent_releases_are_one_with_the_combined_noise(noises):
     assert combined((1.0, 0.0)) == 0.0
 
 
-DECAY = Exponential(initial=1.5, factor=0.9)
 M = mechanism(steps=5)
 
 
@@ -128,37 +117,21 @@ def people():
     return torch.arange(40) // 4
 
 
-def masked():
-    return with_example_dropout(nn.Sequential(mlp(), nn.Dropout(0.3)), generator=generator())
+def run_of(name, **changes):
+    """A sound algorithm, whose noise decays where it has a multiplier, with fields replaced."""
+    algorithm, build, of_people = SOUND[name]
+    decaying = {"noise_multiplier": DECAY} if hasattr(algorithm, "noise_multiplier") else {}
+    return replace(algorithm, **decaying | changes), build, people() if of_people else None
 
 
-def run_of(kind, build=mlp, persons=None, **settings):
-    numbers = {"mechanism": M, "learning_rate": 0.1, "noise_multiplier": DECAY, **settings}
-    return kind(**{name: value for name, value in numbers.items() if value is not None}), build, persons
-
-
-def langevin_of(convention):
-    return run_of(DPSGLD, learning_rate=None, noise_multiplier=None, convention=convention)
-
-
-def p3sgd_of(**settings):
-    return run_of(P3SGD, mlp, people(), noise_multiplier=None, **settings)
-
-
-RUNS = {
-    "sgd": run_of(DPSGD, momentum=0.5),
-    "without noise": run_of(DPSGD, noise_multiplier=0.0),
-    "noise that ends": run_of(DPSGD, noise_multiplier=lambda t: 2.0 - 0.5 * t),
-    "adam": run_of(DPAdam),
-    "knolle": langevin_of(GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1)),
-    "zhang": langevin_of(ParameterSlot(step_size=1e-3, drift=1.0, noise=2.0)),
-    "tempered": langevin_of(Tempered(step_size=DECAY, temperature=0.01)),
-    "bbp": run_of(DPBBP, lambda: bayesian(mlp(), generator=generator()), prior=Normal(std=1.0), draws=2),
-    "dropout": run_of(DPMCDropout, masked),
-    "users": run_of(UserLevelDPSGD, mlp, people()),
-    "p3sgd": p3sgd_of(noise_scales=(3.0, 1.0, 2.0)),
-    "p3sgd, nested": p3sgd_of(noise_scales=(3.0, 1.0), candidates=NestedNoise()),
-    "p3sgd, no choice": p3sgd_of(noise_scales=(2.0,)),
+POLYNOMIAL = GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1)
+RUNS = {name: run_of(name) for name in SOUND} | {
+    "without noise": run_of("DP-SGD", noise_multiplier=0.0),
+    "noise that ends": run_of("DP-SGD", noise_multiplier=lambda t: 2.5 - 0.5 * t),
+    "gradient slot, polynomial": run_of("gradient slot", convention=POLYNOMIAL),
+    "tempered, decaying": run_of("tempered", convention=Tempered(step_size=DECAY, temperature=0.01)),
+    "P3SGD, three scales": run_of("P3SGD", noise_scales=(3.0, 1.0, 2.0)),
+    "P3SGD, no choice": run_of("P3SGD", noise_scales=(2.0,)),
 }
 
 
@@ -170,11 +143,11 @@ def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
     algorithm, build, persons = RUNS[name]
     n = 40 if persons is None else 10
     run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))
-    whole = algorithm.promise(n, 5)
+    whole = algorithm.promise(n, 6)
     assert run.event == whole
-    assert steps_of(whole) == 5
-    assert [algorithm.promise(n, k) for k in (0, 2, 5)] == [first(whole, k) for k in (0, 2, 5)]
-    assert algorithm.promise(n + 7, 5) == whole  # the number of units is no one's business
+    assert steps_of(whole) == 6
+    assert [algorithm.promise(n, k) for k in (0, 2, 6)] == [first(whole, k) for k in (0, 2, 6)]
+    assert algorithm.promise(n + 7, 6) == whole  # the number of units is no one's business
 
 
 class Forgetful(DPSGD):
@@ -196,7 +169,7 @@ def test_a_ledger_is_told_of_the_very_steps_that_releases_are_held_against(every
 
 
 def test_the_plan_of_a_schedule_is_the_promise():
-    algorithm, _, _ = RUNS["sgd"]
+    algorithm, _, _ = RUNS["DP-SGD"]
     assert planned(DECAY, sample_rate=0.25, steps=5) == algorithm.promise(40, 5)
     assert planned(DECAY, sample_rate=0.25, steps=5, done=2) == after(algorithm.promise(40, 5), 2)
     assert planned(DECAY, sample_rate=0.25, steps=5, done=5) is None

@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy import stats
 from secure_toys import fix_keys, normals_of, words_of
+from toys import dtypes
 
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
@@ -34,7 +35,7 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
     return torch.from_numpy(spread * stats.norm.ppf((np.arange(size) + 0.5) / size)).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@dtypes
 @pytest.mark.parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)

@@ -95,20 +95,23 @@ def fixed(monkeypatch):
     fix_keys(monkeypatch, "laws")
 
 
+every_source = pytest.mark.parametrize("name", SOURCES)
+
+
 @pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 23, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", SOURCES)
+@every_source
 def test_the_law_of_all_numbers(fixed, name, size):
     values = drawn(SOURCES[name](), 1, size).ravel()
     assert min(cells(values), tails(values), moments(values)) > 1e-5
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@every_source
 def test_the_law_of_each_coordinate(fixed, name):
     rows = drawn(SOURCES[name](), 3000, 61)
     assert min(coordinates(rows), between_coordinates(rows)) > 1e-5
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@every_source
 @pytest.mark.parametrize(("calls", "size"), [*STEPS, (1, 200_000), pytest.param(1, 800_000, marks=pytest.mark.slow)])
 def test_independence_at_every_lag(fixed, name, calls, size):
     assert lags(drawn(SOURCES[name](), calls, size)) > 1e-5

@@ -1,12 +1,12 @@
 """What the parts of a private step refuse with a sentence."""
 
-import pytest
 import torch
 
 from pacdp.step import device_cipher
 from pacdp.step.event import sampled_step
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
 from pacdp.step.sample import Words, poisson
+from tests.refusals import refuses
 
 
 def noise_of(std):
@@ -32,8 +32,4 @@ REFUSED = [
 ]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_of_a_step_is_refused(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+test_of_a_step_is_refused = refuses(REFUSED)

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from functools import partial
 
-import pytest
 import torch
 import torch.nn.functional as F
 from count_toys import count, data
@@ -14,6 +13,7 @@ from torch import nn
 from pacdp.losses import Loss, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass, passes_for
+from tests.refusals import refuses
 
 LINEAR, NORMED = nn.Linear(4, 4), nn.BatchNorm1d(4).eval()
 ISOTROPIC = random_posterior(LINEAR, "isotropic")
@@ -76,8 +76,4 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("call", "words"), REFUSED)
-def test_what_has_no_meaning_is_refused(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+test_what_has_no_meaning_is_refused = refuses(REFUSED)

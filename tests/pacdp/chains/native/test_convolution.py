@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
+from toys import dtypes, seeded
 
 from pacdp.chains.native.convolution import ConvBlock
 
@@ -59,7 +60,10 @@ def assert_close(results, expected, *, tolerance):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+@every_shape
 def test_agrees_with_autograd(shape):
     """In single precision as closely as that rounds; a tie broken the other way would show as a large difference."""
     block, coarse = (block_of(shape, batch=70, dtype=dtype) for dtype in (torch.float64, torch.float32))
@@ -91,8 +95,8 @@ def test_agrees_with_autograd_on_any_shape(data):
     assert_close(results, by_autograd(shape, arguments), tolerance=1e-10)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape", SHAPES)
+@dtypes
+@every_shape
 def test_bits_do_not_depend_on_threads_or_history(shape, dtype):
     arguments = problem(shape, examples=100, dtype=dtype)
     other = problem(shape, examples=128, dtype=dtype, seed=1)
