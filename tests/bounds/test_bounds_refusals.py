@@ -240,6 +240,16 @@ TABLE = [
             "costs": [(COST, COST)],
         },
     ),
+    (bounds.mce_hoeffding, {"min_count": 1, "failure_prob": 0.05}, {"bins": [[]]}),
+    *(
+        (made, {"epsilon": 0.1, **AT}, {"epsilon": [-0.1], "n": [0], "failure_prob": [0.0, 1.0]})
+        for made in (bounds.transfer_nats_2018, bounds.max_information_nats)
+    ),
+    (
+        bounds.control_set_size,
+        {"thresholds": [0.5], "most_labels": 1.0, "failure_prob": 0.1},
+        {"scores": [[[0.1, NAN]], [[]]]},
+    ),
     (bounds.best_of, {"budget": 0.05}, {"certificates": [[]]}),
 ]
 CASES = [

@@ -28,6 +28,11 @@ def test_check_values_at_the_papers_setting():
     assert max_information_nats(**PAPER) == pytest.approx(47.53053695252, rel=1e-12)
     assert transfer_nats_2018(**PAPER) == pytest.approx(128, rel=1e-12)
     assert transfer_nats(epsilon=0.1, n=10_000, failure_prob=0.01) == pytest.approx(32.27944147984, rel=1e-12)
+    at = {"risk": 0.1, "n": 100_000, "epsilon": 0.02, "failure_prob": 0.05}
+    slack = math.sqrt(0.6) * (0.02 + 1e5**-0.5) + 6 * 0.02**2 + 6e-5
+    assert dp_chernoff_2018(**at).value == pytest.approx(0.1 + slack, rel=1e-12)
+    with pytest.raises(TypeError, match="missing the keyword argument 'epsilon'"):
+        dp_pac_bayes(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
 
 
 def log_failure(bound, n, epsilon):

@@ -111,3 +111,8 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500
     assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
+
+
+def test_one_example_in_one_bin_is_all_of_them():
+    one = ConfidenceBin(low=0.0, high=1.0, count=1, correct=1, mean_confidence=0.5)
+    assert mce_hoeffding(bins=[one], min_count=1, failure_prob=0.05).terms["share_certified"] == 1.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds.sentence import headline
+from bounds.sentence import first_sentence, headline
 
 MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -46,3 +46,10 @@ def test_people_are_called_people():
     )
     assert "on a new person" in headline(made)
     assert "1000 people" in headline(made)
+
+
+def test_the_first_certificate_of_an_error_is_told():
+    other = replace(MADE, measures="ECE")
+    assert first_sentence([other, MADE, replace(MADE, value=0.9)]) == headline(MADE)
+    assert first_sentence([other]) == headline(other)
+    assert first_sentence([]) == "Nothing was certified."
