@@ -124,7 +124,6 @@ def test_other_mechanisms_stay_as_they_are(monkeypatch):
         assert not level.times.size or before.part.rate == level.part.rate < 1.0
 
 
-@pytest.mark.slow
 def test_two_decades_of_noise_stay_close():
     """3,516 levels; what every level by itself gave, at the same resolution, lies between."""
     event = sampled_gaussians(sample_rate=256 / 60000, noise_multipliers=np.geomspace(0.5, 50.0, 3516))
