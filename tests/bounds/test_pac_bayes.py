@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from bounds import (
+    linear,
     log_xi,
     maurer,
 )
@@ -34,3 +35,9 @@ def test_coverage_of_a_point_posterior_exactly(n, risk):
         fails = [maurer(risk=k / n, kl_nats=0.0, n=n, failure_prob=failure_prob).value < risk for k in range(n + 1)]
         mass = stats.binom.pmf(np.arange(n + 1), n, risk)[fails].sum()
         assert mass <= failure_prob
+
+
+def test_the_linear_bound_takes_every_lam_above_a_half():
+    at = {"risk": 0.01, "kl_nats": 1.0, "n": 1000, "failure_prob": 0.05}
+    cost = linear(**at, lam=0.6).total_nats / 1000
+    assert linear(**at, lam=0.6).value == pytest.approx((0.01 + 0.6 * cost) / (1 - 0.5 / 0.6), rel=1e-12)
