@@ -30,6 +30,7 @@ UNLESS = {"adjacency": "add-remove"}
 asked = partial(privacy_epsilon, delta=1e-5, **UNLESS)
 sampled = partial(PoissonSampled, sample_rate=0.1)
 REFUSED = [
+    (partial(PoissonSampled, sample_rate="0.1", event=ONE), "sample_rate must be a real number"),
     (partial(sampled, sample_rate=0.0, event=ONE), r"sample_rate must lie in \(0, 1\]"),
     (partial(Gaussian, noise_multiplier=0.0), "noise_multiplier must be positive"),
     (partial(ExponentialMechanism, epsilon=-1.0, **UNLESS), "epsilon must be positive"),
