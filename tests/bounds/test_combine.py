@@ -10,7 +10,7 @@ import pytest
 from kl_by_mpmath import kl_upper
 
 import bounds
-from bounds import FailureBudget, best_of, gibbs_risk_upper, maurer, overall_certificate
+from bounds import Certificate, FailureBudget, best_of, gibbs_risk_upper, maurer, overall_certificate
 
 STEP = partial(maurer, kl_nats=20.0, n=6000)
 
@@ -32,6 +32,7 @@ def test_best_of_formal_guarantee_is_paid_by_the_sum():
     assert best.terms["compared"] == 3
     assert (best.inputs["chosen"], best.inputs["chosen_position"], best.inputs["risk"]) == ("maurer", 1, 0.1)
     assert math.fsum(best.budget.values()) <= best.failure_prob * (1 + 1e-15)
+    assert Certificate.from_json(best.to_json()) == best
     assert best_of(made, budget=FailureBudget(0.05).spend("Monte Carlo", 0.01)) == best  # 0.04 is left
 
 
@@ -106,6 +107,7 @@ def test_overall_certificate_is_kl_inverse_within_kl_inverse():
     assert made.failure_prob == pytest.approx(0.04)
     assert dict(made.budget) == {"Monte Carlo": 0.01, "PAC step": 0.03}
     assert (made.terms["empirical_risk"], made.terms["monte_carlo_draws"]) == (risk.value, 5000)
+    assert Certificate.from_json(made.to_json()) == made
     assert made.value > STEP(risk=0.02, failure_prob=0.03).value
 
 

@@ -79,6 +79,7 @@ def test_laws(n, share, failure_prob, placed):
     weights = None if placed is None else {min(n - 1, int(placed * n)): 1.0}
     made = compression(k=k, n=n, failure_prob=failure_prob, weights=weights)
     assert k / n <= made.value <= 1.0
+    assert bounds.Certificate.from_json(made.to_json()) == made
     room = 1 + 1e-9
     if k < n:
         more = compression(k=k + 1, n=n, failure_prob=failure_prob, weights=weights)

@@ -25,6 +25,7 @@ def test_formal_guarantee_the_two_bounds_add_up(k, n, failure_prob):
     assert made.budget == {"surrogate": 0.03, "test set": failure_prob}
     again = Certificate.from_dict(json.loads(made.inputs["surrogate"]))
     assert again == SURROGATE
+    assert Certificate.from_json(made.to_json()) == made
 
 
 def test_it_rests_on_all_that_the_other_rests_on():

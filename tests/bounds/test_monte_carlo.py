@@ -22,6 +22,7 @@ def test_gibbs_risk_is_the_inverse_kl_at_the_count_of_draws(mean, draws, failure
     assert made.status == "rigorous"
     assert dict(made.budget) == {"Monte Carlo": failure_prob}
     assert made.terms["monte_carlo_draws"] == draws
+    assert bounds.Certificate.from_json(made.to_json()) == made
 
 
 def test_gibbs_risk_formal_guarantee_for_fresh_weights_per_example():

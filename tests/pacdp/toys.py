@@ -16,7 +16,8 @@ GRADIENT_NOISE = 77
 """A stream that no sampler uses."""
 
 
-def seeded(seed):
+def seeded(seed=0):
+    """A generator of torch that begins at a seed."""
     return torch.Generator().manual_seed(seed)
 
 

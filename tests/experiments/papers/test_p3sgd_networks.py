@@ -13,16 +13,13 @@ from experiments.papers.runs.p3sgd import (
     network,
     regularised,
 )
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.pacdp.toys import seeded
 
 
 @pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
 def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     """A number survives if no square that covers it was drawn: (1 - γ)^(number of places whose square covers it)."""
-    layer, block = DropBlock2d(rate, size, generator=generator()), min(size, side)
+    layer, block = DropBlock2d(rate, size, generator=seeded()), min(size, side)
     out = layer(torch.ones(400, 20, side, side))
     kept = (out > 0).double()
     places = side - block + 1
@@ -43,27 +40,27 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
 @pytest.mark.parametrize("hidden", [0, 16])
 def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidden):
-    layers = network(Network(width=4, hidden=hidden), shape, 3, generator=generator())
-    x = torch.rand(2, *shape, generator=generator(1))
+    layers = network(Network(width=4, hidden=hidden), shape, 3, generator=seeded())
+    x = torch.rand(2, *shape, generator=seeded(1))
     assert layers(x).shape == (2, 3)
     seen = maps(layers)(x)
     assert seen.shape[:2] == (2, 8)
     assert 4 <= seen.shape[-1] <= 14
     with pytest.raises(ValueError, match="8x8"):
-        network(Network(width=4), (58,), 2, generator=generator())
+        network(Network(width=4), (58,), 2, generator=seeded())
 
 
 def test_regularisers_share_weights_and_stand_behind_activations():
-    layers = network(Network(width=4, hidden=8), (1, 28, 28), 10, generator=generator())
-    linear = network(Network(), (58,), 2, generator=generator())
-    assert regularised(layers, None, generator=generator()) is layers
-    kinds = [[type(layer).__name__ for layer in regularised(net, how, generator=generator())]
+    layers = network(Network(width=4, hidden=8), (1, 28, 28), 10, generator=seeded())
+    linear = network(Network(), (58,), 2, generator=seeded())
+    assert regularised(layers, None, generator=seeded()) is layers
+    kinds = [[type(layer).__name__ for layer in regularised(net, how, generator=seeded())]
              for net, how in ((layers, Dropout()), (layers, DropBlock()), (linear, Dropout()))]  # fmt: skip
     assert [a for a, b in zip(kinds[0][:-1], kinds[0][1:], strict=True) if b == "ExampleDropout"] == ["Tanh"] * 3
     assert [a for a, b in zip(kinds[1][:-1], kinds[1][1:], strict=True) if b == "DropBlock2d"] == ["Tanh"] * 2
     assert kinds[2] == ["Flatten", "ExampleDropout", "Linear"]
-    noisy = regularised(layers, DropBlock(), generator=generator())
+    noisy = regularised(layers, DropBlock(), generator=seeded())
     assert {id(p) for p in noisy.parameters()} == {id(p) for p in layers.parameters()}
-    x = torch.rand(3, 1, 28, 28, generator=generator(1))
+    x = torch.rand(3, 1, 28, 28, generator=seeded(1))
     assert not torch.equal(noisy(x), layers(x))
     assert torch.equal(noisy.eval()(x), layers(x))

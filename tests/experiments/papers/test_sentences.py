@@ -15,25 +15,11 @@ from experiments.runner import RESULTS, read_table
 SCALE = "cpu"
 COMMITTED = [name for name in studies() if (RESULTS / name / SCALE / "table.csv").is_file()]
 LAST = (
-    *(
-        "certificates",
-        "dp-bnn-calibration",
-        "dp-bnn-re",
-        "entropy-sgld-laws",
-        "entropy-sgld-printed",
-        "knolle-figure-1",
-    ),
-    *("knolle-table-1", "p3sgd", "private-calibration", "private-priors", "small-samples", "temperature-map"),
+    *"certificates dp-bnn-calibration dp-bnn-re entropy-sgld-laws entropy-sgld-printed knolle-figure-1".split(),
+    *"knolle-table-1 p3sgd private-calibration private-priors small-samples temperature-map".split(),
 )
 """Beginnings of the names of studies whose tables are judged most often before the last sentence is turned."""
-DEAR = (
-    "entropy-sgld-laws",
-    "knolle-table-1",
-    "local-entropy",
-    "p3sgd-printed",
-    "private-calibration",
-    "private-priors",
-)
+DEAR = "entropy-sgld-laws knolle-table-1 local-entropy p3sgd-printed private-calibration private-priors".split()
 UNTURNED = {"dp-bnn-regression": 2, **dict.fromkeys(DEAR, 1)}
 """How many sentences none of these changes of a table turns."""
 

@@ -7,10 +7,6 @@ from torch import nn
 from pacdp.data import Dataset
 
 
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
-
-
 def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
     """Gaussian clouds around fixed centres."""
     rng = np.random.default_rng(seed)

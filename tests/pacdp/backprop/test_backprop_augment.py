@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from backprop_toys import seeded
 
 from pacdp.backprop import Augmentation, augmented
+from tests.pacdp.toys import seeded
 
 
 def many(image, count=400):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from backprop_toys import blobs, network, seeded
+from backprop_toys import blobs, network
 from torch import nn
 
 from pacdp import DataFree, GaussianPosterior, HeldOut, Prior
@@ -21,6 +21,7 @@ from pacdp.backprop import (
     scaled,
 )
 from pacdp.data.rows import Rows
+from tests.pacdp.toys import seeded
 
 QUICK = FitSettings(epochs=4, batch_size=20)
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from backprop_toys import blobs, network, seeded
+from backprop_toys import blobs, network
 from torch import nn
 
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
@@ -25,6 +25,7 @@ from pacdp.certify.priors import standing
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.toys import seeded
 
 
 class Untouchable(nn.Linear):

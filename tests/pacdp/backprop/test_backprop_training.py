@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from backprop_toys import blobs, network, seeded
+from backprop_toys import blobs, network
 from torch import nn
 
 import bounds
@@ -10,6 +10,7 @@ from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, trai
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
+from tests.pacdp.toys import seeded
 
 LOSS = bounded_cross_entropy(classes=3)
 SETTINGS = PosteriorSettings(steps=60, batch_size=64, step_size=0.02)

@@ -50,13 +50,9 @@ def stopping(at):
     return stop
 
 
-def generator(seed=0):
-    return seeded(seed)
-
-
 def fresh(module, seed=0):
     """``module`` with weights drawn from a seed of its own."""
-    draw = generator(seed)
+    draw = seeded(seed)
     with torch.no_grad():
         for p in module.parameters():
             p.copy_(0.4 * torch.randn(p.shape, generator=draw, dtype=p.dtype))
@@ -78,11 +74,11 @@ NETWORKS = {"mlp": mlp, "cnn": cnn}
 def dropout_network(seed=0, rate=0.3):
     layers = mlp(seed)
     dropped = nn.Sequential(*layers[:2], nn.Dropout(rate), layers[2])
-    return with_example_dropout(dropped, generator=generator())
+    return with_example_dropout(dropped, generator=seeded())
 
 
 def bayes_network(seed=0, **options):
-    return bayesian(mlp(seed), generator=generator(), **options)
+    return bayesian(mlp(seed), generator=seeded(), **options)
 
 
 def flat(weights):
@@ -92,7 +88,7 @@ def flat(weights):
 
 
 def data(n=40, *, inputs=4, classes=3, seed=1):
-    draw = generator(seed)
+    draw = seeded(seed)
     return TensorDataset(torch.randn(n, inputs, generator=draw), torch.randint(0, classes, (n,), generator=draw))
 
 
@@ -137,14 +133,14 @@ def doubles(n=40):
 def patients(seed=3):
     """The person of each record, in no order."""
     ids = torch.arange(len(RECORDS)).repeat_interleave(torch.tensor(RECORDS))
-    return ids[torch.randperm(len(ids), generator=generator(seed))]
+    return ids[torch.randperm(len(ids), generator=seeded(seed))]
 
 
 def digits():
     """Scikit-learn's, shuffled: 1400 to learn from, and inputs and labels of the others."""
     bunch = load_digits()
     x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
-    order = torch.randperm(len(x), generator=generator())
+    order = torch.randperm(len(x), generator=seeded())
     x, y = x[order], y[order]
     return TensorDataset(x[:1400], y[:1400]), x[1400:], y[1400:]
 
@@ -206,7 +202,7 @@ def gradient(module):
 
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
-    dataset = TensorDataset(torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64))
+    dataset = TensorDataset(torch.randn(4, 4, generator=seeded()), torch.zeros(4, dtype=torch.int64))
     numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()

@@ -5,11 +5,12 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from private_toys import cross_entropy, fresh, generator
+from private_toys import cross_entropy, fresh
 from torch import nn
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.step.independence import made_up_batch
+from tests.pacdp.toys import seeded
 
 
 class Mixing(nn.Module):
@@ -83,9 +84,7 @@ MIXING = {
     "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": nn.BatchNorm1d(6, affine=False),
     "behind dropout": nn.Sequential(nn.Dropout(0.5), Network(lambda h: h / len(h))),
-    "behind drawn weights": nn.Sequential(
-        bayesian(nn.Linear(6, 6), generator=generator()), Network(lambda h: h / len(h))
-    ),
+    "behind drawn weights": nn.Sequential(bayesian(nn.Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
 }
 
 
@@ -135,7 +134,7 @@ SOUND = {
     "group norm": (nn.GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (lambda h: torch.exp(h.atanh().clamp(max=1e4)), cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
-    "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), torch.randn(4, 3, generator=generator())),
+    "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), torch.randn(4, 3, generator=seeded())),
     "two labels": (torch.clone, lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)), LABELS.int()),
     "more outputs than classes": (torch.clone, lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(), LABELS),
     "weights by class, fixed": (

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from private_toys import bayes_network, fresh, generator, mechanism, mlp, trained
+from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from scipy import integrate
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -23,6 +23,7 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
+from tests.pacdp.toys import seeded
 
 PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
@@ -56,8 +57,8 @@ LAYERS = {
 
 def bayes_layer(case):
     plain, shape = LAYERS[case]
-    layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=generator(1))
-    return layer, torch.randn(5, *shape, generator=generator(2), dtype=torch.float64)
+    layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=seeded(1))
+    return layer, torch.randn(5, *shape, generator=seeded(2), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("passes", [1, 3])
@@ -136,7 +137,7 @@ def test_energies_and_kls_equal_numerical_integrals(prior):
 
 @every_prior
 def test_the_kl_enters_after_the_noise_with_its_weight(prior):
-    module, twin = (bayesian(mlp().double(), initial_std=0.2, generator=generator()) for _ in range(2))
+    module, twin = (bayesian(mlp().double(), initial_std=0.2, generator=seeded()) for _ in range(2))
     for p in module.parameters():
         p.grad = torch.zeros_like(p)
     kl_gradient(PRIORS[prior], 0.25)(module)
@@ -165,7 +166,7 @@ def test_dp_bbp_finds_a_conjugate_posterior(draws):
     """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
     x = torch.linspace(0.2, 1.2, 30)[:, None]
     m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
-    module = bayesian(nn.Linear(1, 1, bias=False), initial_std=0.5, generator=generator())
+    module = bayesian(nn.Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
     settings = DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws,
                      prior=Normal(std=0.5))  # fmt: skip
     run = trained(settings, module, TensorDataset(torch.ones_like(x), x), seed=4,

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from private_toys import ADD, bayes_network, cross_entropy, data, generator, mechanism, mlp, private, trained
+from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, private, trained
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -29,6 +29,7 @@ from pacdp.private import (
     privacy_claim,
     with_example_dropout,
 )
+from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.wrong_types
@@ -130,7 +131,7 @@ REFUSALS = [
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
     (lambda: privacy_claim(planned(0.0, sample_rate=0.1, steps=1), adjacency="add-remove"), "promise something"),
-    (lambda: with_example_dropout(nn.Sequential(nn.Dropout2d(0.5)), generator=generator()), "Dropout2d"),
+    (lambda: with_example_dropout(nn.Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),

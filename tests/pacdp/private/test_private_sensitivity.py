@@ -11,7 +11,6 @@ from private_toys import (
     cnn,
     data,
     fresh,
-    generator,
     gradient,
     mlp,
     private,
@@ -24,13 +23,14 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
+from tests.pacdp.toys import seeded
 
 CLIP = 0.5
 pytestmark = pytest.mark.usefixtures("known_network")
 
 
 def batch(n=6, seed=5):
-    draw = generator(seed)
+    draw = seeded(seed)
     return torch.randn(n, 4, generator=draw), torch.randint(0, 3, (n,), generator=draw)
 
 
@@ -59,7 +59,7 @@ def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
 def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
     def network():
         module = mlp()
-        module.insert(2, ExampleDropout(0.5, generator=generator(9)))
+        module.insert(2, ExampleDropout(0.5, generator=seeded(9)))
         return module
 
     inputs, targets = batch()
@@ -73,7 +73,7 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
 @pytest.mark.every_case
 def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
     scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
-    rows = torch.randn(2000, length, generator=generator(), dtype=dtype) * scales
+    rows = torch.randn(2000, length, generator=seeded(), dtype=dtype) * scales
     factors, finite = clip_factors(row_norms(rows), CLIP, dtype)
     exact = (factors.to(dtype)[:, None] * rows).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
@@ -83,7 +83,7 @@ def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
 
 
 def test_norms_of_long_rows_are_not_too_small():
-    row = torch.rand(1, 4_000_000, generator=generator()).pow(8)
+    row = torch.rand(1, 4_000_000, generator=seeded()).pow(8)
     exact = float(row.double().norm())
     assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
     assert float(row_norms(row)) == pytest.approx(exact, rel=1e-8)
@@ -91,8 +91,8 @@ def test_norms_of_long_rows_are_not_too_small():
 
 def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     layer = fresh(nn.Linear(16, 8))
-    half = torch.randn(3, 64, 16, generator=generator())
-    inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=generator(1))], 1)
+    half = torch.randn(3, 64, 16, generator=seeded())
+    inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=seeded(1))], 1)
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)
     norms = linear_norms(layer, [inputs], signs)
     exact = torch.einsum("nto,nti->noi", signs.double(), inputs.double()).flatten(1).norm(dim=1)

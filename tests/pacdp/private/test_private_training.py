@@ -10,7 +10,6 @@ from private_toys import (
     digits,
     dropout_network,
     flat,
-    generator,
     mechanism,
     mlp,
     trained,
@@ -39,6 +38,7 @@ from pacdp.private import (
     with_example_dropout,
     with_weights,
 )
+from tests.pacdp.toys import seeded
 
 DELTA = 1e-4
 STEPS = 60
@@ -47,7 +47,7 @@ SIGMA = calibrated(1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=
 
 
 def _wide():
-    draw = generator(1)
+    draw = seeded(1)
     module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
     with torch.no_grad():
         for p in module.parameters():
@@ -61,13 +61,13 @@ def test_every_algorithm_learns_digits_at_epsilon_three():
     common = {"mechanism": FULL, "noise_multiplier": SIGMA}
     # α and τ so that Tempered's σ = (B/C) √(2τ/α) is the calibrated one
     tempered = Tempered(step_size=2.0, temperature=(SIGMA(0) / 140.0) ** 2)
-    dropout = with_example_dropout(nn.Sequential(*_wide()[:2], nn.Dropout(0.1), _wide()[2]), generator=generator())
+    dropout = with_example_dropout(nn.Sequential(*_wide()[:2], nn.Dropout(0.1), _wide()[2]), generator=seeded())
     runs = {
         "sgd": (DPSGD(**common, learning_rate=2.0, momentum=0.5), _wide()),
         "adam": (DPAdam(**common, learning_rate=0.02), _wide()),
         "sgld": (DPSGLD(mechanism=FULL, convention=tempered, burn_in=40, thin=4), _wide()),
         "bbp": (DPBBP(**common, learning_rate=2.0, prior=Normal(std=0.5), kl_weight=0.1),
-                bayesian(_wide(), initial_std=0.05, generator=generator())),
+                bayesian(_wide(), initial_std=0.05, generator=seeded())),
         "dropout": (DPMCDropout(**common, learning_rate=2.0, momentum=0.5), dropout),
     }  # fmt: skip
     found = {}
@@ -101,7 +101,7 @@ def test_dp_adam_is_torch_s_on_noisy_gradients():
 
 
 def test_dropout_masks_are_each_example_s_own():
-    layer = ExampleDropout(0.3, generator=generator(3))
+    layer = ExampleDropout(0.3, generator=seeded(3))
     masks = layer(torch.ones(2000, 12)) * 0.7
     assert len(masks.unique()) == 2
     assert float(masks.max()) == pytest.approx(1.0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from opacus.utils.batch_memory_manager import BatchMemoryManager
-from private_toys import ADD, DECAY, data, flat, generator, mlp, private, sweep
+from private_toys import ADD, DECAY, data, flat, mlp, private, sweep
 from torch import nn
 from torch.utils.data import Dataset
 
@@ -18,6 +18,7 @@ from pacdp.private import (
     sampled_step,
     steps_of,
 )
+from tests.pacdp.toys import seeded
 
 
 def test_empty_batches_are_steps():
@@ -74,7 +75,7 @@ def test_the_system_draws_unless_a_seed_is_given():
 
 def test_gradients_used_twice_are_refused():
     module, optimizer, criterion, _, _ = private(mlp(), data(), batches="own")
-    inputs, targets = torch.randn(4, 4, generator=generator()), torch.zeros(4, dtype=torch.int64)
+    inputs, targets = torch.randn(4, 4, generator=seeded()), torch.zeros(4, dtype=torch.int64)
     criterion(module(inputs), targets).backward()
     optimizer.step()
     with pytest.raises(ValueError, match="zero_grad"):
@@ -117,7 +118,7 @@ def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgo
 
 def test_gradients_own_their_memory():
     wrapped, caught = wrap(mlp(), "hooks", loss_reduction="sum", clip_norm=1.0), []
-    outputs = wrapped(torch.randn(7, 4, generator=generator()))
+    outputs = wrapped(torch.randn(7, 4, generator=seeded()))
     outputs.register_hook(caught.append)
     nn.functional.cross_entropy(outputs, torch.arange(7) % 3, reduction="sum").backward()
     bias = list(wrapped.parameters())[-1]

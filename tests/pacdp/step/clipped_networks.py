@@ -1,9 +1,11 @@
 """One list of the kinds of networks whose clipped sums are looked at, and their slow twin."""
 
 import torch
-from private_toys import cnn, cross_entropy, data, fresh, generator, mlp
+from private_toys import cnn, cross_entropy, data, fresh, mlp
 from torch import nn
 from torch.nn import functional
+
+from tests.pacdp.toys import seeded
 
 CLIP = 0.5
 
@@ -123,7 +125,7 @@ KINDS = {
 
 def rows(n, *, seed=5, dtype=torch.float32):
     """Examples of all sizes: between 0.1 and 100 times a normal."""
-    scale = 10.0 ** (3.0 * torch.rand(n, 1, generator=generator(seed)) - 1.0)
+    scale = 10.0 ** (3.0 * torch.rand(n, 1, generator=seeded(seed)) - 1.0)
     x, y = data(n, seed=seed).tensors
     return (scale * x).to(dtype), y
 

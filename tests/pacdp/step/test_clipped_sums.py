@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from clipped_networks import CLIP, KINDS, Scaled, flat, rows, slowly, weights_of
-from private_toys import cnn, cross_entropy, generator, mlp
+from private_toys import cnn, cross_entropy, mlp
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
@@ -14,6 +14,7 @@ from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
 from pacdp.step.units import Network, summed_gradient
+from tests.pacdp.toys import seeded
 
 N = 12
 EVERYONE, NOBODY = torch.arange(N), torch.zeros(0, dtype=torch.int64)
@@ -87,10 +88,10 @@ def with_dropout():
 
 
 RANDOM = {
-    "masks": lambda: with_example_dropout(with_dropout(), generator=generator(4)),
+    "masks": lambda: with_example_dropout(with_dropout(), generator=seeded(4)),
     "torch's dropout": with_dropout,
-    "drawn weights": lambda: bayesian(mlp(), initial_std=0.3, generator=generator(4)),
-    "drawn kernels": lambda: bayesian(cnn(), initial_std=0.3, generator=generator(4)),
+    "drawn weights": lambda: bayesian(mlp(), initial_std=0.3, generator=seeded(4)),
+    "drawn kernels": lambda: bayesian(cnn(), initial_std=0.3, generator=seeded(4)),
 }
 
 

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, Functional, rows, slowly
-from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, generator, mechanism, mlp
+from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -25,6 +25,7 @@ from pacdp.private import (
 from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
+from tests.pacdp.toys import seeded
 
 PAIRS = 4
 ROWS = 24
@@ -42,7 +43,7 @@ class Pairs(SeededRandomness):
 
     def __init__(self, seed=0):
         super().__init__(seed)
-        self.order, self.seen = generator(seed), []
+        self.order, self.seen = seeded(seed), []
 
     def batch(self, n, sample_rate):
         if len(self.seen) % 2:
@@ -201,7 +202,7 @@ class Labelled(torch.utils.data.Dataset):
 
 def of_one_s_own(inner, *, mode, form="tensor", x=None):
     """A loop of one's own, on a network of one tensor or of several."""
-    x = torch.randn(4, 4, generator=generator(3)) if x is None else x
+    x = torch.randn(4, 4, generator=seeded(3)) if x is None else x
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
@@ -246,7 +247,7 @@ def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient(
         def forward(self, x):
             return self.inner(x.log())
 
-    inputs = torch.rand(4, 4, generator=generator()) + 0.1
+    inputs = torch.rand(4, 4, generator=seeded()) + 0.1
     of_one_s_own(Logarithm(mlp()), mode="hooks", x=inputs)
     with pytest.raises(ValueError, match="cannot be used with this network"):
         of_one_s_own(Logarithm(Beside()), mode="hooks", x=inputs)
