@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 
 from bounds import _check
 from bounds.accounting.accountant import privacy_epsilon
-from bounds.accounting.events import Composed, Event, Gaussian, PoissonSampled, SelfComposed, delta_in_range
+from bounds.accounting.events import (
+    Composed,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+    delta_in_range,
+    unknown,
+)
 from bounds.privacy import Adjacency, PrivacyBound
 
 _LARGEST = 20.0  # of logarithms
@@ -27,16 +37,22 @@ class Calibration:
 
 
 def scaled(event: Event, scale: float) -> Event:
-    """The event with every Gaussian's noise multiplier times ``scale``; other mechanisms stay as they are."""
+    """The event with every Gaussian's noise multiplier times ``scale``; other mechanisms stay as they are.
+
+    Raises ValueError when the scale is no positive number, or the event none.
+    """
+    _check.positive(scale=scale)
     match event:
         case Gaussian():
-            return Gaussian(noise_multiplier=event.noise_multiplier * scale)
+            return Gaussian(noise_multiplier=event.noise_multiplier * float(scale))
         case PoissonSampled() | SelfComposed():
             return replace(event, event=scaled(event.event, scale))
         case Composed():
             return Composed(events=tuple(scaled(part, scale) for part in event.events))
-        case _:
+        case ExponentialMechanism() | NonPrivate():
             return event
+        case _:
+            raise unknown(event)
 
 
 def calibrate_noise(
