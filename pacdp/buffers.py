@@ -6,6 +6,7 @@ KL: a nearest-neighbour network has no training error and any test error.
 """
 
 import functools
+import zlib
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -16,11 +17,14 @@ import numpy as np
 import torch
 from jaxtyping import UInt64
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from pacdp.data import DataError
 from pacdp.data.hashing import array_of, row_hashes
 
-_PLAIN = (type, ModuleType, str, bytes, int, float, complex, torch.dtype, torch.device, torch.Generator, type(None))
+_VALUES = (str, bytes, int, float, complex, type(None))
+_PLAIN = (type, ModuleType, torch.dtype, torch.device, torch.Generator)
+_PASSED_OVER = ("torch._dynamo", "torch._inductor", "torch._functorch", "opacus.grad_sample", "pacdp.opacus")
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
 
@@ -120,13 +124,52 @@ def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:
     return np.unique(hashes[(rows != rows[:, :1]).any(axis=1)] if rows.shape[1] > 1 else hashes)
 
 
+def contents(network: Any, *, without: Collection[int] = ()) -> dict[str, tuple[Any, ...]]:
+    """What a network refers to, by place: kind, shape and bits of tensors and arrays; numbers and texts themselves.
+
+    Whether a module is in training mode is left out, what ``torch.compile`` keeps, and things of the identities
+    ``without``.
+    """
+    found = _reachable(network, without=without)
+    return {where: _digest(thing) for where, thing in found if not where.endswith(".training")}
+
+
+def _digest(thing: Any) -> tuple[Any, ...]:
+    if isinstance(thing, Tensor):
+        bits = thing.detach()
+        plain = bits.layout == torch.strided and not bits.is_quantized and not is_functorch_wrapped_tensor(bits)
+        if plain and bits.device.type == "cpu":
+            whole = bits.contiguous().flatten().view(torch.uint8) if bits.numel() else bits
+            return str(bits.dtype), tuple(bits.shape), zlib.crc32(whole.numpy().tobytes()) if bits.numel() else 0
+        return str(bits.dtype), tuple(bits.shape), None if bits.is_inference() else bits._version
+    if isinstance(thing, np.ndarray):
+        plain = thing.dtype.kind in "biufcUS"
+        return str(thing.dtype), thing.shape, zlib.crc32(thing.tobytes()) if plain else 0
+    return type(thing).__name__, repr(thing)
+
+
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network without going through global variables."""
-    ahead: list[tuple[str, Any]] = [("", module)]
+    for where, thing in _reachable(module):
+        if isinstance(thing, Tensor | np.ndarray):
+            yield where, thing
+
+
+def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
+    """Tensors, arrays, numbers and texts that can be reached from something, each with its place.
+
+    Not followed are things of the identities ``without``, compilers' caches, and what Opacus hooks to layers.
+    """
+    ahead: list[tuple[str, Any]] = [("", root)]
     seen: dict[int, Any] = {}
     while ahead:
         where, thing = ahead.pop()
-        if id(thing) in seen or isinstance(thing, _PLAIN):
+        if isinstance(thing, _VALUES):
+            yield where.removeprefix("."), thing
+            continue
+        known = id(thing) in seen or id(thing) in without
+        made_by = thing.__module__ if isinstance(thing, FunctionType) else type(thing).__module__
+        if known or isinstance(thing, _PLAIN) or str(made_by).startswith(_PASSED_OVER):
             continue
         seen[id(thing)] = thing  # kept, so that no other thing gets its id
         if isinstance(thing, Tensor | np.ndarray):

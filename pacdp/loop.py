@@ -23,15 +23,15 @@ from torch.utils.data import Dataset
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.layers.random import generators
+from pacdp.layers.random import forget_draws, generators
+from pacdp.losses import PerExampleLoss
 from pacdp.reservation import Books, NoLedger
 from pacdp.resume import RunState, found, load_run, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
 from pacdp.step.clip import Weights
-from pacdp.step.gradients import PerExampleLoss
-from pacdp.step.independence import made_up_batch, require_independent_examples
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.paid import Paid, stream_of
 from pacdp.step.processes import (
@@ -46,6 +46,14 @@ from pacdp.step.processes import (
 from pacdp.step.release import PrivateStep
 from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
 from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take
+from pacdp.trials import (
+    MOST,
+    Unmoved,
+    Unwritten,
+    made_up_batch,
+    require_independent_examples,
+    require_no_writes,
+)
 
 
 class Progress(NamedTuple):
@@ -60,6 +68,8 @@ class Progress(NamedTuple):
     """Units of the step whose contribution was not finite and counted as zero."""
 
 
+_TRIED = 1024
+"""Examples at most that a trial of a fast mode holds, and so a pass of it."""
 _UNREAD = 16
 """Steps whose numbers stay on a GPU until they are read together; checkpoints wait for theirs."""
 
@@ -134,7 +144,7 @@ def train(
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
     template = _examples(units, device)
-    _check_examples(network, template)
+    _check_examples(network, template, _at_once(algorithm.mechanism))
     state = _beginning(algorithm, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
     _join(together, network.module, dataset, randomness, public)
@@ -156,11 +166,12 @@ def train(
         together=together,
         device=device,
     )
-    seen, most = list[_Seen](), _waits_for(device)
+    seen, most, unmoved, settled = list[_Seen](), _waits_for(device), Unmoved(network.module), None
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(_step(algorithm, state, len(units), summer, promised[number - 1], together, watch))
+        seen.append(_step(algorithm, state, len(units), summer, promised[number - 1], together, watch, unmoved))
+        settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if (keeps or algorithm.keeps)(number):
             state.snapshots.append(parameters_to_vector(network.module.parameters()).detach().clone())
         written = path is not None and (number == last or (checkpoint_every and number % checkpoint_every == 0))
@@ -171,6 +182,9 @@ def train(
                 ):  # before the checkpoint, so that what is recorded of a step is there when that is
                     progress(one)
             seen = []
+        if written or number == last:
+            forget_draws(network.module)
+            settled.require()
         if written and path is not None:
             save_run(path, state, together=together, about=about)
     vector = parameters_to_vector(network.module.parameters()).detach()
@@ -189,7 +203,8 @@ class _Seen(NamedTuple):
     step: int
     units: int
     numbers: Tensor
-    """[3] on the device: sum of losses, units whose contribution counted as zero, whether all weights are finite."""
+    """[4] on the device: sum of losses, units whose contribution counted as zero, whether all weights are finite, and
+    whether the sum left them as they were."""
 
 
 def _step(
@@ -200,11 +215,14 @@ def _step(
     promised: Event,
     together: Together,
     watch: Callable[[Weights], None] | None,
+    unmoved: Unmoved,
 ) -> _Seen:
     """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
     live = _live(state.module)
     chosen = state.randomness.batch(n, algorithm.mechanism.sample_rate)
+    unmoved.keep()
     added = summer(chosen, live)
+    same = unmoved.same()
     step = PrivateStep(
         number=state.step,
         mechanism=algorithm.mechanism,
@@ -225,7 +243,7 @@ def _step(
     device = next(iter(live.values())).device
     finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
     numbers = [
-        torch.as_tensor(one, dtype=torch.float64, device=device) for one in (added.loss, added.nonfinite, finite)
+        torch.as_tensor(one, dtype=torch.float64, device=device) for one in (added.loss, added.nonfinite, finite, same)
     ]
     return _Seen(state.step, len(chosen), torch.stack(numbers))
 
@@ -234,6 +252,7 @@ def _read(seen: list[_Seen], steps: int, together: Together) -> list[Progress]:
     """What some steps saw; the device is waited for once."""
     found = list[Progress]()
     for one, numbers in zip(seen, torch.stack([one.numbers for one in seen]).tolist(), strict=True):
+        require_no_writes([] if numbers[3] else [f"weights (seen at step {one.step})"])
         if not numbers[2]:
             raise Diverged(one.step, "a weight")
         own = (numbers[0], float(one.units), numbers[1])
@@ -302,9 +321,17 @@ def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
     return examples[0].to(device), examples[1].to(device)
 
 
-def _check_examples(network: Network, template: tuple[Tensor, Tensor]) -> None:
+def _at_once(mechanism: Mechanism) -> int | None:
+    """Units in one pass at most: with a fast mode no more than are tried, since its examples could meet."""
+    if mechanism.grad_sample_mode == "reference":
+        return mechanism.max_physical_batch
+    tried = max(MOST, math.ceil(min(2.0 * mechanism.expected_batch_size, _TRIED)))
+    return min(tried, mechanism.max_physical_batch or tried)
+
+
+def _check_examples(network: Network, template: tuple[Tensor, Tensor], size: int | None) -> None:
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
-    require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss)
+    require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss, size=size or MOST)
 
 
 def _join(
@@ -368,7 +395,7 @@ def _summer(
         return exact
     from pacdp.opacus.modes import OpacusSums
 
-    common: dict[str, Any] = {"draws": algorithm.draws, "most": mechanism.max_physical_batch}
+    common: dict[str, Any] = {"draws": algorithm.draws, "most": _at_once(mechanism)}
 
     def fast(network: Network, units: Units, clip_norm: float, **noise: Any) -> OpacusSums:
         mode = mechanism.grad_sample_mode

@@ -18,6 +18,9 @@ from torch import Tensor
 
 from pacdp import _loss_kernels
 
+PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
+"""Outputs and targets of a batch to one loss an example, shape (batch,)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
@@ -49,7 +52,7 @@ class Loss:
         """The losses of n examples.
 
         Formal guarantee: the result has one entry an example, whoever calls and whatever ``function`` is. That each
-        entry depends on its own example alone is what :func:`pacdp.probes.require_own_losses` looks at.
+        entry depends on its own example alone is what :func:`pacdp.trials.require_own_losses` looks at.
 
         Raises:
             ValueError: the network gave no row an example, or ``function`` returned another shape than [n].

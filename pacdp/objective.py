@@ -20,16 +20,6 @@ from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
 from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
-from pacdp.probes import (
-    AT_MOST,
-    MOST,
-    mixes,
-    pool,
-    require_own_losses,
-    require_own_outputs,
-    require_steady,
-    require_true_slope,
-)
 from pacdp.risks import Estimate as Estimate
 from pacdp.risks import Risks as Risks
 from pacdp.step.by_person import People, mean_over_people
@@ -37,9 +27,20 @@ from pacdp.step.clip import Clip
 from pacdp.step.compiled import CompiledSums, disagreement
 from pacdp.step.fixed_size import FixedSizeSums
 from pacdp.step.gradients import NO_CLIPPING, require_true_sums
-from pacdp.step.independence import made_up_batch
 from pacdp.step.one_by_one import OneByOne
 from pacdp.step.sample import Words, poisson, with_replacement
+from pacdp.trials import (
+    MOST,
+    Unwritten,
+    made_up_batch,
+    mixes,
+    pool,
+    require_no_writes,
+    require_own_losses,
+    require_own_outputs,
+    require_true_slope,
+    require_unwritten,
+)
 
 _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
@@ -47,6 +48,8 @@ _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
 _OF_PIXELS = 1000
 """Examples whose numbers are made at a time, where the data stay bytes."""
+_MADE_UP = 1000
+"""Made-up examples of a trial, and real ones that other networks than compiled ones judge at a time on a CPU."""
 _FEW = 250
 """Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
 
@@ -205,10 +208,14 @@ class Objective:
             self._gradient = torch.zeros_like(weights)
         lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
+        replayed = self._fixed is not None and self.has_fixed_shapes(keys)
+        version, priced = weights._version, self.keep_norms or (self.clip_norm is not None and not replayed)
+        before = weights.clone() if priced else None
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
             found = self._mean(weights, keys, drawn, group)
-        elif self._fixed is not None and self.has_fixed_shapes(keys):
+        elif replayed:
+            assert self._fixed is not None
             words, _ = keys.batches(self.n, tick, self.device)
             group = keys.group_on(self.device)
             found = self._fixed(weights, words, group, self.labels, self._clip, self._gradient)
@@ -216,6 +223,8 @@ class Objective:
             found = self._by_person(weights, norms, self.people)
         else:
             found = self._clipped(weights, keys, tick, norms)
+        if weights._version != version or (before is not None and not torch.equal(before, weights)):
+            require_no_writes(["its weights"])
         found = found.to(weights.dtype)
         if norms is not None:
             norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
@@ -334,23 +343,26 @@ class Objective:
         Examples of the data are tried, and made-up ones, so that no records decide that nothing is: where an output or
         a gradient is not finite, or so large that nothing beside it shows, there is nothing to compare.
         """
-        labels, two = self._labels_of(0), self._inputs[:2].clone()
-        size = max(MOST, min(self.batch_size, AT_MOST))
-        require_steady(
-            lambda: {"its inputs": two, **{f"buffer {name}": x for name, x in self.model.named_buffers()}},
-            lambda: self.model(two),
-        )
-        few = self._inputs[:size]
-        sources, tried = (few, made_up_batch(few, examples=size)), False
+        labels = self._labels_of(0)
+        used = max(self.batch_size, self._chunk)
+        if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
+            used = min(used, _MADE_UP)
+        largest = max(MOST, min(self.n, used))
+        few = self._inputs[:largest]
+        sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
+        require_unwritten(self.model, sources[1][:2], self.model)
         if self.mixes:
             return
+        settled = Unwritten(self.model)
         for inputs in sources:
+            size = max(MOST, len(inputs))
             examples = pool(inputs, size=size)
             outputs = require_own_outputs(lambda places, x=examples: self.model(x[places.to(self.device)]), size=size)
             if bool(outputs.isfinite().all()):
                 require_own_losses(self.loss, outputs, labels, size=size)
                 require_true_slope(self.loss, outputs, labels)
                 tried = True
+        settled.require()
         one_by_one = self.clip_norm is not None or self.keep_norms
         if one_by_one:
             own, k = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)

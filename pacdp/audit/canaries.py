@@ -39,9 +39,9 @@ from pacdp.audit.canary_network import CanaryNetwork, Recorder, canary_dataset, 
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
 from pacdp.audit.told import multipliers_of, noise_of, told_of
 from pacdp.loop import train
+from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
 from pacdp.step.event import ADJACENCY
-from pacdp.step.independence import PerExampleLoss
 from pacdp.step.noise import Randomness
 from pacdp.step.units import take
 

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.planned import Planned, of_length
 from pacdp.loop import train
+from pacdp.losses import PerExampleLoss
 from pacdp.step.clip import Weights
-from pacdp.step.independence import PerExampleLoss
 from pacdp.step.units import size, take
 
 _MARKS = 2

@@ -22,8 +22,8 @@ from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, requi
 from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with
-from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
 from pacdp.released_counts import ReleasedErrors, sum_of_rates
+from pacdp.trials import MOST, Unwritten, pool, require_own_outputs
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
@@ -94,9 +94,10 @@ def outputs_of(
     Raises:
         ValueError: the network fails, gives no row of floats an example, or mixes the examples of a batch.
     """
-    size = max(MOST, min(batch_size, AT_MOST, len(inputs)))
+    size = max(MOST, min(batch_size, len(inputs)))
     rows = pool(inputs[:size], size=size)
-    shape = _output(network, rows[:1].to(device)).shape[1:]
+    shape = _output(network, rows[-1:].to(device)).shape[1:]
+    settled = Unwritten(network)
 
     def run(part: Tensor) -> Tensor:
         outputs = _output(network, part.to(device))
@@ -105,7 +106,9 @@ def outputs_of(
         return outputs
 
     require_own_outputs(lambda places: run(rows[places]), size=size)
-    return torch.cat([run(part).cpu() for part in inputs.split(batch_size)])
+    found = torch.cat([run(part).cpu() for part in inputs.split(batch_size)])
+    settled.require()
+    return found
 
 
 def _output(network: Function, inputs: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.losses import in_error
 from pacdp.predictions import certify_predictions
-from pacdp.probes import AT_MOST, MOST, pool, require_own_outputs
+from pacdp.trials import MOST, Unwritten, pool, require_own_outputs
 from pacdp.trimming import hand_back
 
 LossOf = Callable[[Any, Tensor], Tensor]
@@ -169,11 +169,13 @@ class _Reading:
     @torch.no_grad()
     def all_of(self, data: Any, what: str) -> _Seen:
         """Everything that is kept of the examples."""
-        kept, shape = _Kept(), None
+        kept, shape, tried, settled = _Kept(), None, 0, None
         held = Holdings(self.network) if isinstance(self.network, nn.Module) else None
         for batch in batches_of(data, batch_size=self.batch_size):
-            if not kept.labels:
+            if batch.n > tried:
+                settled = settled or self._settled(batch)
                 self._require_own(batch)
+                tried = max(MOST, batch.n)
             if held is not None and isinstance(batch.inputs, Tensor):
                 held.require_none(batch.inputs, whose="the bound's" if what == "data" else "the test set's")
             outputs = self._outputs(batch.inputs)
@@ -189,8 +191,9 @@ class _Reading:
                 kept.losses.append(_bounded(self.loss, outputs, batch.labels.to(self.device), batch.n))
             kept.add_rows(batch)
             hand_back(batch.nbytes)
-        if not kept.labels:
+        if settled is None:
             raise ValueError(f"{what} holds no examples: give at least one")
+        settled.require()
         return kept.seen(_name_of(self.loss), data if isinstance(data, BoundSet) else None)
 
     def _outputs(self, inputs: Inputs) -> Any:
@@ -203,9 +206,15 @@ class _Reading:
             shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
             raise ValueError(f"the network does not accept inputs of shape {shapes}: {said(error)}") from error
 
+    def _settled(self, batch: Batch) -> Unwritten:
+        """The network after its first pass, over made-up numbers where the inputs are one tensor."""
+        first = pool(batch.inputs[:1])[-1:] if isinstance(batch.inputs, Tensor) else _first(batch.inputs)
+        self._outputs(first)
+        return Unwritten(self.network)
+
     def _require_own(self, batch: Batch) -> None:
-        """Refuse a network that mixes the examples of a batch, in trials as large as the batch, up to a limit."""
-        size = max(MOST, min(batch.n, AT_MOST))
+        """Refuse a network that mixes the examples of a batch, in trials as large as the batch."""
+        size = max(MOST, batch.n)
         made_up = pool(batch.inputs[:size], size=size) if isinstance(batch.inputs, Tensor) else None
 
         def run(places: Tensor) -> Tensor:
@@ -266,6 +275,10 @@ class _Kept:
             calibration = bounds.calibration_sample(confidence=confidence, correct=correct, edges=EDGES)
         examples = BoundSet.counted(n, rows, people, of=of)
         return _Seen(examples=examples, losses=losses, calibration=calibration, loss=loss)
+
+
+def _first(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value[:1] for name, value in inputs.items()}
 
 
 def _judgeable(logits: Tensor, n: int) -> Tensor:

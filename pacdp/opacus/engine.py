@@ -44,11 +44,11 @@ from pacdp.schedules import Schedule, as_schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
 from pacdp.step.event import ADJACENCY
-from pacdp.step.independence import made_up_batch, require_independent_examples
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
 from pacdp.step.units import Network
+from pacdp.trials import made_up_batch, require_independent_examples
 
 
 class PrivateEngine(PrivacyEngine):

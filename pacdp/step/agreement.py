@@ -19,9 +19,9 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
-from pacdp.step.independence import made_up_batch, made_up_targets, selected, with_other_weights
 from pacdp.step.sums import ByExample, Summer, runs_at_once
 from pacdp.step.units import Network, Units
+from pacdp.trials import made_up_batch, made_up_targets, selected, with_other_weights
 
 SIZES = (1, 3, 8)
 """Batches, each compared as a whole; their examples are compared one by one."""

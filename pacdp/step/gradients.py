@@ -11,14 +11,14 @@ used once; all other networks go through ``torch.func.vmap``.
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from pacdp.losses import Loss
+from pacdp.losses import Loss, PerExampleLoss
 from pacdp.plain import call_with, is_plain, is_plain_linear
 from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares, without_subnormals
 from pacdp.step.precision import full_precision
@@ -26,8 +26,6 @@ from pacdp.step.precision import full_precision
 _ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
 NO_CLIPPING = 1e30
 _TOLERANCE = 1e-3
-PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
-"""Outputs and targets of a batch to one loss an example, shape (batch,)."""
 
 
 class Seen(NamedTuple):
@@ -208,7 +206,7 @@ def slopes_of_each(
     """The gradient of each example's loss by its outputs, and the mean loss (of the members, where given).
 
     The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at
-    set-up (:func:`pacdp.probes.require_true_slope`).
+    set-up (:func:`pacdp.trials.require_true_slope`).
     """
     if member is None and getattr(loss, "compiled", None) is not None and outputs.device.type == "cpu":
         mean, _, slope = cast(Loss, loss).slope(outputs, targets)

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
-from pacdp.probes import AT_MOST, MOST, made_up_labels, pool, require_own_losses
 from pacdp.stochastic.forward import FreshPass, fresh_pass
 from pacdp.stochastic.noise import LIMIT, Draws
 from pacdp.stochastic.progress import Saved, Signature, fingerprint
 from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
+from pacdp.trials import MOST, made_up_labels, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
 """Told how many examples this process has passed, and how many it will."""
@@ -85,13 +85,15 @@ def mean_risks(
     n = len(inputs)
     _require_countable(n, labels, losses, passes, _ON_A_CPU if batch_size is None else batch_size)
     device = torch.device(device)
-    probe = inputs[: max(MOST, min(batch_size or _ON_A_CPU, AT_MOST))].to(device)
+    probe = inputs[: max(MOST, batch_size or _usual(device))].to(device)
     way = fresh_pass(module, posterior, probe, group_size=group_size)
     signature = _tried(way, probe, labels.to(device), losses)
     rank, world = _ranks()
     if batch_size is None:
         alone = resume is None and world == 1
         batch_size = _quickest(way, inputs, device) if _is_tried(device) and alone else _usual(device)
+        if batch_size > len(probe):
+            fresh_pass(module, posterior, inputs[:batch_size].to(device), group_size=group_size)
     weights, whole, known = _weights(people, n, way.group_size)
     jobs = _jobs(n, passes, batch_size, way.group_size)[rank::world]
     mark = ""

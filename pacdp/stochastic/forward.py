@@ -6,6 +6,7 @@ on the group. It costs as many normal numbers a group as there are weights, and 
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
@@ -14,11 +15,11 @@ from torch import Tensor, nn
 from pacdp.models import random_layers
 from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
-from pacdp.probes import MOST, pool, require_own_outputs, require_steady
 from pacdp.stochastic.intercept import by_example
 from pacdp.stochastic.law import Law, laws_of, require_law_of
 from pacdp.stochastic.layers import NotByExample
 from pacdp.stochastic.noise import Draws
+from pacdp.trials import MOST, pool, require_own_outputs, require_unwritten
 
 _WEIGHTS_AT_ONCE = 2**25
 """Drawn weights held at a time in the general form."""
@@ -163,7 +164,8 @@ def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
 def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:
     """With equal draws, an example's output (a group's, where groups share draws) must be its own."""
     groups = size if way.group_size == 1 and way.by_layers else _GROUPS
-    examples = pool(probe, size=groups * way.group_size).unflatten(0, (2 * groups, way.group_size))
+    every = groups * way.group_size
+    examples = pool(probe, size=every, others=every).unflatten(0, (2 * groups, way.group_size))
 
     def run(places: Tensor) -> Tensor:
         rows = examples[places.to(probe.device)].flatten(0, 1)
@@ -185,11 +187,7 @@ def _require_no_mixing(
     def run(places: Tensor) -> Tensor:
         return call_with(module, state, examples[places.to(probe.device)])
 
-    few = examples[:2].clone()
-    require_steady(
-        lambda: {"its inputs": few, **{f"buffer {name}": state[name] for name in buffers}},
-        lambda: call_with(module, state, few),
-    )
+    require_unwritten(SimpleNamespace(**state), examples[-2:], lambda x: call_with(module, state, x))
     require_own_outputs(run, size=size)
 
 

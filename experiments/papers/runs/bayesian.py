@@ -31,7 +31,7 @@ from pacdp.layers.random import forget_draws
 from pacdp.loop import train
 from pacdp.models import Architecture, build
 from pacdp.step.event import steps_of
-from pacdp.step.independence import PerExampleLoss
+from pacdp.losses import PerExampleLoss
 from pacdp.step.noise import SeededRandomness
 
 NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}

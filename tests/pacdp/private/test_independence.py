@@ -9,7 +9,7 @@ from private_toys import cross_entropy, fresh
 from torch import nn
 
 from pacdp.private import bayesian, require_independent_examples
-from pacdp.step.independence import made_up_batch
+from pacdp.trials import made_up_batch
 from tests.pacdp.toys import seeded
 
 

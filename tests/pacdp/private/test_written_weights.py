@@ -1,0 +1,130 @@
+"""What a forward pass writes would leave without noise: it is refused, or the run stops before anything is released."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from pacdp.private import DPSGD, Mechanism, UserLevelDPSGD, train
+
+TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
+LABELS = torch.arange(24) % 2
+
+
+class Writing(nn.Module):
+    """A bag of words that does ``what`` before its own pass."""
+
+    def __init__(self, what, max_norm=None):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.out = nn.Embedding(9, 4, max_norm=max_norm), nn.Linear(4, 2)
+        self.register_buffer("kept", torch.zeros(4))
+        self.what, self.first, self.calls = what, None, 0
+        self.start = float(self.out.weight.detach().square().sum())
+
+    def forward(self, x):
+        hidden = self.words(x).mean(1)
+        self.what(self, hidden.detach())
+        return self.out(hidden + self.kept)
+
+
+def moved(net):
+    """Whether training has begun: no trial of an untrained network sees what comes after."""
+    return abs(float(net.out.weight.detach().square().sum()) - net.start) > 0.4
+
+
+def nothing(net, hidden):
+    del net, hidden
+
+
+def nudge(net, hidden):
+    net.out.bias.detach().add_(1e-6 * hidden.sum())
+
+
+def late(net, hidden):
+    if moved(net):
+        net.out.bias.detach().add_(hidden.mean())
+
+
+def late_by_data(net, hidden):
+    if moved(net):
+        net.out.bias.data.add_(float(hidden.mean()))
+
+
+def late_exchange(net, hidden):
+    if moved(net):
+        net.out.bias.data = net.out.bias.data + float(hidden.mean())
+
+
+def first_batch(net, hidden):
+    if net.first is None:
+        net.first = hidden.mean(0)
+        net.out.weight.data.sub_(net.first)
+
+
+def memory(net, hidden):
+    net.first = hidden.mean(0) if net.first is None else net.first
+    net.kept = net.first
+
+
+def buffer(net, hidden):
+    net.kept.add_(hidden.mean())
+
+
+def late_memory(net, hidden):
+    if moved(net):
+        net.first = hidden.sum()
+
+
+def count(net, hidden):
+    net.calls += 1
+
+
+WRITERS = {what.__name__: what for what in (nudge, late, late_by_data, late_exchange, first_batch, memory, buffer,
+                                            late_memory, count)}  # fmt: skip
+
+
+def trained(module, mode, folder, people=None):
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
+    algorithm = DPSGD if people is None else UserLevelDPSGD
+    return train(
+        algorithm(mechanism=mechanism, noise_multiplier=1.0, learning_rate=4.0),
+        module,
+        TensorDataset(TOKENS, LABELS),
+        loss=lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="none"),
+        people=people,
+        checkpoint=folder / "run.safetensors",
+    )
+
+
+def refused(module, mode, folder, people=None):
+    """In a sentence of ours, or by vmap where nothing of the kind can run under it."""
+    with pytest.raises((ValueError, RuntimeError), match=r"the network changes|not independent|vmap|broadcast"):
+        trained(module, mode, folder, people)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_released_of_a_network_that_writes(name, tmp_path):
+    refused(Writing(WRITERS[name]), "hooks", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nudge", "late_by_data", "first_batch"])
+@pytest.mark.parametrize("mode", ["reference", "ghost"])
+def test_in_no_mode(name, mode, tmp_path):
+    refused(Writing(WRITERS[name]), mode, tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["reference", "hooks", "ghost"])
+def test_an_embedding_that_keeps_its_rows_short_is_refused(mode, tmp_path):
+    refused(Writing(nothing, max_norm=1.0), mode, tmp_path)
+    trained(Writing(nothing), mode, tmp_path)
+
+
+@pytest.mark.parametrize("what", [nudge, late, late_by_data])
+def test_people_are_protected_alike(what, tmp_path):
+    people = torch.arange(24) // 3
+    refused(Writing(what), "reference", tmp_path, people)
+    trained(Writing(nothing), "reference", tmp_path, people)
