@@ -6,6 +6,7 @@ KL: a nearest-neighbour network has no training error and any test error.
 """
 
 import functools
+import math
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import UInt64
+from jaxtyping import Float32, Shaped, UInt64
 from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 
@@ -29,6 +30,8 @@ _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
 
 _FEW = 10
+_TRIED, _LEAST_WIDTH, _ALIKE, _LARGEST = 64, 16, 0.9999, 2**26
+"""Inputs that are looked for changed, the fewest numbers of one, what correlation tells, the largest tensor."""
 
 
 class Held(NamedTuple):
@@ -45,8 +48,10 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
     dictionaries, methods, partial functions and closures it refers to, as rows in their own order and, with two
     dimensions, as columns. A row counts if its numbers are exactly an input's, in any shape and number format, or an
     input's times 255 as bytes. Rows of one number over and over do not count, because zeros and ones are everywhere,
-    and where an input is a single number a tensor must hold half of all of them, and ten. Not found: rows that were
-    changed otherwise in any number, sparse or compressed ones, and what a file or a global variable holds.
+    and where an input is a single number a tensor must hold half of all of them, and ten. Of 64 inputs with sixteen
+    numbers or more it is also looked whether the tensor holds a tenth of them rounded, scaled or shifted, or either
+    half of them: rows of which a correlation is at least 0.9999. Not found: rows that were changed otherwise, sparse
+    or compressed ones, and what a file or a global variable holds.
 
     Args:
         inputs: array or tensor [n, ...].
@@ -66,17 +71,40 @@ class Holdings:
         self._module = module
         self._exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
         self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
+        self._cut: dict[int, list[tuple[str, list[Float32[np.ndarray, "rows width"]]]]] = {}
 
     def of(self, inputs: Any) -> tuple[Held, ...]:
         """As `held_rows`, for some of the inputs."""
         hashes, width = _hashes(inputs, "inputs"), int(np.prod(np.shape(inputs)[1:]))
         least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
         if width not in self._hashed:
-            own = ((where, _hashes_by_width(tensor, width)) for where, tensor in _tensors(self._module)
-                   if id(tensor) not in self._exempt)  # fmt: skip
+            own = ((where, _hashes_by_width(tensor, width)) for where, tensor in self._own())
             self._hashed[width] = [(where, rows) for where, rows in own if len(rows)]
         counted = ((where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed[width])
-        return tuple(Held(where, count) for where, count in counted if count >= least)
+        exact = tuple(Held(where, count) for where, count in counted if count >= least)
+        return exact or self._alike(inputs, width)
+
+    def _own(self) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+        return ((where, tensor) for where, tensor in _tensors(self._module) if id(tensor) not in self._exempt)
+
+    def _alike(self, inputs: Any, width: int) -> tuple[Held, ...]:
+        """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
+        found = list[Held]()
+        tried = array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)
+        if tried.dtype.kind not in "biuf":
+            return ()
+        for part in {width: [slice(None)], width // 2: [slice(width // 2), slice(-(width // 2), None)]}.items():
+            if part[0] < _LEAST_WIDTH:
+                continue
+            wanted = [_standardised(tried[:, cut]) for cut in part[1]]
+            if part[0] not in self._cut:
+                cut_up = ((where, _rows_of(tensor, part[0])) for where, tensor in self._own())
+                self._cut[part[0]] = [(where, rows) for where, rows in cut_up if rows]
+            for where, held in self._cut[part[0]]:
+                most = max(_count_alike(rows, own) for rows in held for own in wanted)
+                if most >= max(2, math.ceil(0.1 * len(tried))):
+                    found.append(Held(where, most))
+        return tuple(found)
 
     def require_none(self, inputs: Any, *, whose: str = "the bound's") -> None:
         """Refuse a network that holds some of these inputs; raises DataError as `require_no_rows` does."""
@@ -98,6 +126,34 @@ def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (
         DataError: it does; the sentence names the first place and counts.
     """
     Holdings(module, paid=paid).require_none(inputs, whose=whose)
+
+
+def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray, "kept width"]:
+    """Rows less their means, over their norms; those of one number over and over are left out."""
+    centred = rows.astype(np.float64)
+    centred -= centred.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    kept = (norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))).ravel() & np.isfinite(norms).ravel()
+    return (centred[kept] / norms[kept]).astype(np.float32)
+
+
+def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[Float32[np.ndarray, "rows width"]]:
+    """What a tensor can be cut into, standardised; nothing of one that is very large, or no numbers."""
+    try:
+        array = array_of(tensor, "tensor")
+    except DataError:
+        return []
+    if not array.size or array.size > _LARGEST or array.dtype.kind not in "biuf":
+        return []
+    cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
+    if array.ndim == 2 and len(array) == width:
+        cuts.append(array.T)
+    return [rows for rows in map(_standardised, cuts) if len(rows)]
+
+
+def _count_alike(rows: Float32[np.ndarray, "rows width"], wanted: Float32[np.ndarray, "k width"]) -> int:
+    """How many of those wanted correlate with some row by 0.9999 and more, or less than -0.9999."""
+    return int((np.abs(wanted @ rows.T).max(axis=1) >= _ALIKE).sum()) if len(wanted) else 0
 
 
 def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarray, " k"]:

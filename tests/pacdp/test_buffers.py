@@ -82,6 +82,26 @@ def test_rows_are_found(place):
         require_no_rows(module, INPUTS)
 
 
+WIDE = torch.tensor(np.random.default_rng(1).random((90, 40), dtype=np.float32))
+CHANGED = {
+    "half precision": lambda rows: attribute(rows.half()),
+    "rounded": lambda rows: attribute((100 * rows).round() / 100),
+    "scaled and shifted": lambda rows: attribute(3.0 - 7.0 * rows),
+    "each by its own factor": lambda rows: attribute(rows * torch.arange(1.0, 91.0)[:, None]),
+    "in halves": lambda rows: attribute((rows[:, :20].clone(), rows[:, 20:].clone())),
+    "one half": lambda rows: attribute(rows[:, 20:].clone()),
+    "columns in bytes": lambda rows: attribute((200 * rows).byte().T.contiguous()),
+    "a seventh of them": lambda rows: attribute(rows[::7] - 1.0),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("change", CHANGED)
+def test_rows_are_found_that_were_changed(change):
+    with pytest.raises(DataError, match="of the network holds"):
+        require_no_rows(CHANGED[change](WIDE), WIDE)
+
+
 def test_parameters_that_the_bound_pays_for_may_be_rows():
     module = nn.Linear(25, 40)
     module.weight.data.copy_(INPUTS.flatten(1))
@@ -99,7 +119,8 @@ def test_networks_without_rows():
         nn.LazyLinear(5),
         nn.Flatten(),
         attribute(torch.zeros(50, 25)),
-        attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"]), INPUTS + 1e-6]),
+        attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"])]),
+        attribute(INPUTS + 0.1 * torch.randn(40, 1, 5, 5, generator=torch.Generator().manual_seed(0))),
     )
     module.register_forward_hook(lambda *_: None)
     module.loop = module  # type: ignore[assignment]

@@ -211,3 +211,46 @@ def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_sta
         array += 1.0
         pacdp.certify_network(NET, (array, LABELS), batch_size=64)
         assert np.array_equal(array, INPUTS.numpy() + 1.0)
+
+
+class Attribute(nn.Module):
+    """A network that keeps something of what it saw."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.net, self.keep, self.seen = NET, keep, None
+
+    def forward(self, x):
+        out = self.net(x)
+        self.seen = self.keep(self.seen, out)
+        return out if self.seen is None else out + self.seen
+
+
+def above(size, change):
+    """Outputs changed in batches of so many rows and more."""
+    return lambda x: change(NET(x)) if len(x) >= size else NET(x)
+
+
+MIXED = {
+    "mixes from 300": (above(300, lambda z: z - z.mean(0)), (INPUTS, LABELS), "other examples of its batch"),
+    "another loss from 300": (above(300, lambda z: z * 0), (INPUTS, LABELS), "other examples of its batch"),
+    "a larger batch later": (
+        above(200, lambda z: z - z.mean(0)),
+        [(INPUTS[:100], LABELS[:100]), (INPUTS[100:], LABELS[100:])],
+        "other examples of its batch",
+    ),
+    "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), (INPUTS, LABELS), "other examples|changes seen"),
+    "adapts late": (
+        Attribute(lambda seen, out: out.detach().mean() if len(out) == 7 else seen).eval(),
+        DataLoader(Pairs(), batch_size=293),
+        "changes seen",
+    ),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", MIXED)
+def test_networks_are_tried_at_the_batches_that_they_meet(name):
+    network, data, words = MIXED[name]
+    with pytest.raises(ValueError, match=words):
+        pacdp.certify_network(network, data)
