@@ -92,6 +92,8 @@ def on_a_gpu(jobs: Callable[[Scale, int], list[Job]]) -> Callable[[pl.DataFrame,
     """What settles a study's open claims where they wait for longer runs of its own networks: its runs at scale gpu,
     with what they cost; those of scale paper where the table has that scale already."""
 
+    jobs = functools.cache(jobs)  # a study asks for each of its open claims
+
     def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
         larger: Scale = "paper" if scale in ("gpu", "paper") else "gpu"
         return f"these runs at scale {larger}, {cost(jobs(larger, 0))}"
@@ -107,6 +109,8 @@ def by_seeds(
     Args:
         otherwise: how four times the seeds are told of a claim that names no number.
     """
+
+    jobs = functools.cache(jobs)
 
     def settled_by(table: pl.DataFrame, scale: Scale, claim: Claim) -> str:
         column = next((name for name in ("data", "problem", "bench", "dataset") if name in table.columns), "")
