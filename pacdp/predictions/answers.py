@@ -73,6 +73,8 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
     Raises:
         ValueError: it is none, has another number of axes or a single column.
     """
+    if np.ma.is_masked(probabilities):
+        raise ValueError(f"{name} must have no gaps, got masked ones: fill them in, or drop their rows everywhere")
     try:
         table = np.asarray(probabilities)
     except (TypeError, ValueError, RuntimeError) as error:

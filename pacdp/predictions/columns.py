@@ -170,6 +170,8 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
 
 def _array(name: str, values: Any) -> NDArray[Any]:
     """The values as an array of one axis and at least one row."""
+    if np.ma.is_masked(values):
+        raise ValueError(_gap(name, int(np.argmax(np.ma.getmaskarray(values)))))
     if isinstance(values, list | tuple):
         kinds = {type(one) for one in values}
         if {str} < kinds or ({bool} < kinds and kinds <= {bool, int, float}):

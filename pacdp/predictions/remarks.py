@@ -37,7 +37,8 @@ def remarks(
         known_once: whether names of the examples say that none stands twice.
     """
     said = list[str]()
-    for what, names in (("classes", classes), ("people", people), ("groups", groups)):
+    told = {"classes": classes, "models": tuple(models), "people": people, "groups": groups}
+    for what, names in told.items():
         said += _alike(what, names.names if isinstance(names, Coded) else names or ())
     for model, answers in models.items():
         said += _tied(model, answers)
@@ -56,7 +57,9 @@ def _alike(what: str, names: Sequence[Name]) -> Iterator[str]:
     """Two names that differ by spaces, case or the form of a letter alone."""
     seen = dict[str, Name]()
     for one in names:
-        plain = "".join(unicodedata.normalize("NFKC", str(one)).casefold().split())
+        if not isinstance(one, str):
+            return
+        plain = "".join(unicodedata.normalize("NFKC", one).casefold().split())
         if (other := seen.setdefault(plain, one)) != one:
             yield (
                 f"the {what} {other!r} and {one!r} differ by a space or by case alone, and count "
@@ -74,9 +77,7 @@ def _tied(model: str, answers: Answers) -> Iterator[str]:
         )
 
 
-def _made_from_errors(
-    model: str, answers: Answers, labels: Codes | None, groups: Coded
-) -> Iterator[str]:
+def _made_from_errors(model: str, answers: Answers, labels: Codes | None, groups: Coded) -> Iterator[str]:
     """Groups each of which holds errors alone or none, while chance would have mixed them.
 
     k errors on n examples lie in whole groups in at most 2^groups of the n over k ways.

@@ -115,8 +115,8 @@ def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(pa
 
 def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
     _inspect(tmp_path / "quiz.json", ["C"] * 32 + ["I"] * 8)
-    for name in ("eval-set.json", "logs.json"):
-        (tmp_path / name).write_text('{"tasks": []}')
+    for name, content in (("eval-set.json", '{"tasks": []}'), ("logs.json", "[1]")):
+        (tmp_path / name).write_text(content)
     report = _certified(tmp_path)
     assert report["details"]["statements"][0]["measured"] == 0.2
     assert report["details"]["remarks"] == ["passed over, for they hold no samples: eval-set.json, logs.json"]

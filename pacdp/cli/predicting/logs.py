@@ -164,7 +164,10 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
         header = json.loads(parts.pop("header.json"))
         samples = [json.loads(parts[name]) for name in sorted(parts)]
     else:
-        header = _object(path, path.read_text(encoding="utf-8"), "it")
+        text = path.read_text(encoding="utf-8")
+        if manifests and text.lstrip().startswith("["):
+            return
+        header = _object(path, text, "it")
         if manifests and "eval" not in header:
             return
         samples = header.get("samples") or []

@@ -135,7 +135,7 @@ def _of_each_task(scores: Scores, lower: Sequence[Collection[str]], tasks: Seque
         parts[task] = found[0]
         remarks.append(f"the loss of task {task!r} is {found[0].name}")
     exact = all(one.losses.dtype == np.bool_ for one in parts.values())
-    together = np.zeros(len(scores), np.bool_ if exact else np.float64)
+    together: Losses = np.zeros(len(scores), np.bool_) if exact else np.zeros(len(scores))
     for task, one in parts.items():
         together[[own == task for own in tasks]] = one.losses
     by = _together(list(parts.values()))

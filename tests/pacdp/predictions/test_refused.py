@@ -47,6 +47,8 @@ WRONG = {
         "weights must lie in (0, 1], got 2.0 in row 1"),
     "ids": (said(ids=["a", "b", "a", "c"]),
         "ids must be different in every row, got 'a' in rows 0 and 2"),
+    "masked labels": (said(labels=np.ma.masked_equal(Y, 2)), "labels must have no gaps, got none in row 2"),
+    "masked probabilities": (soft(probabilities=np.ma.masked_equal(SOFT, 0.6)), "probabilities must have no gaps"),
     "large losses": ({"losses": {"loss": [0.5, 1.5]}}, "loss must lie in [0, 1], got 1.5 in row 1"),
     "losses of which": (said(predictions={"a": P, "b": P}, losses={"l": [0.1] * 4}),
         "losses must say whose they are"),
@@ -86,17 +88,19 @@ class NAType:
     __hash__ = object.__hash__
 
 
+def objects(column):
+    return np.array(column, dtype=object)
+
+
 @pytest.mark.wrong_types
 @pytest.mark.every_case
 @pytest.mark.parametrize("missing", [None, float("nan"), "", NAType(), "nan", "NA", " null", "None"])
 @pytest.mark.parametrize("where", ["labels", "predictions", "groups", "people"])
-@pytest.mark.parametrize("form", [lambda column: np.array(column, dtype=object), list, np.array])
+@pytest.mark.parametrize("form", [objects, list, np.array])
 def test_gaps_of_data_frames_are_found(missing, where, form):
     names = ["a", "b", "a", "b"]
-    given = {
-        **dict.fromkeys(("labels", "predictions", "groups", "people"), names),
-        where: form(["a", "b", missing, "a"]),
-    }
+    given = dict.fromkeys(("labels", "predictions", "groups", "people"), names)
+    given[where] = form(["a", "b", missing, "a"])
     with pytest.raises(ValueError, match=f"{where} must have no gaps, got (none|'{missing}') in row 2"):
         pacdp.certify_predictions(**given)
 
