@@ -26,18 +26,20 @@ def begin() -> None:
 
 
 def parsed(
-    kind: Any, words: Sequence[str], *, prog: str, config: Sequence[Any] = (), **default: Any
+    kind: Any, words: Sequence[str], *, prog: str, config: Sequence[Any] = (), once: bool = False, **default: Any
 ) -> tuple[Any, list[str]]:
     """The command or configuration that the words describe, and the words that it did not take.
 
     Exits with status 2 and one sentence where a value is missing or of another type.
 
     Args:
+        once: whether an option that stands twice is refused; else the last one holds, as where a recipe is changed.
         default: ``default=...``, whose values hold where no word changes them.
     """
     how = {"prog": prog, "config": tuple(config), **default}
     _tried.append((kind, how))
-    _require_once(kind, words, how)
+    if once:
+        _require_once(kind, words, how)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
