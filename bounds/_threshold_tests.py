@@ -98,14 +98,12 @@ class Tests:
     failure_prob: float
     starts: int
     groups: ArrayLike | None
-    seed: int
     exact: bool
 
     def __post_init__(self) -> None:
         _check.probability(target=self.target)
         _check.open_probability(failure_prob=self.failure_prob)
         _check.count(starts=self.starts)
-        _check.whole(seed=self.seed)
         if self.starts > len(self.thresholds):
             raise ValueError(
                 f"starts must be at most the number of thresholds, {len(self.thresholds)}, got {self.starts}."
@@ -127,8 +125,7 @@ class Tests:
             measures=measures,
             failure_prob=self.failure_prob,
             inputs={"n": self.n, "target": float(self.target), "starts": int(self.starts), "level": level}
-            | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs}
-            | ({} if self.exact else {"seed": int(self.seed)}),
+            | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs},
             budget=budget.spent,
             reference=REFERENCE,
             known=(declared("thresholds fixed beforehand", f"the caller of bounds.{self.function}"),),
@@ -148,9 +145,7 @@ class Tests:
     def _walk(self, losses: Columns, level: float) -> dict[int, ThresholdTest]:
         """The tests by position: from each start on, until one fails."""
         count = len(self.thresholds)
-        order = np.random.default_rng(self.seed).permutation(self.n)
         parts = [np.arange(self.n)] if self.groups is None else list(parts_of(self.groups, self.n).values())
-        parts = [order[np.isin(order, part)] for part in parts] if len(parts) > 1 else [order]
         found: dict[int, ThresholdTest] = {}
         for start in range(self.starts):
             position = start * count // self.starts

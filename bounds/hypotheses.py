@@ -34,8 +34,11 @@ Name = Literal[
     "neither network saw the unlabelled rows",
     "thresholds fixed beforehand",
     "order blind to the losses",
+    "losses within their range",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
+UNITS = {"example": "examples", "person": "people", "document": "documents"}
+"""What may be counted as one independent record, and the word for several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Hypothesis:
         standing: "proved" (``by`` says by what), "declared" (``by`` says who vouches for it), or "unproved" (``by``
             says what is missing). A certificate with an unproved hypothesis is optimistic.
         by: one plain sentence or phrase.
-        unit: "example" or "person", for the independence of records; otherwise empty.
+        unit: "example", "person" or "document", for the independence of records; otherwise empty.
 
     Raises ValueError when the name or the standing is none of these, or ``by`` is empty.
     """
@@ -63,11 +66,11 @@ class Hypothesis:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}.")
         if not isinstance(self.by, str) or not self.by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"by must say who or what vouches for {self.name!r}, got {self.by!r}.")
-        if self.unit not in ("", "example", "person"):
-            raise ValueError(f"unit must be 'example', 'person' or empty, got {self.unit!r}.")
+        if self.unit and self.unit not in UNITS:
+            raise ValueError(f"unit must be one of {', '.join(UNITS)} or empty, got {self.unit!r}.")
 
     def __str__(self) -> str:
-        unit = f" ({'people' if self.unit == 'person' else 'examples'})" if self.unit else ""
+        unit = f" ({UNITS[self.unit]})" if self.unit else ""
         return f"{self.name}{unit}: {self.standing}, {self.by}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ raise ValueError. For 0-1 losses ``clopper_pearson_upper`` is exact, and the lea
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+import hashlib
 import math
 from functools import lru_cache
 
@@ -153,11 +154,10 @@ def betting_upper(values: ArrayLike, failure_prob: float) -> float:
     The bets λ_i(m) are those of ``ratio_betting_upper`` for weights of one. Waudby-Smith and Ramdas 2024, "Estimating
     means of bounded random variables by betting": predictable plug-in bets, for one side and a fixed n.
 
-    Formal guarantee: ``values`` independent draws in [0, 1] of one law, in the order in which they were drawn or in any
-    other that their numbers did not decide, give E X ≤ value with probability at least 1 - failure_prob. The wealth
-    grows with m, and the value is the upper end of the last bracket of a bisection: a mean at which the wealth, less
-    its rounding error, is at least 1/failure_prob ("Betting" in docs/guarantees.md).
-
+    Formal guarantee: ``values`` independent draws in [0, 1] of one law, given in any order, give E X ≤ value with
+    probability at least 1 - failure_prob. The wealth grows with m, and the value is the upper end of the last bracket
+    of a bisection: a mean at which the wealth, less its rounding error, is at least 1/failure_prob ("Betting" in
+    docs/guarantees.md).
     """
     sample = _sample(values, failure_prob)
     return ratio_betting_upper(sample, np.ones_like(sample), failure_prob)
@@ -172,15 +172,19 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     with δ = failure_prob: ``betting_upper`` for draws of random weight. Proof in docs/people.md,
     "Betting on a ratio".
 
-    Formal guarantee: (w_i, x_i) independent draws of one law with w in (0, 1] and x in [0, 1], in an order that their
-    numbers did not decide, give E[w x]/E[w] ≤ value with probability at least 1 - failure_prob.
+    The draws are sorted, and then permuted by a generator whose seed is a hash of all of them: the order in which they
+    are given changes no bit of the value.
+
+    Formal guarantee: (w_i, x_i) independent draws of one law with w in (0, 1] and x in [0, 1] give E[w x]/E[w] ≤ value
+    with probability at least 1 - failure_prob, the hash being taken for a random function.
     A weight is as random as its x_i, and as dependent on it as it pleases.
     """
     sample = _sample(values, failure_prob)
     share: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
     if share.shape != sample.shape or not ((share > 0.0) & (share <= 1.0)).all():
         raise ValueError("weights must be numbers in (0, 1], one for each value; divide by the largest possible one.")
-    n = sample.size
+    order = _blind_order(sample, share)
+    sample, share, n = sample[order], share[order], sample.size
     level = log_inverse(failure_prob)
     rounds = np.arange(1, n + 1)
     centre = (0.5 + np.cumsum(share * sample)) / (1.0 + np.cumsum(share))
@@ -194,6 +198,20 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
             break
         low, high = (low, middle) if _log_wealth(sample, share, bets, middle) >= level else (middle, high)
     return high
+
+
+def _blind_order(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.intp]:
+    """An order of draws [n] that is made of what they are, and not of where each of them stands.
+
+    The seed sees twenty binary places of them: a last digit that another machine rounds otherwise
+    does not change it.
+    """
+    content = np.stack([weights, values])
+    coarse = np.rint(content * 2.0**20).astype("<i8")
+    by_content = np.lexsort((*content, *coarse))
+    digest = hashlib.blake2b(coarse[:, by_content].tobytes(), digest_size=16).digest()
+    seed = int.from_bytes(digest, "big")
+    return by_content[np.random.default_rng(seed).permutation(by_content.size)]
 
 
 def _log_wealth(

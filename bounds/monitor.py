@@ -20,7 +20,7 @@ from bounds._wealth import played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.running_mean import running_mean_lower, running_mean_upper
-from bounds.sentence import at_least, at_most
+from bounds.sentence import at_least, at_most, confidence
 
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -193,7 +193,7 @@ class Monitor:
         late = f" {len(self.waiting)} more wait for earlier ones." if self.waiting else ""
         said = (
             f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {at_least(self.lower)} and "
-            f"{at_most(self.upper)}, with {at_least(1.0 - self.failure_prob)} confidence at all times together.{late}"
+            f"{at_most(self.upper)}, with {confidence(self.failure_prob)} confidence at all times together.{late}"
         )
         if self.alarm is None:
             return (

@@ -33,8 +33,8 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
     did not meet these people.
 
     Formal guarantee: people drawn independently from one law, none of whom the predictor saw, who have at most
-    ``most_examples`` examples and stand in an order that their losses did not decide, give a risk for a new example of
-    at most ``value`` with probability at least 1 - failure_prob.
+    ``most_examples`` examples, give a risk for a new example of at most ``value`` with probability at least
+    1 - failure_prob.
     """
     sample = checked(sample)
     if sample.largest > _checked(sample.n, sample.examples, most_examples):

@@ -37,9 +37,6 @@ NEW_PERSON = "risk of a new person"
 class PeopleSample:
     """How many examples each of n people gave, and the sum of the losses on them.
 
-    People stand in an order that must not follow from their losses, because ``new_person_betting`` and
-    ``new_example_betting`` go through them one by one. ``people_sample`` draws the order.
-
     Attributes:
         sizes: int64 [n], the number of examples of each person, at least 1, read-only.
         sums: float64 [n], the sum of each person's losses in [0, 1], rounded up, at most ``sizes``, read-only.
@@ -107,11 +104,10 @@ class PeopleSample:
         return min(1.0, outward(math.fsum(self.sums) / self.examples))
 
 
-def people_sample(*, losses: ArrayLike, people: ArrayLike, seed: int = 0) -> PeopleSample:
+def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
     """The sizes and sums of people from one loss in [0, 1] and one person for each example.
 
-    Sums of 0-1 losses are exact, others are rounded up. People who were numbered class by class would reach the betting
-    bounds class by class; so their order is drawn from ``seed``, which must not be chosen by looking at results.
+    Sums of 0-1 losses are exact, others are rounded up. People stand in the order of their names.
 
     Args:
         losses: one number in [0, 1] an example; for predictions by fresh weights, its mean over the passes.
@@ -120,10 +116,8 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike, seed: int = 0) -> Peo
     values, position = _check.array("losses", losses), _positions(people)
     if values.shape != position.shape or not ((values >= 0.0) & (values <= 1.0)).all():
         raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
-    _check.whole(seed=seed)
-    order = np.random.default_rng(seed).permutation(int(position.max()) + 1)
-    sizes = np.bincount(position)[order]
-    sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)[order]
+    sizes = np.bincount(position)
+    sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)
     if not ((values == 0.0) | (values == 1.0)).all():
         sums = np.minimum(sizes, sums * (1.0 + (sizes + 8) * 2.0**-52))  # one rounding an addition
     return PeopleSample(sizes=sizes, sums=sums)
@@ -203,7 +197,7 @@ def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Ce
 def new_person_betting(*, sample: PeopleSample, failure_prob: float) -> Certificate:
     """``betting_upper`` of people's mean losses: for most samples the least of these bounds.
 
-    Formal guarantee: as for ``new_person_clopper_pearson``; people stand in an order that their losses did not decide.
+    Formal guarantee: as for ``new_person_clopper_pearson``.
     """
     value = betting_upper(checked(sample).means, failure_prob)
     return _new_person("betting", value, sample, failure_prob, "Waudby-Smith and Ramdas 2024")

@@ -29,7 +29,6 @@ def control_risk(
     failure_prob: float,
     starts: int = 1,
     groups: ArrayLike | None = None,
-    seed: int = 0,
 ) -> RiskControl:
     """The last threshold at which a risk passes its test, for losses that were computed at every threshold.
 
@@ -49,7 +48,6 @@ def control_risk(
         failure_prob: probability that the risk at the chosen threshold exceeds the certificate's value.
         starts: how many positions the tests start from.
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
-        seed: of the order in which the betting bound takes the records; not to be chosen by looking at results.
     """
     table, exact = losses_of(losses, dimension=2)
     listed = finite(thresholds)
@@ -58,7 +56,7 @@ def control_risk(
             f"thresholds must be different numbers, one for each of the {table.shape[1]} columns of losses, got "
             f"{len(listed)}; give each column its threshold."
         )
-    tests = Tests("control_risk", len(table), listed, target, failure_prob, starts, groups, seed, exact)
+    tests = Tests("control_risk", len(table), listed, target, failure_prob, starts, groups, exact)
     return tests.control(lambda position: table[:, position], of="rule", measures="risk")
 
 
@@ -71,7 +69,6 @@ def control_selective_risk(
     failure_prob: float,
     starts: int | None = None,
     groups: ArrayLike | None = None,
-    seed: int = 0,
 ) -> RiskControl:
     """The threshold at which a predictor that abstains below it answers most and still errs rarely where it answers.
 
@@ -86,13 +83,13 @@ def control_selective_risk(
         losses: one loss a record, of the answer it would get: bool or whole numbers for errors, floats in [0, 1] else.
         thresholds: fixed beforehand, in any order.
         target: what the selective risk is to stay below.
-        failure_prob: as in ``control_risk``; so are starts, groups and seed.
+        failure_prob: as in ``control_risk``; so are starts and groups.
     """
     values, exact = losses_of(losses, dimension=1)
     confident = scores_of("confidence", confidence, len(values))
     listed = descending(thresholds)
     starts = len(listed) if starts is None else starts
-    tests = Tests("control_selective_risk", len(values), listed, target, failure_prob, starts, groups, seed, exact)
+    tests = Tests("control_selective_risk", len(values), listed, target, failure_prob, starts, groups, exact)
 
     def answered(position: int) -> NDArray[np.float64]:
         return np.where(confident >= listed[position], values, np.nan)
@@ -109,7 +106,6 @@ def control_set_size(
     failure_prob: float,
     starts: int = 1,
     groups: ArrayLike | None = None,
-    seed: int = 0,
 ) -> RiskControl:
     """The lowest threshold at which the mean size of prediction sets stays below ``most_labels``.
 
@@ -123,7 +119,7 @@ def control_set_size(
         scores: one row a record and one column a label.
         thresholds: fixed beforehand, in any order.
         most_labels: what the mean number of labels in a set is to stay below, from 0 to K.
-        failure_prob: as in ``control_risk``; so are starts, groups and seed.
+        failure_prob: as in ``control_risk``; so are starts and groups.
     """
     table = _check.array("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
@@ -131,7 +127,7 @@ def control_set_size(
     _check.nonnegative(most_labels=most_labels)
     labels, listed = table.shape[1], descending(thresholds)
     target = min(1.0, inward(most_labels / labels))
-    tests = Tests("control_set_size", len(table), listed, target, failure_prob, starts, groups, seed, exact=False)
+    tests = Tests("control_set_size", len(table), listed, target, failure_prob, starts, groups, exact=False)
 
     def sizes(position: int) -> NDArray[np.float64]:
         return (table >= listed[position]).sum(axis=1) / labels

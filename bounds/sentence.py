@@ -4,25 +4,35 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from bounds.certificate import Certificate
+from bounds.hypotheses import UNITS
 
-_ERROR, _PERSON = "0-1 risk", " of a new person"
+_ERROR = "0-1 risk"
+_NEW = " of a new "
+_RECORDS = tuple(_NEW + unit for unit in UNITS)
 _WHOSE = {"randomised": "the randomised network"}
 _SUMS = 1 - Decimal(2) ** -50  # what a ledger's sums may exceed their decimal totals by
 
 
-def headline(made: Certificate) -> str:
+def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     """What a certificate says, from how many records, and everything that it takes for true without a proof.
 
     Formal guarantee: the percentage is no smaller than the value, and the confidence no larger than 1 - failure_prob.
+
+    Args:
+        made: the certificate.
+        failure_prob: of all that is said together with it, where that is more than its own.
     """
-    of, measures = whose(made.of), made.measures.removesuffix(_PERSON)
+    of = whose(made.of)
+    measures, new, record = (
+        made.measures.rpartition(_NEW) if made.measures.endswith(_RECORDS) else (made.measures, "", "")
+    )
     risk = "error" if measures == _ERROR else measures
-    where = "on a new person" if made.measures.endswith(_PERSON) else "on new data"
+    where = f"on a new {record}" if new else "on new data"
     if made.vacuous:
         return f"Nothing is known of the {risk} of {of} {where}: its certificate is 1."
     most = (Decimal(repr(made.value)) * 100).quantize(Decimal("0.01"), ROUND_CEILING)
-    sure = (100 - Decimal(repr(made.failure_prob)) * _SUMS * 100).quantize(Decimal("0.01"), ROUND_FLOOR).normalize()
-    said = f"The {risk} of {of} {where} is at most {most}%, with {sure:f}% confidence"
+    sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
+    said = f"The {risk} of {of} {where} is at most {most}%, with {sure} confidence"
     known = records(made)
     said += f", from {known}" if known else ""
     taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
@@ -30,10 +40,18 @@ def headline(made: Certificate) -> str:
     return f"{said}, if {taken}.{label}" if taken else f"{said}."
 
 
-def first_sentence(certificates: Sequence[Certificate]) -> str:
+def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float | None = None) -> str:
     """The headline of the first certificate of the 0-1 risk, else of the first."""
     risks = [made for made in certificates if made.measures.startswith(_ERROR)]
-    return headline((risks or certificates)[0]) if certificates else "Nothing was certified."
+    if not certificates:
+        return "Nothing was certified."
+    return headline((risks or certificates)[0], failure_prob=failure_prob)
+
+
+def confidence(failure_prob: float) -> str:
+    """One minus a failure probability, in per cent with at most two decimals, and no larger than it is: never 100%."""
+    sure = 100 - Decimal(repr(float(failure_prob))) * _SUMS * 100
+    return f"{sure.quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f}%"
 
 
 def at_most(value: float, places: int = 4) -> str:
@@ -52,7 +70,7 @@ def whose(of: str) -> str:
 
 
 def unit(made: Certificate) -> str:
-    """What the certificate counts as one independent record, "example" or "person"; empty where it does not say."""
+    """What the certificate counts as one independent record, such as "example"; empty where it does not say."""
     return next((one.unit for one in made.hypotheses if one.name == "records independent"), "")
 
 
@@ -61,4 +79,9 @@ def records(made: Certificate) -> str:
     n, what = made.inputs.get("n"), unit(made)
     if not isinstance(n, int) or not what:
         return ""
-    return f"{n} {what if n == 1 else {'example': 'examples', 'person': 'people'}[what]}"
+    return counted(n, what)
+
+
+def counted(n: int, what: str) -> str:
+    """So many records of a unit, such as "1 person" or "200 people"."""
+    return f"{n} {what if n == 1 else UNITS[what]}"

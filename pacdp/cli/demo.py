@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import bounds
-from bounds.sentence import at_most, headline
+from bounds.sentence import at_most, confidence, headline
 from pacdp.certify import BoundSet, HeldOut, Measured, Network, certify
 from pacdp.cli import certifying
 from pacdp.cli.config import Runtime
@@ -76,7 +76,7 @@ class Demonstration:
 
     def sentences(self) -> list[str]:
         """What is certain of the network first; then the optimistic bound, and why it has an asterisk."""
-        sure = f"{100 * (1 - self.certificate.failure_prob):g}% confidence"
+        sure = f"{confidence(self.certificate.failure_prob)} confidence"
         most, seen = _percent(self.certificate.value), _percent(self.measured)
         other = f"at most {_percent(self.optimistic.value)}*, measured {_percent(self.optimistic_measured)}"
         return [

@@ -142,7 +142,7 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
     if words[:1] == ["bound"] and words[1:2] and not words[1].startswith("-"):  # then help is about that bound
         words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
     if words[:1] == ["certify"] and any(word.split("=")[0] == "--predictions" for word in words):
-        return parsed(PREDICTIONS.load(), words[1:], prog="pacdp certify --predictions", config=_CONFIG)
+        return parsed(PREDICTIONS.load(), words[1:], prog="pacdp certify --predictions", config=_CONFIG, once=True)
     if words and words[0] in COMMANDS:
         return parsed(COMMANDS[words[0]].load(), words[1:], prog=f"pacdp {words[0]}", config=_CONFIG)
     if words[:1] == ["--version"]:

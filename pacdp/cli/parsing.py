@@ -3,7 +3,9 @@
 import contextlib
 import difflib
 import io
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,17 +26,20 @@ def begin() -> None:
 
 
 def parsed(
-    kind: Any, words: Sequence[str], *, prog: str, config: Sequence[Any] = (), **default: Any
+    kind: Any, words: Sequence[str], *, prog: str, config: Sequence[Any] = (), once: bool = False, **default: Any
 ) -> tuple[Any, list[str]]:
     """The command or configuration that the words describe, and the words that it did not take.
 
     Exits with status 2 and one sentence where a value is missing or of another type.
 
     Args:
+        once: whether an option that stands twice is refused; else the last one holds, as where a recipe is changed.
         default: ``default=...``, whose values hold where no word changes them.
     """
     how = {"prog": prog, "config": tuple(config), **default}
     _tried.append((kind, how))
+    if once:
+        _require_once(kind, words, how)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -43,6 +48,16 @@ def parsed(
         if stop.code:
             usage(_sentence(_COLOUR.sub("", said.getvalue()), words, prog))
         raise
+
+
+def _require_once(kind: Any, words: Sequence[str], how: dict[str, Any]) -> None:
+    """Refuse an option that stands more than once, of which tyro would take the last and drop the others."""
+    given = Counter(word.split("=")[0].replace("_", "-") for word in words if word.startswith("--"))
+    if twice := [name for name, count in given.items() if count > 1]:
+        begun = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+        known = _options(kind, how, begun)
+        if once := [name for name in twice if known.get(name) is False]:
+            usage(f"{once[0]} stands {given[once[0]]} times: give it once")
 
 
 def no_more(rest: Sequence[str]) -> None:
@@ -65,15 +80,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
 
 
-def _options(kind: Any, how: dict[str, Any]) -> list[str]:
-    """The names of all options, which begin the lines of the help."""
+def _options(kind: Any, how: dict[str, Any], begun: Sequence[str] = ()) -> dict[str, bool]:
+    """The names of all options, which begin the lines of the help, and whether each may stand more than once."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        tyro.cli(kind, args=["--help"], **how)
-    lines = (
-        re.match(r"[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)", line) for line in _COLOUR.sub("", said.getvalue()).splitlines()
-    )
-    return [name for line in lines if line for name in line[1].split(", ") if name.startswith("--")]
+        tyro.cli(kind, args=[*begun, "--help"], **how)
+    found, names = dict[str, bool](), list[str]()
+    for line in _COLOUR.sub("", said.getvalue()).splitlines():
+        if begins := re.match(r"[\s│]*((?:--?[a-z][\w.-]*(?:, )?)+)", line):
+            names = [name for name in begins[1].split(", ") if name.startswith("--")]
+            found |= dict.fromkeys(names, False)
+        if "(repeatable)" in line:
+            found |= dict.fromkeys(names, True)
+    return found
 
 
 def _help(prog: str) -> str:

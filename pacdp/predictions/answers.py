@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pacdp.predictions.columns import Codes, Floats
+from pacdp.predictions.columns import Codes, Floats, Losses
 
 TOLERANCE = 1e-3
-"""How far from one the probabilities of an example may sum, for those written with three or more decimals."""
+"""How far from one the probabilities of an example may sum, for those written with three or more decimals, and how far
+outside [0, 1] one of them may lie."""
 _ROWS = 65_536
 
 
@@ -24,7 +25,7 @@ class Answers:
         half_brier: [n], half the Brier loss.
         rank: int64 [n], how many classes have at least the probability of the label; 1 is best, and ties count against.
         mark: [n], a number that rows with the same label and probabilities share; NaN where one of these is 1.
-        losses: further losses in [0, 1], [n] each, by name.
+        losses: further losses in [0, 1], [n] each, by name; truth values are errors, and counted exactly.
     """
 
     predicted: Codes | None = None
@@ -32,7 +33,23 @@ class Answers:
     half_brier: Floats | None = None
     rank: Codes | None = None
     mark: Floats | None = None
-    losses: dict[str, Floats] = field(default_factory=dict[str, Floats])
+    losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
+
+    def columns(self) -> list[NDArray[Any]]:
+        """All that is known of each example, a column [n] each."""
+        own = (self.predicted, self.confidence, self.half_brier, self.rank, self.mark)
+        return [column for column in (*own, *self.losses.values()) if column is not None]
+
+    def taken(self, rows: NDArray[Any]) -> "Answers":
+        """The answers on some examples, in the order of ``rows``."""
+
+        def of(column: Any) -> Any:
+            return None if column is None else column[rows]
+
+        return Answers(
+            predicted=of(self.predicted), confidence=of(self.confidence), half_brier=of(self.half_brier),
+            rank=of(self.rank), mark=of(self.mark), losses={name: column[rows] for name, column in self.losses.items()},
+        )  # fmt: skip
 
 
 def from_probabilities(probabilities: Any, labels: Codes, *, name: str = "probabilities", first: int = 0) -> Answers:
@@ -56,6 +73,8 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
     Raises:
         ValueError: it is none, has another number of axes or a single column.
     """
+    if np.ma.is_masked(probabilities):
+        raise ValueError(f"{name} must have no gaps, got masked ones: fill them in, or drop their rows everywhere")
     try:
         table = np.asarray(probabilities)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -79,8 +98,9 @@ def joined(parts: list[Answers]) -> Answers:
 
 def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
     p = rows.astype(np.float64)
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        row, column = (int(place[0]) for place in np.nonzero(~((p >= 0.0) & (p <= 1.0))))
+    inside = (p >= -TOLERANCE) & (p <= 1.0 + TOLERANCE)
+    if not inside.all():
+        row, column = (int(place[0]) for place in np.nonzero(~inside))
         raise ValueError(
             f"{name} must lie in [0, 1], got {float(p[row, column])!r} in row {first + row}, column {column}: "
             "pass softmax or sigmoid outputs, not logits, and no NaN"
@@ -91,6 +111,7 @@ def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:
             f"{name} must sum to one in every row, got {float(total[off[0]]):.6g} in row {first + int(off[0])}: "
             "pass softmax outputs; for several labels an example pass each label as a question of its own"
         )
+    p = p.clip(0.0, 1.0)
     predicted, confidence = p.argmax(1), p.max(1)
     tied = (p == confidence[:, None]).sum(1) > 1
     of_label = p[np.arange(len(p)), labels]

@@ -1,5 +1,7 @@
 """From a question to certificates: exact for counts of errors, betting for other losses, people and weights.
 
+Which of the two is decided by the type of the losses, truth values or real numbers, and never by what they are: a
+choice that the sample made would have to be paid for.
 Every certificate bounds a mean from above; the lower end of an interval is one minus the certificate of the complement.
 """
 
@@ -11,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
+from bounds._rounding import outward
 from bounds.hypotheses import Name, declared
 from bounds.means import ratio_betting_upper
-from bounds.people import NEW_PERSON
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
@@ -21,7 +23,6 @@ from pacdp.predictions.parts import Part
 BY = "whoever gave these predictions"
 ROUNDED = 2.0**-40
 """Added to bounds on losses that were themselves computed: far more than their rounding."""
-_PERSON = NEW_PERSON.removeprefix("risk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,26 +111,35 @@ def below(low: float, high: float, value: float) -> float:
     return max(low, math.nextafter(high - (high - low) * value, -math.inf)) if value < 1.0 else low
 
 
-def described(made: bounds.Certificate, examples: Examples, *, of: str, measures: str = "") -> bounds.Certificate:
+def described(
+    made: bounds.Certificate, examples: Examples, *, of: str, measures: str = "", ranged: bool = False
+) -> bounds.Certificate:
     """A certificate with its predictor, its risk, and the hypotheses that whoever gave the predictions vouches for."""
     unit = examples.unit
     said = [declared(one.name, BY, unit if one.name == "records independent" else "") for one in made.hypotheses]
+    if ranged:
+        said.append(declared("losses within their range", examples.range_by or f"{BY}: they lie in 0 to 1"))
     return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
 
 
 def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Certificate:
     """The certificate of the mean of a question's losses."""
-    measures = part.measures
+    measures = part.measures + examples.new
     if examples.people is not None:
-        made, measures = _of_people(part, examples, failure_prob), measures + _PERSON
+        made = _of_people(part, examples, failure_prob)
     elif examples.weights is not None:
         made = _weighted(part, examples, failure_prob)
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
-    elif _counts(part.losses):
+    elif part.losses.dtype == np.bool_:
         made = _counted(int(part.losses.sum()), len(part.losses), failure_prob)
     else:
         made = _betting(part, failure_prob)
-    return described(made, examples, of=part.of, measures=measures)
+    return described(made, examples, of=part.of, measures=measures, ranged=part.given and not _certain(part, examples))
+
+
+def _certain(part: Part, examples: Examples) -> bool:
+    """Whether the type of the losses says that they lie in [0, 1]."""
+    return part.losses.dtype == np.bool_ and not examples.range_by
 
 
 def _counted(errors: int, n: int, failure_prob: float) -> bounds.Certificate:
@@ -141,12 +151,11 @@ def _counted(errors: int, n: int, failure_prob: float) -> bounds.Certificate:
 
 
 def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
-    """Betting on examples, each a person of its own, in an order that their losses did not decide."""
-    sample = bounds.people_sample(losses=part.losses, people=np.arange(len(part.losses)))
-    value = _computed(bounds.betting_upper(sample.means, failure_prob))
-    risk = sample.person_risk
+    """Betting on examples."""
+    value = _computed(bounds.betting_upper(part.losses, failure_prob))
+    risk = min(1.0, outward(math.fsum(part.losses) / len(part.losses)))
     return _certificate(
-        "betting", value, failure_prob, terms={"empirical_risk": risk}, inputs={"risk": risk, "n": sample.n},
+        "betting", value, failure_prob, terms={"empirical_risk": risk}, inputs={"risk": risk, "n": len(part.losses)},
         reference='Waudby-Smith and Ramdas 2024; docs/guarantees.md, "Betting"',
     )  # fmt: skip
 
@@ -154,8 +163,7 @@ def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
 def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
     """Betting on the ratio of the mean weighted loss to the mean weight."""
     share = _of_rows(examples.weights, part)
-    order = np.random.default_rng(0).permutation(share.size)
-    value = _computed(ratio_betting_upper(part.losses[order].astype(np.float64), share[order], failure_prob))
+    value = _computed(ratio_betting_upper(part.losses.astype(np.float64), share, failure_prob))
     risk = min(1.0, _mean(part, examples))
     return _certificate(
         "weighted_betting", value, failure_prob, terms={"empirical_risk": risk},
@@ -165,16 +173,12 @@ def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Cer
 
 
 def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
-    """The mean over people of their mean loss: a count where everyone gave one answer, else betting."""
+    """The mean over people of their mean loss."""
     assert examples.people is not None
     owners = examples.people if part.rows is None else examples.people[part.rows]
     sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
-    if sample.largest == 1 and _counts(part.losses):
-        made = bounds.new_person_clopper_pearson(sample=sample, failure_prob=failure_prob)
-    else:
-        made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
-        made = replace(made, value=_computed(made.value))
-    return replace(made, name=f"new_examples_{made.name}")
+    made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
+    return replace(made, value=_computed(made.value), name=f"new_examples_{made.name}")
 
 
 def _certificate(
@@ -202,11 +206,6 @@ def _certificate(
 
 def _computed(value: float) -> float:
     return min(1.0, value + ROUNDED)
-
-
-def _counts(losses: NDArray[Any]) -> bool:
-    """Whether every loss is 0 or 1."""
-    return losses.dtype == np.bool_ or bool(((losses == 0.0) | (losses == 1.0)).all())
 
 
 def _turned(part: Part) -> NDArray[Any]:

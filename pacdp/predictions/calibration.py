@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 import bounds
-from bounds.people import NEW_PERSON
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Statement, described
 from pacdp.predictions.examples import Examples
@@ -28,8 +27,7 @@ def calibration_error(
     made = bounds.ece_second_moment(
         calibration_error=error, mean_squared_gap=squared, n=examples.units, failure_prob=failure_prob
     )
-    measures = "ECE" if examples.people is None else "ECE" + NEW_PERSON.removeprefix("risk")
-    made = described(replace(made, name="new_examples_ece"), examples, of=of, measures=measures)
+    made = described(replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}")
     row = Statement(
         family="calibration", quantity="calibration error (ECE)", of=of, measured=error, lower=None, upper=made.value,
         n=examples.units, upper_by=0,

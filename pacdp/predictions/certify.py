@@ -49,8 +49,10 @@ def certify_predictions(
             that of the first row, and the one the others are compared with.
         probabilities: in the place of predictions, [n, classes], rows that sum to one; or {model: probabilities}.
         losses: further losses in [0, 1] by name, {name: [n]}; alone, the first of them is that of the first row.
+            Truth values and whole numbers are errors, which are counted; floats are bounded by betting, whatever they
+            are, and the report takes for true that all others lie in [0, 1] too.
         classes: all classes, in the order of the columns of ``probabilities``; by default those of the labels, or the
-            numbers of the columns.
+            numbers of the columns. A class called like a gap, such as "NA", must stand here.
         groups: a name for each example: the error in each group, and the largest gap between groups.
         people: whose each example is, where somebody has several: then people are counted, not examples.
         weights: of each example, in (0, 1]: the error is then that of the weighted population.
@@ -107,13 +109,12 @@ def certified(
 def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[tuple[str, str]]]:
     """The questions with at least two records, and why the others have no answer."""
     answerable, refused = list[Part](), list[tuple[str, str]]()
-    what = "example" if given.people is None else "person"
     for part in questions:
         found, name = records(part, given), f"{part.measures} of {part.of}"
         if found >= 2 or part.rows is None:
             answerable.append(part)
         elif found:
-            refused.append((name, f"it would rest on one {what}, which says next to nothing: gather more"))
+            refused.append((name, f"it would rest on one {given.unit}, which says next to nothing: gather more"))
         else:
             refused.append((name, f"{part.empty}: gather some"))
     return answerable, refused
@@ -142,8 +143,8 @@ def _of_family(
         for part in own:
             row, made = both_ends(part, given, failure_prob=failure_prob, interval=interval)
             _join(found, _rows(part, row), made)
-        if family == "groups" and len(found[0]) > 1:
-            row, gap = gaps.largest_gap(*found, of=of, unit=given.unit, n=given.units)
+        if family == "groups" and given.groups is not None and len(found[0]) > 1:
+            row, gap = gaps.largest_gap(*found, of=of, groups=len(given.groups.names), new=given.new, n=given.units)
             _join(found, [replace(row, upper_by=0)], [gap])
         yield found
 

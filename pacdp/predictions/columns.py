@@ -3,7 +3,7 @@
 Nothing is cut, filled in or rounded to fit: what does not fit is refused with the place where it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 Name = str | int | bool
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Losses = NDArray[np.float64] | NDArray[np.bool_]
+"""Real-valued losses in [0, 1], or errors."""
 _KINDS = {"U": "text", "O": "text", "T": "text", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
+_GAPS = frozenset(
+    "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|NaT|None|n/a|nan|null|".split("|")
+)
+"""Texts that stand for no value: those that pandas takes for none and writes for none, and the empty text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,14 +46,24 @@ class Coded:
         return "truth values" if isinstance(first, bool) else "text" if isinstance(first, str) else "whole numbers"
 
 
-def coded(name: str, values: Any) -> Coded:
+def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
     """A column of whole numbers, texts or truth values.
+
+    Args:
+        known: names that the caller gave, which are no gaps even if they are written like one: a class called "NA".
 
     Raises:
         ValueError: no rows, more than one axis, a gap, numbers that are not whole, or names of several types.
     """
-    if isinstance(values, Coded):
-        return values
+    found = values if isinstance(values, Coded) else _coded(name, values)
+    for place, one in enumerate(found.names):
+        if isinstance(one, str) and one.strip() in _GAPS and one not in known:
+            row = int(np.argmax(found.codes == place))
+            raise ValueError(_gap(name, row, one))
+    return found
+
+
+def _coded(name: str, values: Any) -> Coded:
     array = _array(name, values)
     if array.dtype.kind == "f":
         gap = np.flatnonzero(np.isnan(array))
@@ -63,14 +79,16 @@ def coded(name: str, values: Any) -> Coded:
         raise ValueError(f"{name} must be whole numbers or text, got {array.dtype}: convert them to names of classes")
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise ValueError(f"{name} must be whole numbers below 2**63, got {int(array.max())}: pass them as text")
-    if array.dtype.kind == "U" and (empty := np.flatnonzero(np.char.str_len(array) == 0)).size:
-        raise ValueError(_gap(name, int(empty[0])))
+    if array.dtype.kind == "O":  # texts, whose lengths may differ too much for an array of one width
+        names = sorted(set(array))
+        places = {one: place for place, one in enumerate(names)}
+        return Coded(tuple(names), np.fromiter((places[one] for one in array), np.int64, array.size))
     names, codes = np.unique(array, return_inverse=True)
     return Coded(tuple(names.tolist()), codes.ravel().astype(np.int64))
 
 
-def losses(name: str, values: Any) -> Floats:
-    """A column of losses in [0, 1].
+def losses(name: str, values: Any) -> Losses:
+    """A column of losses in [0, 1]: of truth values where these or whole numbers were given, else of real numbers.
 
     Raises:
         ValueError: no rows, more than one axis, a gap, or a number outside [0, 1].
@@ -86,7 +104,7 @@ def losses(name: str, values: Any) -> Floats:
             f"{name} must lie in [0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the largest "
             "loss that is possible, which must be known without these examples"
         )
-    return found
+    return found if array.dtype.kind == "f" else found == 1.0
 
 
 def weights(values: Any) -> Floats:
@@ -144,7 +162,7 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
     """
     if isinstance(classes, str | bytes):
         raise ValueError(f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]")
-    found = coded("classes", list(classes))
+    found = coded("classes", list(classes), known=classes)
     if len(found.names) < 2 or len(found.names) < found.n:
         raise ValueError(f"classes must be at least two different names, got {list(classes)!r}: list each class once")
     return tuple(found.names[code] for code in found.codes)
@@ -152,14 +170,18 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
 
 def _array(name: str, values: Any) -> NDArray[Any]:
     """The values as an array of one axis and at least one row."""
+    if np.ma.is_masked(values):
+        raise ValueError(_gap(name, int(np.argmax(np.ma.getmaskarray(values)))))
     if isinstance(values, list | tuple):
         kinds = {type(one) for one in values}
         if {str} < kinds or ({bool} < kinds and kinds <= {bool, int, float}):
-            gap = next((place for place, one in enumerate(values) if one is None), None)
+            gap = next((place for place, one in enumerate(values) if _missing(one)), None)
             if gap is not None:
                 raise ValueError(_gap(name, gap))
             said = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{name} must be of one type, got {said} mixed: convert them to one")
+        if kinds and all(issubclass(kind, str) for kind in kinds):
+            values = np.array([str(one) for one in values], dtype=object)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
@@ -192,9 +214,11 @@ def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _missing(one: Any) -> bool:
-    """Whether a value stands for none: None, NaN, an empty text, and what data frames have for it."""
-    return one is None or one == "" if isinstance(one, str | None) else str(one) in ("nan", "<NA>", "NaT")
+    """Whether a value that is no text stands for none: None, NaN, and what data frames have for it."""
+    return one is None or (not isinstance(one, str) and str(one) in ("nan", "<NA>", "NaT"))
 
 
-def _gap(name: str, row: int) -> str:
-    return f"{name} must have no gaps, got none in row {row}: fill it in, or drop the row from every column"
+def _gap(name: str, row: int, written: str = "") -> str:
+    said = f"{written!r}" if written.strip() else "none"
+    told = " (a name that is written so needs another spelling, or a place among classes)" if written.strip() else ""
+    return f"{name} must have no gaps, got {said} in row {row}: fill it in, or drop the row from every column{told}"

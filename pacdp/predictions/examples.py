@@ -1,14 +1,15 @@
 """Labelled examples with the answers of one or several models, and whose they are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pacdp.predictions import columns
 from pacdp.predictions.answers import Answers, from_probabilities, table_of
-from pacdp.predictions.columns import Coded, Codes, Floats, Name, require_rows
+from pacdp.predictions.columns import Coded, Codes, Floats, Losses, Name, require_rows
+from pacdp.predictions.remarks import remarks
 
 MODEL = "your model"
 """What a single model is called."""
@@ -25,6 +26,8 @@ class Examples:
         groups: a group for each example, or None.
         people: whose each example is, as places, or None: then people are the unit that is counted.
         weights: of each example, in (0, 1], or None.
+        record: what one of ``people`` is called, "person" or "document".
+        range_by: who says in which range the losses lie that were given as such; empty for whoever gave them.
         remarks: what should be looked at.
     """
 
@@ -35,12 +38,19 @@ class Examples:
     groups: Coded | None = None
     people: Codes | None = None
     weights: Floats | None = None
-    remarks: tuple[str, ...] = field(default=())
+    record: str = "person"
+    range_by: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
         """What is counted as one independent record."""
-        return "example" if self.people is None else "person"
+        return "example" if self.people is None else self.record
+
+    @property
+    def new(self) -> str:
+        """What the names of risks end in where people are counted, such as " of a new person"."""
+        return "" if self.people is None else f" of a new {self.record}"
 
     @property
     def units(self) -> int:
@@ -77,8 +87,8 @@ def examples(
     if labels is None:
         found = of_losses(losses)
     else:
-        coded = columns.coded("labels", labels)
         known = None if classes is None else columns.class_names(classes)
+        coded = columns.coded("labels", labels, known=known or ())
         found = judged(coded, predictions, probabilities, known)
         if losses is not None:
             found = _with_losses(found, losses)
@@ -102,10 +112,34 @@ def described(found: Examples, *, groups: Any, people: Any, weights: Any, ids: A
             f"people must be at least two, got {owners.names[0]!r} in every row: one person says nothing of others; "
             "leave people out only if the examples are independent"
         )
-    remarks = (*found.remarks, *(repeats(found.models) if once is None else ()))
+    told = remarks(found.models, found.labels, classes=found.classes, people=owners, groups=coded["groups"],
+                   known_once=once is not None)  # fmt: skip
+    return _by_content(replace(
+        found, remarks=(*found.remarks, *told), groups=coded["groups"], people=None if owners is None else owners.codes,
+        weights=heavy,
+    ))  # fmt: skip
+
+
+def _by_content(found: Examples) -> Examples:
+    """The same examples sorted by all that is known of them, so that no sum depends on where a row stood in a file.
+
+    Counts of errors do not, and stay as they are.
+    """
+    known = [column for said in found.models.values() for column in said.columns()]
+    if found.people is None and found.weights is None and not any(column.dtype.kind == "f" for column in known):
+        return found
+    groups = None if found.groups is None else found.groups.codes
+    known += [column for column in (found.labels, groups, found.people, found.weights) if column is not None]
+    order = np.lexsort(known)
+
+    def of(column: Any) -> Any:
+        return None if column is None else column[order]
+
     return replace(
-        found, remarks=remarks, groups=coded["groups"], people=None if owners is None else owners.codes, weights=heavy
-    )
+        found, models={name: said.taken(order) for name, said in found.models.items()}, labels=of(found.labels),
+        groups=None if found.groups is None else Coded(found.groups.names, of(found.groups.codes)),
+        people=of(found.people), weights=of(found.weights),
+    )  # fmt: skip
 
 
 def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[Name, ...] | None) -> Examples:
@@ -173,7 +207,7 @@ def _with_losses(found: Examples, losses: Any) -> Examples:
     return replace(found, models=models)
 
 
-def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict[str, Floats]]:
+def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict[str, Losses]]:
     """Losses by model and name."""
     if not isinstance(losses, Mapping) or not losses or not all(isinstance(name, str) and name for name in losses):
         raise ValueError('losses must be columns by name, such as {"loss": [...]}: name each loss')
@@ -203,7 +237,7 @@ def _models(argument: str, given: Any) -> dict[str, Any]:
 
 def _predicted(model: str, said: Any, n: int, classes: tuple[Name, ...], where: str) -> Codes:
     argument = _argument("predictions", model)
-    column = columns.coded(argument, said)
+    column = columns.coded(argument, said, known=classes)
     require_rows(n, **{argument: column.n})
     return columns.placed(argument, column, classes, where)
 
@@ -222,20 +256,3 @@ def _require_different(ids: Coded) -> None:
             f"ids must be different in every row, got {ids.names[twice]!r} in rows {int(first)} and {int(second)}: "
             "drop the copies, or pass people=ids where one example was answered several times"
         )
-
-
-def repeats(models: Mapping[str, Answers]) -> tuple[str, ...]:
-    """A remark on each model whose answer to an example repeats another to the last digit, where it is not all 0 and 1.
-
-    Rounded probabilities may well repeat: so this is no refusal.
-    """
-    said = list[str]()
-    for model, answers in models.items():
-        if answers.mark is not None:
-            soft = answers.mark[~np.isnan(answers.mark)]
-            if copies := soft.size - np.unique(soft).size:
-                said.append(
-                    f"{copies} rows of {model} repeat the probabilities and label of another row to the last digit: if "
-                    "examples stand twice, n counts them twice; give ids to have that checked"
-                )
-    return tuple(said)

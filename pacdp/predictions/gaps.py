@@ -11,7 +11,7 @@ _REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
 
 
 def largest_gap(
-    rows: Sequence[Statement], made: Sequence[bounds.Certificate], *, of: str, unit: str, n: int
+    rows: Sequence[Statement], made: Sequence[bounds.Certificate], *, of: str, groups: int, new: str, n: int
 ) -> tuple[Statement, bounds.Certificate]:
     """At most the largest difference between the upper end of one group and the lower end of another.
 
@@ -21,18 +21,22 @@ def largest_gap(
     Args:
         rows: the groups' statements, at least two, with both ends.
         made: their certificates.
+        of: the model.
+        groups: how many groups there are, with those of which nothing is certified.
+        new: what the name of a risk ends in, such as " of a new person".
+        n: the independent records of all groups.
     """
     uppers, lowers = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("upper", "lower"))
     value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
     measured = [row.measured for row in rows]
     paid = math.fsum(one.failure_prob for one in made)
-    called = "largest gap between groups" + (" of a new person" if unit == "person" else "")
+    called = f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
     gap = bounds.Certificate(
         name="largest_gap",
         value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
         failure_prob=paid,
         of=of,
-        measures=called,
+        measures=called + new,
         hypotheses=together(*(one.hypotheses for one in made)),
         terms={"empirical_gap": max(measured) - min(measured)},
         budget={"groups": paid},
@@ -40,7 +44,7 @@ def largest_gap(
         inputs={"uppers": ", ".join(map(repr, uppers)), "lowers": ", ".join(map(repr, lowers)), "n": n},
     )
     row = Statement(
-        family="groups", quantity="largest gap between groups", of=of, measured=max(measured) - min(measured),
+        family="groups", quantity=called, of=of, measured=max(measured) - min(measured),
         lower=None, upper=gap.value, n=n,
     )  # fmt: skip
     return row, gap

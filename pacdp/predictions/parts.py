@@ -39,6 +39,7 @@ class Part:
         named: the reported quantity where it is not the mean.
         both: whether both ends are always asked.
         empty: what is missing where no example meets the condition.
+        given: whether the losses were given as such, and do not follow from labels and what a model said.
     """
 
     family: str
@@ -52,6 +53,7 @@ class Part:
     named: str = ""
     both: bool = False
     empty: str = ""
+    given: bool = False
 
 
 def asked(examples: Examples, ask: Sequence[str] | str | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -127,7 +129,8 @@ def _possible(examples: Examples) -> dict[str, str | None]:
 
 def _error(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
     measures, otherwise, wrong = main_loss(examples, said)
-    yield Part(family="error", of=of, measures=measures, otherwise=otherwise, losses=wrong)
+    yield Part(family="error", of=of, measures=measures, otherwise=otherwise, losses=wrong,
+               given=said.predicted is None)  # fmt: skip
 
 
 def _recall(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
@@ -168,7 +171,7 @@ def _groups(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
         yield Part(
             family="groups", of=of, rows=rows, losses=wrong[rows], both=len(examples.groups.names) > 1,
             measures=f"{measures.replace('0-1 risk', 'error')} in group {_shown(name)}",
-            otherwise=f"{otherwise} in group {_shown(name)}",
+            otherwise=f"{otherwise} in group {_shown(name)}", given=said.predicted is None,
         )  # fmt: skip
 
 
@@ -185,7 +188,7 @@ def _difference(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
         family="differences", of=f"{of} against {first}", losses=0.5 + 0.5 * (mine.astype(float) - other), both=True,
         low=-1.0, named=f"{called} of {of} minus {called} of {first}",
         measures=f"(1 + {called} of {of} - {called} of {first})/2",
-        otherwise=f"(1 + {called} of {first} - {called} of {of})/2",
+        otherwise=f"(1 + {called} of {first} - {called} of {of})/2", given=said.predicted is None,
     )  # fmt: skip
 
 
@@ -208,7 +211,8 @@ def _top(of: str, said: Answers, sizes: Sequence[int]) -> Iterator[Part]:
 def _losses(of: str, said: Answers) -> Iterator[Part]:
     for place, (name, column) in enumerate(said.losses.items()):
         if place or said.predicted is not None:  # the first is the headline where there are no predictions
-            yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}")
+            yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}",
+                       given=True)  # fmt: skip
 
 
 def _shown(name: Name) -> str:

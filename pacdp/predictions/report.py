@@ -24,7 +24,7 @@ class PredictionReport:
         failure_prob: of all of them together.
         budget: the ledger, an entry for each family of questions.
         n: independent records, people or examples.
-        unit: what a record is, "example" or "person".
+        unit: what a record is, "example", "person" or "document".
         examples: how many examples they have.
         not_applicable: what was asked and cannot be said, and why, as pairs.
         remarks: what should be looked at.
@@ -41,8 +41,11 @@ class PredictionReport:
     remarks: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """One true sentence for a report: the certificate of the plain error, and what it takes for true."""
-        return headline(self.certificates[0])
+        """One true sentence for a report: the certificate of the plain error, and what it takes for true.
+
+        Its confidence is that of everything in the report together, which is the one that was asked for.
+        """
+        return headline(self.certificates[0], failure_prob=self.failure_prob)
 
     def statement(self, quantity: str, *, of: str | None = None) -> Statement:
         """The row of this quantity, of the first model that has one, or of this one.

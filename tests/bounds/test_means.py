@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from bounds import betting_upper, empirical_bernstein_upper, second_moment_upper
+from bounds.means import _blind_order, ratio_betting_upper
 
+RNG = np.random.default_rng(12)
 ARRAY_BOUNDS = [empirical_bernstein_upper, betting_upper]
 
 
@@ -53,6 +55,7 @@ def test_betting_formal_guarantee_the_wealth_is_there():
     """At the returned mean the wealth, recomputed at 50 digits, is at least 1/failure_prob, and it grows from there."""
     values = np.random.default_rng(4).beta(2, 20, 40)
     found = betting_upper(values, 0.05)
+    values = values[_blind_order(values, np.ones(40))]
 
     def wealth(m):
         total, spread, product = mp.mpf("0.5"), mp.mpf("0.25"), mp.mpf(1)
@@ -67,6 +70,16 @@ def test_betting_formal_guarantee_the_wealth_is_there():
     assert 20 * (1 - mp.mpf("1e-9")) <= wealth(m) <= 20 * (1 + mp.mpf("1e-6"))
     points = [m * k / 10 for k in range(1, 11)] + [m + (1 - m) * k / 10 for k in range(1, 10)]
     assert all(low <= high for low, high in itertools.pairwise(map(wealth, points)))
+
+
+@pytest.mark.parametrize("values", [RNG.random(500), RNG.random(500) < 0.5, np.repeat([0.0, -0.0, 0.25], 40)])
+def test_the_order_of_draws_changes_no_bit_of_a_bound_by_betting(values):
+    values = values.astype(float)
+    weights = 1.0 - 0.5 * RNG.random(values.size)
+    for order in (np.argsort(values), np.argsort(-values), RNG.permutation(values.size)):
+        assert betting_upper(values[order], 0.05) == betting_upper(values, 0.05)
+        found = ratio_betting_upper(values[order], weights[order], 0.05)
+        assert found == ratio_betting_upper(values, weights, 0.05)
 
 
 @pytest.mark.parametrize("bound", ARRAY_BOUNDS)

@@ -122,11 +122,8 @@ def test_the_type_of_the_losses_decides_between_the_exact_and_the_betting_bound(
     at = {"thresholds": [0.5], "target": 0.2, "failure_prob": 0.05}
     exact = control_risk(losses=errors[:, None], **at)
     assert exact.certificate.value == clopper_pearson_upper(20, 200, 0.05)
-    assert "seed" not in exact.certificate.inputs
-    bets = control_risk(losses=errors[:, None].astype(float), **at, seed=3)
-    order = np.random.default_rng(3).permutation(200)
-    assert bets.certificate.value == betting_upper(errors[order].astype(float), 0.05)
-    assert bets.certificate.inputs["seed"] == 3
+    bets = control_risk(losses=errors[:, None].astype(float), **at)
+    assert bets.certificate.value == betting_upper(errors.astype(float), 0.05)
 
 
 def test_selective_risk_is_that_of_the_records_answered():
@@ -162,9 +159,8 @@ def test_the_mean_size_of_sets_stays_below_the_target():
     assert 5 * made.certificate.value <= 2.0
     assert made.certificate.inputs["labels"] == 5
     lower = max(one for one in thresholds if one < made.threshold)
-    order = np.random.default_rng(0).permutation(2000)
     for threshold, more in ((made.threshold, False), (lower, True)):
-        assert (betting_upper(((scores >= threshold).sum(axis=1) / 5)[order], 0.05) > 0.4) == more
+        assert (betting_upper((scores >= threshold).sum(axis=1) / 5, 0.05) > 0.4) == more
 
 
 def test_one_threshold_for_every_group_is_judged_by_the_worst():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
-from bounds.sentence import first_sentence, headline
+from bounds.sentence import confidence, first_sentence, headline
 
 MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -40,12 +40,21 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     assert "optimistic" not in headline(MADE)
 
 
-def test_people_are_called_people():
-    made = replace(MADE, measures="0-1 risk of a new person").resting_on(
-        bounds.declared("records independent", "the clinic", "person")
+@pytest.mark.parametrize(("unit", "several"), [("person", "people"), ("document", "documents")])
+def test_people_and_documents_are_called_what_they_are(unit, several):
+    made = replace(MADE, measures=f"0-1 risk of a new {unit}").resting_on(
+        bounds.declared("records independent", "the clinic", unit)
     )
-    assert "on a new person" in headline(made)
-    assert "1000 people" in headline(made)
+    assert f"The error of the weights on a new {unit} is" in headline(made)
+    assert f"1000 {several}" in headline(made)
+
+
+@pytest.mark.parametrize(
+    ("failure_prob", "said"), [(1e-9, "99.99%"), (1e-17, "99.99%"), (0.025, "97.5%"), (0.1 - 0.05, "95%")]
+)
+def test_the_confidence_is_rounded_down(failure_prob, said):
+    assert confidence(failure_prob) == said
+    assert f"with {said} confidence" in headline(MADE, failure_prob=failure_prob)
 
 
 def test_the_first_certificate_of_an_error_is_told():

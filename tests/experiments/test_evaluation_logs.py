@@ -1,22 +1,24 @@
 """Logs of lm-evaluation-harness and inspect_ai are tables of scores: tasks are groups, documents are counted."""
 
 import json
-import zipfile
 
 import pytest
 from cli_tools import succeed
 
 import pacdp as library
+from pacdp.cli.predicting.logs import _member, zipfile
+from pacdp.verify.claim import CANNOT
+from pacdp.verify.report import check_report
 
 
-def _harness(folder, task, scores, *, filters=("none",)):
+def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):
     """Samples as lm-evaluation-harness 0.4 writes them; under a second filter every other answer is right."""
     path = folder / f"samples_{task}_2025-08-03T12-36-20.123456.jsonl"
     lines = [
         {
             "doc_id": k, "doc": {"question": f"{task} {k}?"}, "target": "A", "arguments": [], "resps": [["A"]],
-            "filtered_resps": ["A"], "filter": name, "metrics": ["exact_match", "perplexity"], "doc_hash": f"{task}{k}",
-            "prompt_hash": "p", "target_hash": "t", "exact_match": score if place == 0 else float(k % 2),
+            "filtered_resps": ["A"], "filter": name, "metrics": [metric, "perplexity"], "doc_hash": f"{task}{k}",
+            "prompt_hash": "p", "target_hash": "t", metric: score if place == 0 else float(k % 2),
             "perplexity": 7.5,
         }
         for place, name in enumerate(filters)
@@ -26,9 +28,9 @@ def _harness(folder, task, scores, *, filters=("none",)):
     return path
 
 
-def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1):
+def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer="match", packed=zipfile.ZIP_STORED):
     samples = [
-        {"id": k, "epoch": epoch, "input": "?", "target": "A", "scores": {"match": {"value": value, "answer": "A"}}}
+        {"id": k, "epoch": epoch, "input": "?", "target": "A", "scores": {scorer: {"value": value, "answer": "A"}}}
         for epoch in range(1, epochs + 1)
         for k, value in enumerate(values)
     ]
@@ -36,7 +38,7 @@ def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1):
     if path.suffix == ".json":
         path.write_text(json.dumps({**header, "samples": samples}))
     else:
-        with zipfile.ZipFile(path, "w") as stored:
+        with zipfile.ZipFile(path, "w", packed) as stored:
             stored.writestr("header.json", json.dumps(header))
             for one in samples:
                 stored.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
@@ -51,10 +53,14 @@ def _certified(path, *words):
 def test_samples_of_the_harness_are_one_minus_their_scores(tmp_path, capsys):
     scores = [1.0] * 170 + [0.0] * 30
     report = _certified(_harness(tmp_path, "arc_easy", scores))
-    expected = library.certify_predictions(losses={"1 - exact_match": [1.0 - one for one in scores]})
+    expected = library.certify_predictions(losses={"1 - exact_match": [one == 0.0 for one in scores]})
     assert [row["upper"] for row in report["details"]["statements"]] == [row.upper for row in expected.statements]
     assert capsys.readouterr().out.startswith("The 1 - exact_match of your model on new data is at most")
     assert report["unit"] == "example"
+    (left_out,) = report["details"]["remarks"]
+    assert left_out.startswith("the score perplexity is left out: the range of perplexity is not known, nor read off")
+    (ranged,) = [one["by"] for one in report["certificates"][0]["hypotheses"] if "range" in one["name"]]
+    assert ranged == "known of scores of this name or type: exact_match is 0 or 1, and more is better"
 
 
 def test_filters_are_scores_of_their_own_and_one_can_be_chosen(tmp_path):
@@ -80,15 +86,88 @@ def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".json", ".eval"])
 def test_logs_of_inspect_are_read_from_json_and_from_zip(suffix, tmp_path):
-    report = _certified(_inspect(tmp_path / f"log{suffix}", ["C"] * 60 + ["I"] * 30 + ["P"] * 10))
+    report = _certified(_inspect(tmp_path / f"log{suffix}", ["C"] * 60 + ["I"] * 30 + ["P"] * 10, scorer="graded"))
     (row,) = report["details"]["statements"]
     assert (row["of"], row["measured"], row["n"]) == ("openai/gpt", pytest.approx(0.35), 100)
 
 
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", ["C"] * 60 + ["I"] * 40, epochs=4))
-    assert (report["n"], report["unit"], report["examples"]) == (100, "person", 400)
-    assert "remark: documents were answered more than once" in capsys.readouterr().out
+    assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
+    said = capsys.readouterr().out
+    assert said.startswith("The 1 - match of the openai/gpt on a new document is at most")
+    assert "400 examples of 100 documents" in said
+    assert "remark: documents were answered more than once" in said
+    assert {one.verdict for one in check_report(report)} <= {"follows", CANNOT}
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(packed, tmp_path):
+    path = _inspect(tmp_path / "log.eval", ["C"] * 32 + ["I"] * 8, packed=packed)
+    (row,) = _certified(path)["details"]["statements"]
+    assert (row["measured"], row["n"]) == (0.2, 40)
+    with zipfile.ZipFile(path) as stored:
+        size = stored.getinfo("header.json").file_size
+        assert len(_member(stored, "header.json", size)) == size
+        with pytest.raises(ValueError, match=f"unpacks to more than {size - 1} bytes"):
+            _member(stored, "header.json", size - 1)
+
+
+def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
+    _inspect(tmp_path / "quiz.json", ["C"] * 32 + ["I"] * 8)
+    for name, content in (("eval-set.json", '{"tasks": []}'), ("logs.json", "[1]")):
+        (tmp_path / name).write_text(content)
+    report = _certified(tmp_path)
+    assert report["details"]["statements"][0]["measured"] == 0.2
+    assert report["details"]["remarks"] == ["passed over, for they hold no samples: eval-set.json, logs.json"]
+
+
+def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
+    path = _inspect(tmp_path / "log.json", ["C"] * 36 + ["I"] * 4)
+    log = json.loads(path.read_text())
+    log["samples"][10]["error"] = {"message": "out of time"}
+    path.write_text(json.dumps(log))
+    report = _certified(path)
+    assert report["details"]["statements"][0]["measured"] == 0.1
+    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as '10'")
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("value", "within", "measured", "name"),
+    [(1, (1, 10), 1.0, "(10 - grade)/9"), (-4, (-5, 5), 0.9, "(5 - grade)/10"), (True, None, 0.0, "1 - grade")],
+)
+def test_the_range_of_a_score_is_declared_or_known_and_never_read_off(value, within, measured, name, tmp_path, refused):
+    path = _inspect(tmp_path / "log.json", [value] * 40, scorer="grade")
+    if within:
+        assert "the range of grade is not known, nor read off" in refused("certify", "--predictions", path)
+        other = refused("certify", "--predictions", path, "--range", "2", "10")
+        assert "grade lies in 2 to 10 as far as is known, and" in other
+    report = _certified(path, *(("--range", *within) if within else ()))
+    (row,), (made,) = report["details"]["statements"], report["certificates"]
+    assert (row["quantity"], row["measured"]) == (name, pytest.approx(measured))
+    assert row["upper"] == 1.0 or measured < 1.0
+    assert sum("losses within their range" == one["name"] for one in made["hypotheses"]) == 1
+
+
+@pytest.mark.parametrize("less", [True, False, None])
+def test_the_direction_of_a_score_is_what_the_results_say(less, tmp_path):
+    _harness(tmp_path, "bias", [1] * 75 + [0] * 25, metric="pct_stereotype")
+    told = {} if less is None else {"higher_is_better": {"bias": {"pct_stereotype": not less}}}
+    (tmp_path / "results_2025-08-03T12-36-20.123456.json").write_text(json.dumps(told))
+    (row,) = _certified(tmp_path)["details"]["statements"]
+    expected = ("pct_stereotype", 0.75) if less else ("1 - pct_stereotype", 0.25)
+    assert (row["quantity"], row["measured"]) == expected
+
+
+def test_tasks_without_a_score_in_common_are_judged_by_their_own(tmp_path):
+    _harness(tmp_path, "gen", [1.0] * 30 + [0.0] * 10, filters=("strict-match",))
+    _harness(tmp_path, "mc", [1.0] * 32 + [0.0] * 8, metric="acc")
+    report = _certified(tmp_path)
+    own = "loss by the first score of each task"
+    rows = {row["quantity"]: row for row in report["details"]["statements"]}
+    assert (rows[f"{own} in group 'mc'"]["measured"], rows[f"{own} in group 'gen'"]["measured"]) == (0.2, 0.25)
+    assert "the loss of task 'gen' is 1 - exact_match,strict-match" in report["details"]["remarks"]
 
 
 def test_two_models_on_the_same_documents_are_compared(tmp_path):
@@ -111,6 +190,10 @@ WRONG = {
     "other documents": (
         lambda f: (_inspect(f / "a.json", ["C", "I"], model="x"), _inspect(f / "b.json", ["C"], model="y")),
         "must have the same documents for every model",
+    ),
+    "a known score out of range": (
+        lambda f: _inspect(f / "a.json", ["C", 0.5]),
+        "match is 0 or 1 as far as is known, and 0.5 stands here: pass --metric match",
     ),
     "a log twice": (
         lambda f: (_inspect(f / "a.json", ["C", "I"]), _inspect(f / "b.json", ["C", "I"])),

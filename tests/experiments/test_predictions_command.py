@@ -1,6 +1,7 @@
 """`pacdp certify --predictions`: files of every kind say the same, their certificates follow, damage is a sentence."""
 
 import copy
+import gzip
 import json
 
 import numpy as np
@@ -100,7 +101,18 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 CONTENT = {
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
-    "a gap": (b"label,prediction\n0,0\n,1\n", "has a gap in column 'label', in row 1"),
+    "a gap": (b"label,prediction\n0,0\n,1\n", "label of {path} must have no gaps, got none in row 1"),
+    "a gap in words": (b"label,prediction\ncat,cat\nNA,NA\n", "label of {path} must have no gaps, got 'NA' in row 1"),
+    "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "prediction of {path} must have no gaps"),
+    "a gap among people": (b"label,prediction,person\n0,0,a\n1,1,None\n", "person of {path} must have no gaps"),
+    "decimals among numbers": (b"label,prediction\n0,0\n1,1.0\n", "'prediction', got 1.0 in row 1: nothing"),
+    "an empty line inside": (b"label,prediction\n0,0\n\n1,1\n", "must have no gaps, got none in row 1"),
+    "two losses": (b"loss,loss\n0.1,0.2\n", "has two columns called 'loss'"),
+    "two labels": (b"label,prediction,label\n0,0,0\n", "has two columns called 'label'"),
+    "an index that is none": (b",label,prediction\n5,0,0\n3,1,1\n", "that does not number the rows: name it"),
+    "gzip": (gzip.compress(b"label,prediction\n0,0\n"), "{path} must be CSV in UTF-8, and it is gzip"),
+    "UTF-16": ("label,prediction\n0,0\n".encode("utf-16"), "{path} must be CSV in UTF-8, and it is UTF-16"),
+    "UTF-16 unmarked": ("label,prediction\n0,0\n".encode("utf-16-le"), "{path} must be CSV in UTF-8, and holds zero"),
     "a missing class": (b"label,p0,p2\n0,1,0\n", "lacks p1"),
     "a missing number": (b"label,p0,p1\n0,0.5,0.5\n1,,0.5\n", "must have numbers in column 'p0', got none in row 1"),
     "another class": (b"label,prediction\ncat,Cat\ndog,dog\n", "prediction must name classes that the labels have"),
@@ -118,8 +130,58 @@ def test_a_file_that_does_not_fit_is_one_sentence_and_leaves_nothing(why, tmp_pa
     content, said = CONTENT[why]
     path = tmp_path / "answers.csv"
     path.write_bytes(content)
-    assert said in refused("certify", "--predictions", path)
+    assert said.format(path=path) in refused("certify", "--predictions", path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+READ = {
+    "pandas": b",label,prediction\n0,a,a\n1,b,a\n2,a,a\n3,b,b\n",
+    "R": b'"","label","prediction"\n"1","a","a"\n"2","b","a"\n"3","a","a"\n"4","b","b"\n',
+    "leading zeros": b"label,prediction\n00,00\n01,00\n00,00\n01,01\n",
+    "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
+    "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
+    "rounded": b"label,p0,p1\n0,1.000000001,-1e-9\n1,0.7,0.3\n0,1,0\n1,0,1\n\n",
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("why", READ)
+def test_tables_as_others_write_them_are_read(why, tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_bytes(READ[why])
+    report = _report(path, "--ask", "error")
+    (row,) = report["details"]["statements"]
+    assert (row["measured"], row["n"]) == (0.25, 4)
+    passed = "the first column has no name and numbers the rows: it was passed over"
+    assert (passed in report["details"]["remarks"]) == (why in ("pandas", "R"))
+
+
+@pytest.mark.parametrize(
+    ("twice", "said"),
+    [
+        (("--predictions", "b.csv"), "--predictions stands 2 times"),
+        (("--failure-prob", "0.1", "--failure_prob=0.2"), "--failure-prob stands 2 times"),
+        (("--json", "--json"), "--json stands 2 times"),
+    ],
+)
+def test_an_option_that_stands_twice_is_refused_and_what_adds_up_is_not(twice, said, tmp_path, refused):
+    path = _write(tmp_path / "answers.csv", COLUMNS)
+    assert said in refused("certify", "--predictions", path, *twice, status=(2,))
+    _report(path, "--ask", "recall", "--ask", "precision")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_the_type_of_a_column_of_losses_chooses_its_bound_and_text_has_none(suffix, tmp_path):
+    report = _report(_write(tmp_path / f"answers{suffix}", {"loss": (LABELS == SAID).astype(int)}))
+    (made,) = report["certificates"]
+    assert made["name"].endswith("betting" if suffix == ".csv" else "clopper_pearson")
+
+
+def test_no_confidence_is_printed_as_certainty(tmp_path, capsys):
+    _report(_write(tmp_path / "answers.csv", COLUMNS), "--failure-prob", "1e-9")
+    said = capsys.readouterr().out
+    assert said.count("99.99% confidence") == 2
+    assert "100%" not in said
 
 
 def test_an_earlier_report_that_differs_is_kept(tmp_path):

@@ -39,7 +39,10 @@ class CertifyPredictions:
     ignore: tuple[str, ...] = ()
     """Columns to leave out."""
     metric: str | None = None
-    """The score of an evaluation log; by default all from 0 to 1."""
+    """The score of an evaluation log; by default all whose range is known."""
+    range: tuple[float, float] | None = None
+    """The least and the largest that the score of an evaluation log can be, whatever this log holds; by default what is
+    known of scores of its name."""
 
     def __call__(self, rest: list[str]) -> None:
         """Certify the predictions of the file and print what they prove."""
@@ -51,6 +54,7 @@ class CertifyPredictions:
         from pacdp.cli.folder import provenance
         from pacdp.cli.predicting.logs import is_log, read_logs
         from pacdp.cli.predicting.pairing import examples_of
+        from pacdp.cli.predicting.scores import range_of
         from pacdp.cli.predicting.tables import read_table
         from pacdp.cli.predicting.told import tell
         from pacdp.cli.replacing import require_replaceable, write_report
@@ -61,12 +65,15 @@ class CertifyPredictions:
             raise ValueError(f"{path} is not there: give a file of predictions")
         out = self.out or (path if path.is_dir() else path.parent) / "certificates.json"
         require_replaceable(out)
-        if self.metric is not None and not is_log(path):
-            raise ValueError("--metric goes with evaluation logs: a table's losses are its columns loss and loss_...")
+        if not is_log(path) and (self.metric is not None or self.range is not None):
+            raise ValueError(
+                "--metric and --range go with evaluation logs: a table's losses are its columns loss and loss_..., in "
+                "0 to 1"
+            )
         if is_log(path):
             if self.ignore or self.classes:
                 raise ValueError("--ignore and --classes go with tables: an evaluation log has no columns of its own")
-            given = read_logs(path, self.metric)
+            given = read_logs(path, self.metric, None if self.range is None else range_of(self.range))
         else:
             given = examples_of(path, read_table(path, self.ignore), self.classes)
         found = certified(given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval)

@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
+from bounds import sentence
 from pacdp.calibration import ReliabilityCurve
 
 
@@ -16,7 +17,7 @@ def draw(axes: Axes, curve: ReliabilityCurve) -> None:
     band = np.abs(np.stack([curve.lower[filled], curve.upper[filled]]) - accuracy)
     kind = "all bands" if curve.simultaneous else "each band"
     axes.errorbar(confidence, accuracy, yerr=band, fmt="o", color="tab:blue", markersize=3, linewidth=1, capsize=2,
-                  label=f"accuracy, {kind} {1 - curve.failure_prob:.0%}")  # fmt: skip
+                  label=f"accuracy, {kind} {sentence.confidence(curve.failure_prob)}")  # fmt: skip
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.04)
     axes.set_xlabel("confidence")

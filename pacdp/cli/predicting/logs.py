@@ -1,42 +1,52 @@
 """Evaluation logs of language models as examples: samples of lm-evaluation-harness (jsonl), logs of inspect_ai.
 
-A score from 0 to 1 is a loss of one minus the score. Tasks are groups; a document that was answered more than once, in
-several epochs or as several questions, is one unit. Several logs in a folder are several tasks, or several models on
-the same documents: lm-evaluation-harness has a folder for each.
+A score becomes a loss by its range and direction (``scores``). Tasks are groups; a document that was answered more than
+once, in several epochs or as several questions, is one unit. Several logs in a folder are several tasks, or several
+models on the same documents: lm-evaluation-harness has a folder for each.
 """
 
 import json
 import re
-import zipfile
-from collections import Counter
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from pacdp.cli.predicting.scores import Range, is_score, losses_of
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL, Examples, described
 
+if sys.version_info >= (3, 14):
+    import zipfile
+else:
+    from backports.zstd import zipfile  # which reads members packed by Zstd, as inspect_ai writes them
+
 _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
-_WORDS = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
-"""Scores in words, as inspect_ai turns them into numbers."""
 _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
               "prompt_hash", "target_hash"}  # fmt: skip
 SUFFIXES = (".jsonl", ".json", ".eval")
+_MOST_UNPACKED = 2**30
+"""Bytes of one member of a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One answer: the scores from 0 to 1 that a document got in a task."""
+    """One answer: the scores that a document got in a task, as they stand in the log.
+
+    Attributes:
+        lower: the scores of which the log says that less is better.
+        failed: whether the sample has an error beside its scores.
+    """
 
     model: str
     task: str
     document: str
     repeat: str
-    scores: dict[str, float]
+    scores: dict[str, Any]
+    lower: set[str] = field(default_factory=set[str])
+    failed: bool = False
 
 
 def is_log(path: Path) -> bool:
@@ -44,11 +54,14 @@ def is_log(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 
-def read_logs(path: Path, metric: str | None = None) -> Examples:
+def read_logs(path: Path, metric: str | None = None, within: Range | None = None) -> Examples:
     """The examples in a log, or in all logs of a folder.
 
     Args:
-        metric: the score to certify; by default all that every task has, the first of them for the first row.
+        path: a log or a folder.
+        metric: the score to certify; by default all that every task has, the first of them for the first row, and
+            where tasks share none the first of each task.
+        within: the range of the score; by default that which its name or its type says.
 
     Raises:
         ValueError: no log, a line that is none, or scores that do not fit together.
@@ -56,7 +69,11 @@ def read_logs(path: Path, metric: str | None = None) -> Examples:
     files = sorted(filter(_log, path.rglob("*"))) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path} holds no logs: give a folder of samples_*.jsonl, *.eval or *.json, or one such file")
-    return _examples(path, [one for file in files for one in _read(file, path)], metric)
+    answers = {file: list(_read(file, path)) for file in files}
+    found = [one for own in answers.values() for one in own]
+    passed = [file.name for file, own in answers.items() if not own]
+    remarks = (f"passed over, for they hold no samples: {', '.join(passed)}",) if passed else ()
+    return _examples(path, found, metric, within, remarks)
 
 
 def _log(path: Path) -> bool:
@@ -70,7 +87,7 @@ def _read(path: Path, whole: Path) -> Iterator[Scored]:
         if path.suffix == ".jsonl":
             yield from _harness(path, "" if path.parent == whole or path == whole else path.parent.name)
         else:
-            yield from _inspect(path)
+            yield from _inspect(path, manifests=whole != path)
     except (UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
     except (KeyError, TypeError, AttributeError) as error:
@@ -83,14 +100,27 @@ def _unpacked(path: Path) -> dict[str, bytes]:
         try:
             with zipfile.ZipFile(raw) as stored:
                 names = (name for name in stored.namelist() if name.startswith("samples/") and name.endswith(".json"))
-                return {name: stored.read(name) for name in ("header.json", *names)}
+                return {name: _member(stored, name, _MOST_UNPACKED) for name in ("header.json", *names)}
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
             raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
 
 
+def _member(stored: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """What a member holds, unpacked in pieces and up to ``limit`` bytes."""
+    pieces, size = list[bytes](), 0
+    with stored.open(name) as packed:
+        while piece := packed.read(4096):
+            pieces.append(piece)
+            if (size := size + len(piece)) > limit:
+                raise ValueError(f"{name} unpacks to more than {limit} bytes")
+    return b"".join(pieces)
+
+
 def _harness(path: Path, model: str) -> Iterator[Scored]:
     """Lines of lm-evaluation-harness (--log_samples): one document under one filter a line."""
-    task = found[1] if (found := _SAMPLES.fullmatch(path.name)) else path.stem
+    named = _SAMPLES.fullmatch(path.name)
+    task = named[1] if named else path.stem
+    less = _less_is_better(path.with_name(f"results{named[2] or ''}.json"), task) if named else frozenset[str]()
     seen = dict[tuple[str, str], Scored]()
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -107,25 +137,39 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 raise ValueError(f"{path} has no scores in line {number}: log samples with their metrics")
             name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
             key = str(row["doc_id"]), document
-            one = seen.setdefault(key, Scored(model=model, task=task, document=document, repeat=key[0], scores={}))
+            one = seen.setdefault(key, Scored(model=model, task=task, document=document, repeat=key[0], scores={},
+                                              lower=set[str]()))  # fmt: skip
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
                 if called in one.scores:
                     raise ValueError(f"{path} has document {row['doc_id']} again in line {number}: drop the copies")
-                value = row.get(score)
-                if isinstance(value, bool | int | float) and 0.0 <= value <= 1.0:
-                    one.scores[called] = float(value)
+                if is_score(row.get(score)):
+                    one.scores[called] = row[score]
+                    one.lower.update({called} if score in less else ())
     yield from seen.values()
 
 
-def _inspect(path: Path) -> Iterator[Scored]:
-    """A log of inspect_ai, as JSON or as its zip of JSON."""
+def _less_is_better(results: Path, task: str) -> frozenset[str]:
+    """The scores of which lm-evaluation-harness says so, in the results that it writes beside its samples."""
+    if not results.is_file():
+        return frozenset()
+    told = _object(results, results.read_text(encoding="utf-8"), "it").get("higher_is_better", {}).get(task, {})
+    return frozenset(name for name, higher in told.items() if higher is False)
+
+
+def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
+    """A log of inspect_ai, as JSON or as its zip of JSON; nothing for other JSON where ``manifests`` may lie there."""
     if path.suffix == ".eval":
         parts = _unpacked(path)
         header = json.loads(parts.pop("header.json"))
         samples = [json.loads(parts[name]) for name in sorted(parts)]
     else:
-        header = _object(path, path.read_text(encoding="utf-8"), "it")
+        text = path.read_text(encoding="utf-8")
+        if manifests and text.lstrip().startswith("["):
+            return
+        header = _object(path, text, "it")
+        if manifests and "eval" not in header:
+            return
         samples = header.get("samples") or []
     if "eval" not in header:
         raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'")
@@ -133,7 +177,7 @@ def _inspect(path: Path) -> Iterator[Scored]:
         raise ValueError(f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it")
     about = header["eval"]
     for sample in samples:
-        if sample.get("error") or not sample.get("scores"):
+        if not sample.get("scores"):
             raise ValueError(
                 f"{path} has sample {sample.get('id')!r} without a score: score it, since samples that fail are no "
                 "random part of all"
@@ -141,25 +185,26 @@ def _inspect(path: Path) -> Iterator[Scored]:
         scores = dict(_values(sample["scores"]))
         repeat = f"{sample['id']} {sample.get('epoch', 1)}"
         yield Scored(model=str(about["model"]), task=str(about["task"]), document=str(sample["id"]), repeat=repeat,
-                     scores=scores)  # fmt: skip
+                     scores=scores, failed=bool(sample.get("error")))  # fmt: skip
 
 
-def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """The scores from 0 to 1 by their names; others are left to whoever asks for them."""
+def _values(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The scores by their names; those in parts by the names of both."""
     for name, score in scores.items():
         value = score["value"]
         for part, one in value.items() if isinstance(value, dict) else [("", value)]:
-            number = _WORDS.get(one.lower()) if isinstance(one, str) else one
-            if isinstance(number, bool | int | float) and 0.0 <= number <= 1.0:
-                yield (f"{name}/{part}" if part else name), float(number)
+            if is_score(one):
+                yield (f"{name}/{part}" if part else name), one
 
 
-def _examples(path: Path, found: list[Scored], metric: str | None) -> Examples:
+def _examples(
+    path: Path, found: list[Scored], metric: str | None, within: Range | None, remarks: tuple[str, ...]
+) -> Examples:
     if not found:
         raise ValueError(f"{path} holds no answers: log the samples of the evaluation")
     models = list(dict.fromkeys(one.model for one in found))
-    answered = {model: {(one.task, one.document, one.repeat): one for one in found if one.model == model}
-                for model in models}  # fmt: skip
+    answered = {model: {(one.task, one.document, one.repeat): row for row, one in enumerate(found)
+                        if one.model == model} for model in models}  # fmt: skip
     keys = list(answered[models[0]])
     for model, own in answered.items():
         if len(own) < sum(one.model == model for one in found):
@@ -169,36 +214,25 @@ def _examples(path: Path, found: list[Scored], metric: str | None) -> Examples:
                 f"{path} must have the same documents for every model, and {model!r} has others than {models[0]!r}: "
                 "give a folder with the logs of one model, or of several on the same tasks"
             )
-    names = _metrics(path, found, metric)
-    said = {model or MODEL: Answers(losses={f"1 - {name}": np.array([1.0 - own[key].scores[name] for key in keys])
-                                            for name in names}) for model, own in answered.items()}  # fmt: skip
+    try:
+        chosen = losses_of([one.scores for one in found], [one.lower for one in found], [one.task for one in found],
+                           metric=metric, within=within)  # fmt: skip
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    said = {model or MODEL: Answers(losses={name: column[[own[key] for key in keys]]
+                                            for name, column in chosen.losses.items()})
+            for model, own in answered.items()}  # fmt: skip
     tasks, documents = [key[0] for key in keys], [f"{key[0]} {key[1]}" for key in keys]
     repeated = len(set(documents)) < len(documents)
-    remarks = ("documents were answered more than once: each counts as one record, called a person here",) * repeated
-    remarks += _left_out(found, names) if metric is None else ()
-    made = Examples(n=len(keys), models=said, remarks=remarks)
+    if failed := [one for one in found if one.failed]:
+        remarks += (f"{len(failed)} samples have an error beside their scores, such as {failed[0].document!r}: these "
+                    "count as they stand in the log",)  # fmt: skip
+    remarks += ("documents were answered more than once: each counts as one record",) * repeated
+    made = Examples(n=len(keys), models=said, record="document", range_by=chosen.by, remarks=remarks + chosen.remarks)
     return described(
         made, groups=coded("task", tasks) if len(set(tasks)) > 1 else None,
-        people=coded("document", documents) if repeated else None, weights=None,
+        people=coded("document", documents) if repeated else None, weights=None, ids=None if repeated else documents,
     )  # fmt: skip
-
-
-def _metrics(path: Path, found: list[Scored], metric: str | None) -> list[str]:
-    """The scores that every answer has, or the one that was named."""
-    common = [name for name in found[0].scores if all(name in one.scores for one in found)]
-    if metric is not None and metric not in common:
-        raise ValueError(f"--metric {metric} is no score from 0 to 1 of every answer in {path}: choose among "
-                         f"{', '.join(common) or 'none'}")  # fmt: skip
-    if not common:
-        raise ValueError(f"{path} has no score from 0 to 1 that all of its tasks share: give the logs of fewer tasks")
-    return common if metric is None else [metric]
-
-
-def _left_out(found: list[Scored], names: list[str]) -> tuple[str, ...]:
-    """A remark on every score that some answers have and others lack."""
-    have = Counter(name for one in found for name in one.scores if name not in names)
-    return tuple(f"the score {name} is left out: {len(found) - k} of {len(found)} answers have none from 0 to 1"
-                 for name, k in sorted(have.items()))  # fmt: skip
 
 
 def _object(path: Path, text: str, where: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pacdp.cli.predicting.tables import Table
 from pacdp.predictions.answers import Answers
-from pacdp.predictions.columns import Coded, Name, class_names, placed
+from pacdp.predictions.columns import Coded, Name, class_names, coded, placed
 from pacdp.predictions.columns import losses as loss_column
 from pacdp.predictions.examples import MODEL, Examples, described, of_columns
 
@@ -21,11 +21,14 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
             :func:`pacdp.certify_predictions` refuses.
     """
     named = table.named
+    for name, column in named.items():
+        coded(f"{name} of {path}", column, known=classes if name in ("label", "prediction") else ())
     rows = _rows_by_model(path, table)
     first = next(iter(rows.values()))
     answers, labels, names = _answers(path, table, classes)
-    models = {model: _taken(answers, own) for model, own in rows.items()}
-    found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names)
+    models = {model: answers.taken(own) for model, own in rows.items()}
+    found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names,
+                     remarks=table.remarks)  # fmt: skip
     columns = {name: None if name not in named else _part(named[name], first) for name in ("group", "person")}
     weight = table.numbers.get("weight")
     once = named.get("id") if len(rows) == 1 else None
@@ -122,16 +125,3 @@ def _part(column: Coded, rows: np.ndarray) -> Coded:
     """Some rows of a column, with the names that are left."""
     kept, codes = np.unique(column.codes[rows], return_inverse=True)
     return Coded(tuple(column.names[code] for code in kept), codes.ravel().astype(np.int64))
-
-
-def _taken(answers: Answers, rows: np.ndarray) -> Answers:
-    """The answers of some rows."""
-
-    def of(column: np.ndarray | None) -> np.ndarray | None:
-        return None if column is None else column[rows]
-
-    return Answers(
-        predicted=of(answers.predicted), confidence=of(answers.confidence), half_brier=of(answers.half_brier),
-        rank=of(answers.rank), mark=of(answers.mark),
-        losses={name: column[rows] for name, column in answers.losses.items()},
-    )  # fmt: skip

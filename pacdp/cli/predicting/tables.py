@@ -5,8 +5,9 @@ refused. Probabilities are read some rows at a time.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,11 @@ NUMBERS = ("weight",)
 _LOSS = re.compile(r"loss(_\w+)?")
 _PROBABILITY = re.compile(r"p(0|[1-9]\d*)")
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
+_OTHERWISE = {
+    b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+"""What a file holds that begins so, whatever its name says."""
 _CELLS = 1_000_000
 """How many probabilities are held at once."""
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError)
@@ -37,6 +43,7 @@ class Table:
         numbers: weight and losses.
         classes: how many columns of probabilities there are.
         chunks: reads these some rows at a time.
+        remarks: what was passed over.
     """
 
     rows: int
@@ -44,6 +51,7 @@ class Table:
     numbers: dict[str, np.ndarray]
     classes: int = 0
     chunks: Callable[[], Iterator[np.ndarray]] = lambda: iter(())
+    remarks: tuple[str, ...] = ()
 
     def answers(self, labels: np.ndarray) -> Answers:
         """What the probabilities say, row by row."""
@@ -76,21 +84,55 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 
 
 def _csv(path: Path, ignore: frozenset[str]) -> Table:
-    with path.open("rb") as file:
-        head = file.readline(1 << 20)
-    if not head.strip():
-        raise ValueError(f"{path} is empty: write a line of column names, then a row for each example")
-    names = pl.read_csv(head, n_rows=0, infer_schema=False).columns
+    names = _header(path)
+    remarks = ()
+    if not names[0]:
+        ignore, remarks = ignore | {""}, _row_numbers(path)
+    columns = len(names)
     names = [name for name in names if name not in ignore]
     named, numbers, soft = _sorted(path, names)
     texts = pl.read_csv(path, columns=[*named, *numbers], infer_schema=False) if named or numbers else pl.DataFrame()
     rows = texts.height if texts.width else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
-    columns = {name: pl.Float64 for name in soft}
+    if columns > 1:  # in a single column an empty line is a gap
+        rows -= _empty_lines_at_the_end(path)
+    types = dict.fromkeys(soft, pl.Float64)
 
     def chunk(at: int, size: int) -> pl.DataFrame:
-        return pl.scan_csv(path, schema_overrides=columns, infer_schema_length=0).select(soft).slice(at, size).collect()
+        lazy = pl.scan_csv(path, schema_overrides=types, infer_schema_length=0)
+        return lazy.select(soft).slice(at, min(size, rows - at)).collect()
 
-    return _table(path, texts, named, numbers, soft, rows, chunk)
+    return replace(_table(path, texts.head(rows), named, numbers, soft, rows, chunk), remarks=remarks)
+
+
+def _header(path: Path) -> list[str]:
+    """The names of the columns, as they are written: polars would rename one that stands twice."""
+    with path.open("rb") as file:
+        head = file.readline(1 << 20)
+    if packed := next((kind for begin, kind in _OTHERWISE.items() if head.startswith(begin)), None):
+        raise ValueError(f"{path} must be CSV in UTF-8, and it is {packed}: unpack or convert it, or name it so")
+    if b"\x00" in head:
+        raise ValueError(f"{path} must be CSV in UTF-8, and holds zero bytes, as UTF-16 has: convert it")
+    if not head.strip():
+        raise ValueError(f"{path} is empty: write a line of column names, then a row for each example")
+    return [name or "" for name in pl.read_csv(head, has_header=False, infer_schema=False).row(0)]
+
+
+def _row_numbers(path: Path) -> tuple[str, ...]:
+    """The remark on a first column without a name, which data frames write: it must number the rows."""
+    column = pl.read_csv(path, columns=[0], infer_schema=False).to_series().drop_nulls().cast(pl.Int64, strict=False)
+    if not any(column.equals(pl.Series(range(start, start + len(column)))) for start in (0, 1)):
+        raise ValueError(
+            f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
+            "write the table without it (index=False in pandas, row.names=FALSE in R)"
+        )
+    return ("the first column has no name and numbers the rows: it was passed over",)
+
+
+def _empty_lines_at_the_end(path: Path) -> int:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 16)))
+        tail = file.read()
+    return max(0, tail[len(tail.rstrip(b"\r\n")) :].count(b"\n") - 1)
 
 
 def _parquet(path: Path, ignore: frozenset[str]) -> Table:
@@ -140,7 +182,7 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {unknown[0]}"
+            f"...: rename it, or pass --ignore {shlex.quote(unknown[0])}"
         )
     if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
         raise ValueError(f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it")
@@ -175,21 +217,19 @@ def _table(
 
 
 def _names(path: Path, column: pl.Series) -> Coded:
-    """A column of names: whole numbers where all are written as such, else texts."""
-    name = column.name
-    gaps = column.is_null() | (column == "") if column.dtype == pl.String else column.is_null()
-    if gaps.any():
-        row = int(gaps.arg_max() or 0)
-        raise ValueError(f"{path} has a gap in column {name!r}, in row {row} of the table: fill it in, or drop the row")
-    if column.dtype == pl.String:
-        if column.str.contains(_WHOLE).all():
-            column = column.cast(pl.Int64)
-        elif name in ("label", "prediction") and column.cast(pl.Float64, strict=False).is_not_null().all():
-            column = column.cast(pl.Float64)
+    """A column of names: whole numbers where all are written as such, else texts; a gap is the empty text."""
     if column.dtype.is_float():
+        column = column.fill_nan(None)
+    if column.null_count():
+        column = column.cast(pl.String).fill_null("")
+    if column.dtype == pl.String and column.str.contains(_WHOLE).all():
+        column = column.cast(pl.Int64)
+    if column.dtype.is_float() or (column.name in ("label", "prediction") and _all_numbers(column)):
+        written = column.cast(pl.String)
+        row = int(written.str.contains(".", literal=True).arg_max() or 0)
         raise ValueError(
-            f"{path} must have whole numbers or text in column {name!r}, got {column[0]!r}: nothing is truncated here; "
-            "write class numbers without a decimal point"
+            f"{path} must have whole numbers or text in column {column.name!r}, got {written[row]} in row {row}: "
+            "nothing is truncated here; write class numbers without a decimal point"
         )
     if column.dtype.is_integer():
         column = column.cast(pl.Int64)
@@ -198,6 +238,13 @@ def _names(path: Path, column: pl.Series) -> Coded:
     names = column.unique().sort()
     codes = column.rank("dense").cast(pl.Int64).to_numpy() - 1
     return Coded(tuple(names.to_list()), np.ascontiguousarray(codes))
+
+
+def _all_numbers(column: pl.Series) -> bool:
+    """Whether these are texts of numbers, one of them with a decimal point; codes such as 00 or 1e2 have none."""
+    if column.dtype != pl.String or not column.str.contains(".", literal=True).any():
+        return False
+    return bool(column.cast(pl.Float64, strict=False).is_finite().fill_null(value=False).all())
 
 
 def _numbers(path: Path, column: pl.Series) -> np.ndarray:
@@ -209,7 +256,7 @@ def _numbers(path: Path, column: pl.Series) -> np.ndarray:
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
             "fill it in, or drop the row"
         )
-    return found.to_numpy()
+    return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
 
 
 def _probabilities(path: Path, frame: pl.DataFrame, at: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from bounds.sentence import confidence, counted
 from pacdp.cli.figures.numbers import down, up
 from pacdp.cli.reading import notes
 from pacdp.cli.terminal import output
@@ -22,10 +23,9 @@ def tell(found: PredictionReport, written: Path) -> None:
         out.print(line, markup=False)
 
     say(found.headline())
-    people = f"{found.n} people" if found.unit == "person" else ""
-    say(" of ".join(part for part in (f"{found.examples} examples", people) if part))
-    sure = f"{100 * (1 - found.failure_prob):.6g}%"
-    title = f"all of this holds at once with {sure} confidence"
+    whose = "" if found.unit == "example" else f" of {counted(found.n, found.unit)}"
+    say(f"{counted(found.examples, 'example')}{whose}")
+    title = f"all of this holds at once with {confidence(found.failure_prob)} confidence"
     out.print(_table(found.statements[:_MOST], title, several=len({one.of for one in found.statements}) > 1))
     if (left := len(found.statements) - _MOST) > 0:
         say(f"{left} more rows are in {written}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bounds import Certificate
+from bounds.hypotheses import UNITS
 from bounds.sentence import headline, records
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound, probability, up_digits, vacuous
@@ -43,7 +44,7 @@ def hypothesis_rows(certificates: Sequence[Certificate], found: Sequence[Note]) 
             "name": note.hypothesis.name,
             "standing": note.hypothesis.standing,
             "by": note.hypothesis.by,
-            "unit": {"example": "examples", "person": "people"}.get(note.hypothesis.unit, ""),
+            "unit": UNITS.get(note.hypothesis.unit, ""),
             "users": [_caption(certificates[position]) for position in note.users],
         }
         for note in found

@@ -5,7 +5,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from bounds.sentence import first_sentence
+from bounds.hypotheses import UNITS
+from bounds.sentence import confidence, first_sentence
 from pacdp.cli import reading
 from pacdp.cli.figures import costs
 from pacdp.cli.figures.names import label
@@ -14,7 +15,7 @@ from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report import sections as report_sections
 from pacdp.cli.report.bars import bars
 from pacdp.cli.report.material import Material
-from pacdp.cli.report.statements import confidence, statement_rows
+from pacdp.cli.report.statements import statement_rows
 
 
 def render(material: Material) -> str:
@@ -63,14 +64,15 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
     found = reading.notes(certificates)
     rows = report_certificates.certificate_rows(report, certificates, found)
     paying = costs.drawn(certificates)
+    whole = report["failure_prob"] if report["route"] == "predictions" else None  # whose rows all hold at once
     return {
         "n": report["n"],
-        "unit": "people" if report["unit"] == "person" else "examples",
+        "unit": UNITS[report["unit"]],
         "examples": report["examples"],
-        "headline": _headline(first_sentence(certificates)),
+        "headline": _headline(first_sentence(certificates, failure_prob=whole)),
         "measured": reading.measured(report),
         "statements": statement_rows(report),
-        "confidence": confidence(report),
+        "confidence": confidence(report["failure_prob"]),
         "rows": rows,
         "count": len(rows),
         "rigorous": sum(not row["optimistic"] for row in rows),

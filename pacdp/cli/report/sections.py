@@ -5,6 +5,7 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
+from bounds.sentence import confidence
 from pacdp.cli.config import Run
 from pacdp.cli.figures.numbers import down, down_digits, up, up_digits
 from pacdp.cli.private import PRIVATE
@@ -141,7 +142,7 @@ def calibration(material: Material) -> dict[str, Any] | None:
                    if name in test],
         "figure": report_figures.reliability_diagram(curve) if curve else None,
         "bins": _bins(curve) if curve else [],
-        "band": f"{1 - curve['failure_prob']:.0%}" if curve else "",
+        "band": confidence(curve["failure_prob"]) if curve else "",
         "simultaneous": bool(curve and curve["simultaneous"]),
     }  # fmt: skip
 

@@ -19,8 +19,3 @@ def statement_rows(report: dict[str, Any]) -> list[dict[str, str]]:
         }
         for row in rows
     ]
-
-
-def confidence(report: dict[str, Any]) -> str:
-    """What all rows hold with at once, in per cent."""
-    return f"{100 * (1 - report['failure_prob']):.6g}%"

@@ -47,6 +47,8 @@ WRONG = {
         "weights must lie in (0, 1], got 2.0 in row 1"),
     "ids": (said(ids=["a", "b", "a", "c"]),
         "ids must be different in every row, got 'a' in rows 0 and 2"),
+    "masked labels": (said(labels=np.ma.masked_equal(Y, 2)), "labels must have no gaps, got none in row 2"),
+    "masked probabilities": (soft(probabilities=np.ma.masked_equal(SOFT, 0.6)), "probabilities must have no gaps"),
     "large losses": ({"losses": {"loss": [0.5, 1.5]}}, "loss must lie in [0, 1], got 1.5 in row 1"),
     "losses of which": (said(predictions={"a": P, "b": P}, losses={"l": [0.1] * 4}),
         "losses must say whose they are"),
@@ -86,13 +88,32 @@ class NAType:
     __hash__ = object.__hash__
 
 
+def objects(column):
+    return np.array(column, dtype=object)
+
+
 @pytest.mark.wrong_types
 @pytest.mark.every_case
-@pytest.mark.parametrize("missing", [None, float("nan"), "", NAType()])
-def test_gaps_of_data_frames_are_found(missing):
-    column = np.array(["a", "b", missing, "a"], dtype=object)
-    with pytest.raises(ValueError, match="labels must have no gaps, got none in row 2"):
-        pacdp.certify_predictions(column, ["a", "b", "a", "a"])
+@pytest.mark.parametrize("missing", [None, float("nan"), "", NAType(), "nan", "NA", " null", "None"])
+@pytest.mark.parametrize("where", ["labels", "predictions", "groups", "people"])
+@pytest.mark.parametrize("form", [objects, list, np.array])
+def test_gaps_of_data_frames_are_found(missing, where, form):
+    names = ["a", "b", "a", "b"]
+    given = dict.fromkeys(("labels", "predictions", "groups", "people"), names)
+    given[where] = form(["a", "b", missing, "a"])
+    with pytest.raises(ValueError, match=f"{where} must have no gaps, got (none|'{missing}') in row 2"):
+        pacdp.certify_predictions(**given)
+
+
+def test_a_class_that_is_called_like_a_gap_is_one_where_the_caller_names_it():
+    names = ["NA", "EU"] * 10
+    found = pacdp.certify_predictions(names, names, classes=["EU", "NA"])
+    assert found.statement("recall of class 'NA'").n == 10
+
+
+def test_one_long_text_does_not_widen_every_other():
+    texts = ["a", "b"] * 5000 + ["x" * 200_000]  # 7.45 GiB in an array of one width
+    assert pacdp.certify_predictions(texts, texts, ask="error").n == 10_001
 
 
 def test_models_of_which_different_losses_are_known_are_not_compared():
@@ -107,5 +128,38 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
     (remark,) = pacdp.certify_predictions(labels, probabilities=soft).remarks
     assert remark.startswith("16 rows of your model repeat")
     assert pacdp.certify_predictions(labels, probabilities=soft, ids=np.arange(20)).remarks == ()
+    labels = np.random.default_rng(3).integers(0, 3, 60)
     hard = np.eye(3)[labels]
     assert pacdp.certify_predictions(labels, probabilities=hard).remarks == (), "saturated outputs repeat by nature"
+
+
+MIXED = np.random.default_rng(8).integers(0, 2, 40)
+REMARKS = {
+    "copies": ({"labels": np.tile(MIXED, 10), "predictions": np.tile(MIXED[::-1], 10)},
+        "the 40 first rows stand 10 times over"),
+    "a space": ({"labels": MIXED, "predictions": 1 - MIXED, "people": ["p1", "p1 "] * 20},
+        "the people 'p1' and 'p1 ' differ by a space or by case alone"),
+    "case": ({"labels": MIXED, "predictions": 1 - MIXED, "groups": ["North", "NORTH"] * 20},
+        "the groups 'NORTH' and 'North' differ"),
+    "groups of errors": ({"labels": MIXED, "predictions": MIXED[::-1], "groups": MIXED == MIXED[::-1]},
+        "in every group your model errs always or never"),
+    "ties": ({"labels": MIXED, "probabilities": np.full((40, 2), 0.5)}, "40 rows of your model tie for the largest"),
+}  # fmt: skip
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("why", REMARKS)
+def test_a_remark_says_what_should_be_looked_at(why):
+    given, said = REMARKS[why]
+    assert any(one.startswith(said) for one in pacdp.certify_predictions(**given).remarks)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_examples_bring_no_remark(seed):
+    rng = np.random.default_rng(seed)
+    labels, groups, people = rng.integers(0, 2, (3, 400))
+    said = np.where(rng.random(400) < 0.1, 1 - labels, labels)
+    assert pacdp.certify_predictions(labels, said, groups=groups).remarks == ()
+    assert pacdp.certify_predictions(labels, labels, groups=groups, people=people).remarks == ()
+    ordered = np.sort(labels)
+    assert pacdp.certify_predictions(ordered, ordered, groups=np.arange(400) // 2).remarks == ()

@@ -40,6 +40,7 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     assert row.upper == pytest.approx(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
     assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
+    assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
     (both,) = certified(failure_prob=0.1, interval=True).statements
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
     assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
@@ -121,10 +122,52 @@ def test_people_are_counted_where_they_are_given():
     assert row.upper >= expected.value
     assert made.hypothesis("records independent").unit == "person"
     named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
-    assert named.upper == pytest.approx(row.upper, rel=0.05)
-    alone = certified(people=RNG.permutation(2000))
-    assert alone.statements[0].upper == certified().statements[0].upper, "one answer each is counted exactly"
-    assert alone.certificates[0].name == "new_examples_new_person_clopper_pearson"
+    assert named.upper == row.upper
+
+
+REAL = RNG.random(2000) ** 3
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"losses": {"loss": LABELS != SAID}}, "clopper_pearson"),
+        ({"losses": {"loss": (LABELS != SAID).astype(int)}}, "clopper_pearson"),
+        ({"losses": {"loss": (LABELS != SAID).astype(float)}}, "betting"),
+        ({"labels": LABELS, "predictions": SAID, "people": np.arange(2000)}, "new_person_betting"),
+        ({"labels": LABELS, "predictions": LABELS, "weights": np.ones(2000)}, "weighted_betting"),
+    ],
+)
+def test_the_type_that_was_given_chooses_the_bound_and_not_the_values(given, name):
+    (made,) = pacdp.certify_predictions(**given, ask="error").certificates
+    assert made.name == f"new_examples_{name}"
+    declared = [one.by for one in made.hypotheses if one.name == "losses within their range"]
+    assert bool(declared) == (given.keys() == {"losses"} and name == "betting")
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"probabilities": SOFT},
+        {"predictions": SAID, "people": RNG.integers(0, 300, 2000)},
+        {"predictions": SAID, "weights": 1 - 0.9 * RNG.random(2000), "groups": RNG.integers(0, 3, 2000)},
+        {"predictions": SAID, "losses": {"loss": REAL}, "people": RNG.integers(0, 300, 2000)},
+    ],
+    ids=" ".join,
+)
+def test_the_order_of_rows_changes_no_bit(given):
+    def found(order):
+        columns = {name: {own: column[order] for own, column in one.items()} if isinstance(one, dict) else one[order]
+                   for name, one in {"labels": LABELS, **given}.items()}  # fmt: skip
+        return pacdp.certify_predictions(**columns)
+
+    expected = found(np.arange(2000))
+    for order in (np.argsort(REAL), np.argsort(LABELS != SAID), RNG.permutation(2000)):
+        moved = found(order)
+        assert moved.statements == expected.statements
+        assert [one.terms for one in moved.certificates] == [one.terms for one in expected.certificates]
 
 
 def test_equal_weights_change_nothing_but_the_method_and_others_change_the_population():
@@ -156,10 +199,7 @@ def test_losses_that_were_computed_pay_for_their_rounding():
     found = soft(ask="brier")
     made = found.certificates[found.statement("Brier risk").upper_by]
     losses = ((SOFT - np.eye(3)[LABELS]) ** 2).sum(1) / 2
-    sample = bounds.people_sample(losses=losses, people=np.arange(losses.size))
-    assert made.value - bounds.betting_upper(sample.means, made.failure_prob) == pytest.approx(
-        2.0**-40, rel=0.01, abs=0
-    )
+    assert made.value - bounds.betting_upper(losses, made.failure_prob) == pytest.approx(2.0**-40, rel=0.01, abs=0)
 
 
 def test_top_k_counts_ties_against_the_model():
@@ -208,6 +248,13 @@ def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
     assert "one example" in reasons["error in group 'y' of your model"]
     assert not any("gap" in row.quantity for row in found.statements), "one group alone has no gap"
+
+
+def test_the_largest_gap_says_that_it_leaves_out_a_group_of_one():
+    found = certified(groups=np.repeat(["a", "b", "c"], [1000, 999, 1]), ask="groups")
+    row = found.statement("largest gap between 2 of 3 groups")
+    assert row.measured < row.upper
+    assert found.certificates[-1].measures == row.quantity
 
 
 def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a_bound_larger():
