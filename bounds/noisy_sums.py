@@ -16,21 +16,13 @@ from typing import ClassVar
 from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.accounting.events import Event, event_to_json
-from bounds.hypotheses import Hypothesis, Name
+from bounds.hypotheses import Hypothesis
 from bounds.noisy_steps import checked_event, checked_orders, record_cost
 from bounds.prices import Charge, Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
 
-_SUMS: tuple[Name, ...] = (
-    "records enter by noisy sums",
-    "noise secret or independent",
-    "schedule blind to the records",
-    "first weights independent",
-)
-_PUBLIC: Name = "batches drawn without the records"
-_SECRET: Name = "batches secret and Poisson"
 _ULP = 2.0**-52
 
 
@@ -65,7 +57,6 @@ class WorstCaseSum(_Sum):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "noisy_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "contributions bounded")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
@@ -102,7 +93,6 @@ class PoissonSum(_Sum):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "poisson_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "contributions bounded")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
@@ -209,7 +199,6 @@ class RealisedSum(_Realised):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "realised_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "norms of all records kept")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
@@ -242,7 +231,6 @@ class RealisedPoissonSum(_Realised):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "realised_poisson_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "norms of all records kept")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bounds
-from bounds.hypotheses import Name, declared
+from bounds.hypotheses import declared
 from bounds.means import ratio_betting_upper
+from bounds.needs import declared_by
 from bounds.people import NEW_PERSON
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
@@ -186,13 +187,11 @@ def _certificate(
     inputs: dict[str, float | int],
     reference: str,
 ) -> bounds.Certificate:
-    names: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand",
-                               "predictor saw none of these rows")  # fmt: skip
     return bounds.Certificate(
         name=f"new_examples_{name}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=tuple(declared(one, BY) for one in names),
+        hypotheses=declared_by(BY, name),
         terms=terms,
         budget={"test set": failure_prob},
         reference=reference,

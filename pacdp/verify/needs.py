@@ -42,8 +42,9 @@ _PRIOR, _PREDICTOR = "prior saw none of these rows", "predictor saw none of thes
 _WITH_PRIOR = (
     "maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann", "catoni", "catoni_grid",
     "linear", "unexpected_bernstein", "split_kl", "recursive", "ece_pac_bayes", "new_example_pac_bayes",
+    "gibbs_pac_bayes", "gibbs_catoni",
 )  # fmt: skip
-_WITH_PRIOR_AND_DRAWS = ("disintegrated", "disintegrated_renyi", "gibbs_pac_bayes", "gibbs_catoni")
+_WITH_PRIOR_AND_DRAWS = ("disintegrated", "disintegrated_renyi")
 _ON_NEW_ROWS = (
     "kl_chernoff", "chernoff", "hoeffding", "ece_hoeffding", "ece_second_moment", "mce_hoeffding",
     "mce_clopper_pearson", "new_example_kl", "new_example_betting", "new_person_kl", "new_person_hoeffding",
@@ -74,7 +75,8 @@ def needed(prefix: str, formula: str, name: str, inputs: Mapping[str, Any]) -> s
     own = set(OF_FORMULA[formula])
     if prefix:
         own -= {_PRIOR, _PREDICTOR}
-    if name.startswith("one_draw_") or "monte_carlo_mean" in inputs:
+    drawn = name.startswith("one_draw_") or "monte_carlo_mean" in inputs
+    if drawn or inputs.get("log_partition_failure_prob", 0.0) > 0.0:
         own.add(_DRAWS)
     return own | set(OF_PRICE[prefix]) | set(never_shown(formula, inputs))
 

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from made import everything
 
+from bounds.needs import NEEDS
 from pacdp import certify_predictions
-from pacdp.verify import certificate
+from pacdp.verify import certificate, needs
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_report
 from tests.experiments.cli_tools import read
 
+CONTROLLED = ("risk", "selective_risk", "set_size", "groups", "false_negatives", "miscoverage")
 CLAIMS = ("hypotheses", "proofs of hypotheses", "surrogate")
 
 
@@ -99,3 +101,13 @@ def test_no_standing_can_hide_in_a_second_entry(words):
     twice = [*record["hypotheses"], {**record["hypotheses"][0], "standing": "proved"}]
     assert words({**record, "hypotheses": twice}) == {DOES_NOT}
     assert words({**record, "hypotheses": json.loads("[]")}) == {DOES_NOT}
+
+
+def test_the_checkers_own_table_says_what_that_of_bounds_says():
+    """Of every formula that it knows, at every price; the others are certificates that it cannot check."""
+    known = {key: names for key, names in NEEDS.items() if key[0] in needs.OF_FORMULA}
+    assert {key[0] for key in NEEDS.keys() - known.keys()} <= {"Monitor", *(f"control_{word}" for word in CONTROLLED)}
+    for (formula, prefix), names in known.items():
+        assert set(names) == needs.needed(prefix, formula, formula, {}), (formula, prefix)
+    assert {prefix for _, prefix in known} == needs.OF_PRICE.keys()
+    assert needs.OF_FORMULA.keys() - {key[0] for key in known} == {"one_of_finitely_many"}
