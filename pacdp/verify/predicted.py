@@ -140,7 +140,8 @@ def _measures(row: Mapping[str, Any]) -> tuple[str, str]:
         (model, first), loss = row["of"].rsplit(" against ", 1), said.split(" of ", 1)[0]
         if said != f"{loss} of {model} minus {loss} of {first}":
             raise Wrong(f"the difference of {row['of']} is called {said!r}")
-        return tuple(f"(1 + {loss} of {a} - {loss} of {b})/2" for a, b in ((model, first), (first, model)))
+        above, below = f"{loss} of {model} - {loss} of {first}", f"{loss} of {first} - {loss} of {model}"
+        return f"(1 + {above})/2", f"(1 + {below})/2"
     if said in _CALLED:
         return _CALLED[said]
     if said.startswith("top-"):
