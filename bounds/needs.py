@@ -72,6 +72,7 @@ NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
     **{(formula, ""): (*_EVERY, *_PREDICTOR, "thresholds fixed beforehand") for formula in _CONTROL},
     ("dp_hoeffding_2018", ""): (*_EVERY, *_PRIVACY),
     ("dp_chernoff_2018", ""): (*_EVERY, *_PRIVACY),
+    ("hybrid_pac_bayes", "private_"): (*_EVERY, *_PRIVACY, *_PRIOR),
     ("compression", ""): (*_EVERY, "learner saw picked records alone"),
     ("disagreement", ""): (*_EVERY, "neither network saw the unlabelled rows"),
     ("gibbs_risk_upper", ""): _DRAWS,

@@ -11,6 +11,9 @@ _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
 
 
+CHECKPOINT = "pacdp-checkpoint/3"
+
+
 class Stored(NamedTuple):
     """A checkpoint: its header, and each tensor's type, shape and bytes."""
 

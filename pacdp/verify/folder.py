@@ -13,13 +13,22 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import require_of_a_chain, standings
 from pacdp.verify.claim import CANNOT, FOLLOWS, Statement, Unchecked, Wrong, judged, number, other_format
 from pacdp.verify.compressed import KIND, check_kept, check_numbers, whole
-from pacdp.verify.files import Stored, chain_of, content_hash, digest, maker_of, read_checkpoint, read_json, text_of
+from pacdp.verify.files import (
+    CHECKPOINT,
+    Stored,
+    chain_of,
+    content_hash,
+    digest,
+    maker_of,
+    read_checkpoint,
+    read_json,
+    text_of,
+)
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
 from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
-FORMAT = "pacdp-checkpoint/3"
 _RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _ACCOUNTED = ("epsilon", "upper", "delta", "adjacency", "event", "noise", "counted", "units")
 """What this checker determines of the privacy in a private run's result."""
@@ -122,8 +131,8 @@ def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
 def _another_version(f: Folder) -> str:
     """Why the folder is not one of this version's; empty if it is."""
     maker = maker_of(read_json(f.path / "provenance.json"))
-    if f.header and f.header.get("format") != FORMAT:
-        return f"the checkpoint: {other_format(f.header.get('format'), FORMAT, maker)}"
+    if f.header and f.header.get("format") != CHECKPOINT:
+        return f"the checkpoint: {other_format(f.header.get('format'), CHECKPOINT, maker)}"
     if f.result is not None and f.result.get("format") not in _RESULTS:
         return f"result.json: {other_format(f.result.get('format'), ' or '.join(_RESULTS), maker)}"
     if f.result is not None and "rests_on" not in f.result:

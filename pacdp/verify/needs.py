@@ -78,6 +78,8 @@ def needed(prefix: str, formula: str, name: str, inputs: Mapping[str, Any]) -> s
     drawn = name.startswith("one_draw_") or "monte_carlo_mean" in inputs
     if drawn or inputs.get("log_partition_failure_prob", 0.0) > 0.0:
         own.add(_DRAWS)
+    if name.endswith("hybrid_pac_bayes"):  # some rows were seen freely, and these must be others
+        own.add(_PRIOR)
     return own | set(OF_PRICE[prefix]) | set(never_shown(formula, inputs))
 
 
@@ -103,6 +105,12 @@ def never_shown_of_a_chain(
         yield "clipping inactive"
     if pure and "kl_nats" in inputs:
         yield "averages exact"
+
+
+def of_the_prior(prior: Mapping[str, Any] | None) -> Iterable[str]:
+    """What certificates at a price of privacy need because the prior's maker saw other rows freely."""
+    if (prior or {}).get("source") == "Private" and "n" in (prior or {}):
+        yield _PRIOR
 
 
 def require(names: Iterable[str], standing: Mapping[str, str]) -> None:

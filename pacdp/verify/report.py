@@ -10,10 +10,10 @@ from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify import loss
+from pacdp.verify import loss, needs
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import check_certificate, require_of_a_chain
+from pacdp.verify.certificate import check_certificate, require_of_a_chain, standings
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
@@ -56,6 +56,7 @@ def check_report(report: Mapping[str, Any], redone: Collection[str] = ()) -> lis
     found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
     found.append(judged("report", "measured errors", lambda: _measured(report)))
     found.append(judged("report", "what is bounded", lambda: _bounded(report)))
+    found.append(judged("report", "hypotheses of the prior", lambda: _of_the_prior(report)))
     if sampler := (report.get("subject") or {}).get("sampler"):
         found.append(judged("report", "hypotheses", lambda: require_of_a_chain(report["certificates"], sampler)))
     found += _told(report)
@@ -65,6 +66,14 @@ def check_report(report: Mapping[str, Any], redone: Collection[str] = ()) -> lis
     for name, other in nested.items():
         found += [one._replace(subject=f"{name}: {one.subject}") for one in check_report(other)]
     return found
+
+
+def _of_the_prior(report: Mapping[str, Any]) -> None:
+    """Where the prior's maker saw some rows freely, certificates at its price say that these are others."""
+    for made in report["certificates"]:
+        standing = standings(made)
+        if "privacy covers these rows" in standing:
+            needs.require(needs.of_the_prior(report.get("prior")), standing)
 
 
 def _told(report: Mapping[str, Any]) -> list[Statement]:

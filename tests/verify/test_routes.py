@@ -80,6 +80,9 @@ ROUTES = {
         f"private prior, {name}": lambda data, test, claim=claim: _gaussian(Private(privacy=claim), data, test)
         for name, claim in _claims().items()
     },
+    "private and held-out prior": lambda data, test: _gaussian(
+        Private(privacy=_claims()["gaussian"], seen=HeldOut(rows=_OTHERS)), data, test
+    ),
     "one network": lambda data, test: certify(Network(network=_network()), data, test=test),
     "a released network": lambda data, test: certify(
         Network(network=_network()), data, prior=Private(privacy=_claims()["gaussian"]), test=test
@@ -132,6 +135,18 @@ def test_no_number_of_any_route_changes_without_notice(name, monkeypatch):
               if (one["of"], one["on"]) == ("ensemble", "test")}  # fmt: skip
     untold |= {(None, "monte_carlo", k, "seed") for k in range(9)}  # draws are not made again
     assert set(missed) <= covered | untold
+
+
+def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
+    """Every certificate at the price of its privacy says so, and none can keep silent about it."""
+    name = "prior saw none of these rows"
+    report = ROUTES["private and held-out prior"](*_sets()).to_dict()
+    paying = [one for one in report["certificates"] if "privacy_notion" in one["inputs"]]
+    for made in paying:
+        assert [one["standing"] for one in made["hypotheses"] if one["name"] == name] == ["proved"], made["name"]
+        made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
+    wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
+    assert wrong == {"hypotheses", "hypotheses of the prior"}
 
 
 def test_weights_of_networks_are_in_the_certificate():
