@@ -25,7 +25,7 @@ _SUMS: tuple[Name, ...] = (
 _PUBLIC: tuple[Name, ...] = (*_SUMS, "batches drawn without the records")
 _SECRET: tuple[Name, ...] = (*_SUMS, "batches secret and Poisson")
 
-_OF_PRICE: dict[str, tuple[Name, ...]] = {
+OF_PRICE: dict[str, tuple[Name, ...]] = {
     "dp_": _PRIVACY,
     "max_information_": _PRIVACY,
     "printed_2018_": _PRIVACY,
@@ -66,7 +66,7 @@ NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
     **{
         (formula, prefix): (*_EVERY, *names, *more)
         for formula, (_, more) in _PRICED.items()
-        for prefix, names in _OF_PRICE.items()
+        for prefix, names in OF_PRICE.items()
     },
     **{(formula, ""): (*_EVERY, *_PREDICTOR) for formula in _FRESH},
     **{(formula, ""): (*_EVERY, *_PREDICTOR, "thresholds fixed beforehand") for formula in _CONTROL},

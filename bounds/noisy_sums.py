@@ -17,6 +17,7 @@ from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
+from bounds.needs import OF_PRICE
 from bounds.noisy_steps import checked_event, checked_orders, record_cost
 from bounds.prices import Charge, Inputs, Price
 
@@ -39,7 +40,13 @@ class _Sum(Price):
         return self.hypotheses
 
     def _check_hypotheses(self) -> None:
-        object.__setattr__(self, "hypotheses", known_of(self.hypotheses))
+        known = known_of(self.hypotheses)
+        if strange := [
+            one.name for one in known if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
+        ]:
+            kind = type(self).__name__
+            raise ValueError(f"hypotheses must be among those that {kind} needs, got {strange[0]!r}; leave it out.")
+        object.__setattr__(self, "hypotheses", known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

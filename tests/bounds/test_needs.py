@@ -32,5 +32,7 @@ def test_a_certificate_rests_on_what_it_needs_and_on_how_its_inputs_were_made():
         with pytest.raises(ValueError, match=f"needs, got '{name}'; leave it out"):
             made.resting_on(bounds.declared(name, "a test"))
         assert made.resting_on(bounds.unproved(name, "a test")).status == "optimistic"
+    with pytest.raises(ValueError, match="that WorstCaseSum needs, got 'norms of all records kept'"):
+        bounds.WorstCaseSum(mu=0.1, hypotheses=[bounds.declared("norms of all records kept", "a test")])
     for name in OF_THE_INPUTS:
         assert made.resting_on(bounds.declared(name, "a test")).hypothesis(name).by == "a test"
