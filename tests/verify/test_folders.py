@@ -19,7 +19,7 @@ from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, row_hashes, rows_digest
 from pacdp.verify.report import check_path, check_report, main
-from tests.edits import leaves, moved
+from tests.edits import UNSEEN, leaves, moved
 from tests.pacdp.toys import seeded
 
 # What a header, a report or a row may say that nothing else in the folder, nor any theorem, determines.
@@ -27,11 +27,6 @@ FREE = {
     "seconds", "wall_seconds", "device", "runtime", "trace", "diagnosis", "provenance", "effort", "not_applicable",
     "gibbs", "weights", "mu_central_limit", "seed", "reference", "by", "prior", "std",
 }  # fmt: skip
-UNSEEN = {
-    "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
-    "mechanism",
-}  # fmt: skip
-"""Statements that no honest folder can show in full."""
 SOME = ("half_brier_private_pac_bayes", "test_set_clopper_pearson")
 
 

@@ -15,8 +15,7 @@ from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path
-from tests.edits import leaves, moved
-from tests.verify.test_folders import UNSEEN
+from tests.edits import UNSEEN, leaves, moved
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -141,10 +140,12 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
         forged("calibrated")
         (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
         assert {"mechanism", "privacy spent"} & set(_wrong(tmp_path / "forged")), change
-    forged("calibrated", format="pacdp-checkpoint/2")
-    (said,) = check_folder(tmp_path / "forged", read(tmp_path / "forged" / "certificates.json"))
-    assert (said.claim, said.verdict) == ("format", CANNOT)
-    assert "check it with pacdp 0." in said.why
+    for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
+        edited = {name: one for name, one in {**result, **change}.items() if one is not None}
+        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
+        (said,) = check_folder(tmp_path / "forged", read(tmp_path / "forged" / "certificates.json"))
+        assert (said.claim, said.verdict) == ("format", CANNOT)
+        assert "check it with pacdp 0." in said.why
 
 
 def test_quieter_candidates_are_found(private_runs, forged):

@@ -26,8 +26,7 @@ from pacdp.losses import ramp
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
-from tests.edits import judged, leaves, moved
-from tests.verify.test_folders import UNSEEN
+from tests.edits import UNSEEN, judged, leaves, moved
 
 N = 400
 EVENT = accounting.SelfComposed(
