@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from bounds._rounding import inward, outward, total
 from bounds.certificate import Certificate, Cost, costs_of, total_of
-from bounds.hypotheses import Hypothesis, Name, declared, merged, of_the_caller
+from bounds.hypotheses import Hypothesis, declared, merged
 from bounds.kl import binary_kl_upper
+from bounds.needs import declared_by
 from bounds.prices import Inputs, Price
 
 # Names that papers and users know, in place of a price's prefix before the name of a formula.
@@ -49,10 +50,13 @@ class Bill:
         terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
-    def declaring(self, *names: Name, unit: str = "") -> "Bill":
-        """The bill of a formula for which the caller declares these hypotheses too, or with this unit."""
-        by = f"the caller of bounds.{self.name}"
-        return replace(self, hypotheses=merged(self.hypotheses, (declared(name, by, unit) for name in names)))
+    def resting_on(self, *known: Hypothesis) -> "Bill":
+        """The bill with these hypotheses in the place of those of their names, and beside the others."""
+        return replace(self, hypotheses=merged(self.hypotheses, known))
+
+    def of_people(self) -> "Bill":
+        """The bill of a formula whose records are people."""
+        return self.resting_on(declared("records independent", f"the caller of bounds.{self.name}", "person"))
 
     def within(self, failure_prob: float, **budget: float) -> "Bill":
         """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
@@ -105,7 +109,7 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: f
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(of_the_caller(*price.needs, function=name), price.known),
+        hypotheses=merged(declared_by(f"the caller of bounds.{name}", formula, price.prefix), price.known),
         reference=price.reference,
     )
 

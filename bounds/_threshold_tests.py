@@ -12,8 +12,9 @@ from bounds import _check
 from bounds._rounding import outward
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate
-from bounds.hypotheses import Hypothesis, declared, of_the_caller
+from bounds.hypotheses import Hypothesis, merged
 from bounds.means import betting_upper, clopper_pearson_upper
+from bounds.needs import declared_by
 from bounds.sentence import headline
 
 THRESHOLDS = "thresholds"
@@ -128,7 +129,6 @@ class Tests:
             | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs},
             budget=budget.spent,
             reference=REFERENCE,
-            known=(declared("thresholds fixed beforehand", f"the caller of bounds.{self.function}"),),
         )
         share = 0.0
         if passed:
@@ -189,21 +189,21 @@ def certified(
     inputs: Mapping[str, float | int | str],
     budget: Mapping[str, float],
     reference: str,
-    known: tuple[Hypothesis, ...],
+    known: tuple[Hypothesis, ...] = (),
 ) -> Certificate:
     """The certificate of the risk at a threshold; without one, of a risk that is at most 1."""
     at: dict[str, float] = {} if chosen is None else {"threshold": chosen.threshold}
     seen: dict[str, float] = {}
     if chosen is not None:
         seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
-    needs = of_the_caller("predictor saw none of these rows", function=function)
+    needs = declared_by(f"the caller of bounds.{function}", function)
     return Certificate(
         name=function,
         value=value,
         failure_prob=failure_prob,
         of=of,
         measures=measures,
-        hypotheses=(*needs, *known),
+        hypotheses=merged(needs, known),
         terms=seen,
         budget=budget,
         reference=reference,

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 from bounds import _check
 from bounds._rounding import inward, outward, total
 from bounds.hypotheses import Hypothesis, merged
+from bounds.needs import OF_THE_INPUTS
 
 FORMAT = "pacdp-certificate/2"
 # A ledger's entries are decimal fractions of decimal totals: their sum may exceed the total by rounding alone.
@@ -149,11 +150,19 @@ class Certificate:
         """The same number with these hypotheses in place of those of the same names, and beside all others.
 
         A hypothesis that was unproved stays so where the new one only declares it: what a theorem lacks is not mended
-        by saying so. Raises ValueError when none is given.
+        by saying so.
+
+        Raises ValueError when none is given, and for a hypothesis that the certificate does not need, unless it is
+        unproved or about how the numbers were made that the formula was given (``needs.OF_THE_INPUTS``).
         """
         given = _check.records("hypotheses", hypotheses, Hypothesis)
         if not given:
             raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
+        known = {*(one.name for one in self.hypotheses), *OF_THE_INPUTS}
+        if strange := [one.name for one in given if one.standing != "unproved" and one.name not in known]:
+            raise ValueError(
+                f"hypotheses must be among those that {self.name} needs, got {strange[0]!r}; leave it out."
+            )
         return replace(self, hypotheses=merged(self.hypotheses, given))
 
     def charged(self, name: str, failure_prob: float, **terms: float) -> "Certificate":

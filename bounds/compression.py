@@ -16,8 +16,8 @@ from scipy import special
 from bounds import _check
 from bounds._rounding import outward
 from bounds.certificate import ROUNDING, Certificate
-from bounds.hypotheses import of_the_caller
 from bounds.kl import poisson_kl
+from bounds.needs import declared_by
 
 _BETA_SLACK = 1e-10  # relative error allowed to SciPy's incomplete beta function, as in bounds.means
 _LOG_SLACK = 2.0**-46  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make
@@ -60,7 +60,7 @@ def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, fl
         failure_prob=failure_prob,
         of="weights",
         measures="0-1 risk",
-        hypotheses=of_the_caller("learner saw picked records alone", function="compression"),
+        hypotheses=declared_by("the caller of bounds.compression", "compression"),
         terms={"kept_share": outward(k / n)},
         budget={"bound": failure_prob},
         inputs=inputs,

@@ -10,8 +10,9 @@ import json
 from bounds import _check
 from bounds._rounding import total
 from bounds.certificate import Certificate
-from bounds.hypotheses import of_the_caller, together
+from bounds.hypotheses import together
 from bounds.means import clopper_pearson_upper
+from bounds.needs import declared_by
 
 ZERO_ONE = "0-1 risk"
 SURROGATE = "surrogate"
@@ -42,7 +43,7 @@ def disagreement(*, surrogate: Certificate, k: int, n: int, failure_prob: float)
         )
     _check.open_probability(failure_prob=failure_prob)
     apart = clopper_pearson_upper(k, n, failure_prob)
-    own = of_the_caller("neither network saw the unlabelled rows", function="disagreement")
+    own = declared_by("the caller of bounds.disagreement", "disagreement")
     return Certificate(
         name="disagreement",
         value=min(1.0, total(surrogate.value, apart)),

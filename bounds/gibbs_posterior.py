@@ -19,6 +19,7 @@ from bounds._assemble import Bill, billed
 from bounds._rounding import inward, outward
 from bounds.certificate import Certificate
 from bounds.gibbs import checked_partition, gibbs_kl_upper
+from bounds.hypotheses import declared
 from bounds.kl import binary_kl_upper
 from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_xi
@@ -171,7 +172,8 @@ def _billed(
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    bill = bill.declaring("draws independent") if log_partition_failure_prob > 0.0 else bill
+    if log_partition_failure_prob > 0.0:
+        bill = bill.resting_on(declared("draws independent", f"the caller of bounds.{bill.name}"))
     whole = math.fsum((bill.failure_prob, log_partition_failure_prob))
     if not whole < 1.0:
         raise ValueError(

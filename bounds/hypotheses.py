@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 Standing = Literal["proved", "declared", "unproved"]
@@ -91,14 +90,6 @@ def declared(name: Name, by: str, unit: str = "") -> Hypothesis:
 def unproved(name: Name, by: str, unit: str = "") -> Hypothesis:
     """A hypothesis that nothing shows; ``by`` says what is missing."""
     return Hypothesis(name=name, standing="unproved", by=by, unit=unit)
-
-
-@lru_cache(maxsize=1024)
-def of_the_caller(*names: Name, function: str, unit: str = "example") -> tuple[Hypothesis, ...]:
-    """What every bound needs of the world, and ``names``, declared by whoever called ``function`` with bare numbers."""
-    by = f"the caller of bounds.{function}"
-    always: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand")
-    return tuple(declared(name, by, unit if name == "records independent" else "") for name in (*always, *names))
 
 
 def merged(old: Iterable[Hypothesis], new: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:

@@ -19,6 +19,7 @@ from bounds._elementwise import jit
 from bounds._wealth import played
 from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
+from bounds.needs import standing
 from bounds.running_mean import running_mean_lower, running_mean_upper
 from bounds.sentence import at_least, at_most, confidence
 
@@ -180,7 +181,7 @@ class Monitor:
             failure_prob=0.5 * self.failure_prob,
             of="deployed predictor",
             measures="mean risk so far",
-            hypotheses=(fixed, self.hypothesis()),
+            hypotheses=standing("Monitor", given=(fixed, self.hypothesis())),
             terms={"empirical_risk": min(1.0, self.mean)} if self.n else {},
             budget={"upper limit": 0.5 * self.failure_prob},
             reference='Howard, Ramdas, McAuliffe and Sekhon 2021; docs/guarantees.md, "Limits at all times"',

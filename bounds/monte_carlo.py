@@ -6,6 +6,7 @@ out of range, and lists that do not fit each other, raise ValueError.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,16 @@ from numpy.typing import ArrayLike
 from bounds import _check
 from bounds._rounding import inward, log_inverse, outward
 from bounds.certificate import Certificate
-from bounds.hypotheses import declared, unproved
+from bounds.hypotheses import unproved
 from bounds.kl import binary_kl_upper
+from bounds.needs import declared_by, standing
 
 MONTE_CARLO = "Monte Carlo"
+
+_OF_A_CHAIN = (
+    unproved("chain stationary", "nothing shows that the Markov chain was stationary at the posterior"),
+    unproved("draws independent", "the kept steps count as many draws as their autocorrelation suggests"),
+)
 
 
 def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certificate:
@@ -78,10 +85,7 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
         raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
     mean = min(1.0, outward(math.fsum(values) / values.size))
     made = _certificate("correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size))
-    return made.resting_on(
-        unproved("chain stationary", "nothing shows that the Markov chain was stationary at the posterior"),
-        unproved("draws independent", "the kept steps count as many draws as their autocorrelation suggests"),
-    )
+    return replace(made, hypotheses=standing("correlated_risk_upper", given=_OF_A_CHAIN))
 
 
 def weighted_average_size(alpha: float) -> float:
@@ -131,7 +135,7 @@ def _certificate(name: str, mean: float, worth: float, failure_prob: float, **in
         failure_prob=failure_prob,
         of="randomised",
         measures="empirical risk",
-        hypotheses=(declared("draws independent", f"the caller of bounds.{name}"),),
+        hypotheses=declared_by(f"the caller of bounds.{name}", name),
         terms={
             "monte_carlo_mean": mean,
             "monte_carlo_draws": worth,

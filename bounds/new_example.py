@@ -20,7 +20,7 @@ from bounds.certificate import Certificate
 from bounds.kl import binary_kl_upper
 from bounds.means import ratio_betting_upper
 from bounds.people import PeopleSample, checked
-from bounds.prices import FRESH, INDEPENDENT, Price, of_weights
+from bounds.prices import INDEPENDENT, Price, of_weights
 from bounds.xi import log_xi
 
 NEW_EXAMPLE = "risk of a new example"
@@ -42,7 +42,7 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
             f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
             f"{most_examples!r}; drop the surplus by thinned(), or pass a limit that was known beforehand."
         )
-    bill = _billed("new_example_betting", FRESH, sample.n, sample.examples, most_examples, failure_prob)
+    bill = _billed("new_example_betting", INDEPENDENT, sample.n, sample.examples, most_examples, failure_prob)
     return bill.certificate(
         ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
         of="predictor",
@@ -54,7 +54,7 @@ def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_pro
 
 
 def new_example_kl(
-    *, risk: float, n: int, examples: int, most_examples: int, failure_prob: float, price: Price = FRESH
+    *, risk: float, n: int, examples: int, most_examples: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The kl bound for a ratio, from totals alone.
 
@@ -131,7 +131,7 @@ def _billed(
     _checked(n, examples, most_examples)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
     bill = replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
-    return bill.declaring("records independent", unit="person")
+    return bill.of_people()
 
 
 def _kl_ratio_upper(risk: float, n: int, effective_people: float, nats: float) -> float:

@@ -16,21 +16,14 @@ from typing import ClassVar
 from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.accounting.events import Event, event_to_json
-from bounds.hypotheses import Hypothesis, Name
+from bounds.hypotheses import Hypothesis
+from bounds.needs import OF_PRICE
 from bounds.noisy_steps import checked_event, checked_orders, record_cost
 from bounds.prices import Charge, Inputs, Price
 
 ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 """Orders α of a realised price, from 1.02 to 6.12: a grid that was fixed before any run."""
 
-_SUMS: tuple[Name, ...] = (
-    "records enter by noisy sums",
-    "noise secret or independent",
-    "schedule blind to the records",
-    "first weights independent",
-)
-_PUBLIC: Name = "batches drawn without the records"
-_SECRET: Name = "batches secret and Poisson"
 _ULP = 2.0**-52
 
 
@@ -47,7 +40,13 @@ class _Sum(Price):
         return self.hypotheses
 
     def _check_hypotheses(self) -> None:
-        object.__setattr__(self, "hypotheses", known_of(self.hypotheses))
+        known = known_of(self.hypotheses)
+        if strange := [
+            one.name for one in known if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
+        ]:
+            kind = type(self).__name__
+            raise ValueError(f"hypotheses must be among those that {kind} needs, got {strange[0]!r}; leave it out.")
+        object.__setattr__(self, "hypotheses", known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,6 @@ class WorstCaseSum(_Sum):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "noisy_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "contributions bounded")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
@@ -102,7 +100,6 @@ class PoissonSum(_Sum):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "poisson_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "contributions bounded")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:
@@ -209,7 +206,6 @@ class RealisedSum(_Realised):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "realised_sum_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _PUBLIC, "norms of all records kept")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
@@ -242,7 +238,6 @@ class RealisedPoissonSum(_Realised):
     hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "realised_poisson_"
-    needs: ClassVar[tuple[Name, ...]] = (*_SUMS, _SECRET, "norms of all records kept")
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
 
     def __post_init__(self) -> None:

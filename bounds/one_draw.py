@@ -90,7 +90,7 @@ def _one_draw(
         bill = billed(formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part)))
         bill = bill.within(whole, **bill.budget, draw=part)
         terms["draw_prob"] = part
-    return bill.declaring("draws independent").certificate(
+    return bill.certificate(
         kl_value(risk, bill.per_example),
         of="one draw",
         terms=terms,

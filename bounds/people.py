@@ -28,7 +28,7 @@ from bounds.means import (
     second_moment_upper,
 )
 from bounds.monte_carlo import gibbs_risk_upper
-from bounds.prices import FRESH
+from bounds.prices import INDEPENDENT
 
 NEW_PERSON = "risk of a new person"
 
@@ -247,8 +247,8 @@ def _new_person(
     name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
 ) -> Certificate:
     n, risk = sample.n, sample.person_risk
-    bill = billed(f"new_person_{name}", FRESH, n=n, failure_prob=failure_prob, **nats)
-    return bill.declaring("records independent", unit="person").certificate(
+    bill = billed(f"new_person_{name}", INDEPENDENT, n=n, failure_prob=failure_prob, **nats)
+    return bill.of_people().certificate(
         value,
         of="predictor",
         measures=NEW_PERSON,

@@ -13,15 +13,13 @@ from typing import Any, ClassVar
 
 from bounds import _check
 from bounds._rounding import log_inverse
-from bounds.hypotheses import Hypothesis, Name
+from bounds.hypotheses import Hypothesis
 from bounds.privacy import PrivacyClaim
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
 from bounds.transfer import checked, transfer_cost
 
 Inputs = Mapping[str, float | int | str]
-
-_PRIVATE: tuple[Name, ...] = ("privacy covers these rows", "noise secret or independent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +43,8 @@ class Price:
     """What a formula asks of a price; each kind is a frozen record.
 
     Attributes:
-        prefix: begins the name of a certificate at this price; empty for an independent prior.
-        needs: names of the hypotheses under which the price is right, which the caller declares.
+        prefix: begins the name of a certificate at this price, and says what it needs in ``bounds.needs.NEEDS``; empty
+            for an independent prior.
         reference: where it is proved; empty for an independent prior, whose formula is proved as it stands.
         measured: whether Λ was measured on the sample. It then bounds f(Y, S) for an f that is fixed, but not an event
             that is itself defined by Λ, and nothing may be chosen by it.
@@ -56,7 +54,6 @@ class Price:
 
     __slots__ = ()
     prefix: ClassVar[str]
-    needs: ClassVar[tuple[Name, ...]] = _PRIVATE
     reference: ClassVar[str]
     measured: ClassVar[bool] = False
     pays_for_a_draw: ClassVar[bool] = False
@@ -81,7 +78,6 @@ class Independent(Price):
     """ln(1/failure_prob): the prior was fixed before the sample was seen."""
 
     prefix: ClassVar[str] = ""
-    needs: ClassVar[tuple[Name, ...]] = ("prior saw none of these rows",)
     reference: ClassVar[str] = ""
     pays_for_a_draw: ClassVar[bool] = True
 
@@ -90,13 +86,6 @@ class Independent(Price):
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh(Independent):
-    """ln(1/failure_prob) for a predictor that is judged on examples new to it: no prior enters."""
-
-    needs: ClassVar[tuple[Name, ...]] = ("predictor saw none of these rows",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +172,11 @@ class Accounted(Price):
         return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
 
 
-INDEPENDENT, FRESH = Independent(), Fresh()
+INDEPENDENT = Independent()
 
 
 def of_weights(price: Price) -> Price:
-    """The price where weights are judged and no prior enters: what is independent then is the weights.
+    """The price where weights are judged and no prior enters.
 
     Raises ValueError for a price that was measured on the sample: the event that weights fail would depend on it.
     """
@@ -196,4 +185,4 @@ def of_weights(price: Price) -> Price:
             f"price must not be measured on the sample where no prior enters, got {type(price).__name__}; use a "
             f"formula with a prior at kl_nats=0, such as maurer, which costs log_xi(n) nats besides."
         )
-    return FRESH if isinstance(price, Independent) else price
+    return price

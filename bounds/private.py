@@ -17,6 +17,8 @@ from bounds import _check
 from bounds._assemble import called
 from bounds.certificate import Certificate
 from bounds.gibbs_posterior import gibbs_pac_bayes
+from bounds.hypotheses import merged
+from bounds.needs import declared_by
 from bounds.pac_bayes import catoni, langford_seeger, maurer
 from bounds.prices import Accounted, MaxInformation, Price, Printed2018, Sharp
 from bounds.privacy import PrivacyClaim
@@ -86,4 +88,5 @@ def hybrid_pac_bayes(
     """
     _check.count(n_bound=n_bound)
     made = private_pac_bayes(risk=risk, kl_nats=kl_nats, n=n_bound, privacy=privacy, failure_prob=failure_prob)
-    return replace(made, name="hybrid_pac_bayes")
+    known = declared_by("the caller of bounds.hybrid_pac_bayes", "hybrid_pac_bayes", "private_")
+    return replace(made, name="hybrid_pac_bayes", hypotheses=merged(known, privacy.hypotheses))

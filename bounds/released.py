@@ -14,12 +14,13 @@ from bounds import _check
 from bounds._assemble import billed, kl_value, quadratic_value
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
-from bounds.prices import FRESH, Independent, Price, Printed2018, of_weights
+from bounds.needs import declared_by
+from bounds.prices import INDEPENDENT, Independent, Price, Printed2018, of_weights
 
 _REFERENCE = 'docs/guarantees.md, "Private weights"'
 
 
-def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = FRESH) -> Certificate:
+def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(w) ≤ kl⁻¹(R̂(w), Λ/n), Λ the price.
 
     Formal guarantee: if w saw none of the n examples, or is a function of what the price's mechanism released about
@@ -28,7 +29,7 @@ def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = FRES
     return _priced("kl_chernoff", kl_value, risk, n, failure_prob, price)
 
 
-def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = FRESH) -> Certificate:
+def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The explicit form of ``kl_chernoff``: R(w) ≤ R̂ + c + √(c² + 2cR̂), c = Λ/n, from kl(q‖p) ≥ (p-q)²/(2p).
 
     Formal guarantee: as for ``kl_chernoff``, of which this is a relaxation.
@@ -36,7 +37,7 @@ def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = FRESH) 
     return _priced("chernoff", quadratic_value, risk, n, failure_prob, price)
 
 
-def hoeffding(*, risk: float, n: int, failure_prob: float, price: Price = FRESH) -> Certificate:
+def hoeffding(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The linear form of ``kl_chernoff``: R(w) ≤ R̂ + √(Λ/(2n)), by Pinsker's inequality.
 
     Formal guarantee: as for ``kl_chernoff``, of which this is a relaxation.
@@ -92,7 +93,9 @@ def _printed(
     _check.probability(risk=risk)
     risk, bill = float(risk), billed(part, Printed2018(epsilon=epsilon), n=n, failure_prob=failure_prob)
     bar = max(float(epsilon), outward(math.sqrt(total(math.log(3.0), log_inverse(failure_prob)) / n)))
-    bill = replace(bill, name=f"dp_{part}_2018", costs=(), reference="")
+    name = f"dp_{part}_2018"
+    known = declared_by(f"the caller of bounds.{name}", name)
+    bill = replace(bill, name=name, costs=(), reference="", hypotheses=known)
     return bill.certificate(
         value(risk, bar, outward(1.0 / math.sqrt(n))),
         of="released weights",

@@ -22,7 +22,7 @@ from bounds._rounding import outward, total
 from bounds.certificate import Certificate
 from bounds.combine import applied
 from bounds.means import GRID_NATS
-from bounds.prices import FRESH, INDEPENDENT, Inputs, Price
+from bounds.prices import INDEPENDENT, Inputs, Price
 from bounds.refined import bernstein_slack
 
 _HELD_OUT = 'docs/guarantees.md, "Calibration error on held-out examples"'
@@ -39,7 +39,7 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
     probability at least 1 - failure_prob; ``calibration_error`` is the plug-in ECE on them.
     """
     _check.probability(calibration_error=calibration_error)
-    bill = billed("ece_hoeffding", FRESH, n=n, failure_prob=failure_prob)
+    bill = billed("ece_hoeffding", INDEPENDENT, n=n, failure_prob=failure_prob)
     return bill.certificate(
         total(float(calibration_error), math.sqrt(2.0 * bill.per_example)),
         of="predictor",
@@ -60,7 +60,7 @@ def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: i
     Formal guarantee: as for ``ece_hoeffding``.
     """
     _check_gaps(calibration_error, mean_squared_gap)
-    bill = billed("ece_second_moment", FRESH, n=n, failure_prob=failure_prob, grid=GRID_NATS)
+    bill = billed("ece_second_moment", INDEPENDENT, n=n, failure_prob=failure_prob, grid=GRID_NATS)
     return _second_moment(bill, calibration_error, mean_squared_gap, {}, _HELD_OUT, "predictor")
 
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from bounds import _check
 from bounds._rounding import log_inverse, outward, total
 from bounds.certificate import Certificate
-from bounds.hypotheses import of_the_caller
 from bounds.means import clopper_pearson_lower, clopper_pearson_upper
+from bounds.needs import declared_by
 
 _SLACK = 2.0**-50  # more than the rounding of a few sums of numbers up to 2
 _REFERENCE = 'docs/guarantees.md, "Calibration bin by bin"'
@@ -173,7 +173,7 @@ def _largest(
         failure_prob=failure_prob,
         of="predictor",
         measures="MCE",
-        hypotheses=of_the_caller("predictor saw none of these rows", function=name),
+        hypotheses=declared_by(f"the caller of bounds.{name}", name),
         terms={
             "largest_empirical_gap": max((one.gap for one in kept), default=0.0),
             "bins": len(bins),

@@ -3,6 +3,18 @@
 import copy
 
 from pacdp.verify.certificate import check_certificate
+from pacdp.verify.claim import CANNOT
+
+UNSEEN = {
+    "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
+    "mechanism",
+}  # fmt: skip
+"""Statements that no honest folder can show in full."""
+
+
+def seen(found):
+    """Verdicts on all statements but those of them that cannot be checked."""
+    return {one.verdict for one in found if one.claim not in UNSEEN or one.verdict != CANNOT}
 
 
 def leaves(value, free=(), at=()):

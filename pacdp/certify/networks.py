@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 import bounds
-from bounds.hypotheses import of_the_caller
+from bounds.needs import declared_by
 from bounds.prices import Accounted, Price
 from pacdp.certify.assessment import Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
@@ -324,7 +324,7 @@ def clopper_pearson(errors: int, n: int, failure_prob: float, *, name: str = "te
         name=f"{name}_clopper_pearson",
         value=bounds.clopper_pearson_upper(errors, n, failure_prob),
         failure_prob=failure_prob,
-        hypotheses=of_the_caller("predictor saw none of these rows", function="clopper_pearson_upper"),
+        hypotheses=declared_by("the caller of bounds.clopper_pearson_upper", "clopper_pearson"),
         terms={"empirical_risk": errors / n},
         budget={"test set": failure_prob},
         reference="Clopper and Pearson (1934)",

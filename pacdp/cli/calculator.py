@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import bounds
 from bounds._assemble import called
-from bounds.prices import Charge, Fresh
+from bounds.prices import Charge
 from pacdp.cli.parsing import nearest
 from pacdp.selfcert.plan import RoutePlan, plan_routes
 
@@ -160,8 +160,7 @@ def cells() -> dict[str, Bound]:
     found: dict[str, Bound] = {}
     for formula in (*_POSTERIOR, *_WEIGHTS):
         for price in _PRICES:
-            kind = Fresh if price is bounds.Independent and formula in _WEIGHTS else price
-            found[called(formula.__name__, kind.prefix)] = _priced(formula, kind)
+            found[called(formula.__name__, price.prefix)] = _priced(formula, price)
     return found | {other.__name__: other for other in _OTHERS}
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 import bounds
 from bounds._rounding import outward
-from bounds.hypotheses import Name, declared
+from bounds.hypotheses import declared
 from bounds.means import ratio_betting_upper
+from bounds.needs import declared_by
 from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
@@ -190,13 +191,11 @@ def _certificate(
     inputs: dict[str, float | int],
     reference: str,
 ) -> bounds.Certificate:
-    names: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand",
-                               "predictor saw none of these rows")  # fmt: skip
     return bounds.Certificate(
         name=f"new_examples_{name}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=tuple(declared(one, BY) for one in names),
+        hypotheses=declared_by(BY, name),
         terms=terms,
         budget={"test set": failure_prob},
         reference=reference,

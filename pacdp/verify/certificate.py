@@ -2,13 +2,26 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
+from pacdp.verify import needs
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import CANNOT, DOES_NOT, Claim, Statement, Unchecked, Wrong, about, agree, judged, number
+from pacdp.verify.claim import (
+    CANNOT,
+    DOES_NOT,
+    Claim,
+    Statement,
+    Unchecked,
+    Wrong,
+    about,
+    agree,
+    judged,
+    number,
+    other_format,
+)
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
 from pacdp.verify.prices import PREFIXES, check_price
 from pacdp.verify.release import check_counts
@@ -17,7 +30,6 @@ FORMAT = "pacdp-certificate/2"
 _BOUGHT = ("bound", "PAC step", "test set", "groups", "union over networks", "transfer", "privacy tail",
            "unbounded privacy loss")  # fmt: skip
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
-_STANDINGS = ("proved", "declared", "unproved")
 _OTHERS = "other certificates compared"
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
@@ -28,16 +40,48 @@ _ALIASES = {
 _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 
+_NEW_PERSON, _NEW_EXAMPLE = " of a new person", " of a new example"
+_PREDICTORS = {"randomised": "randomised", "one_draw": "one draw", "vote": "vote", "prior_mean": "prior mean"}
+"""Predictors by what stands before a name."""
+_RISKS_BY_FORMULA = {
+    **dict.fromkeys(("ece_pac_bayes", "ece_hoeffding", "ece_second_moment"), "ECE"),
+    **dict.fromkeys(("mce_hoeffding", "mce_clopper_pearson"), "MCE"),
+    **dict.fromkeys(("gibbs_risk_upper", "weighted_risk_upper", "correlated_risk_upper"), "empirical risk"),
+    "gibbs_catoni": "surrogate risk, rescaled to [0, 1]",
+    "largest_gap": "largest gap between groups",
+}
+"""How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
+
 _BY_SUMS = {"sum_contributions": "realised_sum_", "sum_log_moments": "realised_poisson_", "sum_mu": "noisy_sum_",
             "sum_event": "poisson_sum_"}  # fmt: skip
 """Prices of noisy sums by an input that they alone have; a worst case may name its event as well."""
 
 
-def resolve(c: Claim) -> tuple[str, str, float]:
-    """The price's prefix, the name of the formula, and what multiplies its value."""
-    name = str(c.inputs.get("chosen")) if c.name == "best_of" else c.name
-    if c.name == "best_of" and "among" not in c.inputs:
-        raise Unchecked("the certificates that were compared are not in the file")
+class Kind(NamedTuple):
+    """What the name of a certificate says.
+
+    Attributes:
+        head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
+        prefix: of the price.
+        formula: the name in the tables of formulas.
+    """
+
+    head: str
+    prefix: str
+    formula: str
+
+
+def kind_of(c: Claim) -> Kind:
+    """What the certificate's name says; of the best of several and of an overall one, that of what it rests on."""
+    if c.name == "best_of":
+        if "among" not in c.inputs:
+            raise Unchecked("the certificates that were compared are not in the file")
+        return named(str(c.inputs.get("chosen")), c)
+    return named(str(c.inputs.get("bound")) if c.name == "overall_certificate" else c.name, c)
+
+
+def named(name: str, c: Claim) -> Kind:
+    """The kind of a certificate of this name."""
     name = str(c.inputs.get("bound")) if name == "overall_certificate" else name
     for cut in (0, *(found.end() for found in re.finditer("_", name))):
         head, rest = name[: max(0, cut - 1)], name[cut:]
@@ -46,36 +90,49 @@ def resolve(c: Claim) -> tuple[str, str, float]:
         if rest == "ece":  # of one draw by PAC-Bayes, of others from fresh examples
             price = "" if "transfer" not in c.costs else "private_" if "privacy_notion" in c.inputs else "dp_"
             price = next((one for name, one in _BY_SUMS.items() if name in c.inputs), price)
-            return (price, "ece_pac_bayes", 1.0) if head == "one_draw" else ("", "ece_second_moment", 1.0)
+            return Kind(head, price, "ece_pac_bayes") if head == "one_draw" else Kind(head, "", "ece_second_moment")
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:
             formula = full.removeprefix(prefix)
             if full.startswith(prefix) and (formula in PRICED or (not prefix and formula in PLAIN)):
-                return prefix, formula, 2.0 if head == "vote" else 1.0
+                return Kind(head, prefix, formula)
     raise Unchecked(f"this checker knows no certificate {name!r}")
 
 
-def check_certificate(record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None) -> list[Statement]:
-    """A statement on each of: failure probability, hypotheses, costs, terms, value."""
+def check_certificate(
+    record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None, redone: Collection[str] = ()
+) -> list[Statement]:
+    """A statement on each of: failure probability, hypotheses and their proofs, labels, costs, terms, value.
+
+    Args:
+        record: the certificate as it is written.
+        privacy: what its report says of privacy, where there is one.
+        redone: the hypotheses whose proofs were done again from the files beside it.
+    """
     subject = f"{record.get('name')} of {record.get('of')}"
     if record.get("format") != FORMAT:
-        return [Statement(subject, "format", CANNOT, f"it is {record.get('format')!r} and not {FORMAT!r}")]
+        return [Statement(subject, "format", CANNOT, other_format(record.get("format"), FORMAT))]
     found = list[Any]()
 
     def read() -> None:
         c = Claim(record, privacy)
-        found.extend((c, *resolve(c), c.paid(*_BOUGHT) / (1 + len(c.numbered("n_", 2)))))  # of each recursive step
+        found.extend((c, kind_of(c), c.paid(*_BOUGHT) / (1 + len(c.numbered("n_", 2)))))  # of each recursive step
 
     if (readable := judged(subject, "value", read)).why:
         return [readable]
-    c, prefix, formula, factor, delta = found
-    c.divided = formula == "new_example_pac_bayes"
-    c.price = lambda what, claimed, n, suffix="": check_price(c, prefix, what, claimed, n, delta, suffix)
+    c, kind, delta = found
+    c.divided = kind.formula == "new_example_pac_bayes"
+    c.price = lambda what, claimed, n, suffix="": check_price(c, kind.prefix, what, claimed, n, delta, suffix)
     checks: dict[str, Callable[[], None]] = {
-        "failure probability": lambda: _failure(c, formula), "hypotheses": lambda: _hypotheses(c),
-        "costs": lambda: _costs(c, prefix, formula), "terms": lambda: _terms(c),
-        "value": lambda: _value(c, formula, factor),
-    }  # fmt: skip
+        "failure probability": lambda: _failure(c, kind.formula),
+        "hypotheses": lambda: _hypotheses(c, kind),
+        "labels": lambda: _labels(c, kind),
+        "costs": lambda: _costs(c, kind.prefix, kind.formula),
+        "terms": lambda: _terms(c),
+        "value": lambda: _value(c, kind),
+    }
+    if any(one.get("standing") == "proved" for one in record["hypotheses"]):
+        checks["proofs of hypotheses"] = lambda: needs.require_proofs(record["hypotheses"], redone)
     if c.name == "best_of":
         checks["choice"] = lambda: _choice(c)
     if c.name == "disagreement":
@@ -104,10 +161,9 @@ def _surrogate(c: Claim) -> None:
         raise Wrong(f"the other network's certificate is of {other['measures']!r} at {other['failure_prob']!r}")
     if bad := [one for one in found if one.verdict == DOES_NOT]:
         raise Wrong(f"{bad[0].claim} of the other network's certificate does not follow: {bad[0].why}")
-    standing = {one["name"]: _STANDINGS.index(one["standing"]) for one in c.record["hypotheses"]}
-    odd = [one["name"] for one in other["hypotheses"]
-           if standing.get(one["name"], -1) < _STANDINGS.index(one["standing"])]  # fmt: skip
-    if odd:
+    own, theirs = standings(c.record), standings(other)
+    order = (None, *needs.STANDINGS)  # from what is not there to what is unproved
+    if odd := [name for name, said in theirs.items() if order.index(own.get(name)) < order.index(said)]:
         raise Wrong(f"the hypothesis {odd[0]!r} of the other network is said to stand better, or not at all")
     if open_ := [one for one in found if one.verdict == CANNOT]:
         raise Unchecked(f"{open_[0].claim} of the other network's certificate: {open_[0].why}")
@@ -126,21 +182,58 @@ def _failure(c: Claim, formula: str) -> None:
             about(f"inputs.{name}failure_prob", c.raw(f"{name}failure_prob"), c.paid(*paid))
 
 
-def _hypotheses(c: Claim) -> None:
-    standing = {one["name"]: one["standing"] for one in c.record["hypotheses"]}
+def standings(record: Mapping[str, Any]) -> dict[str, str]:
+    """How each hypothesis of a certificate stands, by its name."""
+    found = {one["name"]: one["standing"] for one in record["hypotheses"]}
+    if len(found) < len(record["hypotheses"]):
+        raise Wrong("a hypothesis stands there twice")
+    return found
+
+
+def require_of_a_chain(certificates: Iterable[Mapping[str, Any]], sampler: Mapping[str, Any]) -> None:
+    """Raise Wrong unless what rests on a chain's having converged is called unproved."""
+    for record in certificates:
+        c = Claim(record)
+        kind = kind_of(c)
+        names = needs.never_shown_of_a_chain(kind.prefix, kind.formula, c.inputs, sampler)
+        needs.require_unproved(names, standings(record))
+
+
+def _hypotheses(c: Claim, kind: Kind) -> None:
+    """All that the theorem needs is there, and what nothing shows is called unproved."""
+    standing = standings(c.record)
+    if odd := sorted(set(standing.values()) - set(needs.STANDINGS)):
+        raise Wrong(f"a hypothesis is {odd[0]!r}")
     status = "optimistic" if "unproved" in standing.values() else "rigorous"
-    if c.record["status"] != status or not set(standing.values()) <= {"proved", "declared", "unproved"}:
+    if c.record["status"] != status:
         raise Wrong(f"the status is {c.record['status']!r}, and by the hypotheses {status!r}")
-    for kind in ("noisy_sum_", "realised_", "poisson_sum_"):
-        if resolve(c)[0].startswith(kind) and "records enter by noisy sums" not in standing:
-            raise Wrong("nothing is said of how the records entered the sums")
-    if resolve(c)[1] == "compression" and "learner saw picked records alone" not in standing:
-        raise Wrong("nothing is said of what the learner saw beside the records it picked")
-    if c.name == "disagreement" and "neither network saw the unlabelled rows" not in standing:
-        raise Wrong("nothing is said of whether the networks saw the rows on which they are compared")
-    for found, needed in (("assumes stationarity", "chain stationary"), ("approximate accountant", "accountant sound")):
-        if c.inputs.get("privacy_status") == found and standing.get(needed) != "unproved":
-            raise Wrong(f"the privacy {found}, and the hypothesis {needed!r} is {standing.get(needed, 'not there')}")
+    names = [one[0] for one in json.loads(c.inputs["among"])] if c.name == "best_of" else [c.name]
+    for name in names:
+        own = named(name, c) if name != "best_of" else kind
+        needs.require(needs.needed(own.prefix, own.formula, name, c.inputs), standing)
+    needs.require_unproved(needs.never_shown(kind.formula, c.inputs), standing)
+    if not standing.keys() & {"records independent", "draws independent"}:
+        raise Wrong("nothing is said of the independence of records or of draws")
+
+
+def _labels(c: Claim, kind: Kind) -> None:
+    """Predictor and risk are those that the name says; of one record a person, the risk is a new person's."""
+    of, measures = c.record["of"], c.record["measures"]
+    if (expected := _PREDICTORS.get(kind.head, of)) != of:
+        raise Wrong(f"it is said to be about {of!r}, and its name says {expected!r}")
+    begins = _RISKS_BY_FORMULA.get(kind.formula, "")
+    if kind.head == "half_brier":
+        begins = "half the Brier risk"
+    if kind.head.startswith("rescaled_"):
+        begins = f"{kind.head.removeprefix('rescaled_')} risk, rescaled to [0, 1]"
+    if not measures.startswith(begins) or (measures.startswith(("ECE", "MCE")) and begins not in ("ECE", "MCE")):
+        raise Wrong(f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}")
+    units = {one["unit"] for one in c.record["hypotheses"] if one["name"] == "records independent"}
+    of_people = measures.endswith(_NEW_PERSON)
+    if units and of_people != (units == {"person"}) and not measures.endswith(_NEW_EXAMPLE):
+        raise Wrong(f"the records are of unit {', '.join(units)!r}, and what is bounded is {measures!r}")
+    if "new_person" in c.name and not of_people:
+        raise Wrong(f"it is said to bound {measures!r}, and its name says that of a new person")
 
 
 def _costs(c: Claim, prefix: str, formula: str) -> None:
@@ -170,7 +263,8 @@ def _terms(c: Claim) -> None:
             about("terms.effective_people", value, c["examples"] / c["most_examples"])
 
 
-def _value(c: Claim, formula: str, factor: float) -> None:
+def _value(c: Claim, kind: Kind) -> None:
+    formula, factor = kind.formula, 2.0 if kind.head == "vote" else 1.0
     if "released_errors" in c.inputs:
         check_counts(c)
     if "monte_carlo_mean" in c.inputs:

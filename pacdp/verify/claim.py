@@ -46,6 +46,12 @@ def judged(subject: str, claim: str, check: Callable[[], None]) -> Statement:
     return Statement(subject, claim, FOLLOWS)
 
 
+def other_format(found: Any, known: str, maker: str = "") -> str:
+    """Why a file of another format is not judged, and what can judge it."""
+    who = maker or "the version of pacdp that wrote it"
+    return f"it is of format {found!r}, and this version checks {known!r}: check it with {who}"
+
+
 def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":

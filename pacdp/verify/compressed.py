@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import Wrong, about
+from pacdp.verify.claim import Unchecked, Wrong, about
 
 KIND = "compression/1"
 
@@ -41,6 +41,31 @@ def check_kept(stored: Any, config: Mapping[str, Any], report: Mapping[str, Any]
             )
         ends = max(1, len(stop["rounds"]))
         about("the share of the end reported", made["budget"]["bound"], ball(made["failure_prob"]) / ends)
+
+
+def check_numbers(
+    result: Mapping[str, Any], header: Mapping[str, Any], config: Mapping[str, Any], report: Mapping[str, Any] | None
+) -> None:
+    """What result.json and the header repeat of configuration and report is the same there."""
+    if header["tolerance"] != config["tolerance"]:
+        raise Wrong(f"the header's tolerance is {header['tolerance']!r}, and the run's {config['tolerance']!r}")
+    learner = config["learner"]
+    inside = (learner.get("sampler") or learner)["kind"]
+    if (
+        result["algorithm"].replace("-", "") != f"{inside}, compressed"
+    ):  # SGLD is both name and kind, Entropy-SGD is not
+        raise Wrong(f"the result's algorithm is {result['algorithm']!r}, and the run's learner is {inside}")
+    if report is None:
+        raise Unchecked("its value and n, and the header's rows, are in no report; the rest agrees")
+    rows = (report.get("rows") or {}).get("bound") or {}
+    if header["rows"] != rows.get("digest"):
+        raise Wrong("the header's rows are not those of the report")
+    made = [one for one in report["certificates"] if one["name"] == "compression"]
+    value = made[0]["value"] if made else 1.0
+    if report["failure_prob"] != config["failure_prob"]:
+        raise Unchecked("its value is at another failure probability than the report; the rest agrees")
+    if result["value"] != value:
+        raise Wrong(f"the result's value is {result['value']!r}, and the certificate's {value!r}")
 
 
 def whole(stored: Any, name: str) -> np.ndarray:

@@ -1,226 +1,389 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report."""
 
-import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from pacdp.verify import needs
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.claim import Statement, Unchecked, Wrong, judged, number
-from pacdp.verify.compressed import KIND, check_kept
+from pacdp.verify.certificate import require_of_a_chain, standings
+from pacdp.verify.claim import CANNOT, FOLLOWS, Statement, Unchecked, Wrong, judged, number, other_format
+from pacdp.verify.compressed import KIND, check_kept, check_numbers, whole
+from pacdp.verify.files import (
+    CHECKPOINT,
+    Stored,
+    chain_of,
+    content_hash,
+    digest,
+    maker_of,
+    read_checkpoint,
+    read_json,
+    text_of,
+)
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
 from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
-_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
-          "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+_RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
+_ACCOUNTED = ("epsilon", "upper", "delta", "adjacency", "event", "noise", "counted", "units")
+"""What this checker determines of the privacy in a private run's result."""
 
 _GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
 _NORMS = "norms of all records kept"
 
 
-class Stored(NamedTuple):
-    """A checkpoint: its header, and each tensor's type, shape and bytes."""
+class Folder:
+    """A run's files, each read once.
 
-    header: dict[str, Any]
-    tensors: dict[str, tuple[str, list[int], bytes]]
+    Attributes:
+        stored: the checkpoint; empty where there is none.
+        config, result: the contents of config.json and result.json; None where there is no such file.
+        report: the contents of certificates.json; None likewise.
+        own: the configuration that the checkpoint names.
+        chosen: the entry of a list of settings that the checkpoint names; empty without a list.
+    """
 
+    def __init__(self, path: Path, report: Any) -> None:
+        self.path, self.report = path, report
+        checkpoint = path / "checkpoint.safetensors"
+        self.stored = read_checkpoint(checkpoint) if checkpoint.is_file() else Stored({}, {})
+        self.config, self.result = (read_json(path / name) for name in ("config.json", "result.json"))
+        about = {**self.header, **(self.header.get("about") or {})}
+        self.own: Any = about.get("run")
+        self.chosen = about.get("choices") or {}
 
-def read_checkpoint(path: Path) -> Stored:
-    """A safetensors file: the length of a JSON table, the table, the bytes of all tensors."""
-    content = path.read_bytes()
-    start = 8 + int.from_bytes(content[:8], "little")
-    table = json.loads(content[8:start])
-    header = json.loads(table.pop("__metadata__", {}).get("pacdp", "{}"))
-    ends = {name: slice(*(start + offset for offset in one["data_offsets"])) for name, one in table.items()}
-    return Stored(header, {name: (_TYPES[t["dtype"]], t["shape"], content[ends[name]]) for name, t in table.items()})
+    @property
+    def header(self) -> dict[str, Any]:
+        """That of the checkpoint."""
+        return self.stored.header
 
+    @property
+    def private(self) -> bool:
+        """Whether the run was private: its header names the mechanisms that ran."""
+        return "event" in self.header
 
-def text_of(values: Any) -> str:
-    """JSON with sorted keys and without spaces, of which hashes are made."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    @property
+    def certificates(self) -> list[dict[str, Any]]:
+        """The report's."""
+        return (self.report or {}).get("certificates", [])
 
+    @property
+    def paying(self) -> list[dict[str, Any]]:
+        """The certificates at a price of norms that the run kept."""
+        return [one for one in self.certificates if "sum_contributions" in one["inputs"]]
 
-def digest(values: Any, after: str = "") -> str:
-    """SHA-256 of the hash before and the text."""
-    return hashlib.sha256((after + text_of(values)).encode()).hexdigest()
-
-
-def content_hash(stored: Stored) -> str:
-    """The hash of the header without its own hash, and of every tensor's name, type, shape and bytes."""
-    header = {name: value for name, value in stored.header.items() if name != "content_hash"}
-    found = hashlib.sha256(text_of(header).encode())
-    for name in sorted(stored.tensors):
-        kind, shape, content = stored.tensors[name]
-        found.update(f"\n{text_of([name, kind, shape])}\n".encode() + content)
-    return found.hexdigest()
-
-
-def chain_of(path: Path) -> list[dict[str, Any]]:
-    """The lines of a chained file; each hash must follow from the one before it."""
-    lines, last = [json.loads(line) for line in path.read_text().splitlines()], ""
-    for place, line in enumerate(lines, start=1):
-        said = line.pop("hash", None)
-        if said != digest(line, last):
-            raise Wrong(f"line {place} of {path.name} is not what was written after the one before it")
-        line["hash"] = last = said
-    return lines
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl. Wrong if one is not what was written."""
+        metrics = self.path / "metrics.jsonl"
+        return chain_of(metrics) if metrics.is_file() else []
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
-    """Everything in the folder that another file, or the settings, determine."""
-    metrics, choices, checkpoint = path / "metrics.jsonl", path / "choices.jsonl", path / "checkpoint.safetensors"
-    files = {name: json.loads((path / name).read_text()) for name in ("config.json", "result.json")
-             if (path / name).is_file()}  # fmt: skip
-    stored = read_checkpoint(checkpoint) if checkpoint.is_file() else Stored({}, {})
-    header = stored.header
-    about = {**header, **(header.get("about") or {})}
-    own: Any = about.get("run")
-    chosen = about.get("choices") or {}
-    rows = list[dict[str, Any]]()
+    """Everything in the folder that another file, or the settings, determine; what they do not is named."""
+    f = Folder(path, report)
+    if why := _another_version(f):
+        return [Statement(path.name, "format", CANNOT, why)]
+    checks: dict[str, tuple[Any, Callable[[Folder], None]]] = {
+        "content of the checkpoint": (f.header, _content),
+        "run": (f.header, _run),
+        "steps": (f.header, _steps),
+        "metrics.jsonl": ((path / "metrics.jsonl").is_file(), _metrics),
+        "result.json": (f.result is not None, _result),
+        "mechanism": (f.private and f.own, _mechanism),
+        "privacy spent": (f.private and f.own, _spent),
+        "kept records": (f.header.get("kind") == KIND and f.own, _kept),
+        "choices": ((path / "choices.jsonl").is_file(), _choices),
+        "report": (report and f.header, _report),
+        "hypotheses": (report and f.header.get("sampler"), _hypotheses),
+        "norms": (f.paying and f.header, _norms),
+        "the rest of result.json": (f.result is not None, _rest),
+    }
+    return [judged(path.name, name, partial(check, f)) for name, (there, check) in checks.items() if there]
 
-    def content() -> None:
-        if "content_hash" not in header:
-            raise Unchecked(f"it is of format {header.get('format')!r}, without a hash of its content")
-        if content_hash(stored) != header["content_hash"]:
-            raise Wrong("its content has another hash than its header says")
 
-    def run() -> None:
-        if own is None:
-            raise Unchecked("the header names no configuration")
-        if own != files.get("config.json", own) or header.get("config_hash", digest(own)) != digest(own):
-            raise Wrong("the header's run is not that of config.json, or has another hash than it says")
-        odd = [name for name in ("problem", "sampler", "seed", "chain") if header.get(name, 0) != own.get(name, 0)]
-        if odd and "event" not in header:
-            raise Wrong(f"the header's {odd[0]} is not that of its run")
+def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
+    """The hypotheses whose proofs these statements on a folder are, where all that they rest on follows too."""
+    follows = {one.claim for one in found if one.verdict == FOLLOWS}
+    f, shown = Folder(path, read_json(path / "certificates.json")), set[str]()
+    if not {"content of the checkpoint", "run", "steps"} <= follows:
+        return shown
+    if "report" in follows and any("sum_event" in one["inputs"] for one in f.certificates):
+        shown |= {"records enter by noisy sums", "schedule blind to the records", "contributions bounded"}
+    if "norms" in follows:
+        shown |= {"records enter by noisy sums", "schedule blind to the records"}
+        shown |= {"batches drawn without the records"} if _every_record(f.header) else set()
+    if "report" in follows and _ended_as_planned(f):
+        shown.add("steps fixed beforehand")
+    if {"choices", "report"} <= follows:
+        shown.add("settings fixed beforehand")
+    if "run on the records kept" in follows:
+        shown.add("learner saw picked records alone")
+    return shown
 
-    def recorded() -> None:
-        rows.extend(chain_of(metrics))
-        steps = [row["step"] for row in rows]
-        if steps != sorted(set(steps)) or (header and steps[-1:] > [header["step"]]):
-            raise Wrong(f"its rows are of the steps {steps}")
 
-    def result() -> None:
-        said = files["result.json"]
-        if "rests_on" not in said:
-            raise Unchecked("it does not name the files that it rests on")
-        here = {"config": digest(files.get("config.json")), "metrics": rows[-1]["hash"] if rows else None,
-                "checkpoint": header.get("content_hash")}  # fmt: skip
-        if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
-            raise Wrong(f"it rests on another {odd[0]}")
-        last, ran = rows[-1] if rows else {}, header.get("event")
-        if "final" in said and {**said["final"], "hash": last.get("hash")} != last:
-            raise Wrong("its final row is not the last one recorded")
-        if (said.get("privacy") or {}).get("event", ran) != ran:
-            raise Wrong("its event is not the checkpoint's")
+def _another_version(f: Folder) -> str:
+    """Why the folder is not one of this version's; empty if it is."""
+    maker = maker_of(read_json(f.path / "provenance.json"))
+    if f.header and f.header.get("format") != CHECKPOINT:
+        return f"the checkpoint: {other_format(f.header.get('format'), CHECKPOINT, maker)}"
+    if f.result is not None and f.result.get("format") not in _RESULTS:
+        return f"result.json: {other_format(f.result.get('format'), ' or '.join(_RESULTS), maker)}"
+    if f.result is not None and "rests_on" not in f.result:
+        return f"result.json does not name the files that it rests on: check it with {maker or 'what wrote it'}"
+    metrics = f.path / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.is_file() else []
+    if lines and not any("hash" in line for line in lines):
+        return f"metrics.jsonl has no hashes: check it with {maker or 'what wrote it'}"
+    return ""
 
-    def steps() -> None:
-        if "event" in header and own:
-            of_training(header, own, (report or {}).get("n"))
-        if "planned_steps" in header:
-            made = length(own, header["n"])
-            marks = sorted({round(k * made / own["records"]) for k in range(1, own["records"] + 1)} - {0})
-            if header["planned_steps"] != made or not 0 <= header["step"] <= made:
-                raise Wrong(f"it says step {header['step']} of {header['planned_steps']}, and the run has {made}")
-            if header.get("listed_steps", marks) != marks or header.get("stopping") != own.get("stopping", "planned"):
-                raise Wrong("the listed steps are not those at which the run records")
 
-    def spent() -> None:
-        budget, made = own["budget"], ran_in(header)
-        said = {row["step"]: (row["epsilon"], row["delta"]) for row in rows[-1:]}
-        if "result.json" in files:
-            privacy = files["result.json"]["privacy"]
-            said[files["result.json"]["steps"]] = privacy["upper"], privacy["delta"]
-        for step, (epsilon, delta) in said.items():
-            if delta != budget["delta"] or epsilon > budget["epsilon"]:
-                raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
-            ran, replaced = Counter(made[:step]), budget["adjacency"] == "replace-one"
-            found = private(ran, epsilon, delta, replaced)
-            less = epsilon and private(ran, 0.95 * epsilon, delta, replaced)
-            if step > len(made) or found is False or less:
-                raise Wrong(f"epsilon is {epsilon!r} after {step} steps, which is not what ran")
-            if found is None:
-                raise Unchecked(f"epsilon {epsilon!r} is between what this checker shows and what it refutes")
+def _content(f: Folder) -> None:
+    """The checkpoint's bytes have the hash that its header says."""
+    if "content_hash" not in f.header:
+        raise Unchecked("it has no hash of its content")
+    if content_hash(f.stored) != f.header["content_hash"]:
+        raise Wrong("its content has another hash than its header says")
 
-    def listed() -> None:
-        lines = chain_of(choices)
-        settings = [line["settings"] for line in lines if "settings" in line]
-        size = len({text_of(one) for one in settings})
-        if not lines[-1].get("closed") or (chosen.get("digest"), chosen.get("J")) != (lines[-1]["hash"], size):
-            raise Wrong("the run was started with another list")
-        if text_of(settings[chosen["index"]]) != text_of(own):
-            raise Wrong("the list does not have this run under its number")
 
-    def reported() -> None:
-        subject, details = report.get("subject") or {}, report.get("details") or {}
-        for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
-            if name in subject and subject[name] != header.get(name):
-                raise Wrong(f"the report's {name} is not the checkpoint's")
-        count, size = (report.get("choices") or {}).get("count", 1), chosen.get("J", 1)
-        paid_more = not chosen and any(
-            f"a list of {count} settings, all paid for" in one["by"]
-            for made in certified for one in made["hypotheses"] if one["name"] == "settings fixed beforehand"
-        )  # fmt: skip
-        if count != size and not paid_more:
-            raise Wrong(f"{count} settings are paid for, of {size} that were listed")
-        if details.get("stopping_times", 1) != len(header.get("listed_steps", [1])):
-            raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
-        if event := (report.get("privacy") or {}).get("event"):
-            if "event" in header:
-                made = ran_in(header)
-                expected = paid(event, len(made), of_training(header, own, report["n"]), own) if own else made
-            else:
-                ends = [step for step in header.get("listed_steps", []) if step >= header["step"]]
-                due = (ends or [header.get("planned_steps", header["step"])])[0]
-                if details.get("charged_steps", due) != due:
-                    raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
-                expected = of_chain(header, due)
-            summed = [json.loads(one["inputs"]["sum_event"]) for one in certified if "sum_event" in one["inputs"]]
-            for said in (event, (details.get("accounted") or {}).get("event", event), *summed):
-                same(list(steps_of(said).elements()), expected)
+def _run(f: Folder) -> None:
+    """Header and config.json name one configuration."""
+    if f.own is None:
+        raise Unchecked("the header names no configuration")
+    config = f.own if f.config is None else f.config
+    if f.own != config or f.header.get("config_hash", digest(f.own)) != digest(f.own):
+        raise Wrong("the header's run is not that of config.json, or has another hash than it says")
+    odd = [name for name in ("problem", "sampler", "seed", "chain") if f.header.get(name, 0) != f.own.get(name, 0)]
+    if odd and not f.private:
+        raise Wrong(f"the header's {odd[0]} is not that of its run")
 
-    def trajectory() -> None:
-        kept = stored.tensors.get("trace.squared_norms")
-        if kept is None or kept[0] != "float64":
-            raise Wrong("the checkpoint holds no norms, of which these certificates are made")
-        norms = list(array("d", kept[2]))
-        whole = log_moments_of_a_run(sums_of_chain(header), norms, [2.0])[0]
-        if not all(norm >= 0.0 for norm in norms):
-            raise Wrong("a norm is negative or no number")
-        full = header["sampler"].get("every_record", False) and header["sampler"]["batch_size"] == header["n"]
-        people = header.get("people")
-        records = (people["count"], "person") if people else (header["n"], "example")
-        for made in paying:
-            said = ball(number(made["inputs"]["sum_contributions"]))
-            if not whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5):
-                raise Wrong(f"{made['name']} pays for contributions of {said}, and the norms add up to {whole}")
-            of = made["inputs"]["n"], report["examples"] or report["n"]
-            if of != (report["n"], header["n"]):
-                raise Wrong(f"{made['name']} is about {of[0]} records, the report {report['n']} of {of[1]} examples")
-            if (report["n"], report["unit"]) != records:
-                raise Wrong(f"the norms are of {records[0]} {records[1]}s, the report's records {report['n']}")
-            drawn = [one for one in made["hypotheses"] if one["name"] == "batches drawn without the records"]
-            if any(one["standing"] == "proved" for one in drawn) and not full:
-                raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")
-            if any(one["standing"] == "proved" for one in made["hypotheses"] if one["name"] == _NORMS):
-                raise Wrong(f"{made['name']} takes the norms of all records for proved, and a sum shows no record")
-            grid = [float(word) for word in made["inputs"]["sum_orders"].split(",")]
-            if grid != _GRID or "sum_weights" in made["inputs"]:
-                raise Wrong(f"{made['name']} has other orders than those that were fixed before any run")
 
-    certified = (report or {}).get("certificates", [])
-    paying = [one for one in certified if "sum_contributions" in one["inputs"]]
-    checks: dict[str, tuple[Any, Callable[[], None]]] = {
-        "content of the checkpoint": (header, content), "run": (header, run), "steps": (header, steps),
-        "metrics.jsonl": (metrics.is_file(), recorded), "result.json": ("result.json" in files, result),
-        "privacy spent": ("event" in header and own, spent),
-        "kept records": (header.get("kind") == KIND and own, lambda: check_kept(stored, own, report)),
-        "choices": (choices.is_file(), listed), "report": (report and header, reported),
-        "norms": (paying and header, trajectory),
-    }  # fmt: skip
-    return [judged(path.name, name, check) for name, (there, check) in checks.items() if there]
+def _metrics(f: Folder) -> None:
+    """Rows of rising steps, none beyond the checkpoint's."""
+    steps = [row["step"] for row in f.rows]
+    if steps != sorted(set(steps)) or (f.header and steps[-1:] > [f.header["step"]]):
+        raise Wrong(f"its rows are of the steps {steps}")
+
+
+def _result(f: Folder) -> None:
+    """It rests on these files, and repeats their last row, step, event and sizes."""
+    said, last = f.result, f.rows[-1] if f.rows else {}
+    here = {"config": digest(f.config), "metrics": last.get("hash"), "checkpoint": f.header.get("content_hash")}
+    if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
+        raise Wrong(f"it rests on another {odd[0]}")
+    if "final" in said and {**(said["final"] or {}), "hash": last.get("hash")} != {"hash": None, **last}:
+        raise Wrong("its final row is not the last one recorded")
+    event = f.header.get("event")
+    if (said.get("privacy") or {}).get("event", event) != event:
+        raise Wrong("its event is not the checkpoint's")
+    if f.header and said["steps"] != f.header["step"]:
+        raise Wrong(f"it says {said['steps']} steps, and the checkpoint {f.header['step']}")
+    n = f.header.get("n") or (f.report or {}).get("examples")
+    if n is not None and said["n"] != n:
+        raise Wrong(f"it says {said['n']} examples, and there are {n}")
+    if f.header.get("kind") == KIND:
+        check_numbers(said, f.header, f.own, f.report)
+
+
+def _rest(f: Folder) -> None:
+    """Name what is written in result.json and determined by nothing in the folder."""
+    known = {"format", "rests_on", "final", "steps", "seconds", "private"}
+    known |= {"n"} if f.header.get("n") or f.report else set()
+    if f.header.get("kind") == KIND:
+        known |= {"value", "algorithm"} if f.report else {"algorithm"}
+    told = sorted(set(f.result) - known - {"privacy"})
+    told += [f"privacy.{name}" for name in sorted(set(f.result.get("privacy") or ()) - set(_ACCOUNTED))]
+    if last := f.rows[-1:]:
+        measured = sorted(
+            set(last[0]) - {"step", "epochs", "epsilon", "delta", "hash", "seconds", "picked", "errors", "kept"}
+        )
+        told += [f"final.{name}" for name in measured if "final" in f.result]
+    if told:
+        raise Unchecked(f"nothing in the folder determines {', '.join(told)}")
+
+
+def _steps(f: Folder) -> None:
+    """As many steps as the configuration plans, and a private run's mechanisms."""
+    header, own = f.header, f.own
+    if f.private and own:
+        of_training(header, own, (f.report or {}).get("n"))
+    if "planned_steps" not in header:
+        return
+    made = length(own, header["n"])
+    marks = sorted({round(k * made / own["records"]) for k in range(1, own["records"] + 1)} - {0})
+    if header["planned_steps"] != made or not 0 <= header["step"] <= made:
+        raise Wrong(f"it says step {header['step']} of {header['planned_steps']}, and the run has {made}")
+    if header.get("listed_steps", marks) != marks or header.get("stopping") != own.get("stopping", "planned"):
+        raise Wrong("the listed steps are not those at which the run records")
+
+
+def _mechanism(f: Folder) -> None:
+    """A private run's budget, adjacency, noise and ledger are the same in header, configuration and result."""
+    header, budget = f.header, f.own["budget"]
+    in_header = {k: v for k, v in header["settings"]["mechanism"]["budget"].items() if k != "kind"}
+    if in_header != budget or header["adjacency"] != budget["adjacency"]:
+        raise Wrong("the header's budget or adjacency is not that of its run")
+    noise = "SeededRandomness" if f.own["reproducible"] else "SystemRandomness"
+    if header["randomness"] != noise:
+        raise Wrong(f"the header's noise is of {header['randomness']}, and the run's of {noise}")
+    said = (f.result or {}).get("privacy") or {}
+    expected = {
+        "adjacency": budget["adjacency"],
+        "delta": budget["delta"],
+        "counted": header["ledger"] is not None,
+    }
+    if odd := [name for name, one in expected.items() if said.get(name, one) != one]:
+        raise Wrong(f"the result's {odd[0]} is {said[odd[0]]!r}, and the header's {expected[odd[0]]!r}")
+    if (said.get("noise", "secret") == "secret") != (noise == "SystemRandomness") and "noise" in said:
+        raise Wrong(f"the result calls the noise {said['noise']!r}, and it is of {noise}")
+    if f.report and "units" in said and said["units"] != f.report["n"]:
+        raise Wrong(f"the result counts {said['units']} units, and the report {f.report['n']}")
+    if header["ledger"] is not None:
+        raise Unchecked("the ledger that counted the run's steps is not in the folder; the rest agrees")
+
+
+def _spent(f: Folder) -> None:
+    """The epsilon of the last row, and of the result, is what ran and is within the budget."""
+    budget, made = f.own["budget"], ran_in(f.header)
+    said = {row["step"]: (row["epsilon"], row["delta"]) for row in f.rows[-1:]}
+    if f.result is not None:
+        privacy = f.result["privacy"]
+        if privacy["epsilon"] != privacy["upper"]:
+            raise Wrong(f"the result's epsilon is {privacy['epsilon']!r}, and its upper end {privacy['upper']!r}")
+        said[f.result["steps"]] = privacy["upper"], privacy["delta"]
+    replaced = budget["adjacency"] == "replace-one"
+    for step, (epsilon, delta) in said.items():
+        if delta != budget["delta"] or epsilon > budget["epsilon"]:
+            raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
+        ran = Counter(made[:step])
+        found = private(ran, epsilon, delta, replaced)
+        less = epsilon and private(ran, 0.95 * epsilon, delta, replaced)
+        if step > len(made) or found is False or less:
+            raise Wrong(f"epsilon is {epsilon!r} after {step} steps, which is not what ran")
+        if found is None:
+            raise Unchecked(f"epsilon {epsilon!r} is between what this checker shows and what it refutes")
+
+
+def _kept(f: Folder) -> None:
+    """A compression's records, and its rounds as metrics.jsonl has them."""
+    check_kept(f.stored, f.own, f.report)
+    lines = [[row[name] for name in ("step", "picked", "errors", "kept")] for row in f.rows]
+    if lines != whole(f.stored, "rounds").reshape(-1, 4).tolist():
+        raise Wrong("the rounds of metrics.jsonl are not those of the checkpoint")
+
+
+def _choices(f: Folder) -> None:
+    """The list is the one that the run was started with, and has it."""
+    lines = chain_of(f.path / "choices.jsonl")
+    settings = [line["settings"] for line in lines if "settings" in line]
+    size = len({text_of(one) for one in settings})
+    if not lines[-1].get("closed") or (f.chosen.get("digest"), f.chosen.get("J")) != (lines[-1]["hash"], size):
+        raise Wrong("the run was started with another list")
+    if text_of(settings[f.chosen["index"]]) != text_of(f.own):
+        raise Wrong("the list does not have this run under its number")
+
+
+def _report(f: Folder) -> None:
+    """The report is of this checkpoint, and pays for its list of settings, its moments to stop and its mechanisms."""
+    subject, details = f.report.get("subject") or {}, f.report.get("details") or {}
+    for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
+        if name in subject and subject[name] != f.header.get(name):
+            raise Wrong(f"the report's {name} is not the checkpoint's")
+    _require_choices_paid(f)
+    if details.get("stopping_times", 1) != len(f.header.get("listed_steps", [1])):
+        raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
+    event = (f.report.get("privacy") or {}).get("event")
+    summed = [json.loads(one["inputs"]["sum_event"]) for one in f.certificates if "sum_event" in one["inputs"]]
+    carried = [json.loads(one["inputs"]["privacy_event"]) for one in f.certificates if "privacy_event" in one["inputs"]]
+    if event or summed or carried:
+        accounted = [one["event"] for one in (details.get("accounted"),) if one]
+        events = [one for one in (event, *accounted, *summed, *carried) if one]
+        for said in events:
+            same(list(steps_of(said).elements()), _due(f, events[0], details))
+
+
+def _require_choices_paid(f: Folder) -> None:
+    count, size = (f.report.get("choices") or {}).get("count", 1), f.chosen.get("J", 1)
+    paid_more = not f.chosen and any(
+        f"a list of {count} settings, all paid for" in one["by"]
+        for made in f.certificates
+        for one in made["hypotheses"]
+        if one["name"] == "settings fixed beforehand"
+    )
+    if count != size and not paid_more:
+        raise Wrong(f"{count} settings are paid for, of {size} that were listed")
+
+
+def _due(f: Folder, event: Any, details: Any) -> list[Any]:
+    """The mechanisms that a certificate of this run has to pay for."""
+    if f.private:
+        made = ran_in(f.header)
+        return paid(event, len(made), of_training(f.header, f.own, f.report["n"]), f.own) if f.own else made
+    ends = [step for step in f.header.get("listed_steps", []) if step >= f.header["step"]]
+    due = (ends or [f.header.get("planned_steps", f.header["step"])])[0]
+    if details.get("charged_steps", due) != due:
+        raise Wrong(f"{details['charged_steps']} steps are paid for, and {due} are due")
+    return of_chain(f.header, due)
+
+
+def _hypotheses(f: Folder) -> None:
+    """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
+    require_of_a_chain(f.certificates, f.header["sampler"])
+    mixes = (f.header.get("problem") or {}).get("architecture", {}).get("norm") == "batch"
+    for made in f.certificates:
+        standing = standings(made)
+        if "privacy covers these rows" in standing:
+            needs.require(["steps fixed beforehand"], standing)
+        if mixes:
+            needs.require_unproved(["losses one an example"], standing)
+
+
+def _every_record(header: dict[str, Any]) -> bool:
+    """Whether every record is in every batch of the chain."""
+    sampler = header["sampler"]
+    return bool(sampler.get("every_record", False)) and sampler["batch_size"] == header["n"]
+
+
+def _ended_as_planned(f: Folder) -> bool:
+    """Whether the run made all steps that are paid for, or stopped at one that was listed."""
+    if f.private:
+        event = (f.report.get("privacy") or {}).get("event")
+        return event is not None and len(ran_in(f.header)) == sum(steps_of(event).values())
+    ends = f.header.get("listed_steps") or [f.header.get("planned_steps")]
+    return f.header["step"] in ends
+
+
+def _norms(f: Folder) -> None:
+    """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
+    header, kept = f.header, f.stored.tensors.get("trace.squared_norms")
+    if kept is None or kept[0] != "float64":
+        raise Wrong("the checkpoint holds no norms, of which these certificates are made")
+    norms = list(array("d", kept[2]))
+    whole = log_moments_of_a_run(sums_of_chain(header), norms, [2.0])[0]
+    if not all(norm >= 0.0 for norm in norms):
+        raise Wrong("a norm is negative or no number")
+    people = header.get("people")
+    records = (people["count"], "person") if people else (header["n"], "example")
+    for made in f.paying:
+        said = ball(number(made["inputs"]["sum_contributions"]))
+        if not whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5):
+            raise Wrong(f"{made['name']} pays for contributions of {said}, and the norms add up to {whole}")
+        of = made["inputs"]["n"], f.report["examples"] or f.report["n"]
+        if of != (f.report["n"], header["n"]):
+            raise Wrong(f"{made['name']} is about {of[0]} records, the report {f.report['n']} of {of[1]} examples")
+        if (f.report["n"], f.report["unit"]) != records:
+            raise Wrong(f"the norms are of {records[0]} {records[1]}s, the report's records {f.report['n']}")
+        standing = standings(made)
+        if standing.get("batches drawn without the records") == "proved" and not _every_record(header):
+            raise Wrong(f"{made['name']} takes every record for in every batch, and the settings draw batches")
+        if standing.get(_NORMS) == "proved":
+            raise Wrong(f"{made['name']} takes the norms of all records for proved, and a sum shows no record")
+        grid = [float(word) for word in made["inputs"]["sum_orders"].split(",")]
+        if grid != _GRID or "sum_weights" in made["inputs"]:
+            raise Wrong(f"{made['name']} has other orders than those that were fixed before any run")

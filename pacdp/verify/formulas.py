@@ -217,6 +217,10 @@ def _new_example(c: Claim) -> arb:
 
 
 def _unseen(c: Claim) -> arb:
+    """Bounds by the losses themselves: they are never below the mean, and the rest is not in the file."""
+    mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
+    if not ball(number(c.record["value"])) >= mean:
+        raise Wrong(f"the value is {c.record['value']!r}, below the mean {float(mean):.12g} of what was seen")
     whose = "the people" if c.name.startswith("new_person") or "new_person" in c.name else "the examples"
     raise Unchecked(f"the losses of {whose} are not in the file")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pacdp.verify.claim import CANNOT, Statement, Unchecked, Wrong, judged
 from pacdp.verify.compressed import KIND
-from pacdp.verify.folder import Stored
+from pacdp.verify.files import Stored
 from pacdp.verify.replay import replay
 from pacdp.verify.rerun import is_learner, rerun
 

@@ -8,8 +8,8 @@ from typing import Any
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import normal_above
-from pacdp.verify.claim import Claim, Statement, Wrong, agree, judged
-from pacdp.verify.folder import content_hash, digest, read_checkpoint
+from pacdp.verify.claim import CANNOT, Claim, Statement, Wrong, agree, judged, other_format
+from pacdp.verify.files import CHECKPOINT, content_hash, digest, maker_of, read_checkpoint
 from pacdp.verify.loss import steps_of
 from pacdp.verify.planned import length, of_chain, same
 
@@ -46,6 +46,9 @@ def check_release(path: Path, report: Mapping[str, Any]) -> list[Statement]:
     """Weights, settings and report say the same, and hold nothing about the data but counts with noise."""
     stored, settings = read_checkpoint(path / WEIGHTS), json.loads((path / SETTINGS).read_text())
     header, details = stored.header, report["details"]
+    if header.get("format") != CHECKPOINT:
+        why = other_format(header.get("format"), CHECKPOINT, maker_of(report.get("provenance")))
+        return [Statement(WEIGHTS, "format", CANNOT, why)]
 
     def weights() -> None:
         if not content_hash(stored) == header["content_hash"] == report["subject"]["content_hash"]:

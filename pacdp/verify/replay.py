@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pacdp.verify.claim import CANNOT, Statement, Unchecked, Wrong, judged
-from pacdp.verify.folder import Stored
+from pacdp.verify.files import Stored
 
 _PART = 500
 _FEWEST = 2000

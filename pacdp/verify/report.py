@@ -3,39 +3,110 @@
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify import loss
+from pacdp.verify import loss, needs
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import CANNOT, DAMAGED, DOES_NOT, Statement, Unchecked, Wrong, about, judged, number
-from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.certificate import FORMAT as CERTIFICATE
+from pacdp.verify.certificate import check_certificate, require_of_a_chain, standings
+from pacdp.verify.claim import (
+    CANNOT,
+    DAMAGED,
+    DOES_NOT,
+    Statement,
+    Unchecked,
+    Wrong,
+    about,
+    judged,
+    number,
+    other_format,
+)
+from pacdp.verify.files import maker_of, read_checkpoint, read_json
+from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
 from pacdp.verify.release import WEIGHTS, check_release
+from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
+from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
-_RISKS = ("0-1 risk", "0-1 risk of a new person")
+_NEW_PERSON, _RESCALED = " of a new person", " risk, rescaled to [0, 1]"
+_RISKS = ("0-1 risk", f"0-1 risk{_NEW_PERSON}")
+UNREADABLE, UNSOUND, OPEN = 2, 1, 3
+"""Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 
 
-def check_report(report: Mapping[str, Any]) -> list[Statement]:
-    """Every certificate, what they share, every measured error, and every epsilon of a mechanism."""
+def check_report(report: Mapping[str, Any], redone: Collection[str] = ()) -> list[Statement]:
+    """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told.
+
+    ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
+    """
+    if report.get("format") != FORMAT:
+        why = other_format(report.get("format"), FORMAT, maker_of(report.get("provenance")))
+        return [Statement("report", "format", CANNOT, why)]
     if report.get("route") == ROUTE:
-        return [*check_predictions(report), judged("report", "measured errors", lambda: _measured(report))]
-    found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"))]
+        found = [*check_predictions(report), judged("report", "measured errors", lambda: _measured(report))]
+        return [*found, *_told(report)]
+    found = [one for made in report["certificates"] for one in check_certificate(made, report.get("privacy"), redone)]
     found.append(judged("report", "certificates agree with it", lambda: _agrees(report)))
     found.append(judged("report", "measured errors", lambda: _measured(report)))
+    found.append(judged("report", "what is bounded", lambda: _bounded(report)))
+    found.append(judged("report", "hypotheses of the prior", lambda: _of_the_prior(report)))
+    if sampler := (report.get("subject") or {}).get("sampler"):
+        found.append(judged("report", "hypotheses", lambda: require_of_a_chain(report["certificates"], sampler)))
+    found += _told(report)
     nested = (report.get("details") or {}).get("references") or {}
     own = {**report, "details": {**(report.get("details") or {}), "references": None}}
     found += [judged("report", "epsilon", partial(_epsilon, claim)) for claim in _epsilons(own)]
-    found += [one._replace(subject=f"{name}: {one.subject}") for name, one in (
-        (name, one) for name, other in nested.items() for one in check_report(other))]  # fmt: skip
+    for name, other in nested.items():
+        found += [one._replace(subject=f"{name}: {one.subject}") for one in check_report(other)]
     return found
+
+
+def _of_the_prior(report: Mapping[str, Any]) -> None:
+    """Where the prior's maker saw some rows freely, certificates at its price say that these are others."""
+    for made in report["certificates"]:
+        standing = standings(made)
+        if "privacy covers these rows" in standing:
+            needs.require(needs.of_the_prior(report.get("prior")), standing)
+
+
+def _told(report: Mapping[str, Any]) -> list[Statement]:
+    """What a report says that nothing in it determines, and whether all that was certified is there."""
+    told = [name for name in ("not_applicable", "gibbs", "diagnosis") if report.get(name)]
+    told += ["details.remarks"] if (report.get("details") or {}).get("remarks") else []
+    why = f"nothing in the file determines {', '.join(told)}"
+    found = [Statement("report", "what is told beside", CANNOT, why)] if told else []
+    if report.get("route") != ROUTE:
+        why = "nothing in the file says whether a certificate was taken out of it"
+        found.append(Statement("report", "completeness", CANNOT, why))
+    return found
+
+
+def _bounded(report: Mapping[str, Any]) -> None:
+    """Predictor and loss of each certificate are among those that the report measured."""
+    measured = {(one["of"], one["on"], one["loss"]) for one in report["measured"]}
+    open_ = list[str]()
+    for made in report["certificates"]:
+        on, loss = "test" if made["name"].startswith("test_set") else "bound", _loss_of(made)
+        if loss is None or (made["of"], on, loss) not in measured:
+            open_.append(f"{made['measures']} of {made['of']}")
+    if open_:
+        raise Unchecked(f"nothing was measured of {'; '.join(dict.fromkeys(open_))}")
+
+
+def _loss_of(made: Mapping[str, Any]) -> str | None:
+    """The measured loss whose mean a certificate bounds; None where it bounds another quantity."""
+    measures = made["measures"].removesuffix(_NEW_PERSON)
+    if made["name"] == "disagreement":
+        return "differs from the surrogate"
+    named = {"0-1 risk": "zero-one", "half the Brier risk": "brier", "ECE": "ece"}
+    return named.get(measures) or (measures.removesuffix(_RESCALED) if measures.endswith(_RESCALED) else None)
 
 
 def _agrees(report: Mapping[str, Any]) -> None:
@@ -128,25 +199,39 @@ def _epsilon(claim: Mapping[str, Any]) -> None:
 def check_path(path: Path, *, data: str | None = None, model: str | None = None) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
     file = path / "certificates.json" if path.is_dir() else path
-    report = json.loads(file.read_text()) if file.is_file() else None
-    found = list[Statement]()
-    if report is not None and report.get("format") == FORMAT:
-        found += check_report(report)
-    elif report is not None:
-        found += check_certificate(report) if "name" in report else [
-            Statement(file.name, "format", CANNOT, f"it is {report.get('format')!r} and not {FORMAT!r}")
-        ]  # fmt: skip
+    report = read_json(file) if file.is_file() else None
     place = path if path.is_dir() else path.parent
+    beside = list[Statement]()
     if path.is_dir():
-        found += check_release(path, report) if report and (path / WEIGHTS).is_file() else check_folder(path, report)
+        released = report is not None and (path / WEIGHTS).is_file()
+        beside += check_release(path, report) if released else check_folder(path, report)
     if report is not None and (data or model):
         checkpoint = place / "checkpoint.safetensors"
-        found += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)
-    return found
+        beside += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)
+    redone = proofs_redone(path, beside) if path.is_dir() and report is not None else ()
+    return [*(_check_file(file, report, redone) if report is not None else ()), *beside]
+
+
+def _check_file(file: Path, record: Any, redone: Collection[str]) -> list[Statement]:
+    """What is said of a file of certificates, by its format."""
+    form = record.get("format")
+    if form == FORMAT:
+        return check_report(record, redone)
+    if form == SELF_CERTIFIED:
+        return check_self_certified(record)
+    if form == CERTIFICATE:
+        alone = "no report beside the certificate says what was measured, and of what"
+        return [*check_certificate(record), Statement(file.name, "what it is about", CANNOT, alone)]
+    known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
+    return [Statement(file.name, "format", CANNOT, other_format(form, known, maker_of(record.get("provenance"))))]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a verdict on each statement; 1 if anything does not follow, 2 if there is nothing to read."""
+    """Print a verdict on each statement.
+
+    Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
+    3 if something cannot be checked and all else follows.
+    """
     parser = argparse.ArgumentParser(prog="pacdp verify", description=__doc__)
     parser.add_argument("path", type=Path, help="a file of certificates, or a run's folder")
     parser.add_argument("--data", help="module:callable that returns the bound's inputs, labels and, if known, people")
@@ -159,10 +244,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ValueError("it is neither a file of certificates nor a run's folder")
     except (OSError, ImportError, RecursionError, MemoryError, *DAMAGED) as error:
         print(f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}")
-        return 2
+        return UNREADABLE
     if args.json:
         print(json.dumps([one._asdict() for one in found], indent=2))
     else:
         for one in found:
             print(f"{one.verdict}: {one.subject}, {one.claim}" + (f", because {one.why}" if one.why else ""))
-    return int(any(one.verdict == DOES_NOT for one in found))
+    verdicts = {one.verdict for one in found}
+    return UNSOUND if DOES_NOT in verdicts else OPEN if CANNOT in verdicts else 0

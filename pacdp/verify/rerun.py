@@ -12,7 +12,7 @@ import numpy as np
 
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
 from pacdp.verify.compressed import whole
-from pacdp.verify.folder import Stored
+from pacdp.verify.files import Stored
 
 _BATCH = 1000
 """Records whose outputs are computed at once: a sum's last bit may depend on it."""

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.main import main
 from pacdp.verify.report import check_path
+from tests.edits import seen
 
 QUICK = (
     "--epochs", "2", "--records", "2", "--track.epochs", "1", "--track.prior-draws", "2", "--track.test-draws", "2",
@@ -67,8 +68,8 @@ def forge(folder, **header):
 
 
 def verdicts(path):
-    """What the verifier says of the statements of a folder or report."""
-    return {one.verdict for one in check_path(path)}
+    """What the verifier says of the statements of a folder or report that files can show."""
+    return seen(check_path(path))
 
 
 def standings(report, name):

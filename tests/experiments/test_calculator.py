@@ -9,7 +9,6 @@ import pytest
 from cli_tools import succeed
 
 import bounds
-from bounds.prices import Fresh
 from pacdp.cli import calculator
 
 
@@ -33,8 +32,7 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
     function = getattr(bounds, name, None)
     if function is not None:
         asked = inspect.signature(function).parameters
-        price = {"price": Fresh()} if name in ("kl_chernoff", "chernoff", "hoeffding") else {}
-        assert made == function(**{key: value for key, value in known.items() if key in asked}, **price)
+        assert made == function(**{key: value for key, value in known.items() if key in asked})
 
 
 def test_comparison_is_sorted_and_says_what_the_others_lack(capsys):

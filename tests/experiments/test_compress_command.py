@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cli_tools import RUN_FILES, read, rows, succeed, tensors, verdicts
+from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
 from safetensors.torch import save_file
 
 from pacdp import load_checkpoint, save_checkpoint
@@ -44,7 +44,8 @@ def test_a_run_is_certified_verified_reported_and_drawn(folder):
     for name in ("settings fixed beforehand", "learner saw picked records alone"):
         assert made.hypothesis(name).standing == "proved"
     assert verdicts(folder) == {FOLLOWS}
-    for command in ("verify", "report", "plot"):
+    assert pacdp("verify", folder) == 3
+    for command in ("report", "plot"):
         succeed(command, folder)
     assert {"report.html", "figure.png"} <= {path.name for path in folder.iterdir()}
 

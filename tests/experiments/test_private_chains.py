@@ -212,7 +212,7 @@ def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_
     settings["run"]["sampler"]["tau"] *= 4.0  # half the noise
     settings["config_hash"] = digest(settings["run"])
     (tmp_path / "out" / "settings.json").write_text(json.dumps(settings))
-    assert [one.claim for one in check_path(tmp_path / "out") if one.verdict != "follows"] == ["settings"]
+    assert [one.claim for one in check_path(tmp_path / "out") if one.verdict == "does not follow"] == ["settings"]
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):

@@ -1,12 +1,16 @@
 """A compression's number, and a certificate by another network, follow from k, n, the weights and what is said."""
 
 import json
+import shutil
 
 import pytest
+from cli_tools import forge, read
 from made import SURROGATE, by_another_network
 
 import bounds
+from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.report import check_path
 from tests.edits import judged
 
 
@@ -56,3 +60,25 @@ def test_nothing_of_another_network_can_be_changed_or_hidden():
     assert judged(record) == {FOLLOWS}
     better = [{**one, "standing": "declared"} for one in record["hypotheses"]]
     assert DOES_NOT in judged({**record, "hypotheses": better, "status": "rigorous"})
+
+
+def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
+    """Value, n, algorithm and steps of its result, rows and tolerance of its header."""
+
+    def wrong(result=(), header=()):
+        folder = tmp_path / "run"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(compressed, folder)
+        forge(folder, **dict(header))
+        said = read(folder / "result.json")
+        said["rests_on"]["checkpoint"] = load_checkpoint(folder).content_hash
+        (folder / "result.json").write_text(json.dumps(said | dict(result)))
+        return "; ".join(
+            one.why for one in check_path(folder) if one.verdict == DOES_NOT and one.claim == "result.json"
+        )
+
+    assert not wrong()
+    for name, value in {"value": 0.01, "n": 7, "algorithm": "SGLD, compressed", "steps": 3}.items():
+        assert repr(value) in wrong(result={name: value}) or f" {value} " in wrong(result={name: value}), name
+    for name, value in {"tolerance": 0.5, "rows": "0"}.items():
+        assert name in wrong(header={name: value})

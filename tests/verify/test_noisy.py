@@ -52,8 +52,8 @@ def test_what_ran_cannot_be_changed(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind):
     at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
-    made = bounds.ece_pac_bayes(**at, price=prices()[kind]).to_dict()
-    drawn = {**made, "name": "one_draw_ece", "of": "one draw"}
+    made = bounds.ece_pac_bayes(**at, price=prices()[kind]).resting_on(bounds.declared("draws independent", "a test"))
+    drawn = {**made.to_dict(), "name": "one_draw_ece", "of": "one draw"}
     assert judged(drawn) == {FOLLOWS}
     for name in {"kl_nats", "sum_mu", "sum_contributions"} & set(drawn["inputs"]):
         assert DOES_NOT in judged(drawn, **{name: drawn["inputs"][name] * 1.1}), name

@@ -12,9 +12,10 @@ from cli_tools import forge, read
 
 from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
-from pacdp.verify.folder import check_folder, digest
+from pacdp.verify.files import digest
+from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path
-from tests.edits import leaves, moved
+from tests.edits import UNSEEN, leaves, moved
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
@@ -36,7 +37,7 @@ every_folder = pytest.mark.parametrize("name", NAMES)
 @every_folder
 def test_a_fresh_private_run_follows(private_runs, name):
     found = check_path(private_runs[name])
-    odd = [one for one in found if one.verdict != FOLLOWS]
+    odd = [one for one in found if one.verdict != FOLLOWS and one.claim not in UNSEEN]
     assert odd == [one for one in odd if "betting" in one.subject and one.verdict == CANNOT], odd
     assert {"steps", "privacy spent", "report", "epsilon"} <= {one.claim for one in found}
 
@@ -115,6 +116,36 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
     report["privacy"]["event"] = event
     (folder / "certificates.json").write_text(json.dumps(report))
     assert "was to make more" in _wrong(folder)["report"]
+
+
+def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
+    """Budget, adjacency, noise and ledger, in header and result, and what a folder of another format is told."""
+    header = load_checkpoint(private_runs["calibrated"]).header
+    budget = header["settings"]["mechanism"]["budget"]
+    settings = {**header["settings"], "mechanism": {**header["settings"]["mechanism"]}}
+    for name in ("epsilon", "delta"):
+        settings["mechanism"]["budget"] = {**budget, name: 2 * budget[name]}
+        assert "mechanism" in forged("calibrated", settings=settings), name
+    for change in ({"adjacency": "replace-one"}, {"randomness": "SeededRandomness"}, {"ledger": None}):
+        assert "mechanism" in forged("calibrated", **change), change
+    result = read(tmp_path / "forged" / "result.json")
+    for change in (
+        {"adjacency": "replace-one"},
+        {"noise": "seeded"},
+        {"units": 5},
+        {"counted": False},
+        {"epsilon": 1.0},
+    ):
+        edited = {**result, "privacy": {**result["privacy"], **change}}
+        forged("calibrated")
+        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
+        assert {"mechanism", "privacy spent"} & set(_wrong(tmp_path / "forged")), change
+    for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
+        edited = {name: one for name, one in {**result, **change}.items() if one is not None}
+        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
+        (said,) = check_folder(tmp_path / "forged", read(tmp_path / "forged" / "certificates.json"))
+        assert (said.claim, said.verdict) == ("format", CANNOT)
+        assert "check it with pacdp 0." in said.why
 
 
 def test_quieter_candidates_are_found(private_runs, forged):

@@ -26,7 +26,7 @@ from pacdp.losses import ramp
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
-from tests.edits import judged, leaves, moved
+from tests.edits import UNSEEN, judged, leaves, moved
 
 N = 400
 EVENT = accounting.SelfComposed(
@@ -79,6 +79,9 @@ ROUTES = {
         f"private prior, {name}": lambda data, test, claim=claim: _gaussian(Private(privacy=claim), data, test)
         for name, claim in _claims().items()
     },
+    "private and held-out prior": lambda data, test: _gaussian(
+        Private(privacy=_claims()["gaussian"], seen=HeldOut(rows=_OTHERS)), data, test
+    ),
     "one network": lambda data, test: certify(Network(network=_network()), data, test=test),
     "a released network": lambda data, test: certify(
         Network(network=_network()), data, prior=Private(privacy=_claims()["gaussian"]), test=test
@@ -107,7 +110,7 @@ def test_every_route(name):
     for people in {False, counts_people}:
         report = ROUTES[name](*_sets(people=people)).to_dict()
         assert report["certificates"]
-        odd = [one for one in check_report(report) if one.verdict != FOLLOWS]
+        odd = [one for one in check_report(report) if one.verdict != FOLLOWS and one.claim not in UNSEEN]
         assert odd == [one for one in odd if "betting" in one.subject and one.verdict == CANNOT], odd
 
 
@@ -133,6 +136,18 @@ def test_no_number_of_any_route_changes_without_notice(name, monkeypatch):
     assert set(missed) <= covered | untold
 
 
+def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
+    """Every certificate at the price of its privacy says so, and none can keep silent about it."""
+    name = "prior saw none of these rows"
+    report = ROUTES["private and held-out prior"](*_sets()).to_dict()
+    paying = [one for one in report["certificates"] if "privacy_notion" in one["inputs"]]
+    for made in paying:
+        assert [one["standing"] for one in made["hypotheses"] if one["name"] == name] == ["proved"], made["name"]
+        made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
+    wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
+    assert wrong == {"hypotheses", "hypotheses of the prior"}
+
+
 def test_weights_of_networks_are_in_the_certificate():
     """Each weight, which network was chosen, and how many there are."""
     found = ROUTES["weighted networks"](*_sets()).to_dict()["certificates"]
@@ -150,6 +165,6 @@ def test_a_nested_report_is_read_too():
     """Studies put the certificates of other priors under ``references``."""
     report = ROUTES["one network"](*_sets()).to_dict()
     report["details"] = {"references": {"again": ROUTES["independent prior"](*_sets()).to_dict()}}
-    assert {one.verdict for one in check_report(report)} == {FOLLOWS}
+    assert {one.claim for one in check_report(report) if one.verdict != FOLLOWS} <= UNSEEN
     report["details"]["references"]["again"]["certificates"][0]["value"] *= 0.9
     assert DOES_NOT in {one.verdict for one in check_report(report)}

@@ -15,6 +15,7 @@ from experiments.papers.runs import whitened
 from experiments.papers.runs.private_priors import SMOKE, conduct
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
+from tests.edits import seen
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -41,7 +42,7 @@ def _made(report, route, of="randomised"):
 @pytest.mark.slow
 def test_every_certificate_is_rigorous_follows_and_lies_above_its_errors(report):
     assert set(_all(report)) == {route for recipe, route, _ in LABELS if recipe == "split"}
-    assert {one.verdict for one in check_report(report)} == {"follows"}
+    assert seen(check_report(report)) == {"follows"}
     for one in _all(report).values():
         for made in validate(one):
             assert made.status == "rigorous"

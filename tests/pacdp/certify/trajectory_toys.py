@@ -11,7 +11,8 @@ from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.cli.config import Run
 from pacdp.cli.folder import write_json
 from pacdp.losses import bounded_cross_entropy
-from pacdp.verify.folder import check_folder, read_checkpoint
+from pacdp.verify.files import read_checkpoint
+from pacdp.verify.folder import check_folder
 from pacdp.verify.replay import replay
 from tests.pacdp.toys import seeded
 

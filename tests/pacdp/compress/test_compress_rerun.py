@@ -8,7 +8,7 @@ import pytest
 import pacdp
 from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
-from pacdp.verify.folder import read_checkpoint
+from pacdp.verify.files import read_checkpoint
 from pacdp.verify.rerun import rerun
 
 CASES = {

@@ -1,0 +1,119 @@
+"""No certificate can keep silent about what it takes for true, or call it better shown than it is."""
+
+import copy
+import itertools
+import json
+
+import numpy as np
+import pytest
+from made import everything
+
+from bounds.needs import NEEDS
+from pacdp import certify_predictions
+from pacdp.verify import certificate, needs
+from pacdp.verify.certificate import check_certificate
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.folder import check_folder
+from pacdp.verify.report import check_report
+from tests.experiments.cli_tools import read
+
+CONTROLLED = ("risk", "selective_risk", "set_size", "groups", "false_negatives", "miscoverage")
+CLAIMS = ("hypotheses", "proofs of hypotheses", "surrogate")
+
+
+@pytest.fixture
+def words(monkeypatch):
+    """A function that tells what the checker says of words alone: numbers are judged elsewhere."""
+    for name in ("_costs", "_value"):
+        monkeypatch.setattr(certificate, name, lambda *_: None)
+    return lambda record: {one.verdict for one in check_certificate(record) if one.claim in CLAIMS}
+
+
+def changed(record, place, standing=None):
+    """A certificate without one of its hypotheses, or with another standing of it, and the status that follows."""
+    said = list(record["hypotheses"])
+    said[place : place + 1] = [{**said[place], "standing": standing}] if standing else []
+    unproved = any(one["standing"] == "unproved" for one in said)
+    return {**record, "hypotheses": said, "status": "optimistic" if unproved else "rigorous"}
+
+
+def predicted():
+    """Certificates of predictions of every family."""
+    rng = np.random.default_rng(1)
+    labels, groups = rng.integers(0, 2, 300), rng.choice(["a", "b"], 300)
+    soft = np.round(rng.dirichlet([2.0, 1.0], 300), 6)
+    soft[:, 1] = 1.0 - soft[:, 0]
+    for more in ({}, {"people": np.arange(300) // 2}, {"weights": rng.uniform(0.2, 1.0, 300)}):
+        yield from certify_predictions(labels, probabilities=soft, groups=groups, **more).certificates
+
+
+@pytest.mark.parametrize("kinds", [everything, predicted])
+def test_no_hypothesis_of_any_kind_can_be_left_out_or_promoted(kinds, words, whole):
+    missed = set()
+    for made in list({made.name: made for made in kinds()}.values())[:: 1 if whole or kinds is predicted else 7]:
+        record = made.to_dict()
+        assert words(record) <= {FOLLOWS, CANNOT}, made.name
+        for place, one in enumerate(record["hypotheses"]):
+            edits = {None: DOES_NOT, "proved": DOES_NOT if one["standing"] == "unproved" else CANNOT}
+            edits |= {"declared": DOES_NOT} if one["standing"] == "unproved" else {}
+            for standing, verdict in edits.items():
+                if not {verdict, DOES_NOT} & words(changed(record, place, standing)):
+                    missed.add((made.name, one["name"], standing))
+    assert not missed
+
+
+def silenced(report):
+    """Reports whose optimistic certificates were made rigorous, by leaving out what is unproved or by declaring it."""
+    for standing in (None, "declared"):
+        edited = copy.deepcopy(report)
+        for made in edited["certificates"]:
+            said = [one for one in made["hypotheses"] if standing or one["standing"] != "unproved"]
+            made["hypotheses"] = [{**one, "standing": standing or one["standing"]} for one in said]
+            made["status"] = "rigorous"
+        yield edited
+
+
+@pytest.mark.parametrize("name", ["sgld", "entropy-sgld", "clipped-sgld", "clipped-entropy-sgd"])
+def test_what_rests_on_a_chain_stays_unproved(runs, name, words):
+    report = read(runs[name] / "certificates.json")
+    bare = {**report, "subject": None}
+    for edited in silenced(report):
+        for given in (edited, {**edited, "subject": None}):
+            found = check_folder(runs[name], given) if given["subject"] is None else check_report(given)
+            assert DOES_NOT in {one.verdict for one in found if one.claim == "hypotheses"}
+    assert {one.verdict for one in check_folder(runs[name], bare) if one.claim == "hypotheses"} == {FOLLOWS}
+
+
+def test_a_proof_is_accepted_where_the_folder_is_one(runs, private_runs):
+    """Noise, clipping and the number of steps are functions of the settings, which the folder holds."""
+    from pacdp.verify.report import check_path
+
+    for folder, shown in itertools.product((runs["clipped-sgld"], private_runs["halted"]), (True, False)):
+        found = check_path(folder if shown else folder / "certificates.json")
+        (sums,) = [one for one in found if one.claim == "proofs of hypotheses" and "poisson_sum" in one.subject]
+        assert sums.verdict == (FOLLOWS if shown else CANNOT)
+        assert all("draws" in one.why or "rows" in one.why for one in found if shown and one.verdict == CANNOT
+                   and one.claim == "proofs of hypotheses")  # fmt: skip
+
+
+def test_no_standing_can_hide_in_a_second_entry(words):
+    record = everything()[0].to_dict()
+    twice = [*record["hypotheses"], {**record["hypotheses"][0], "standing": "proved"}]
+    assert words({**record, "hypotheses": twice}) == {DOES_NOT}
+    assert words({**record, "hypotheses": json.loads("[]")}) == {DOES_NOT}
+
+
+def test_the_checkers_own_table_says_what_that_of_bounds_says():
+    """Of every formula that it knows, at every price; the others are certificates that it cannot check."""
+    known = {key: names for key, names in NEEDS.items() if key[0] in needs.OF_FORMULA}
+    hybrid = "hybrid_pac_bayes"  # an alias of the formula, with a need of its own
+    assert set(NEEDS[hybrid, "private_"]) == needs.needed("private_", "maurer", hybrid, {})
+    assert {key[0] for key in NEEDS.keys() - known.keys()} <= {
+        "Monitor",
+        hybrid,
+        *(f"control_{word}" for word in CONTROLLED),
+    }
+    for (formula, prefix), names in known.items():
+        assert set(names) == needs.needed(prefix, formula, formula, {}), (formula, prefix)
+    assert {prefix for _, prefix in known} == needs.OF_PRICE.keys()
+    assert needs.OF_FORMULA.keys() - {key[0] for key in known} == {"one_of_finitely_many"}

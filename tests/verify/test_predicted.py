@@ -1,0 +1,101 @@
+"""A report on predictions: rows and certificates are about one quantity, and what is missing is missed."""
+
+import copy
+import functools
+
+import numpy as np
+import pytest
+
+from pacdp import certify_predictions
+from pacdp.verify.claim import DOES_NOT
+from pacdp.verify.report import check_report
+
+RNG = np.random.default_rng(3)
+LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
+WRONG = RNG.random((2, 400)) < np.array([[0.1], [0.3]])
+GIVEN = {
+    "counts": {"predictions": {"m": LABELS ^ WRONG[0], "o": LABELS ^ WRONG[1]}},
+    "people": {"predictions": LABELS ^ WRONG[0], "people": np.arange(400) // 2},
+    "weights": {"predictions": LABELS ^ WRONG[0], "weights": RNG.uniform(0.2, 1.0, 400)},
+    "losses": {"losses": {"cost": RNG.uniform(size=400)}},
+    "probabilities": {"probabilities": np.eye(2)[LABELS ^ WRONG[0]] * 0.8 + 0.1, "ask": ["top-1", "brier", "bins"]},
+}
+
+
+@functools.cache
+def report(name):
+    labels = None if name == "losses" else LABELS
+    groups = None if name == "probabilities" else GROUPS
+    return certify_predictions(labels, groups=groups, interval=True, **GIVEN[name]).to_dict()
+
+
+def swapped(words, a, b):
+    """Words with two names exchanged."""
+    return words.replace(a, "\0").replace(b, a).replace("\0", b)
+
+
+def rows(edit):
+    """An edit of all rows."""
+    return lambda r: [edit(row) for row in r["details"]["statements"]]
+
+
+def without(family):
+    """An edit that takes a family out, its certificates too, and puts the places right."""
+
+    def edit(r):
+        kept = [row for row in r["details"]["statements"] if row["family"] != family]
+        places = sorted({row[end] for row in kept for end in ("upper_by", "lower_by") if row[end] is not None})
+        for row in kept:
+            row.update({end: places.index(row[end]) for end in ("upper_by", "lower_by") if row[end] is not None})
+        r["certificates"] = [r["certificates"][place] for place in places]
+        r["details"]["statements"] = kept
+
+    return edit
+
+
+def recall_is_gone(r):
+    r["details"]["statements"] = [row for row in r["details"]["statements"] if "recall of" not in row["quantity"]]
+
+
+def below_the_mean(r):
+    """Betting certificates, and the ends that they carry, at a millionth."""
+    for made in r["certificates"]:
+        made["value"] = 1e-6 if "betting" in made["name"] else made["value"]
+    for row in r["details"]["statements"]:
+        low, high = row["range"]
+        for end, value in (("upper", low + (high - low) * 1e-6), ("lower", high - (high - low) * (1e-6 + 1e-15))):
+            if row[f"{end}_by"] is not None and "betting" in r["certificates"][row[f"{end}_by"]]["name"]:
+                row[end] = value
+
+
+EDITS = {
+    "classes exchanged": rows(lambda row: row.update(quantity=swapped(row["quantity"], "class 0", "class 1"))),
+    "groups exchanged": rows(lambda row: row.update(quantity=swapped(row["quantity"], "'a'", "'b'"))),
+    "rates taken for others": rows(
+        lambda row: row.update(quantity=swapped(row["quantity"], "precision of", "specificity of"))
+    ),
+    "another rate": rows(lambda row: row.update(measured=0.5 * row["measured"])),
+    "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
+    "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
+    "below the mean": below_the_mean,
+    "no groups": without("groups"),
+    "no differences": without("differences"),
+    "no recall": recall_is_gone,
+}
+CASES = {
+    "counts": set(EDITS) - {"below the mean"},
+    "people": {"classes exchanged", "groups exchanged", "another rate", "another risk", "below the mean", "no groups"},
+    "weights": {"groups exchanged", "another rate", "below the mean", "no recall"},
+    "losses": {"groups exchanged", "another rate", "another model", "below the mean", "no groups"},
+    "probabilities": {"another rate", "another risk"},
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", GIVEN)
+def test_edits_that_change_what_a_row_says_are_noticed(name):
+    assert DOES_NOT not in {one.verdict for one in check_report(report(name))}
+    for why in CASES[name]:
+        edited = copy.deepcopy(report(name))
+        EDITS[why](edited)
+        assert DOES_NOT in {one.verdict for one in check_report(edited)}, why

@@ -1,0 +1,75 @@
+"""What `pacdp.self_certify` writes is read: certificates, choice, ledger, split; a file of another format is not."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import bounds
+from pacdp.verify.claim import CANNOT, DOES_NOT
+from pacdp.verify.report import check_path, main
+
+
+@pytest.fixture(scope="module")
+def record():
+    from sklearn.linear_model import LogisticRegression
+
+    from pacdp import self_certify
+
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3))
+    labels = (inputs[:, 0] + 0.5 * rng.normal(size=400) > 0).astype(int)
+    return json.loads(json.dumps(self_certify(LogisticRegression(), (inputs, labels)).to_dict()))
+
+
+def verdicts(record, tmp_path):
+    path = tmp_path / "self.json"
+    path.write_text(json.dumps(record))
+    return {one.verdict for one in check_path(path)}
+
+
+EDITS = {
+    "value": lambda r: r["certificate"].update(value=0.9 * r["certificate"]["value"]),
+    "another's value": lambda r: r["tried"][-1]["certificate"].update(value=0.01),
+    "chosen": lambda r: r.update(chosen=r["tried"][1]["name"]),
+    "one left out": lambda r: r["tried"].pop(),
+    "total": lambda r: r["budget"].update(total=0.01),
+    "share": lambda r: r["budget"]["entries"][0].__setitem__(1, 0.01),
+    "n": lambda r: r["split"].update(n=4000),
+    "train": lambda r: r["split"].update(train=10),
+    "unit": lambda r: r["split"].update(unit="person"),
+    "error": lambda r: r["tried"][0].update(error=0.0),
+    "hypothesis": lambda r: r["certificate"]["hypotheses"].pop(),
+    "standing": lambda r: [one.update(standing="proved") for one in r["certificate"]["hypotheses"]],
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("why", EDITS)
+def test_no_part_can_be_changed(record, why, tmp_path):
+    assert DOES_NOT not in verdicts(record, tmp_path)
+    edited = copy.deepcopy(record)
+    EDITS[why](edited)
+    assert DOES_NOT in verdicts(edited, tmp_path)
+
+
+def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
+    """3 where something cannot be checked, of other formats all: the version that wrote them is named."""
+    path = tmp_path / "file.json"
+    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
+    old = {"provenance": {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}, "certificates": []}
+    cases = [
+        (made, 3),
+        ({**made, "value": 0.2}, 1),
+        (record, 3),
+        ({"format": "pacdp-certificates/1", **old}, 3),
+        ([], 2),
+    ]
+    for content, status in cases:
+        path.write_text(json.dumps(content))
+        assert main([str(path)]) == status
+    path.write_text(json.dumps({"format": "pacdp-certificates/1", **old}))
+    (said,) = check_path(path)
+    assert said.verdict == CANNOT
+    assert "check it with pacdp 0.0.9 at commit abc" in said.why
