@@ -17,6 +17,8 @@ from torch.utils.data import TensorDataset
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
+from pacdp.audit.few_units import of_few_units
+from pacdp.audit.noise_alone import of_noise_alone
 from pacdp.audit.observed import Observer
 from pacdp.audit.one_run import (
     evidence_of,
@@ -25,7 +27,9 @@ from pacdp.audit.one_run import (
     of_batches,
     of_choices,
     of_divisor,
+    of_grid,
     of_noise,
+    of_weights,
 )
 from pacdp.audit.planned import of_length
 from pacdp.audit.resumed import of_resuming
@@ -92,19 +96,23 @@ def audit_mechanism(
     def checks() -> Iterator[Check]:
         fewer, fewer_people = _one_less(dataset, people)
         common: Any = {"loss": loss, "people": fewer_people}
-        observed = Observer(audited, module, fewer, **common)
-        run = observed.run(randomness())
+        observed, source = Observer(audited, module, fewer, **common), randomness()
+        run = observed.run(source)
         members = members_of(fewer_people, len(fewer))
         evidence = evidence_of(observed, run, fewer, members)
         yield from of_noise(evidence, module)
+        yield of_grid(observed, evidence.events, source)
         yield from of_batches(evidence)
         yield from of_divisor(observed, run, evidence)
+        yield of_weights(observed, run)
         yield from of_accountant(observed, run, len(members))
         yield from of_choices(observed, run, evidence, fewer, members)
         more = Observer(of_length(algorithm, _ONE_MORE), module, dataset, loss=loss, people=people)
         run = more.run(randomness())
         evidence = evidence_of(more, run, dataset, members_of(people, len(dataset)))
         yield from of_divisor(more, run, evidence, name="divisor: one unit more")
+        yield from of_few_units(audited, module, fewer, source=randomness(), **common)
+        yield from of_noise_alone(audited, module, fewer, source=randomness(), **common)
         yield from of_sensitivity(audited, module, fewer, **common)
         yield from of_resuming(audited, module, fewer, randomness=randomness, generator=generator, **common)
         if canaries:

@@ -38,6 +38,8 @@ class Seen:
     """From 1 on."""
     read: dict[int, None] = field(default_factory=dict)
     """Records in the order in which they were first read."""
+    drawn: list[int] | None = None
+    """Units that were drawn, where that was seen."""
     released: list[Tensor] = field(default_factory=list)
     """Flat, single or double precision as the weights."""
     given: Tensor | None = None
@@ -125,6 +127,8 @@ class Observer(NoLedger):
     def _batch(self, n: int, drawn: Tensor) -> Tensor:
         del n
         self.begin()
+        if not self._now.released:  # after a release a coin is drawn, of a choice
+            self._now.drawn = drawn.tolist()
         return drawn
 
     def _generator(self, stream: str, made: torch.Generator) -> None:

@@ -25,6 +25,10 @@ pytestmark = pytest.mark.usefixtures("known_network")
 LEVEL = 0.01 / len(SOUND)
 
 
+PARTS = {"sensitivity": "sens", "resuming": "resume", "few_units": "empty", "noise_alone": ("noise alone", "draws")}
+"""Parts of the audit, and how the names of their checks begin."""
+
+
 def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more):
     """The audit of settings, or of a sound mechanism by its name."""
     given = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, mlp, False)
@@ -66,8 +70,8 @@ def test_noise_of_the_system_is_not_refuted():
 @pytest.mark.every_case
 def test_a_planted_fault_is_found_by_its_check(fault, name, found, monkeypatch):
     torch.manual_seed(0)
-    for part in ("sensitivity", "resuming"):
-        if fault not in ALONE and not any(check.startswith(part[:5]) for check in found):
+    for part, names in PARTS.items():
+        if fault not in ALONE and not any(check.startswith(names) for check in found):
             monkeypatch.setattr(f"pacdp.audit.mechanism.of_{part}", lambda *_, **__: ())
     audit = audited(name, **(fault(monkeypatch.setattr) or {}))
     assert found == refuted(audit) if fault in ALONE else found <= refuted(audit)
