@@ -41,7 +41,7 @@ def sizes_of_batches(x: Batches, q: float) -> Found:
 
 
 def extreme_batches(x: Batches, q: float) -> Found:
-    """The largest and the smallest size are those of independent ones: P[largest <= m] = F(m)^steps."""
+    """The largest and the smallest size have the law P[largest <= m] = F(m)^steps, and its like."""
     sizes, (steps, n) = x.sum(1), x.shape
     law, least, most = stats.binom(n, q), sizes.min(), sizes.max()
     logs = [law.logcdf(most), law.logcdf(most - 1), law.logsf(least - 1), law.logsf(least)]

@@ -1,6 +1,7 @@
-"""A run on so few units that every other batch is empty: the rarest batch of a large run, and the most telling one.
+"""A run on so few units that every other batch is empty, which hardly ever happens in a large run.
 
-An empty batch must come as often as it is told, be as noisy as all others, and move the weights by its noise.
+An empty batch must come as often as it is told, be as noisy as others, and move the weights by its
+noise.
 """
 
 import math
@@ -30,7 +31,7 @@ def of_few_units(
     people: Tensor | None,
     source: Randomness,
 ) -> Iterator[Check]:
-    """Empty batches of a run on the first few units; nothing where all units come in every step."""
+    """Look at the empty batches of a run on the first few units; there are none at rate 1."""
     rate = algorithm.mechanism.sample_rate
     if rate >= 1.0:
         return
@@ -42,7 +43,8 @@ def of_few_units(
     run = observed.run(source)
     evidence = evidence_of(observed, run, few, members_of(owners, len(few)))
     x, q = evidence.batches, rate_of(evidence.events[0])
-    yield by_chance("empty batches: rate", "batches are empty at rate (1-q)^n", batch_laws.empty_batches(x, q))
+    found = batch_laws.empty_batches(x, q)
+    yield by_chance("empty batches: rate", "batches are empty at rate (1-q)^n", found)
     alone = evidence.noise[np.repeat(~x.any(1), len(evidence.noise) // len(x))]
     found = noise_laws.variance_of_steps(alone) if len(alone) else Found(1.0, "no batch was empty")
     yield by_chance("empty batches: noise", "empty batches are as noisy as others", found)

@@ -1,8 +1,9 @@
 """An audit of a whole private mechanism from the outside: noise, divisor, batches, sensitivity, accounts, resuming.
 
 A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
-anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. Each claim is a check with a p-value,
-exact or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
+anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. What such a run shows too seldom is
+sought in others: on few units (:mod:`pacdp.audit.few_units`), and of noise alone (:mod:`pacdp.audit.noise_alone`). Each
+claim is a check with a p-value, exact or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
 """
 
 import math
@@ -73,7 +74,7 @@ def audit_mechanism(
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, where people are the units.
         randomness: makes the source of randomness, once a run; the operating system's by default.
-        steps: by default as many as make some million released numbers, between 20 and 150.
+        steps: of each run, by default as many as make some million released numbers, between 20 and 150.
         failure_prob: probability that a mechanism that is what it says is refuted.
         canaries: of a run with so many units that the auditor knows how to find (:mod:`pacdp.audit.canaries`), which
             takes half of ``failure_prob``; 0 for none.

@@ -1,7 +1,7 @@
-"""Runs whose batches are thrown away: what is released is the noise alone, and nothing has to be recomputed.
+"""Runs whose batches are thrown away: what is released is the noise alone.
 
-So more noise and more batches are seen than a run that computes gradients has time for: tails, seeds of which there are
-few, and caps on batches show in large numbers only.
+No gradient has to be computed, so that more noise and more batches are seen than in other runs:
+tails, seeds of which there are few, and caps on batches show in large numbers only.
 """
 
 import math
@@ -37,14 +37,13 @@ def of_noise_alone(
     people: Tensor | None,
     source: Randomness,
 ) -> Iterator[Check]:
-    """Tails and repeats of the noise, and the batches that were drawn, over several runs from one source."""
+    """Look at tails and repeats of the noise and at drawn batches, in several runs of one source."""
     observed = Observer(without_gradients(algorithm), module, dataset, loss=loss, people=people)
     drawn, tensors = list[np.ndarray](), tensors_of(module)
     numbers = algorithm.mechanism.steps * sum(one.stop - one.start for one in tensors)
     runs = max(1, min(_RUNS, math.ceil(_NUMBERS / numbers)))
-    for _ in range(runs):
-        run = observed.run(nobody(source, drawn.append))
-    told = told_of(run.event)
+    histories = [observed.run(nobody(source, drawn.append)).event for _ in range(runs)]
+    told = told_of(histories[0])
     events = [told[seen.number - 1] for seen in observed.steps]
     multipliers = [
         multipliers_of(algorithm, event, number=seen.number, releases=len(seen.released))
@@ -65,18 +64,24 @@ def of_noise_alone(
     yield _unpredictable(len(z))
 
 
+def _unseen(batch: np.ndarray) -> None:
+    """Do nothing."""
+
+
 def _unpredictable(releases: int) -> Check:
-    """What no statistics can tell: a generator whose seed can be guessed gives noise that has every law of noise."""
-    seeds = releases * (releases - 1) / (2.0 * math.log(100.0))  # n draws of k seeds all differ: exp(-n (n - 1) / 2k)
+    """Say what no statistics can tell: noise whose seed can be guessed has every law of noise."""
+    # n seeds out of k all differ with probability exp(-n (n - 1) / 2k) at most
+    seeds = releases * (releases - 1) / (2.0 * math.log(100.0))
     why = (
-        "noise from a seed that can be guessed, a clock's for one, has the law of noise; had there been fewer than "
-        f"{seeds:,.0f} seeds, {releases} releases would have repeated one with probability 99%"
+        "noise from a seed that can be guessed, a clock's for one, has the law of noise; had there "
+        f"been fewer than {seeds:,.0f} seeds, {releases} releases would have repeated one with "
+        "probability 99%"
     )
     return cannot_be_checked("noise: secret", "nobody can predict the noise", why)
 
 
-def nobody(source: Randomness, drawn: Callable[[np.ndarray], object] = lambda batch: None) -> Randomness:
-    """The source, whose batches are thrown away; a coin falls as it would.
+def nobody(source: Randomness, drawn: Callable[[np.ndarray], object] = _unseen) -> Randomness:
+    """Make a source whose batches are thrown away; a coin falls as it would.
 
     Args:
         drawn: called with what was drawn: for each unit, whether it would have come; (units,).
@@ -92,7 +97,7 @@ def nobody(source: Randomness, drawn: Callable[[np.ndarray], object] = lambda ba
 
 
 def without_gradients(algorithm: Algorithm) -> Algorithm:
-    """By the reference, where the algorithm allows it: on empty batches no fast mode is worth its setting up."""
+    """Take the reference, where the algorithm allows it: fast modes take long to set up."""
     own: Any = algorithm
     try:
         return replace(own, mechanism=replace(own.mechanism, grad_sample_mode="reference"))
@@ -100,8 +105,12 @@ def without_gradients(algorithm: Algorithm) -> Algorithm:
         return algorithm
 
 
-def standardised(algorithm: Algorithm, steps: Sequence[Seen], told: Sequence[Sequence[float]]) -> np.ndarray:
-    """Releases of noise alone over the standard deviation that was told; (releases, dim), single precision.
+def standardised(
+    algorithm: Algorithm,
+    steps: Sequence[Seen],
+    told: Sequence[Sequence[float]],
+) -> np.ndarray:
+    """Divide releases of noise alone by the standard deviation told; (releases, dim), float32.
 
     Args:
         told: noise multipliers of each step's releases; of the others of a step nothing is said.

@@ -71,19 +71,21 @@ def normal_law(z: Noise) -> Found:
 def largest(z: Noise) -> Found:
     """No tail is cut off, none is heavy: P[the largest |z| of N <= c] = (1 - 2 Φ(-c))^N.
 
-    Both tails of that law are taken a little further out than was seen, for the grid and the rounding of sums.
+    Both tails of that law are taken a little further out than was seen, for the grid and the
+    rounding of sums.
     """
     most, count = float(np.abs(z).max()), z.size
     if not math.isfinite(most):
         return Found(0.0, "noise that is no number")
     no_more = math.exp(_log_all_within(most + _CELL, count))
     as_much = -math.expm1(_log_all_within(max(0.0, most - _CELL), count))
-    seen = f"{most:.2f}, of {count} numbers; a cut at {visible_cut(count):.2f} or below would be seen"
+    cut = visible_cut(count)
+    seen = f"{most:.2f}, of {count} numbers; a cut at {cut:.2f} or below would be seen"
     return Found(min(1.0, 2.0 * min(no_more, as_much)), seen)
 
 
 def visible_cut(count: int, p_value: float = 1e-4) -> float:
-    """The standard deviations at which a cut of so many entries gives :func:`largest` this p-value."""
+    """Standard deviations at which a cut of so many entries gives :func:`largest` this p-value."""
     beyond = -math.expm1(math.log(p_value / 2.0) / count)
     return max(0.0, float(stats.norm.isf(beyond / 2.0)) - _CELL)
 
@@ -155,7 +157,7 @@ def covariance_of_steps(z: Noise) -> Found:
 
 
 def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
-    """No two releases share their noise, as a whole or in a tensor, which a seed of its own may have."""
+    """No two releases share their noise, as a whole or in a tensor, which may have its own seed."""
     if len(z) < 2:
         return Found(1.0, "one release only")
     found = [_largest_cosine(z[:, one]) for one in (slice(0, z.shape[1]), *tensors)]

@@ -1,4 +1,4 @@
-"""What the audit asks of one observed run: noise, batches, divisor, weights, choices and what it told."""
+"""What the audit asks of a run: noise, batches, divisor, weights, choices and what it told."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class Evidence:
     events: list[Event]
     """What was told of each step."""
     undrawn: int | None = None
-    """Steps in which other units were read than were drawn; None where what was drawn was not seen."""
+    """Steps in which other units were read than were drawn; None where no drawing was seen."""
 
 
 def members_of(people: Tensor | None, records: int) -> list[list[int]]:
@@ -103,8 +103,14 @@ def evidence_of(
     )
 
 
-def of_grid(observed: Observer, events: Sequence[Event], source: Randomness, *, processes: int = 1) -> Check:
-    """Noise of the system and the sum below it are added on the grid of docs/noise.md, section 1; other noise has none.
+def of_grid(
+    observed: Observer,
+    events: Sequence[Event],
+    source: Randomness,
+    *,
+    processes: int = 1,
+) -> Check:
+    """Noise of the system is added to sums on the grid of docs/noise.md, section 1; other is not.
 
     Rounding to single precision leaves multiples of the grid what they are.
 
@@ -116,11 +122,12 @@ def of_grid(observed: Observer, events: Sequence[Event], source: Randomness, *, 
     name, claim = "noise: grid", "all that is released lies on the noise's grid"
     if not isinstance(source, SystemRandomness):
         return cannot_be_checked(name, claim, f"{type(source).__name__} promises no grid")
-    beside, count, clip = 0, 0, observed.algorithm.mechanism.clip_norm
+    algorithm, beside, count = observed.algorithm, 0, 0
     for seen, event in zip(observed.steps, events, strict=True):
-        told = multipliers_of(observed.algorithm, event, number=seen.number, releases=len(seen.released))
+        count_of = len(seen.released)
+        told = multipliers_of(algorithm, event, number=seen.number, releases=count_of)
         for released, multiplier in zip(seen.released, told, strict=True):
-            _, exponent = math.frexp(share(multiplier * clip, processes))
+            _, exponent = math.frexp(share(multiplier * algorithm.mechanism.clip_norm, processes))
             places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
             beside, count = beside + int((places != places.round()).sum()), count + places.numel()
     return certain(name, claim, beside > 0, f"{beside} of {count} numbers lie beside it")
@@ -166,7 +173,8 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     yield certain("batches: whole units", "a person comes with all records or none", evidence.cut > 0, seen)
     if evidence.undrawn is not None:
         seen = f"{evidence.undrawn} of {len(x)} steps read others"
-        yield certain("batches: as drawn", "the units that are read were drawn", evidence.undrawn > 0, seen)
+        claim = "the units that are read were drawn"
+        yield certain("batches: as drawn", claim, evidence.undrawn > 0, seen)
 
 
 def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name: str = "divisor") -> Iterator[Check]:
@@ -198,12 +206,14 @@ def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name:
 
 
 def of_weights(observed: Observer, run: PrivateRun, *, name: str = "weights") -> Check:
-    """The weights after every step are, bit for bit, what the update makes of the released sums and of nothing else."""
-    claim, again = "the weights follow from the released sums alone", moves_again(observed, run)
+    """The update makes the weights of every step again, bit for bit, of the released sums alone."""
+    claim = "the weights follow from the released sums alone"
+    again = moves_again(observed, run)
     if isinstance(again, str):
         return cannot_be_checked(name, claim, again)
     off = [one for one in again if one != 0.0]
-    return certain(name, claim, bool(off), f"{len(off)} of {len(again)} steps differ, by up to {max(again):.1e}")
+    seen = f"{len(off)} of {len(again)} steps differ, by up to {max(again):.1e}"
+    return certain(name, claim, bool(off), seen)
 
 
 def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check]:

@@ -81,7 +81,7 @@ def audit_processes(
     grid = of_grid(observed, evidence.events, randomness(), processes=processes)
     checks: list[Check] = [*of_noise(evidence, module), grid, *of_batches(evidence), alike]
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as the processes had: where a vector is cut decides how its last numbers are rounded
+    torch.set_num_threads(1)  # as the processes had: rounding depends on where vectors are cut
     checks += [*of_divisor(observed, run, evidence), of_weights(observed, run)]
     torch.set_num_threads(threads)
     return MechanismAudit(checks=tuple(checks), failure_prob=failure_prob)

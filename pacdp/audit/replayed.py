@@ -1,10 +1,11 @@
 """Weights made again from the released sums alone: whatever else moved them left without noise.
 
 What an update makes of a released sum (its signs, a projection, a clipped step) is post-processing and costs nothing,
-whatever the function; what it makes of anything else that depends on the data is not, nor what a forward pass writes
-into a weight. Here the update is called again for every step of a run, in their order, with the weights of that step
-and the sum that was released, in a step that holds nothing else: its clipped sum is NaN, it has no sample and no
-losses, draws nothing, and chooses what was chosen. The same operations on the same numbers give the same bits.
+whatever the function; what it makes of anything else that depends on the data is not, nor what a
+forward pass writes into a weight. Here the update is called again for every step of a run, in their
+order, with the weights of that step and the sum that was released, in a step that holds nothing
+else: its clipped sum is NaN, it has no sample and no losses, draws nothing, and chooses what was
+chosen. The same operations on the same numbers give the same bits.
 """
 
 import copy
@@ -39,8 +40,8 @@ class _Replayed(PrivateStep):
     def release(self, noise_multiplier: float) -> Weights:
         del noise_multiplier
         parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
-        weights = self.weights.items()
-        return {name: one.to(w.dtype).view_as(w).clone() for (name, w), one in zip(weights, parts, strict=True)}
+        named = zip(self.weights.items(), parts, strict=True)
+        return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
         raise _OwnNumbers
@@ -93,13 +94,14 @@ def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
         if not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        found.append(float((parameters_to_vector(module.parameters()).detach() - after).abs().max()))
+        moved = parameters_to_vector(module.parameters()).detach()
+        found.append(float((moved - after).abs().max()))
     return found
 
 
 @torch.no_grad()
 def _set(module: nn.Module, weights: Tensor) -> None:
-    """Write all parameters from a flat vector, each in its own memory: arithmetic may depend on where that begins."""
+    """Write all parameters from a flat vector, each into its own memory, as in the run."""
     parameters = list(module.parameters())
     for p, part in zip(parameters, weights.split([p.numel() for p in parameters]), strict=True):
         p.copy_(part.view_as(p))

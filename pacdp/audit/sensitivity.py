@@ -54,9 +54,14 @@ def of_sensitivity(
 
 
 def _of_small_sums(
-    algorithm: Algorithm, module: nn.Module, dataset: TensorDataset, *, loss: PerExampleLoss, people: Tensor | None
+    algorithm: Algorithm,
+    module: nn.Module,
+    dataset: TensorDataset,
+    *,
+    loss: PerExampleLoss,
+    people: Tensor | None,
 ) -> Check:
-    """Units whose losses are scaled down, so that their sum is far below the clip norm, count in full."""
+    """Units whose losses are scaled down count in full: their sums are far below the clip norm."""
     members = members_of(people, len(dataset))[:_ORDINARY]
     plan = [[], *([u] for u in range(len(members))), list(range(len(members)))]
     steps = replace(algorithm.mechanism, steps=len(plan), max_physical_batch=None)
@@ -70,13 +75,15 @@ def _of_small_sums(
     )
     run = observed.run(Planned(plan))
     exact, norms, apart = recomputed(observed, dataset), list[float](), 0.0
-    for chosen, seen, before in zip(plan, observed.steps, observed.weights_before(run), strict=True):
+    weights = observed.weights_before(run)
+    for chosen, seen, before in zip(plan, observed.steps, weights, strict=True):
         own = exact(before, [members[u] for u in chosen])
         released = seen.released[0].double().cpu()
         norms.append(_norm(released) / steps.clip_norm)
         apart = max(apart, _norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
-    seen = f"at most {apart:.1e} of the units' norms apart, sums of {min(norms[1:]):.1e} C to {max(norms):.1e} C"
-    return certain("sensitivity: small sums", "small sums are no exception", not apart <= _FAINT, seen)
+    seen = f"at most {apart:.1e} of the units' norms apart, sums of {max(norms):.1e} C at most"
+    claim = "small sums are no exception"
+    return certain("sensitivity: small sums", claim, not apart <= _FAINT, seen)
 
 
 def _with_hurtful(
