@@ -3,7 +3,8 @@
 A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
 anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. What such a run shows too seldom is
 sought in others: on few units (:mod:`pacdp.audit.few_units`), and of noise alone (:mod:`pacdp.audit.noise_alone`). Each
-claim is a check with a p-value, exact or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
+claim is a check with a p-value, exact or bounded, or one that chance does not enter. docs/audit.md says which fault
+each of them finds.
 """
 
 import math
