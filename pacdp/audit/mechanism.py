@@ -98,12 +98,12 @@ def audit_mechanism(
     def checks() -> Iterator[Check]:
         fewer, fewer_people = _one_less(dataset, people)
         common: Any = {"loss": loss, "people": fewer_people}
-        observed, source = Observer(audited, module, fewer, **common), randomness()
-        run = observed.run(source)
+        observed = Observer(audited, module, fewer, **common)
+        run = observed.run(randomness())
         members = members_of(fewer_people, len(fewer))
         evidence = evidence_of(observed, run, fewer, members)
         yield from of_noise(evidence, module)
-        yield of_grid(observed, evidence.events, source)
+        yield of_grid(observed, evidence.events)
         yield from of_batches(evidence)
         yield from of_divisor(observed, run, evidence)
         yield of_weights(observed, run)

@@ -23,7 +23,7 @@ from pacdp.loop import PrivateRun, Progress, train
 from pacdp.reservation import NoLedger, Reservation, Stretch
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
-from pacdp.step.noise import Randomness
+from pacdp.step.noise import Randomness, SystemRandomness
 
 
 class Stop(Exception):
@@ -65,6 +65,7 @@ class Observer(NoLedger):
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
         self.alone = algorithm.mechanism.grad_sample_mode == "reference"
+        self.on_grid = False
         self._now, self._twin = Seen(number=1), copy.deepcopy(module)
         self._done: Seen | None = None
 
@@ -76,6 +77,7 @@ class Observer(NoLedger):
             ValueError: what ``train`` refuses.
         """
         self._now, self._done = Seen(number=1), None
+        self.on_grid = isinstance(randomness, SystemRandomness)
         hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
         try:
             with warnings.catch_warnings(record=True) as said:

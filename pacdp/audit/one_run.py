@@ -19,7 +19,7 @@ from pacdp.audit.replayed import moves_again
 from pacdp.audit.told import choice_of, multipliers_of, noise_of, rate_of, told_of
 from pacdp.loop import PrivateRun
 from pacdp.step.event import combined
-from pacdp.step.noise import GRID_LOG2, Randomness, SystemRandomness, share
+from pacdp.step.noise import GRID_LOG2, share
 
 _SAME = 1e-3
 """Relative difference that the rounding of single precision explains."""
@@ -103,25 +103,18 @@ def evidence_of(
     )
 
 
-def of_grid(
-    observed: Observer,
-    events: Sequence[Event],
-    source: Randomness,
-    *,
-    processes: int = 1,
-) -> Check:
+def of_grid(observed: Observer, events: Sequence[Event], *, processes: int = 1) -> Check:
     """Noise of the system is added to sums on the grid of docs/noise.md, section 1; other is not.
 
     Rounding to single precision leaves multiples of the grid what they are.
 
     Args:
         events: what was told of each observed step.
-        source: where the noise came from.
         processes: whose shares of noise add up.
     """
     name, claim = "noise: grid", "all that is released lies on the noise's grid"
-    if not isinstance(source, SystemRandomness):
-        return cannot_be_checked(name, claim, f"{type(source).__name__} promises no grid")
+    if not observed.on_grid:
+        return cannot_be_checked(name, claim, "the source of the noise promises no grid")
     algorithm, beside, count = observed.algorithm, 0, 0
     for seen, event in zip(observed.steps, events, strict=True):
         count_of = len(seen.released)
