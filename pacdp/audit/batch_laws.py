@@ -40,6 +40,16 @@ def sizes_of_batches(x: Batches, q: float) -> Found:
     return Found(bonferroni(min(found), len(found)), seen)
 
 
+def extreme_batches(x: Batches, q: float) -> Found:
+    """The largest and the smallest size have the law P[largest <= m] = F(m)^steps, and its like."""
+    sizes, (steps, n) = x.sum(1), x.shape
+    law, least, most = stats.binom(n, q), sizes.min(), sizes.max()
+    logs = [law.logcdf(most), law.logcdf(most - 1), law.logsf(least - 1), law.logsf(least)]
+    no_more, less, no_less, more = (steps * float(one) for one in logs)
+    tails = [math.exp(no_more), -math.expm1(less), math.exp(no_less), -math.expm1(more)]
+    return Found(bonferroni(min(tails), len(tails)), f"{least} to {most}, {n * q:.2f} expected")
+
+
 def empty_batches(x: Batches, q: float) -> Found:
     """A batch is empty with probability (1-q)^n."""
     none, expected = int((~x.any(1)).sum()), (1.0 - q) ** x.shape[1]

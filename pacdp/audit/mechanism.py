@@ -1,8 +1,10 @@
 """An audit of a whole private mechanism from the outside: noise, divisor, batches, sensitivity, accounts, resuming.
 
 A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
-anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. Each claim is a check with a p-value,
-exact or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
+anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. What such a run shows too seldom is
+sought in others: on few units (:mod:`pacdp.audit.few_units`), and of noise alone (:mod:`pacdp.audit.noise_alone`). Each
+claim is a check with a p-value, exact or bounded, or one that chance does not enter. docs/audit.md says which fault
+each of them finds.
 """
 
 import math
@@ -17,6 +19,8 @@ from torch.utils.data import TensorDataset
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
+from pacdp.audit.few_units import of_few_units
+from pacdp.audit.noise_alone import of_noise_alone
 from pacdp.audit.observed import Observer
 from pacdp.audit.one_run import (
     evidence_of,
@@ -25,7 +29,9 @@ from pacdp.audit.one_run import (
     of_batches,
     of_choices,
     of_divisor,
+    of_grid,
     of_noise,
+    of_weights,
 )
 from pacdp.audit.planned import of_length
 from pacdp.audit.resumed import of_resuming
@@ -69,7 +75,7 @@ def audit_mechanism(
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, where people are the units.
         randomness: makes the source of randomness, once a run; the operating system's by default.
-        steps: by default as many as make some million released numbers, between 20 and 150.
+        steps: of each run, by default as many as make some million released numbers, between 20 and 150.
         failure_prob: probability that a mechanism that is what it says is refuted.
         canaries: of a run with so many units that the auditor knows how to find (:mod:`pacdp.audit.canaries`), which
             takes half of ``failure_prob``; 0 for none.
@@ -97,14 +103,18 @@ def audit_mechanism(
         members = members_of(fewer_people, len(fewer))
         evidence = evidence_of(observed, run, fewer, members)
         yield from of_noise(evidence, module)
+        yield of_grid(observed, evidence.events)
         yield from of_batches(evidence)
         yield from of_divisor(observed, run, evidence)
+        yield of_weights(observed, run)
         yield from of_accountant(observed, run, len(members))
         yield from of_choices(observed, run, evidence, fewer, members)
         more = Observer(of_length(algorithm, _ONE_MORE), module, dataset, loss=loss, people=people)
         run = more.run(randomness())
         evidence = evidence_of(more, run, dataset, members_of(people, len(dataset)))
         yield from of_divisor(more, run, evidence, name="divisor: one unit more")
+        yield from of_few_units(audited, module, fewer, source=randomness(), **common)
+        yield from of_noise_alone(audited, module, fewer, source=randomness(), **common)
         yield from of_sensitivity(audited, module, fewer, **common)
         yield from of_resuming(audited, module, fewer, randomness=randomness, generator=generator, **common)
         if canaries:

@@ -23,6 +23,8 @@ Noise = Float[np.ndarray, "releases dim"]
 _QUARTILE = float(stats.norm.ppf(0.75))
 _DIRECTIONS = 16
 _LAGS = 8
+_CELL = 2.0**-10
+"""Standard deviations: more than half a cell of the noise's grid and the rounding of a sum."""
 
 
 def mean_of_coordinates(z: Noise) -> Found:
@@ -64,6 +66,34 @@ def normal_law(z: Noise) -> Found:
     steps, expected = np.arange(len(values) + 1) / len(values), stats.norm.cdf(values)
     distance = float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
     return Found(min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2)), f"distance {distance:.5f}")
+
+
+def largest(z: Noise) -> Found:
+    """No tail is cut off, none is heavy: P[the largest |z| of N <= c] = (1 - 2 Φ(-c))^N.
+
+    Both tails of that law are taken a little further out than was seen, for the grid and the
+    rounding of sums.
+    """
+    most, count = float(np.abs(z).max()), z.size
+    if not math.isfinite(most):
+        return Found(0.0, "noise that is no number")
+    no_more = math.exp(_log_all_within(most + _CELL, count))
+    as_much = -math.expm1(_log_all_within(max(0.0, most - _CELL), count))
+    cut = visible_cut(count)
+    seen = f"{most:.2f}, of {count} numbers; a cut at {cut:.2f} or below would be seen"
+    return Found(min(1.0, 2.0 * min(no_more, as_much)), seen)
+
+
+def visible_cut(count: int, p_value: float = 1e-4) -> float:
+    """Standard deviations at which a cut of so many entries gives :func:`largest` this p-value."""
+    beyond = -math.expm1(math.log(p_value / 2.0) / count)
+    return max(0.0, float(stats.norm.isf(beyond / 2.0)) - _CELL)
+
+
+def _log_all_within(bound: float, count: int) -> float:
+    """ln P[all of so many entries lie within the bound]."""
+    tail = 2.0 * float(stats.norm.sf(bound))
+    return count * math.log1p(-tail) if tail < 1.0 else -math.inf
 
 
 def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
@@ -126,10 +156,17 @@ def covariance_of_steps(z: Noise) -> Found:
     return Found(bonferroni(worst, max(1, len(found))), f"most at {name}")
 
 
-def repeated_noise(z: Noise) -> Found:
-    """No two releases share their noise: the largest cosine between any two, whose squares follow a Beta law."""
+def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:
+    """No two releases share their noise, as a whole or in a tensor, which may have its own seed."""
     if len(z) < 2:
         return Found(1.0, "one release only")
+    found = [_largest_cosine(z[:, one]) for one in (slice(0, z.shape[1]), *tensors)]
+    smallest, seen = min(found)
+    return Found(bonferroni(smallest, len(found)), seen)
+
+
+def _largest_cosine(z: Noise) -> Found:
+    """The largest cosine between any two releases; the square of each follows a Beta law."""
     rows = z.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)

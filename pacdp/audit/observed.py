@@ -23,7 +23,7 @@ from pacdp.loop import PrivateRun, Progress, train
 from pacdp.reservation import NoLedger, Reservation, Stretch
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
-from pacdp.step.noise import Randomness
+from pacdp.step.noise import Randomness, SystemRandomness
 
 
 class Stop(Exception):
@@ -38,6 +38,8 @@ class Seen:
     """From 1 on."""
     read: dict[int, None] = field(default_factory=dict)
     """Records in the order in which they were first read."""
+    drawn: list[int] | None = None
+    """Units that were drawn, where that was seen."""
     released: list[Tensor] = field(default_factory=list)
     """Flat, single or double precision as the weights."""
     given: Tensor | None = None
@@ -63,6 +65,7 @@ class Observer(NoLedger):
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
         self.alone = algorithm.mechanism.grad_sample_mode == "reference"
+        self.on_grid = False
         self._now, self._twin = Seen(number=1), copy.deepcopy(module)
         self._done: Seen | None = None
 
@@ -74,6 +77,7 @@ class Observer(NoLedger):
             ValueError: what ``train`` refuses.
         """
         self._now, self._done = Seen(number=1), None
+        self.on_grid = isinstance(randomness, SystemRandomness)
         hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
         try:
             with warnings.catch_warnings(record=True) as said:
@@ -125,6 +129,8 @@ class Observer(NoLedger):
     def _batch(self, n: int, drawn: Tensor) -> Tensor:
         del n
         self.begin()
+        if not self._now.released:  # after a release a coin is drawn, of a choice
+            self._now.drawn = drawn.tolist()
         return drawn
 
     def _generator(self, stream: str, made: torch.Generator) -> None:

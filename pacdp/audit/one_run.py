@@ -1,4 +1,4 @@
-"""What the audit asks of one observed run: its noise, its batches, its divisor, its choices and what it told."""
+"""What the audit asks of a run: noise, batches, divisor, weights, choices and what it told."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from pacdp.audit.replayed import moves_again
 from pacdp.audit.told import choice_of, multipliers_of, noise_of, rate_of, told_of
 from pacdp.loop import PrivateRun
 from pacdp.step.event import combined
+from pacdp.step.noise import GRID_LOG2, share
 
 _SAME = 1e-3
 """Relative difference that the rounding of single precision explains."""
@@ -40,6 +41,8 @@ class Evidence:
     """How often some of a person's records were read without the others."""
     events: list[Event]
     """What was told of each step."""
+    undrawn: int | None = None
+    """Steps in which other units were read than were drawn; None where no drawing was seen."""
 
 
 def members_of(people: Tensor | None, records: int) -> list[list[int]]:
@@ -74,11 +77,14 @@ def evidence_of(
     clip, unit_of = algorithm.mechanism.clip_norm, {i: u for u, own in enumerate(members) for i in own}
     noise, directions, sizes, cut = list[np.ndarray](), list[np.ndarray](), list[float](), 0
     batches = np.zeros((len(observed.steps), len(members)), dtype=bool)
+    undrawn = None if any(seen.drawn is None for seen in observed.steps) else 0
     weights = observed.weights_before(run)
     for row, seen in enumerate(observed.steps):
         chosen = list(dict.fromkeys(unit_of[i] for i in seen.read))
         batches[row, chosen] = True
         cut += sum(any(i not in seen.read for i in members[u]) for u in chosen)
+        if undrawn is not None:
+            undrawn += set(seen.drawn or ()) != set(chosen)
         total = exact(weights[seen.number - 1], [members[u] for u in chosen]).sum(0)
         length = float(total.norm())
         told = multipliers_of(algorithm, events[row], number=seen.number, releases=len(seen.released))
@@ -93,7 +99,31 @@ def evidence_of(
         batches=batches,
         cut=cut,
         events=events,
+        undrawn=undrawn,
     )
+
+
+def of_grid(observed: Observer, events: Sequence[Event], *, processes: int = 1) -> Check:
+    """Noise of the system is added to sums on the grid of docs/noise.md, section 1; other is not.
+
+    Rounding to single precision leaves multiples of the grid what they are.
+
+    Args:
+        events: what was told of each observed step.
+        processes: whose shares of noise add up.
+    """
+    name, claim = "noise: grid", "all that is released lies on the noise's grid"
+    if not observed.on_grid:
+        return cannot_be_checked(name, claim, "the source of the noise promises no grid")
+    algorithm, beside, count = observed.algorithm, 0, 0
+    for seen, event in zip(observed.steps, events, strict=True):
+        count_of = len(seen.released)
+        told = multipliers_of(algorithm, event, number=seen.number, releases=count_of)
+        for released, multiplier in zip(seen.released, told, strict=True):
+            _, exponent = math.frexp(share(multiplier * algorithm.mechanism.clip_norm, processes))
+            places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
+            beside, count = beside + int((places != places.round()).sum()), count + places.numel()
+    return certain(name, claim, beside > 0, f"{beside} of {count} numbers lie beside it")
 
 
 def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
@@ -105,11 +135,12 @@ def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
         ("variance by tensor", "so has every tensor, biases too", noise_laws.variance_of_tensors(z, tensors)),
         ("variance by step", "so has every release", noise_laws.variance_of_steps(z)),
         ("law", "noise is Gaussian", noise_laws.normal_law(z)),
+        ("largest", "in its tails too", noise_laws.largest(z)),
         ("covariance by lag", "coordinates are independent", noise_laws.covariance_by_lag(z, tensors)),
         ("covariance by direction", "sums of coordinates too", noise_laws.covariance_in_directions(z, tensors)),
         ("covariance at large", "in whatever direction", noise_laws.covariance_in_all(z)),
         ("covariance of steps", "releases are independent", noise_laws.covariance_of_steps(z)),
-        ("repeats", "no two releases share noise", noise_laws.repeated_noise(z)),
+        ("repeats", "no two releases share noise", noise_laws.repeated_noise(z, tensors)),
         ("the data", "noise does not follow the clipped sum", noise_laws.along(z, evidence.directions)),
         ("sizes", "noise does not follow the sizes of batches", noise_laws.with_sizes(z, evidence.sizes)),
     ]
@@ -124,6 +155,7 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
         ("rate", "units come at the rate that was told", batch_laws.rate(x, q)),
         ("every unit", "so does each of them", batch_laws.rate_of_units(x, q)),
         ("sizes", "sizes are binomial", batch_laws.sizes_of_batches(x, q)),
+        ("extremes", "so are the largest and the smallest", batch_laws.extreme_batches(x, q)),
         ("empty", "batches are empty at rate (1-q)^n", batch_laws.empty_batches(x, q)),
         ("pairs", "units come independently of each other", batch_laws.pairs_of_units(x, q)),
         ("steps", "and of the steps before", batch_laws.steps_of_batches(x, q)),
@@ -132,6 +164,10 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
         yield by_chance(f"batches: {name}", claim, found)
     seen = f"{evidence.cut} parts of a person"
     yield certain("batches: whole units", "a person comes with all records or none", evidence.cut > 0, seen)
+    if evidence.undrawn is not None:
+        seen = f"{evidence.undrawn} of {len(x)} steps read others"
+        claim = "the units that are read were drawn"
+        yield certain("batches: as drawn", claim, evidence.undrawn > 0, seen)
 
 
 def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name: str = "divisor") -> Iterator[Check]:
@@ -154,12 +190,23 @@ def of_divisor(observed: Observer, run: PrivateRun, evidence: Evidence, *, name:
         yield cannot_be_checked(name, claim, f"{again}; {seen}")
     elif isinstance(again, str):  # each candidate was looked at
         yield certain(name, claim, True, seen)
-    elif all(one <= _SAME for one in again):
+    elif not any(again):
         why = "the update makes another move of the released sum, and makes it again of that sum alone"
         yield cannot_be_checked(name, claim, f"{why}; {seen}")
     else:
-        off = sum(not one <= _SAME for one in again)
+        off = sum(one != 0.0 for one in again)
         yield certain(name, claim, True, f"{seen}; the released sum alone makes other moves in {off} of {len(again)}")
+
+
+def of_weights(observed: Observer, run: PrivateRun, *, name: str = "weights") -> Check:
+    """The update makes the weights of every step again, bit for bit, of the released sums alone."""
+    claim = "the weights follow from the released sums alone"
+    again = moves_again(observed, run)
+    if isinstance(again, str):
+        return cannot_be_checked(name, claim, again)
+    off = [one for one in again if one != 0.0]
+    seen = f"{len(off)} of {len(again)} steps differ, by up to {max(again):.1e}"
+    return certain(name, claim, bool(off), seen)
 
 
 def of_accountant(observed: Observer, run: PrivateRun, n: int) -> Iterator[Check]:

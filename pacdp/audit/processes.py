@@ -15,7 +15,7 @@ from bounds.accounting import event_from_dict, event_to_dict
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.observed import Observer, Seen
-from pacdp.audit.one_run import evidence_of, members_of, of_batches, of_divisor, of_noise
+from pacdp.audit.one_run import evidence_of, members_of, of_batches, of_divisor, of_grid, of_noise, of_weights
 from pacdp.audit.planned import of_length
 from pacdp.layers.random import generators
 from pacdp.loop import PrivateRun
@@ -60,7 +60,7 @@ def audit_processes(
         multiprocessing.spawn(_one_of_them, args=given, nprocs=processes)  # pyright: ignore
         parts = [torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(processes)]
     observed = Observer(audited, module, dataset, loss=loss, people=people)
-    observed.alone = parts[0]["alone"]
+    observed.alone, observed.on_grid = parts[0]["alone"], parts[0]["on_grid"]
     different = 0
     for steps_of in zip(*(part["steps"] for part in parts), strict=True):
         one = steps_of[0]
@@ -78,8 +78,12 @@ def audit_processes(
     alike = certain(
         "processes: one sum", "all processes are given the same sums", different > 0, f"{different} steps differ"
     )
-    checks: list[Check] = [*of_noise(evidence, module), *of_batches(evidence), alike]
-    checks += of_divisor(observed, run, evidence)
+    grid = of_grid(observed, evidence.events, processes=processes)
+    checks: list[Check] = [*of_noise(evidence, module), grid, *of_batches(evidence), alike]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the processes had: rounding depends on where vectors are cut
+    checks += [*of_divisor(observed, run, evidence), of_weights(observed, run)]
+    torch.set_num_threads(threads)
     return MechanismAudit(checks=tuple(checks), failure_prob=failure_prob)
 
 
@@ -110,6 +114,7 @@ def _one_of_them(
     found = {
         "steps": steps,
         "alone": observed.alone,
+        "on_grid": observed.on_grid,
         "snapshots": run.snapshots,
         "chosen": run.chosen,
         "event": json.dumps(event_to_dict(run.event)),

@@ -1,9 +1,11 @@
-"""Updates that are no multiple of the released sum: are they a function of it?
+"""Weights made again from the released sums alone: whatever else moved them left without noise.
 
 What an update makes of a released sum (its signs, a projection, a clipped step) is post-processing and costs nothing,
-whatever the function; what it makes of anything else that depends on the data is not. Here the update is called again
-for every step of a run, in their order, with the weights of that step and the sum that was released, in a step that
-holds nothing else: its clipped sum is NaN, it has no sample and no losses, draws nothing, and chooses what was chosen.
+whatever the function; what it makes of anything else that depends on the data is not, nor what a
+forward pass writes into a weight. Here the update is called again for every step of a run, in their
+order, with the weights of that step and the sum that was released, in a step that holds nothing
+else: its clipped sum is NaN, it has no sample and no losses, draws nothing, and chooses what was
+chosen. The same operations on the same numbers give the same bits.
 """
 
 import copy
@@ -11,8 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
-from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 from pacdp.audit.observed import Observer
 from pacdp.audit.planned import Planned
@@ -38,7 +40,8 @@ class _Replayed(PrivateStep):
     def release(self, noise_multiplier: float) -> Weights:
         del noise_multiplier
         parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
-        return {name: one.view_as(w).clone() for (name, w), one in zip(self.weights.items(), parts, strict=True)}
+        named = zip(self.weights.items(), parts, strict=True)
+        return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
         raise _OwnNumbers
@@ -58,16 +61,17 @@ class _NoNumbers(Planned):
 
 
 def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
-    """How far each step's move is from the one that the update makes of the released sum alone, relative to its size.
+    """How far each step's weights are from those that the update makes of the released sum alone.
 
-    A sentence in place of numbers says why that cannot be found out.
+    It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A
+    sentence in place of numbers says why that cannot be found out.
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.module).train()
     live = {name: p for name, p in module.named_parameters() if p.requires_grad}
     optimizer, found = algorithm.optimizer(live.values()), list[float]()
     weights = [*observed.weights_before(run), run.snapshots[-1]]
     for seen, before, after in zip(observed.steps, weights, weights[1:], strict=False):
-        vector_to_parameters(before.clone(), module.parameters())
+        _set(module, before)
         drawn = torch.get_rng_state()
         step = _Replayed(
             number=seen.number - 1,
@@ -90,6 +94,14 @@ def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
         if not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        moved, scale = parameters_to_vector(module.parameters()).detach(), float((after - before).norm())
-        found.append(float((moved - after).norm()) / max(scale, 1e-30))
+        moved = parameters_to_vector(module.parameters()).detach()
+        found.append(float((moved - after).abs().max()))
     return found
+
+
+@torch.no_grad()
+def _set(module: nn.Module, weights: Tensor) -> None:
+    """Write all parameters from a flat vector, each into its own memory, as in the run."""
+    parameters = list(module.parameters())
+    for p, part in zip(parameters, weights.split([p.numel() for p in parameters]), strict=True):
+        p.copy_(part.view_as(p))

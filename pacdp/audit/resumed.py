@@ -4,9 +4,8 @@ Batches are empty here, so that what is released is the noise, and nothing has t
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from torch.utils.data import Dataset
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit import noise_laws
 from pacdp.audit.checks import Check, by_chance, certain
+from pacdp.audit.noise_alone import nobody, standardised, without_gradients
 from pacdp.audit.observed import Observer, Seen, Stop
-from pacdp.audit.planned import of_length, overheard
+from pacdp.audit.planned import of_length
 from pacdp.audit.told import multipliers_of, told_of
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SeededRandomness
@@ -43,14 +43,14 @@ def of_resuming(
         randomness: makes the source of noise anew for each sitting, as a new process would.
         generator: decides where the run is killed.
     """
-    short = _without_gradients(of_length(algorithm, _STEPS))
+    short = without_gradients(of_length(algorithm, _STEPS))
     common = {"loss": loss, "people": people}
     seed = int(generator.integers(2**31))
     whole = Observer(short, module, dataset, **common)  # pyright: ignore
-    run = whole.run(_nobody(SeededRandomness(seed)))
+    run = whole.run(nobody(SeededRandomness(seed)))
     # what was told of the first sum of each step: a step that was killed may have released no other
     told = [
-        multipliers_of(short, event, number=seen.number, releases=len(seen.released))[0]
+        multipliers_of(short, event, number=seen.number, releases=len(seen.released))[:1]
         for event, seen in zip(told_of(run.event), whole.steps, strict=True)
     ]
     first, second = sorted(generator.choice(np.arange(2, _STEPS), size=2, replace=False).tolist())
@@ -66,7 +66,7 @@ def of_resuming(
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 with suppress(Stop):
-                    observer.run(_nobody(source()), checkpoint=Path(folder) / "run.safetensors")
+                    observer.run(nobody(source()), checkpoint=Path(folder) / "run.safetensors")
         return observer
 
     said = f"killed in step {first} and after step {second}"
@@ -79,33 +79,13 @@ def of_resuming(
     broken = differ > 0 or sorted(set(numbers)) != list(range(1, _STEPS + 1)) or len(numbers) != _STEPS + 1
     seen = f"{differ} of {len(numbers)} releases differ, {said}"
     yield certain("resume: seeded", "seeded noise goes on bit for bit", broken, seen)
-    found = noise_laws.repeated_noise(_standardised(short, whole.steps, told))
+    found = noise_laws.repeated_noise(standardised(short, whole.steps, told))
     yield by_chance("resume: seeded repeats", "no step has the seeded noise of another", found)
     fresh = killed(randomness).steps
     if randomness().state():  # the step that is made anew has the same noise, as it should
         fresh = list({seen.number: seen for seen in fresh}.values())
-    z = _standardised(short, fresh, told)
+    z = standardised(short, fresh, [told[one.number - 1] for one in fresh])
     found = noise_laws.repeated_noise(z)
     claim = "noise after resuming is that of no release before"
     yield by_chance("resume: repeats", claim, found._replace(seen=f"{found.seen}, {said}"))
     yield by_chance("resume: variance", "noise has the variance that was told", noise_laws.variance_of_steps(z))
-
-
-def _nobody(source: Randomness) -> Randomness:
-    """The source, whose batches are thrown away; a coin falls as it would."""
-    return overheard(source, batch=lambda n, drawn: drawn if n == 1 else drawn[:0])
-
-
-def _without_gradients(algorithm: Algorithm) -> Algorithm:
-    """By the reference, where the algorithm allows it: on empty batches no fast mode is worth its setting up."""
-    own: Any = algorithm
-    try:
-        return replace(own, mechanism=replace(own.mechanism, grad_sample_mode="reference"))
-    except ValueError:
-        return algorithm
-
-
-def _standardised(algorithm: Algorithm, steps: Sequence[Seen], told: Sequence[float]) -> np.ndarray:
-    """First releases of the steps, over the standard deviation that was told."""
-    clip = algorithm.mechanism.clip_norm
-    return np.stack([one.released[0].double().cpu().numpy() / (told[one.number - 1] * clip) for one in steps])

@@ -16,6 +16,8 @@ from pacdp.step.gradients import PerExampleLoss
 
 _ORDINARY = 6
 _RECORDS = 8
+_FAINT = 1e-2
+"""Of the usual loss; and what small sums may be apart, relative to their units."""
 _ROUNDING = 1e-3
 """Of the clip norm, for every unit of the batch."""
 
@@ -48,6 +50,40 @@ def of_sensitivity(
     yield certain("sensitivity: one unit", "one unit more moves the sum by at most C", not moved[worst] <= most, seen)
     seen = f"at most {apart:.1e} C a unit apart"
     yield certain("sensitivity: sums", "sums are those of clipped units", not apart <= _ROUNDING, seen)
+    yield _of_small_sums(algorithm, module, dataset, loss=loss, people=people)
+
+
+def _of_small_sums(
+    algorithm: Algorithm,
+    module: nn.Module,
+    dataset: TensorDataset,
+    *,
+    loss: PerExampleLoss,
+    people: Tensor | None,
+) -> Check:
+    """Units whose losses are scaled down count in full: their sums are far below the clip norm."""
+    members = members_of(people, len(dataset))[:_ORDINARY]
+    plan = [[], *([u] for u in range(len(members))), list(range(len(members)))]
+    steps = replace(algorithm.mechanism, steps=len(plan), max_physical_batch=None)
+    faint = _FAINT * min(1.0, steps.clip_norm)
+    observed = Observer(
+        replace(algorithm, mechanism=steps),  # pyright: ignore
+        module,
+        dataset,
+        loss=lambda outputs, targets: faint * loss(outputs, targets),
+        people=people,
+    )
+    run = observed.run(Planned(plan))
+    exact, norms, apart = recomputed(observed, dataset), list[float](), 0.0
+    weights = observed.weights_before(run)
+    for chosen, seen, before in zip(plan, observed.steps, weights, strict=True):
+        own = exact(before, [members[u] for u in chosen])
+        released = seen.released[0].double().cpu()
+        norms.append(_norm(released) / steps.clip_norm)
+        apart = max(apart, _norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
+    seen = f"at most {apart:.1e} of the units' norms apart, sums of {max(norms):.1e} C at most"
+    claim = "small sums are no exception"
+    return certain("sensitivity: small sums", claim, not apart <= _FAINT, seen)
 
 
 def _with_hurtful(

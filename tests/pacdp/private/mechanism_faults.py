@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import pacdp.algorithms.algorithm
+import pacdp.loop
 import pacdp.step.release
 import pacdp.step.sums
+from pacdp.algorithms.algorithm import Descent
 from pacdp.private import SeededRandomness, SystemRandomness, Units
 from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
@@ -204,6 +206,126 @@ def noise_in_common(plant):
     return {"randomness": SystemRandomness, "steps": 60}
 
 
+SIZES = []
+"""Of the batches that were drawn."""
+
+
+def noting_sizes(plant):
+    batch = SeededRandomness.batch
+
+    def noted(self, n, sample_rate):
+        drawn = batch(self, n, sample_rate)
+        SIZES.append(len(drawn))
+        return drawn
+
+    plant(SeededRandomness, "batch", noted)
+
+
+def empty_batches_without_noise(plant):
+    noting_sizes(plant)
+    noised = Together.noised
+    plant(Together, "noised", lambda self, total, std, source: noised(self, total, std * (SIZES[-1] > 0), source))
+
+
+def empty_batches_without_an_update(plant):
+    noting_sizes(plant)
+    step = torch.optim.SGD.step
+    plant(torch.optim.SGD, "step", lambda self: step(self) if SIZES[-1] else None)
+
+
+def batches_that_are_never_empty(plant):
+    batch = SeededRandomness.batch
+
+    def redrawn(self, n, sample_rate):
+        while not len(drawn := batch(self, n, sample_rate)):
+            pass
+        return drawn
+
+    plant(SeededRandomness, "batch", redrawn)
+
+
+def batches_with_a_cap(plant):
+    batch = SeededRandomness.batch
+    plant(SeededRandomness, "batch", lambda self, n, q: batch(self, n, q)[: int(1.5 * n * q)])
+    return {"steps": 150}
+
+
+def batches_read_in_part(plant):
+    summer = pacdp.loop._summer
+
+    def cut(*given):
+        made = summer(*given)
+        call = type(made).__call__
+        plant(type(made), "__call__", lambda self, chosen, weights: call(self, chosen[:9], weights))
+        return made
+
+    plant(pacdp.loop, "_summer", cut)
+
+
+def small_sums_that_count_as_zero(plant):
+    right = pacdp.step.sums.clipped_sum
+
+    def zeroed(contributions, clip_norm):
+        made = right(contributions, clip_norm)
+        norm = torch.stack([one.norm() for one in made.total.values()]).norm()
+        return ClippedSum({name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()}, made.finite)
+
+    plant(pacdp.step.sums, "clipped_sum", zeroed)
+
+
+def a_step_length_that_knows_the_clipped_sum(plant):
+    step = Descent.update
+
+    def longer(self, given):
+        before = {name: w.clone() for name, w in given.weights.items()}
+        chosen = step(self, given)
+        for name, w in given.weights.items():
+            w.copy_(before[name] + (w - before[name]) * (1.0 + 1e-6 * given.total[name].norm()))
+        return chosen
+
+    plant(Descent, "update", longer)
+
+
+def weights_that_the_clipped_sum_is_written_into(plant):
+    release = PrivateStep.release
+
+    def written(self, noise_multiplier):
+        for name, w in self.weights.items():
+            w += 1e-6 * self.total[name]
+        return release(self, noise_multiplier)
+
+    plant(PrivateStep, "release", written)
+
+
+def of_the_system(noised, steps=60):
+    """Noise of the system, changed: ``noised`` has the generator's own and what :meth:`noised` is given."""
+
+    def fault(plant):
+        own = SystemRandomness.noised
+        plant(SystemRandomness, "noised", lambda self, total, *, std: noised(own, self, total, std))
+        return {"randomness": SystemRandomness, "steps": steps}
+
+    return fault
+
+
+def beside_the_grid(own, self, total, std):
+    return total + own(self, torch.zeros_like(total), std=std)
+
+
+def cut_at_three_and_a_half(own, self, total, std):
+    drawn = own(self, total, std=std)
+    while (far := (drawn - total).abs() > 3.5 * std).any():
+        drawn[far] = own(self, total, std=std)[far]
+    return drawn
+
+
+def of_few_seeds(own, self, total, std):
+    draw = torch.Generator().manual_seed(int(torch.randint(1 << 12, ())))
+    whole = torch.empty(total.shape).normal_(0.0, 1024.0, generator=draw).round()
+    grid = 2.0 ** (np.frexp(std)[1] - 11)
+    return ((total / grid).round() + (whole * std / grid / 1024.0).round()) * grid
+
+
 VARIANCE, LAG = {"noise: variance", "noise: variance by tensor"}, "noise: covariance by lag"
 RESUME = {"resume: seeded", "resume: repeats"}
 DIVISORS = {"divisor", "divisor: one unit more"}
@@ -220,7 +342,7 @@ FAULTS = [
     (a_divisor_that_depends_on_the_batch, "DP-Adam", DIVISORS),
     pytest.param(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS, marks=pytest.mark.slow),
     (noise_that_starts_again_on_resuming, "DP-SGD", RESUME),
-    pytest.param(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats"},
+    pytest.param(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats", "noise: grid"},
                  marks=pytest.mark.slow),
     (an_accountant_that_is_told_half_the_rate, "DP-SGD", TOLD_HALF),
     (biases_without_noise, "user level", VARIANCE),
@@ -230,5 +352,18 @@ FAULTS = [
     (halves(of_one_radius), "DP-SGD", {LAG}),
     pytest.param(halves(antithetic), "DP-SGD", {LAG}, marks=pytest.mark.slow),
     (noise_in_common, "DP-SGD", {"noise: covariance by direction"}),
+    (empty_batches_without_noise, "DP-SGD", {"empty batches: noise"}),
+    (empty_batches_without_an_update, "DP-SGD", {"empty batches: weights"}),
+    (batches_that_are_never_empty, "DP-SGD by the reference", {"empty batches: rate"}),
+    pytest.param(batches_with_a_cap, "DP-SGD", {"draws: extremes"}, marks=pytest.mark.slow),
+    (batches_read_in_part, "DP-SGD", {"batches: as drawn"}),
+    (small_sums_that_count_as_zero, "user level", {"sensitivity: small sums"}),
+    (a_step_length_that_knows_the_clipped_sum, "DP-SGD", {"weights"}),
+    (weights_that_the_clipped_sum_is_written_into, "DP-Adam", {"weights"}),
+    (weights_that_the_clipped_sum_is_written_into, "P3SGD", {"weights"}),
+    (of_the_system(beside_the_grid), "DP-SGD", {"noise: grid"}),
+    pytest.param(of_the_system(cut_at_three_and_a_half, 150), "DP-SGD", {"noise alone: largest"},
+                 marks=pytest.mark.slow),
+    (of_the_system(of_few_seeds), "DP-SGD", {"noise alone: repeats"}),
 ]  # fmt: skip
 ALONE = (batches_of_one_size, noise_that_starts_again_on_resuming, noise_of_the_system_that_starts_again_on_resuming)

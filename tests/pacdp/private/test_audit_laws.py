@@ -18,11 +18,13 @@ NOISE = {
     "tensors": lambda z: noise_laws.variance_of_tensors(z, TENSORS),
     "steps": noise_laws.variance_of_steps,
     "law": noise_laws.normal_law,
+    "largest": noise_laws.largest,
     "lags": lambda z: noise_laws.covariance_by_lag(z, TENSORS),
     "directions": lambda z: noise_laws.covariance_in_directions(z, TENSORS),
     "at large": noise_laws.covariance_in_all,
     "releases": noise_laws.covariance_of_steps,
     "repeats": noise_laws.repeated_noise,
+    "repeats in tensors": lambda z: noise_laws.repeated_noise(z, TENSORS),
     "along": lambda z: noise_laws.along(z, np.full_like(z, 30**-0.5)),
     "sizes": lambda z: noise_laws.with_sizes(z, np.arange(len(z)) - 3.0),
 }
@@ -30,6 +32,7 @@ BATCHES = {
     "rate": batch_laws.rate,
     "units": batch_laws.rate_of_units,
     "sizes": batch_laws.sizes_of_batches,
+    "extremes": batch_laws.extreme_batches,
     "empty": batch_laws.empty_batches,
     "pairs": batch_laws.pairs_of_units,
     "steps": batch_laws.steps_of_batches,
@@ -73,6 +76,8 @@ def faulty(rng, name, z):
             z[4] *= 2.0
         case "law":
             z[:] = np.sign(z) * np.sqrt(2.0 / np.pi)
+        case "largest":
+            z[:] = z.clip(-2.5, 2.5)
         case "lags":
             z[:, 16:] = z[:, :-16]
         case "directions":
@@ -84,6 +89,8 @@ def faulty(rng, name, z):
             z[3:] = 0.3 * z[3:] + 0.95 * z[:-3]
         case "repeats":
             z[17] = z[2]
+        case "repeats in tensors":
+            z[17, 15:] = 2.0 * z[2, 15:]
         case "along":
             z[:] += 0.3
         case "sizes":
@@ -99,7 +106,7 @@ def test_faults_of_noise_have_small_p_values(name):
     assert NOISE[name](z).p_value < 1e-5
 
 
-@pytest.mark.parametrize("name", ["variance", "tensors", "steps", "law", "at large", "repeats"])
+@pytest.mark.parametrize("name", ["variance", "tensors", "steps", "law", "largest", "at large", "repeats"])
 @pytest.mark.every_case
 def test_noise_that_is_no_number_or_not_there(name):
     for value in (np.nan, np.inf):
@@ -116,6 +123,8 @@ def test_noise_that_is_no_number_or_not_there(name):
         ("rate", lambda rng, x: rng.random(x.shape) < 0.1),
         ("units", lambda rng, x: x & (np.arange(x.shape[1]) > 0)),
         ("sizes", lambda rng, x: np.stack([rng.permutation(x.shape[1]) < 4 for _ in x])),
+        ("extremes", lambda rng, x: x & (x.cumsum(1) <= 7)),
+        ("extremes", lambda rng, x: x | (x.sum(1, keepdims=True) < 2)),
         ("empty", lambda rng, x: np.stack([rng.permutation(x.shape[1]) < 0.5 * rng.integers(2) * 16 for _ in x])),
         ("pairs", lambda rng, x: np.concatenate([x[:, :1], x[:, :1], x[:, 2:]], 1)),
         ("steps", lambda rng, x: np.repeat(x[::2], 2, axis=0)),
@@ -126,6 +135,17 @@ def test_faults_of_batches_have_small_p_values(name, make):
     rng = np.random.default_rng(2)
     x = make(rng, rng.random((400, 20)) < 0.2)
     assert BATCHES[name](x, 0.2).p_value < 1e-5
+
+
+@pytest.mark.parametrize(("count", "cut", "p"), [(400_000, 4.0, 0.0), (400_000, 4.9, 0.64), (74_400, 4.0, 1.8e-2)])
+def test_a_cut_is_seen_where_enough_numbers_were_drawn(count, cut, p):
+    """By the law of the largest of independent entries, and at the cut that is said to be visible with that p-value."""
+    z = np.zeros((1, count))
+    for value, expected in ((cut, p), (noise_laws.visible_cut(count), 1e-4)):
+        z[0, 3] = -value
+        assert noise_laws.largest(z).p_value == pytest.approx(expected, rel=0.1, abs=1e-5)
+    z[0, 3] = 9.0
+    assert noise_laws.largest(z).p_value < 1e-12, "a heavy tail"
 
 
 def test_every_unit_in_every_batch_is_sound():
