@@ -31,9 +31,10 @@ from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.identity import contents
 from pacdp.step.independence import made_up_batch, require_independent_examples
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.paid import Paid, stream_of
+from pacdp.step.paid import Paid, release_name, stream_of
 from pacdp.step.processes import (
     Together,
     copy_from_first,
@@ -138,19 +139,20 @@ def train(
     state = _beginning(algorithm, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
     _join(together, network.module, dataset, randomness, public)
+    name = release_name(books, randomness, network.module, loss, algorithm, dataset=dataset, people=people)
+    state.first = contents(dict(network.module.named_parameters())) if name else ""
     summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
     if path is not None and found(path, together, device):
         load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
     promised, last = _plan(algorithm, len(units), path, state.step)
-    shapes = {name: list(p.shape) for name, p in network.module.state_dict().items()}
-    fixed = [state.settings, shapes, device.type, dict(about or {})]
+    release = [name, state.first, state.settings, device.type, dict(about or {})]
     paid = Paid(
         books,
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
         cost=lambda first, last: events.history(promised[first - 1 : last]),
-        stream=stream_of(books, randomness, run=state.run, dataset=dataset, fixed=fixed),
+        stream=stream_of(books, randomness, release=release),
         every=checkpoint_every if path is not None else 0,
         last=last,
         together=together,

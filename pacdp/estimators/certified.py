@@ -82,6 +82,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             DataError: they are more than a share ``most`` of those that are counted.
         """
         shared = equal_inputs(self._seen, table_hashes(X, name="X"), whose="groups", most=most)
+        if not shared:
+            return found
         return replace(
             found,
             certificates=tuple(one.resting_on(*shared) for one in found.certificates),

@@ -164,7 +164,7 @@ def test_whatever_can_be_data_can_be_what_was_seen(form):
     assert made.hypothesis("predictor saw none of these rows").standing == "proved"
 
 
-CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="proved")
+CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="exact mechanism")
 NO_EVIDENCE = [True, "train.npz", 300, INPUTS, {}, [], CLAIM, pacdp.Private(privacy=CLAIM)]
 
 
