@@ -212,7 +212,13 @@ def finer(steps: Counter[Step], replaced: bool) -> Iterator["Loss"]:
 
 
 def private(steps: Counter[Step], epsilon: float, delta: float, replaced: bool) -> bool | None:
-    """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided."""
+    """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided.
+
+    A choice on a sample has no theorem for replaced records; these are two steps of one record more or less.
+    """
+    if replaced and any(one.epsilons and one.rate < 1.0 for one in steps):
+        half = epsilon / 2.0
+        return private(steps, half, delta / (1.0 + math.exp(half)), replaced=False)
     for made in finer(steps, replaced):
         if max(made.stick(epsilon * 1.0005, added=added)[1] for added in (False, True)) <= delta:
             return True

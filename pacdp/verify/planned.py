@@ -91,6 +91,16 @@ def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None
     return planned
 
 
+def relation(run: Mapping[str, Any]) -> tuple[float, bool]:
+    """The delta of what is printed of a run, and whether it is for replace-one neighbours.
+
+    It is where the number of records is public: sums are divided by it, or batches drawn at a rate that names it.
+    """
+    if "budget" not in run:
+        return 1e-5, True  # a chain
+    return run["budget"]["delta"], not run["sampling"]["public_size"] or run["budget"]["adjacency"] == "replace-one"
+
+
 def paid(event: Any, made: int, planned: list[Step], run: Mapping[str, Any]) -> list[Step]:
     """The mechanisms that a certificate pays for: those made, and those that the budget has left of the plan."""
     count = sum(steps_of(event).values())
