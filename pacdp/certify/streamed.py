@@ -16,7 +16,7 @@ from pacdp.buffers import Holdings
 from pacdp.certify.assessment import Assessment, Finding, Measured
 from pacdp.certify.batches import Batch, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.evidence import evidence_of
+from pacdp.certify.evidence import evidence_of, source_of
 from pacdp.certify.examples import BoundSet, Device, require_labels
 from pacdp.certify.networks import EDGES, Judged, about, classes_of, confidences_of, fresh_certificates, mean_of
 from pacdp.certify.networks import measured as lines_of
