@@ -34,7 +34,7 @@ from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.identity import contents
 from pacdp.step.independence import made_up_batch, require_independent_examples
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.paid import Paid, release_name, stream_of
+from pacdp.step.paid import Paid, release_name, seed_of, stream_of
 from pacdp.step.processes import (
     Together,
     copy_from_first,
@@ -102,7 +102,8 @@ def train(
 
     Formal guarantee: weights, snapshots and choices together are the composition of the mechanisms in the run's
     ``event``, add-remove adjacency: neighbours differ by one unit more or less, an example or, with ``people``, a
-    person with all of their records.
+    person with all of their records. Sample rate and divisor are public, and must not be made of the number of units:
+    if they are, that number is public, and only data sets of equal size are neighbours (replace-one).
 
     Args:
         loss: per-record losses of (outputs, targets), shape (batch,).
@@ -139,8 +140,11 @@ def train(
     state = _beginning(algorithm, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
     _join(together, network.module, dataset, randomness, public)
-    name = release_name(books, randomness, network.module, loss, algorithm, dataset=dataset, people=people)
-    state.first = contents(dict(network.module.named_parameters())) if name else ""
+    name = ""
+    if seed_of(books, randomness) is not None:
+        code = (network.module, loss, algorithm, _global_state(network, template))
+        name = release_name(randomness, *code, dataset=dataset, people=people)
+        state.first = contents(dict(network.module.named_parameters()))
     summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
     if path is not None and found(path, together, device):
         load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
@@ -307,6 +311,15 @@ def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
 def _check_examples(network: Network, template: tuple[Tensor, Tensor]) -> None:
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
     require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss)
+
+
+def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
+    """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
+    before, module = torch.get_rng_state(), copy.deepcopy(network.module)  # which has generators of its own
+    network.loss(module(made_up_batch(template[0])), torch.zeros_like(template[1]))
+    drew = not torch.equal(before, torch.get_rng_state())
+    torch.set_rng_state(before)
+    return before if drew else None
 
 
 def _join(

@@ -96,16 +96,14 @@ class Paid:
         self._granted.draw(step)
 
 
-def release_name(books: Books, randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None) -> str:
-    """What names the release of a seeded run before its first step: data and code; empty where no ledger asks for it.
+def release_name(randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None) -> str:
+    """What names the release of a seeded run before its first step: data and code.
 
     What cannot be named gets a name of its own each time, so that a ledger refuses the seed the second time.
 
     Args:
         code: what computes: network, loss and algorithm. The network's weights do not enter: training moves them.
     """
-    if _seed_of(books, randomness) is None:
-        return ""
     try:
         if not isinstance(dataset, TensorDataset):
             raise Unnamed("the examples of a data set that holds no tensors may change")
@@ -120,7 +118,7 @@ def stream_of(books: Books, randomness: Randomness, *, release: Any) -> Stream:
     Args:
         release: JSON values: the name of the release, the weights that the run began with, settings, device.
     """
-    seed = _seed_of(books, randomness)
+    seed = seed_of(books, randomness)
     if seed is None:
         return SYSTEM
     settings = [release, process_count(), versions()]
@@ -131,5 +129,6 @@ def _base(randomness: Randomness) -> Any:
     return getattr(randomness, "base", randomness)
 
 
-def _seed_of(books: Books, randomness: Randomness) -> int | None:
+def seed_of(books: Books, randomness: Randomness) -> int | None:
+    """The seed that fixes the noise, where there is one and a ledger asks for its name."""
     return None if isinstance(books, NoLedger) else getattr(_base(randomness), "seed", None)

@@ -13,7 +13,7 @@ from pacdp.verify.claim import Statement, Unchecked, Wrong, judged, number
 from pacdp.verify.compressed import KIND, check_kept
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import private, steps_of
-from pacdp.verify.planned import length, of_chain, of_training, paid, relation, same, sums_of_chain
+from pacdp.verify.planned import affordable, length, of_chain, of_training, paid, relation, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
@@ -131,14 +131,20 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
                 raise Wrong("the listed steps are not those at which the run records")
 
     def spent() -> None:
-        budget, made, (planned, replaced) = own["budget"], ran_in(header), relation(own)
+        made, (planned, replaced) = ran_in(header), relation(own)
         said = {row["step"]: (row["epsilon"], row["delta"]) for row in rows[-1:]}
         if "result.json" in files:
             privacy = files["result.json"]["privacy"]
             said[files["result.json"]["steps"]] = privacy["upper"], privacy["delta"]
+            if "of_budget" not in privacy:
+                raise Unchecked("the result is of an earlier version, which took the number of records for private")
+            spent, ran = privacy["of_budget"], Counter(made[: files["result.json"]["steps"]])
+            if spent["epsilon"] > own["budget"]["epsilon"] or spent["adjacency"] != own["budget"]["adjacency"]:
+                raise Wrong(f"epsilon {spent['epsilon']!r}, {spent['adjacency']}, is not within the budget")
+            if private(ran, spent["epsilon"], privacy["delta"], spent["adjacency"] == "replace-one") is False:
+                raise Wrong(f"what ran spent more of the budget than epsilon {spent['epsilon']!r}")
         for step, (epsilon, delta) in said.items():
-            within = epsilon <= budget["epsilon"] or replaced != (budget["adjacency"] == "replace-one")
-            if delta != planned or not within:
+            if delta != planned or affordable(made[:step], own) is False:
                 raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
             ran = Counter(made[:step])
             found = private(ran, epsilon, delta, replaced)

@@ -115,6 +115,17 @@ def test_a_global_that_the_loss_reads_is_part_of_it(tmp_path, monkeypatch):
         run(book)
 
 
+def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
+    book, dropping = Ledger.open(tmp_path), net(last=nn.Dropout(0.5))
+    before = torch.get_rng_state()
+    run(book, dropping)
+    torch.set_rng_state(before)
+    run(book, dropping)
+    assert len(book.entries) == 1
+    with pytest.raises(SharedNoise):
+        run(book, dropping)
+
+
 def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path):
     book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
     first = run(book, checkpoint=file, checkpoint_every=1)
@@ -138,7 +149,7 @@ def looped():
 SAME = {
     "arrays": lambda: np.arange(3),
     "a generator": partial(seeded, 3),
-    "an object of a class": lambda: of_class(lambda self: 1)(),
+    "an object of a class": lambda: [of_class(lambda self: 1)()],
     "loops": looped,
 }
 
