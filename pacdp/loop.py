@@ -316,7 +316,8 @@ def _check_examples(network: Network, template: tuple[Tensor, Tensor]) -> None:
 def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
     """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
     before, module = torch.get_rng_state(), copy.deepcopy(network.module)  # which has generators of its own
-    network.loss(module(made_up_batch(template[0])), torch.zeros_like(template[1]))
+    inputs = made_up_batch(template[0], examples=len(template[1]))
+    network.loss(module(inputs), torch.zeros_like(template[1]))
     drew = not torch.equal(before, torch.get_rng_state())
     torch.set_rng_state(before)
     return before if drew else None
