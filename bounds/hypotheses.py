@@ -14,6 +14,7 @@ Name = Literal[
     "steps fixed beforehand",
     "prior saw none of these rows",
     "predictor saw none of these rows",
+    "equal inputs are separate draws",
     "privacy covers these rows",
     "noise secret or independent",
     "accountant sound",

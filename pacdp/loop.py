@@ -31,9 +31,10 @@ from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
 from pacdp.step.clip import Weights
+from pacdp.step.identity import contents
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
-from pacdp.step.paid import Paid, stream_of
+from pacdp.step.paid import Paid, release_name, seed_of, stream_of
 from pacdp.step.processes import (
     Together,
     copy_from_first,
@@ -111,7 +112,8 @@ def train(
 
     Formal guarantee: weights, snapshots and choices together are the composition of the mechanisms in the run's
     ``event``, add-remove adjacency: neighbours differ by one unit more or less, an example or, with ``people``, a
-    person with all of their records.
+    person with all of their records. Sample rate and divisor are public, and must not be made of the number of units:
+    if they are, that number is public, and only data sets of equal size are neighbours (replace-one).
 
     Args:
         loss: per-record losses of (outputs, targets), shape (batch,).
@@ -148,19 +150,23 @@ def train(
     state = _beginning(algorithm, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
     _join(together, network.module, dataset, randomness, public)
+    name = ""
+    if seed_of(books, randomness) is not None:
+        code = (network.module, loss, algorithm, _global_state(network, template))
+        name = release_name(randomness, *code, dataset=dataset, people=people)
+        state.first = contents(dict(network.module.named_parameters()))
     summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
     if path is not None and found(path, together, device):
         load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
     promised, last = _plan(algorithm, len(units), path, state.step)
-    shapes = {name: list(p.shape) for name, p in network.module.state_dict().items()}
-    fixed = [state.settings, shapes, device.type, dict(about or {})]
+    release = [name, state.first, state.settings, device.type, dict(about or {})]
     paid = Paid(
         books,
         run=state.run,
         algorithm=type(algorithm).__name__,
         unit=units.unit,
         cost=lambda first, last: events.history(promised[first - 1 : last]),
-        stream=stream_of(books, randomness, run=state.run, dataset=dataset, fixed=fixed),
+        stream=stream_of(books, randomness, release=release),
         every=checkpoint_every if path is not None else 0,
         last=last,
         together=together,
@@ -332,6 +338,16 @@ def _at_once(mechanism: Mechanism) -> int | None:
 def _check_examples(network: Network, template: tuple[Tensor, Tensor], size: int | None) -> None:
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
     require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss, size=size or MOST)
+
+
+def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
+    """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
+    before, module = torch.get_rng_state(), copy.deepcopy(network.module)  # which has generators of its own
+    inputs = made_up_batch(template[0], examples=len(template[1]))
+    network.loss(module(inputs), torch.zeros_like(template[1]))
+    drew = not torch.equal(before, torch.get_rng_state())
+    torch.set_rng_state(before)
+    return before if drew else None
 
 
 def _join(

@@ -49,6 +49,8 @@ class RunState:
     """Further generators of this process, by name."""
     run: str = field(default_factory=new_run)
     """The run's name in a ledger; without one it is written nowhere, so that equal runs have equal checkpoints."""
+    first: str = ""
+    """Digest of the weights that a seeded run began with, where a ledger counts it."""
     receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger counts the last steps; None without a ledger."""
     step: int = 0
@@ -110,7 +112,7 @@ def load_run(
         chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
         public = {name: header["public"][name] for name in state.public}
         counted = header["ledger"] or {"run": state.run, "receipt": None}
-        run, receipt = str(counted["run"]), counted["receipt"]
+        run, receipt, first = str(counted["run"]), counted["receipt"], str(counted.get("first", state.first))
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
@@ -141,7 +143,8 @@ def load_run(
     if state.optimizer is not None:
         _restore_optimizer(state.optimizer, _part(checkpoint, "optimizer."), optimizer["groups"], optimizer["scalars"])
     device = next(state.module.parameters()).device
-    state.step, state.history, state.chosen, state.run, state.receipt = step, History(event), chosen, run, receipt
+    state.step, state.history, state.chosen = step, History(event), chosen
+    state.run, state.receipt, state.first = run, receipt, first
     kept = _part(checkpoint, "extra.").get("snapshots", ())
     state.snapshots = [one.to(device) for one in kept]
 
@@ -228,7 +231,9 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "processes": 1 + len(others),
         "settings": state.settings,
         "chosen": state.chosen,
-        "ledger": None if state.receipt is None else {"run": state.run, "receipt": dict(state.receipt)},
+        "ledger": None
+        if state.receipt is None
+        else {"run": state.run, "receipt": dict(state.receipt), "first": state.first},
         "about": dict(about or {}),
     }
     model = {name: value.detach() for name, value in state.module.named_parameters()}

@@ -106,7 +106,8 @@ def _privacy(config: PlainConfig | PrivateConfig, result: Row) -> Row:
     if spent["unit"] == "example":
         limit = gaussian_epsilon(mu=clt_gdp(event=event_from_dict(spent["event"])).mu, delta=config.budget.delta)
     own = {name: spent[name] for name in ("delta", "unit", "units")}
-    return own | {"epsilon": spent["upper"], "budget": config.budget.epsilon, "epsilon_central_limit": limit}
+    printed = spent.get("of_budget", {"epsilon": spent["upper"]})  # as the paper's, for add-remove neighbours
+    return own | {"epsilon": printed["epsilon"], "budget": config.budget.epsilon, "epsilon_central_limit": limit}
 
 
 _SETTINGS = (

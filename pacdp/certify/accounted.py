@@ -24,10 +24,11 @@ from bounds.prices import Price
 from pacdp.algorithms import Chain
 from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
+from pacdp.certify.evidence import evidence_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.networks import about, error_share
-from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior, Private, evidence_of, privacy_to_dict
+from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior, Private, privacy_to_dict
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective

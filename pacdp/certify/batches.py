@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pacdp.certify.examples import BoundSet
+from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, row_hashes
 
 Inputs = Tensor | dict[str, Tensor]
@@ -71,6 +72,8 @@ def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
     Raises:
         ValueError: it holds something else, or a batch whose parts do not have one entry for each example.
     """
+    if isinstance(data, Images):
+        data = BoundSet.part(data)
     if isinstance(data, BoundSet):
         data = (data.inputs, data.labels) if data.people is None else (data.inputs, data.labels, data.people)
     if isinstance(data, tuple | list) and len(cast(Any, data)) in (2, 3) and all(map(_array, cast(Any, data))):

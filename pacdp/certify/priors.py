@@ -1,15 +1,13 @@
-"""Priors: a law over weights and where it came from, which decides the theorems that may use it, and on which rows."""
+"""Priors: a law over weights and where it came from, which decides the theorems that may use it."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
 import bounds
-from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.prices import Accounted, Independent, Price
-from pacdp.certify.examples import MAX, BoundSet, require_kinds
-from pacdp.data import Split, require_disjoint
-from pacdp.data.row_checks import require_apart, require_covers, require_plain
+from pacdp.certify.examples import MAX, require_kinds
+from pacdp.data import Split
 from pacdp.data.rows import Rows
 from pacdp.posterior import GaussianPosterior
 
@@ -19,9 +17,6 @@ NOISE_OF_THE_SYSTEM = (
     "the run, whose noise was drawn under a key of the operating system that its checkpoint alone keeps"
 )
 """Who vouches for the noise of a chain with secret keys."""
-
-
-_PLURAL = {"example": "examples", "person": "people"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,102 +157,6 @@ def seen_freely(source: Source | None) -> HeldOut | None:
     if isinstance(source, Private):
         return source.seen
     return source if isinstance(source, HeldOut) else None
-
-
-def evidence_of(
-    source: Source | None, data: BoundSet, test: BoundSet | None
-) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...]]:
-    """What is known of the bound's rows, and of the test set's.
-
-    Raises:
-        DataError: copies among them, a test set that shares rows with the bound's or that the prior's maker has seen,
-            or as for :func:`standing`.
-    """
-    require_plain(data.rows)
-    evidence = (*_everywhere(data), *standing(source, data))
-    if test is None:
-        return evidence, ()
-    require_plain(test.rows, name="the test set's rows")
-    require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
-    if isinstance(source, Private) and source.rows is not None:
-        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
-    seen = seen_freely(source)
-    if seen is not None:
-        _unseen(seen, test, "the test set's")
-    said = "the caller; row hashes show that the bound's examples are not among them"
-    return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
-
-
-def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
-    by = "the caller" if data.people is None else "the data set, which names its people"
-    return declared("records independent", by, data.unit), declared("new data follow the same law", "the caller")
-
-
-def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
-    """What is proved, and what only declared, of a prior's innocence of the bound's examples.
-
-    Raises:
-        DataError: a prior without privacy saw examples of the bound, or a privacy claim is about other examples.
-        ValueError: nothing says which examples the bound's are, or privacy of examples stands for that of people.
-    """
-    if source is None or isinstance(source, DataFree):
-        by = "the caller" if source is None else f"the caller: {source.description}"
-        return (declared("prior saw none of these rows", by),)
-    if isinstance(source, NoisySum):
-        if source.unit != data.unit:
-            raise ValueError(
-                f"the bound counts {_PLURAL[data.unit]} and the price was made from what {_PLURAL[source.unit]} added "
-                "to the sums: keep the norms of the records that are counted"
-            )
-        return ()
-    seen = seen_freely(source)
-    found = [] if seen is None else [_new_to(seen, data)]
-    if isinstance(source, Private):
-        if data.unit == "person" and source.unit != "person":
-            raise ValueError(
-                "the bound's examples belong to people and the promise of privacy is to single examples, which are not "
-                "independent: give the privacy of a mechanism that hides people, or a prior from other people"
-            )
-        covers = declared("privacy covers these rows", "the caller")
-        if source.rows is not None:
-            require_covers(source.rows, data.rows)
-            _require_single(source, source.rows)
-            covers = proved("privacy covers these rows", "row hashes")
-        found += [covers, declared("noise secret or independent", source.noise)]
-    return tuple(found)
-
-
-def _new_to(seen: HeldOut, data: BoundSet) -> Hypothesis:
-    found = _unseen(seen, data, "the bound's")
-    if found is None and data.indices is None:
-        raise ValueError(
-            "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, and "
-            "which ones the bound rests on decides whether it may be used"
-        )
-    if found is None:
-        raise ValueError(
-            f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
-            f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
-        )
-    return found
-
-
-def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
-    """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
-    if seen.rows is not None:
-        require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
-        return proved("prior saw none of these rows", "row hashes")
-    other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
-    if seen.indices is None or data.indices is None or other:
-        return None
-    require_disjoint(seen.indices, data.indices, ("what the prior saw", f"{whose} examples"))
-    return declared("prior saw none of these rows", "the caller's indices, which are disjoint")
-
-
-def _require_single(source: Private, rows: Rows) -> None:
-    """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
-    single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
-    require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")
 
 
 def privacy_to_dict(privacy: bounds.PrivacyClaim) -> dict[str, Any]:

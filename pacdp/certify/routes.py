@@ -11,6 +11,7 @@ import bounds
 from pacdp.buffers import Holdings
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.assessment import Assessment, Refusal
+from pacdp.certify.evidence import evidence_of
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
@@ -20,7 +21,6 @@ from pacdp.certify.priors import (
     Prior,
     Private,
     Source,
-    evidence_of,
     privacy_to_dict,
     source_to_dict,
 )

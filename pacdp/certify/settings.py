@@ -1,8 +1,10 @@
 """Who fixed the settings, and among how many: what a certificate pays for a choice that looked at its examples."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import bounds
+from pacdp.certify.evidence import rows_of
 from pacdp.certify.examples import BoundSet, require_kinds
 from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
@@ -46,9 +48,9 @@ class Settings:
         return cls(count=count, hypothesis=bounds.declared(FIXED, said))
 
     @classmethod
-    def chosen_on(cls, rows: Rows, by: str = "rows that the bound does not use") -> "Settings":
-        """The settings were chosen on these rows alone; that they are apart from the bound's is proved by hashes."""
-        return cls(hypothesis=bounds.declared(FIXED, f"chosen on {by}"), elsewhere=rows)
+    def chosen_on(cls, rows: Any, by: str = "rows that the bound does not use") -> "Settings":
+        """The settings were chosen on these data, or rows, alone; that the bound's are others is proved by hashes."""
+        return cls(hypothesis=bounds.declared(FIXED, f"chosen on {by}"), elsewhere=rows_of(rows, "rows"))
 
     def share(self, failure_prob: float) -> float:
         """failure_prob / J; ValueError where a double has no such number."""

@@ -16,10 +16,11 @@ from pacdp.buffers import Holdings
 from pacdp.certify.assessment import Assessment, Finding, Measured
 from pacdp.certify.batches import Batch, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
+from pacdp.certify.evidence import evidence_of, source_of
 from pacdp.certify.examples import BoundSet, Device, require_labels
 from pacdp.certify.networks import EDGES, Judged, about, classes_of, confidences_of, fresh_certificates, mean_of
 from pacdp.certify.networks import measured as lines_of
-from pacdp.certify.priors import DataFree, HeldOut, evidence_of, source_to_dict
+from pacdp.certify.priors import source_to_dict
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.data.hashing import pair_hashes, row_hashes
@@ -41,7 +42,7 @@ def certify_network(
     *,
     test: Any = None,
     loss: LossOf | ClippedError | None = None,
-    saw: Rows | HeldOut | DataFree | None = None,
+    saw: Any = None,
     failure_prob: float = 0.05,
     settings: Settings | None = None,
     device: Device = "cpu",
@@ -66,8 +67,9 @@ def certify_network(
             DataLoader whose batches are such tuples or dictionaries with the key "labels" and perhaps "people".
         test: further new examples in any of these forms, for the measured error beside the certificate.
         loss: in place of the 0-1 error: :class:`ClippedError` for regression, or a function of outputs and labels.
-        saw: the rows that the network was trained on, ``pacdp.data.Rows.of(inputs, labels)``; or ``HeldOut`` with their
-            places in a data set, ``DataFree`` for a network that was made without any of the data.
+        saw: what the network was trained on: anything that ``data`` may be, the folder of a chain, or
+            ``pacdp.data.Rows``; or ``HeldOut`` with the places in a data set, ``DataFree`` for a network that was made
+            without any of the data.
         failure_prob: of each certificate; divided by the number of settings that are paid for.
         settings: who fixed them, and among how many; by default declared by the caller.
 
@@ -83,10 +85,10 @@ def certify_network(
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
+    source = source_of(saw)
     read = _Reading(network=network, loss=loss, device=device, batch_size=batch_size)
     seen = read.all_of(data, "data")
     fresh = None if test is None else read.all_of(test, "test")
-    source = HeldOut(rows=saw) if isinstance(saw, Rows) else saw
     evidence, tested = evidence_of(source, seen.examples, None if fresh is None else fresh.examples)
     fixed = settings.standing(seen.examples, None if fresh is None else fresh.examples)
     made: list[Finding] = [resting(one, evidence, fixed) for one in seen.certificates(of, failure_prob, "new_examples")]

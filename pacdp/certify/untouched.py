@@ -13,6 +13,7 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.certify.assessment import Assessment, Measured
+from pacdp.certify.evidence import rows_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import Function, classes_of, error_share, outputs_of
 from pacdp.data import Dataset
@@ -30,9 +31,9 @@ def certify_untouched(
     *,
     surrogate: Function,
     certificate: bounds.Certificate,
-    saw: Mapping[str, Rows],
+    saw: Mapping[str, Any],
     failure_prob: float,
-    network_saw: Rows | None = None,
+    network_saw: Any = None,
 ) -> Assessment:
     """Certify a network as it is by another one, from examples without labels that neither saw.
 
@@ -43,10 +44,10 @@ def certify_untouched(
         unlabelled: inputs, or a data set whose labels are not looked at.
         surrogate: the other network.
         certificate: of the other network's 0-1 risk.
-        saw: the hashes of all rows that the other network depends on, by what to call them; that the unlabelled rows
+        saw: all data that the other network depends on, or their rows, by what to call them; that the unlabelled rows
             are others is proved.
         failure_prob: of the count of differences alone; the certificate's own comes on top.
-        network_saw: the hashes of the rows that the network depends on. Without them the caller vouches that the
+        network_saw: the data that the network depends on, or their rows. Without them the caller vouches that the
             unlabelled rows are not among these.
 
     Raises:
@@ -60,7 +61,8 @@ def certify_untouched(
         raise ValueError("saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()")
     inputs = torch.tensor(unlabelled.inputs) if isinstance(unlabelled, Dataset) else unlabelled
     data = BoundSet(inputs=inputs, labels=torch.zeros(len(inputs), dtype=torch.int64))
-    known = {**saw, **({} if network_saw is None else {"the network's rows": network_saw})}
+    saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in saw.items()}
+    known = {**saw, **({} if network_saw is None else {"the network's rows": rows_of(network_saw, "network_saw")})}
     fresh = _unseen(data.rows, known, network_saw is not None)
     different = disagreements(outputs_of(network, inputs), outputs_of(surrogate, inputs, batch_size=2**30))
     k = int(different.sum())
@@ -79,8 +81,8 @@ def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:
     for name, one in known.items():
         if shared := rows.shared_inputs(one):
             raise DataError(
-                f"{shared} of the unlabelled rows are among {name}: leave them out, because networks that learnt from "
-                "a row agree there more often than on new ones."
+                f"{shared} of the unlabelled rows are among {name}: give rows that were set aside by their place, "
+                "because networks that learnt from a row agree there more often than on new ones."
             )
     listed = ", ".join(known)
     if both:

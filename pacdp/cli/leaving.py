@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bounds.accounting import Event, PrivacyBound, privacy_epsilon
+from bounds.accounting import Event, PrivacyBound
 from bounds.privacy import Adjacency
 from pacdp import Assessment, BoundSet, CheckpointError, Network, Private, load_checkpoint, load_trained
 from pacdp.certify.networks import with_weights
@@ -18,14 +18,16 @@ from pacdp.cli.rederived import require_rederived
 from pacdp.cli.serial import to_dict
 from pacdp.planned_steps import ChargedSteps
 from pacdp.resume import KIND
+from pacdp.step.accountant import privacy_spent
 from pacdp.step.langevin import DELTA, accounted_privacy
 
 _PUBLIC_SIZE = (
-    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which was "
-    "taken to be public"
+    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which "
+    "is public thereby: epsilon is for replace-one neighbours"
 )
 _PUBLIC_RATE = (
-    "an example joins a batch with probability batch_size/n: the number of examples, n, was taken to be public"
+    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
+    "for replace-one neighbours"
 )
 
 
@@ -58,7 +60,7 @@ class Leaving:
 
     def spent(self, event: Event) -> PrivacyBound:
         """Epsilon of an event at the run's own delta and adjacency."""
-        return privacy_epsilon(event=event, delta=self.delta, adjacency=self.adjacency)
+        return privacy_spent(event, delta=self.delta, adjacency=self.adjacency)
 
     def told(self, found: Assessment) -> Assessment:
         """The assessment with what the run spent, and with what shows that its steps were planned.
@@ -103,7 +105,7 @@ def _of_private(path: Path, runtime: Runtime) -> Leaving:
         source=one.source,
         predictor=one.predictor,
         delta=config.budget.delta,
-        adjacency=config.budget.adjacency,
+        adjacency=config.neighbours,
     )
 
 
@@ -134,5 +136,5 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
         source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
         predictor=Network(network=with_weights(data.model, checkpoint.model, {}, "cpu"), of="weights"),
         delta=DELTA,
-        adjacency="add-remove",
+        adjacency="replace-one",
     )

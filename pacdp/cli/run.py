@@ -23,6 +23,7 @@ from pacdp.data import Dataset, Progress, load
 from pacdp.fixed_settings import carried_on
 from pacdp.rederived import require_data
 from pacdp.reservation import NoLedger, new_run
+from pacdp.step.identity import versions
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
 from pacdp.trained import chain_state, first_model, objectives
@@ -218,7 +219,7 @@ def _paid(
     stream = books.stream(
         keyed_by=[*numbers, run.chain],
         settings=[*(settings[name] for name in ("problem", "sampler", "seed")), data.hash, runtime.recorded(),
-                  torch.device(runtime.device).type, torch.__version__],
+                  torch.device(runtime.device).type, versions()],
         secret=isinstance(keys, SecretKeys),
     )  # fmt: skip
     return Paid(

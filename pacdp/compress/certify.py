@@ -12,9 +12,10 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import proved
 from pacdp.certify.assessment import Assessment, Measured, Refusal
+from pacdp.certify.evidence import evidence_of, rows_of, standing
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.networks import Function, Judged, error_share, fresh_certificates, judged, measured
-from pacdp.certify.priors import evidence_of
+from pacdp.certify.priors import HeldOut
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import certify_untouched
 from pacdp.compress.blind import require_blind, require_replayed
@@ -23,7 +24,6 @@ from pacdp.compress.rules import Groups, Stop
 from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_of
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
-from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
 
 REPLAYED = "the run on the records that it kept, and on no others, gave the same network, bit for bit"
@@ -67,7 +67,7 @@ class Compressed:
 
     def certify_other(
         self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
-        network_saw: Rows | None = None,
+        network_saw: Any = None,
     ) -> Assessment:  # fmt: skip
         """Certify another network, which may have learnt from the whole sample: R(f) ≤ R(h) + P(f ≠ h).
 
@@ -78,7 +78,7 @@ class Compressed:
         Args:
             network: any network of the same classes, in eval mode, or a function from inputs to logits.
             unlabelled: examples that neither network saw; labels, where there are any, are not looked at.
-            network_saw: the rows that the network depends on; without them the caller vouches for it.
+            network_saw: the data that the network depends on, or their rows; without them the caller vouches for it.
 
         Raises:
             ValueError: the sample ran out, so that this network has no certificate; or as :func:`certify_untouched`.
@@ -107,7 +107,7 @@ def compress(
     test: Dataset | BoundSet | None = None,
     settings: Settings | None = None,
     start: State | None = None,
-    start_rows: Rows | None = None,
+    start_rows: Any = None,
     file: Path | str | None = None,
     about: Mapping[str, Any] | None = None,
     every: float = 10.0,
@@ -136,7 +136,7 @@ def compress(
         test: examples for a test error and its exact bound.
         settings: who fixed the settings, and among how many.
         start: a state of the learner that was trained on other records, the head start.
-        start_rows: their hashes (``Dataset.rows()``).
+        start_rows: the data that the head start saw, or their rows.
         file: where the run is kept as it goes, to be gone on with after a crash, bit for bit.
         about: JSON values for the file's header.
         every: least seconds between two writings of the file.
@@ -159,8 +159,9 @@ def compress(
         raise ValueError(f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error")
     if (start is None) != (start_rows is None):
         raise ValueError("start and start_rows go together: a head start says which rows it saw")
-    if start_rows is not None:
-        require_apart(start_rows, bound.rows, ("the rows of the head start", "the bound's rows"))
+    start_rows = None if start_rows is None else rows_of(start_rows, "start_rows")
+    source = None if start_rows is None else HeldOut(rows=start_rows)
+    standing(source, bound)  # which refuses a head start that saw rows of the sample, before any work is done
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     require_blind(own, records, groups=groups, seed=seed, start=start)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
@@ -197,7 +198,7 @@ def assess(
     viewed: list[Tensor] | None = None,
 ) -> Assessment:  # fmt: skip
     """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
-    evidence, tested = evidence_of(None, data, test)
+    evidence, tested = evidence_of(None if start_rows is None else HeldOut(rows=start_rows), data, test)
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
     rows["prior"] = None if start_rows is None else start_rows.summary()
@@ -210,11 +211,8 @@ def assess(
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
     known = {one.name: one for one in (*evidence, settings.standing(data))}
     known["learner saw picked records alone"] = proved("learner saw picked records alone", REPLAYED)
-    if start_rows is not None:
-        by = "row hashes show that the head start saw none of the bound's rows"
-        known["prior saw none of these rows"] = proved("prior saw none of these rows", by)
-    else:
-        known.pop("prior saw none of these rows", None)
+    if start_rows is None:
+        known.pop("prior saw none of these rows")
     made = replace(made, measures=measures).resting_on(*known.values())
 
     def outputs(inputs: Tensor) -> Tensor:

@@ -61,6 +61,29 @@ def pair_hashes(
     return _siphash(first, second, _words(key, 2))
 
 
+def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
+    """The hash of each row of a table as estimators take it; rows of numbers have those of `row_hashes`.
+
+    Args:
+        values: an array, tensor, data frame, sparse matrix or list, [n] or [n, ...]; a cell that is no number is hashed
+            as its text.
+        name: what the values are, for the error's sentence.
+
+    Raises:
+        DataError: no rows, or nothing in a row.
+    """
+    if hasattr(values, "tocsr"):
+        rows, step = values.tocsr(), max(1, _CHUNK // max(1, values.shape[1]))
+        parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]
+        return np.concatenate(parts)
+    array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    if array.dtype.kind in "biufc":
+        return row_hashes(array, name=name)
+    cells, places = np.unique([str(cell) for cell in array.ravel().tolist()], return_inverse=True)
+    digests = [hashlib.blake2b(cell.encode(), digest_size=8).digest() for cell in cells.tolist()]
+    return row_hashes(np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name)
+
+
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
     """A tensor or an array as an array; bfloat16, which NumPy lacks, as float32.
 

@@ -6,6 +6,9 @@ from pacdp.data.errors import DataError
 from pacdp.data.hashing import pair_hashes
 from pacdp.data.rows import Rows
 
+FEW = 0.01
+"""The largest share of rows that may repeat an input, or recur among others, before copies are suspected."""
+
 
 def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's rows")) -> None:
     """Refuse two sets of rows that share an example, an input under another label, or a person.
@@ -24,8 +27,8 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
     if people:
         found.append(_count(people, "person", "people"))
     raise DataError(
-        f"{names[0]} and {names[1]} share {_listed(found)}: leave these out of one of them, because what was fitted to "
-        "a row says nothing about how well it does on new ones there."
+        f"{names[0]} and {names[1]} share {_listed(found)}: set rows aside by their place before anything is fitted, "
+        "because what was fitted to a row says nothing of new ones, and rows left out for recurring leave another law."
     )
 
 
@@ -58,7 +61,7 @@ def require_covers(claim: Rows, bound: Rows) -> None:
         )
 
 
-def require_plain(rows: Rows, *, most: float = 0.01, name: str = "the bound's rows") -> None:
+def require_plain(rows: Rows, *, most: float = FEW, name: str = "the bound's rows") -> None:
     """Refuse rows that repeat each other more often than real data do, because then n counts copies.
 
     The rule is that at most one row in a hundred has an input that an earlier row had, whatever the labels. Data as
@@ -66,7 +69,8 @@ def require_plain(rows: Rows, *, most: float = 0.01, name: str = "the bound's ro
     byte, none of MNIST, the digits and the malaria cells. An independent sample of a continuous law has none; of a law
     on few points (a small table of categories) it has many, rightly, and then ``most`` is the caller's to raise. With
     people a repeat under the same person is harmless, because n counts people, and only repeats under one more person
-    count. The rule finds copies that blow n up; it proves no independence.
+    count. The rule finds copies that blow n up; it proves no independence. Leaving repeats out is no way around it:
+    what is left is a sample of another law, in which whatever recurs weighs less.
 
     Args:
         most: the largest share of repeats.
@@ -78,8 +82,8 @@ def require_plain(rows: Rows, *, most: float = 0.01, name: str = "the bound's ro
         whose = "" if rows.owners is None else " of different people"
         raise DataError(
             f"{name} hold {_count(rows.repeats, 'repeat')} among {_count(rows.pairs, 'input')}{whose}, more than "
-            f"{most:.3g} of them: drop the repeats, or say with people= which examples are one person's, because n "
-            "must not count copies."
+            f"{most:.3g} of them: where they are copies, say with people= which examples are one person's, because n "
+            "must not count copies; where each is a draw of its own, let pacdp.certify_predictions count the answers."
         )
 
 

@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -14,7 +15,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable, validate_data
 
 from pacdp.certify.bounded import ClippedError
+from pacdp.certify.evidence import equal_inputs
+from pacdp.data import DataError
+from pacdp.data.hashing import table_hashes
+from pacdp.data.row_checks import FEW
 from pacdp.predictions import PredictionReport, certify_predictions
+
+_KEPT = 0.5
+"""The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
 
 
 def _has(name: str) -> Any:
@@ -53,6 +61,8 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         self.n_fitted_, self.n_kept_ = len(fitted), len(kept)
         whose = None if groups is None else np.asarray(groups)[kept]
         self._kept = _safe_indexing(X, kept), _safe_indexing(y, kept), whose
+        self._seen = table_hashes(_safe_indexing(X, fitted), name="X")
+        self._people = None if groups is None else np.asarray(groups)[fitted]
 
     def _new(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """The examples that the certificate counts: those kept back, or others that are new to the estimator."""
@@ -61,7 +71,24 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("give X and y, or neither: without them the examples that fit kept back are counted")
         if X is None and groups is not None:
             raise ValueError("groups go with X and y: those of the examples kept back were given to fit")
+        if groups is not None and self._people is not None and np.isin(groups, self._people).any():
+            raise DataError("groups have some whose examples the estimator was fitted on: certify on those of others")
         return self._kept if X is None else (X, y, groups)
+
+    def _told(self, found: PredictionReport, X: Any, *, most: float) -> PredictionReport:
+        """The report with what is known of inputs that the estimator was fitted on too.
+
+        Raises:
+            DataError: they are more than a share ``most`` of those that are counted.
+        """
+        shared = equal_inputs(self._seen, table_hashes(X, name="X"), whose="groups", most=most)
+        if not shared:
+            return found
+        return replace(
+            found,
+            certificates=tuple(one.resting_on(*shared) for one in found.certificates),
+            remarks=(*found.remarks, *(f"{one.name}: {one.by}" for one in shared)),
+        )
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""
@@ -136,14 +163,20 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             failure_prob: of everything that is asked, together.
             ask: as for :func:`pacdp.certify_predictions`; None asks for all there is.
             interval: whether every row has a lower end too.
+
+        Raises:
+            DataError: inputs or groups that the estimator was fitted on: of ``X``, over one in a hundred inputs; of the
+                examples kept back, over half. Fewer are named as a hypothesis, "equal inputs are separate draws", which
+                is unproved beyond one in a hundred.
         """
         inputs, labels, people = self._new(X, y, groups)
         labels = np.asarray(labels)
         known = list(dict.fromkeys([*self.classes_.tolist(), *np.unique(labels).tolist()]))
-        return certify_predictions(
+        found = certify_predictions(
             labels, self.predict(inputs), classes=known, people=people, failure_prob=failure_prob, ask=ask,
             interval=interval,
         )  # fmt: skip
+        return self._told(found, inputs, most=_KEPT if X is None else FEW)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -204,6 +237,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         inputs, targets, people = self._new(X, y, groups)
         loss = ClippedError(at=self.clip, kind=self.kind)
         wrong = loss.of_arrays(np.asarray(self.predict(inputs)), np.asarray(targets))
-        return certify_predictions(
+        found = certify_predictions(
             losses={loss.name: wrong}, people=people, failure_prob=failure_prob, interval=interval
         )
+        return self._told(found, inputs, most=_KEPT if X is None else FEW)

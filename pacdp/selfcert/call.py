@@ -8,6 +8,7 @@ from torch import nn
 
 import bounds
 from pacdp.backprop.fit import Progress
+from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.examples import Device
 from pacdp.certify.routes import require_draws
 from pacdp.errors import Diverged
@@ -74,23 +75,30 @@ def self_certify(
 
     Raises:
         ValueError: something does not fit, training did not end with numbers, or no route came to a certificate.
-        DataError: more than one input in a hundred is a repeat.
+        DataError: over half of the inputs on one side of the split stand on the other side too.
     """
     started = time.perf_counter()
     models = _models(model, train)
     _require_numbers(failure_prob, train_share, seed, routes)
     require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
-    examples = given(data, people=people, seed=seed)
+    examples = given(data, people=people)
     size = _train_size(examples.units, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
+    shared = equal_inputs(learning.hashes, bound.hashes)
     if len(set(learning.labels.tolist())) < 2:
         raise ValueError(f"the training part of {learning.n} examples has one class only: gather more examples")
     jobs, not_tried = _jobs(models, examples, routes)
     budget = bounds.FailureBudget.split(
         failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
     )
-    at: dict[str, Any] = {"everything": examples, "learning": learning, "bound": bound, "settings": settings}
+    at: dict[str, Any] = {
+        "everything": examples,
+        "learning": learning,
+        "bound": bound,
+        "shared": shared,
+        "settings": settings,
+    }
     at |= {"train": train, "seed": seed, "device": device, "progress": progress}
     tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
     found, tried = list[Candidate](), list[Tried]()
@@ -126,7 +134,7 @@ def self_certify(
         n=examples.units,
         unit=examples.unit,
         train=size,
-        dropped=examples.dropped,
+        remarks=tuple(f"{one.name}: {one.by}" for one in shared),
         seconds=time.perf_counter() - started,
     )
 

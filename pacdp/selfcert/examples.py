@@ -1,4 +1,4 @@
-"""The examples that a predictor is trained and certified on: distinct, and split without a look at any label."""
+"""The examples that a predictor is trained and certified on: split by places, without a look at any label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,30 +8,27 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 from pacdp.data import DataError, Dataset
-from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.hashing import table_hashes
 from pacdp.predictions import columns
-
-_MOST_REPEATS = 0.01
-_CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Given:
-    """Distinct examples.
+    """Examples, repeats among them.
 
     Attributes:
         inputs: whatever can be indexed by an array of places: an array, a tensor, a data frame, a sparse matrix.
         labels: as they were given, [n], whole numbers, texts or truth values.
         people: the number of each example's person, or None: then examples are the independent records.
         hashes: of each input.
-        dropped: how many repeats of an input were left out.
+        places: where each example stands in the caller's data.
     """
 
     inputs: Any
     labels: np.ndarray
     people: Int64[np.ndarray, " n"] | None
     hashes: UInt64[np.ndarray, " n"]
-    dropped: int
+    places: Int64[np.ndarray, " n"]
 
     @property
     def n(self) -> int:
@@ -52,17 +49,14 @@ class Given:
         """Some of the examples."""
         people = None if self.people is None else self.people[places]
         return Given(inputs=taken(self.inputs, places), labels=self.labels[places], people=people,
-                     hashes=self.hashes[places], dropped=0)  # fmt: skip
+                     hashes=self.hashes[places], places=self.places[places])  # fmt: skip
 
 
-def given(data: Any, *, people: Any = None, seed: int) -> Given:
-    """The examples of ``data``, each input once.
-
-    Which of several equal inputs stays is drawn from ``seed``. With ``people`` a person's own repeats stay.
+def given(data: Any, *, people: Any = None) -> Given:
+    """The examples of ``data``, and whose they are.
 
     Raises:
         ValueError: data of another form, columns of different lengths, gaps, or one class only.
-        DataError: more repeats than one in a hundred.
     """
     if isinstance(data, Dataset):
         people = data.people if people is None else people
@@ -83,15 +77,9 @@ def given(data: Any, *, people: Any = None, seed: int) -> Given:
     if len(set(named.names)) < 2:
         only = labels_said(named.names)
         raise ValueError(f"labels must have at least two classes, got {only} alone: nothing can be learnt")
-    hashes = _hashes(inputs)
-    codes = None if owners is None else owners.codes
-    kept = _distinct(hashes, codes, seed=seed)
-    labels = np.asarray(named.names)[named.codes]
-    whole = Given(inputs=inputs, labels=labels, people=codes, hashes=hashes, dropped=0)
-    if len(kept) == n:
-        return whole
-    part = whole.at(kept)
-    return Given(inputs=part.inputs, labels=part.labels, people=part.people, hashes=part.hashes, dropped=n - len(kept))
+    labels, codes = np.asarray(named.names)[named.codes], None if owners is None else owners.codes
+    hashes = table_hashes(inputs, name="inputs")
+    return Given(inputs=inputs, labels=labels, people=codes, hashes=hashes, places=np.arange(n))
 
 
 def labels_said(names: tuple[object, ...]) -> str:
@@ -114,11 +102,9 @@ def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
 
 
 def require_apart(learning: Given, bound: Given) -> None:
-    """Refuse parts that share an input or a person; raises DataError."""
-    shared = len(np.intersect1d(learning.hashes, bound.hashes))
-    if shared:
-        raise DataError(f"{shared} inputs stand on both sides of the split: drop the repeats, or name the people whose "
-                        "they are")  # fmt: skip
+    """Refuse parts that share a place of the data or a person; raises DataError."""
+    if shared := len(np.intersect1d(learning.places, bound.places)):
+        raise DataError(f"{shared} examples stand on both sides of the split: give each example one side")
     if learning.people is not None and bound.people is not None and np.isin(learning.people, bound.people).any():
         raise DataError("people stand on both sides of the split: give each person one name")
 
@@ -128,26 +114,6 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
     if hasattr(inputs, "iloc"):
         return inputs.iloc[places]
     return [inputs[place] for place in places] if isinstance(inputs, list | tuple) else inputs[places]
-
-
-def _distinct(hashes: np.ndarray, people: np.ndarray | None, *, seed: int) -> np.ndarray:
-    """Places of the examples that stay, rising; DataError where more than one in a hundred is a repeat."""
-    n = len(hashes)
-    order = np.random.default_rng([seed, 0x647570]).permutation(n)
-    if people is None:
-        first = order[np.unique(hashes[order], return_index=True)[1]]
-        kept = np.sort(first)
-    else:  # an input belongs to the first person who has it
-        _, place, group = np.unique(hashes[order], return_index=True, return_inverse=True)
-        kept = np.sort(order[people[order] == people[order][place][group]])
-    pairs = n if people is None else len(np.unique(pair_hashes(hashes, people.astype(np.uint64))))
-    repeats = pairs - len(np.unique(hashes))
-    if repeats > _MOST_REPEATS * pairs:
-        whose = "" if people is None else " of different people"
-        raise DataError(f"data hold {repeats} repeats among {pairs} inputs{whose}, more than one in a hundred: drop "
-                        "the repeats, or say with people= which examples are one person's, because copies on both "
-                        "sides of a split count nothing new")  # fmt: skip
-    return kept
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
@@ -189,20 +155,3 @@ def _length(inputs: Any) -> int:
         return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)
     except (TypeError, IndexError) as error:
         raise ValueError(f"inputs must have one row for each example, got {type(inputs).__name__}") from error
-
-
-def _hashes(inputs: Any) -> UInt64[np.ndarray, " n"]:
-    """A hash of each input: numbers as they are, columns of a data frame by the places of their values."""
-    if hasattr(inputs, "tocsr"):
-        rows = inputs.tocsr()
-        parts = [row_hashes(rows[at : at + _CHUNK].toarray()) for at in range(0, rows.shape[0], _CHUNK)]
-        return np.concatenate(parts)
-    values = inputs.detach().cpu().numpy() if hasattr(inputs, "detach") else inputs
-    values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if values.ndim == 1:
-        values = values[:, None]
-    if values.dtype.kind not in "OUS":
-        return row_hashes(values, name="inputs")
-    texts = np.array([[repr(each) for each in row] for row in values.reshape(len(values), -1)])
-    coded = [np.unique(texts[:, column], return_inverse=True)[1] for column in range(texts.shape[1])]
-    return row_hashes(np.stack(coded, axis=1).astype(np.int64), name="inputs")

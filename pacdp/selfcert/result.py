@@ -66,7 +66,7 @@ class SelfCertified:
             no held-out count was made.
         n: independent records that were used; unit: "example" or "person".
         train: records in the training part of the split.
-        dropped: repeats that were left out.
+        remarks: what should be looked at, such as inputs on both sides of the split.
         seconds: how long all of it took.
     """
 
@@ -80,7 +80,7 @@ class SelfCertified:
     n: int
     unit: str
     train: int
-    dropped: int
+    remarks: tuple[str, ...]
     seconds: float
 
     def predict(self, inputs: Any) -> np.ndarray:
@@ -100,12 +100,11 @@ class SelfCertified:
         """What was done with how many records, what each route came to, and what other splits would have promised."""
         units = "people" if self.unit == "person" else "examples"
         found = [self.headline()]
-        if self.dropped:
-            found.append(f"{self.dropped:,} repeats of an input were left out before the split.")
         found.append(
             f"Of {self.n:,} {units}, {self.train:,} were drawn by the seed for training and {self.n - self.train:,} "
             "for the bound, without a look at any label."
         )
+        found += [f"Remark: {one}." for one in self.remarks]
         found += [one.sentence(units) for one in self.tried]
         shares = ", ".join(f"{name}: {amount:.4g}" for name, amount in self.budget.spent.items())
         if len(self.tried) > 1:
@@ -146,7 +145,8 @@ class SelfCertified:
             ],
             "not_tried": [{"name": name, "reason": why} for name, why in self.not_tried],
             "budget": self.budget.to_dict(),
-            "split": {"n": self.n, "unit": self.unit, "train": self.train, "dropped": self.dropped},
+            "split": {"n": self.n, "unit": self.unit, "train": self.train},
+            "remarks": list(self.remarks),
             "estimate": None if self.estimate is None else self.estimate.to_dict(),
             "sentences": self.sentences(),
             "seconds": self.seconds,

@@ -23,7 +23,7 @@ from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
 from pacdp.certify.networks import with_weights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
-from pacdp.data import Dataset
+from pacdp.data import Dataset, Split, index_hash
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
@@ -95,6 +95,7 @@ class Task:
         everything: all examples, for routes that hold nothing out.
         learning: the training part.
         bound: the others.
+        shared: what a count on them takes for true of inputs that stand on both sides.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Task:
     everything: Given
     learning: Given
     bound: Given
+    shared: tuple[bounds.Hypothesis, ...]
     settings: SelfCertifySettings
     train: Train | None
     seed: int
@@ -171,8 +173,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     names += [_another(names[0])] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
                                  failure_prob=failure_prob)  # fmt: skip
-    split = "row hashes: no input or person is on both sides of the split, which is drawn from a seed"
-    certificate = _about(report.certificates[0], task.name, "predictor saw none of these rows", split)
+    certificate = _about(report.certificates[0], task, task.name, "predictor saw none of these rows")
     return Candidate(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
                      bound=bound.units, error=float(certificate.terms["empirical_risk"]))  # fmt: skip
 
@@ -186,15 +187,14 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
     if len(strange := np.setdiff1d(task.bound.labels, centre.names)):
         raise ValueError(f"class {strange[0]} has no example in the training part: gather more")
     inputs, labels = tensor(task.bound.inputs).cpu(), places(task.bound.labels, centre.names)
-    seen = HeldOut(rows=BoundSet(inputs=tensor(task.learning.inputs).cpu(), people=task.learning.people,
-                                 labels=places(task.learning.labels, centre.names)).rows)  # fmt: skip
+    seen = HeldOut(indices=_split(task.learning))
     prior = Prior(law=GaussianPosterior.around(module, std=settings.prior_std), source=seen)
     posterior = train_posterior(
         prior.law, module, Examples(inputs, labels), objective=f_quad, settings=settings.posterior,
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
         failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
     )  # fmt: skip
-    bound = BoundSet(inputs=inputs, labels=labels, people=task.bound.people)
+    bound = BoundSet(inputs=inputs, labels=labels, people=task.bound.people, indices=_split(task.bound))
     found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
                     monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     certificate = found.certificate(of="one draw", measures=bound.risk())
@@ -202,7 +202,7 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
     drawn = Net(function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names)
     error = found.error("one draw", "bound")
     return Candidate(name=name, route=PAC_BAYES, predictor=drawn,
-                     certificate=replace(certificate, of=f"one draw of {task.name}"),
+                     certificate=_about(certificate, task, f"one draw of {task.name}", "prior saw none of these rows"),
                      train=task.learning.units, bound=bound.units, error=1.0 if error is None else error)  # fmt: skip
 
 
@@ -253,8 +253,15 @@ def _another(name: Any) -> Any:
     return not name if isinstance(name, bool) else f"not {name}" if isinstance(name, str) else name + 1
 
 
-def _about(made: bounds.Certificate, of: str, hypothesis: Any, by: str) -> bounds.Certificate:
-    return replace(made, of=of).resting_on(bounds.proved(hypothesis, by))
+def _about(made: bounds.Certificate, task: Task, of: str, hypothesis: Any) -> bounds.Certificate:
+    """The certificate of ``of``, with what the split proves and what it leaves to be declared."""
+    by = "the split, which is drawn by places from a seed before training: no example or person is on both sides"
+    by += ", as no input is by row hashes" if not task.shared else ""
+    return replace(made, of=of).resting_on(bounds.proved(hypothesis, by), *task.shared)
+
+
+def _split(part: Given) -> Split:
+    return Split(indices=part.places, hash=index_hash(part.places))
 
 
 def _dataset(everything: Given, model: Any, device: Device) -> tuple[Dataset, np.ndarray]:

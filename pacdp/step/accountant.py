@@ -4,9 +4,24 @@ The number to report is the upper end of a bracket computed from the distributio
 discretisation, truncation and rounding are in it. docs/accounting.md says how, and which theorems it rests on.
 """
 
-from bounds.accounting import Event, PrivacyBound, privacy_epsilon, privacy_record, renyi_epsilon
+import math
+from dataclasses import replace
+
+from bounds.accounting import (
+    Composed,
+    Event,
+    ExponentialMechanism,
+    PoissonSampled,
+    PrivacyBound,
+    SelfComposed,
+    privacy_epsilon,
+    privacy_record,
+    renyi_epsilon,
+)
 from bounds.privacy import Adjacency, ApproxDP, GaussianDP
 from bounds.privacy_loss import PrivacyLossDistribution
+
+_SLACK, _LARGE = 1e-4, 300.0
 
 
 def privacy_spent(
@@ -17,6 +32,9 @@ def privacy_spent(
     Formal guarantee: the mechanisms are (upper, delta)-differentially private for these neighbours, and so is whatever
     is computed from their outputs. No mechanism of this description has less than ``lower``.
 
+    Replace-one neighbours of an event for which no theorem is here are two add-remove steps apart: (epsilon, delta)
+    for one step is (2 epsilon, (1 + e^epsilon) delta) for both (Dwork and Roth 2014, Theorem 2.2).
+
     Args:
         event: what ran; None for nothing.
         delta: a probability strictly between 0 and 1.
@@ -26,6 +44,8 @@ def privacy_spent(
     Raises:
         ValueError: delta or adjacency out of range.
     """
+    if event is not None and adjacency == "replace-one" and _chooses(event):
+        return _by_two_steps(event, delta=delta)
     if event is not None:
         return privacy_epsilon(event=event, delta=delta, adjacency=adjacency, resolution=resolution)
     if not 0.0 < delta < 1.0:
@@ -41,6 +61,40 @@ def privacy_spent(
         status="accounted",
         method="nothing ran",
     )
+
+
+def _chooses(event: Event, *, sampled: bool = False) -> bool:
+    """Whether an exponential mechanism runs on a sample, for which the accountant knows add-remove neighbours alone."""
+    match event:
+        case ExponentialMechanism():
+            return sampled
+        case PoissonSampled():
+            return _chooses(event.event, sampled=True)
+        case SelfComposed():
+            return _chooses(event.event, sampled=sampled)
+        case Composed():
+            return any(_chooses(one, sampled=sampled) for one in event.events)
+        case _:
+            return False
+
+
+def _by_two_steps(event: Event, *, delta: float) -> PrivacyBound:
+    """The bracket of replace-one neighbours from that of add-remove ones.
+
+    The lower end is theirs: a record without a contribution in the place of another is one record less.
+    """
+    found = one = privacy_epsilon(event=event, delta=delta, adjacency="add-remove")
+    most = math.inf
+    while one.upper < _LARGE:
+        most = one.upper * (1.0 + _SLACK)
+        share = delta / (1.0 + math.exp(most)) * (1.0 - 2.0**-40)
+        one = privacy_epsilon(event=event, delta=share, adjacency="add-remove")
+        if one.upper <= most:
+            break
+    else:
+        most = math.inf
+    ends = {"estimate": 2.0 * most, "upper": 2.0 * most, "epsilon": 2.0 * most}
+    return replace(found, adjacency="replace-one", method=f"{found.method}, two add-remove steps", **ends)
 
 
 def epsilon(event: Event | None, *, delta: float, adjacency: Adjacency) -> float:

@@ -1,6 +1,6 @@
 """Steps of a run are entered into a ledger before their noise is drawn, from one checkpoint to the next."""
 
-import hashlib
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +10,9 @@ from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
 from pacdp.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
+from pacdp.step.identity import Unnamed, identity, versions
 from pacdp.step.noise import Randomness
-from pacdp.step.processes import Together, process_rank, totals
+from pacdp.step.processes import Together, process_count, process_rank, totals
 
 Cost = Callable[[int, int], Event | None]
 """What the steps from one number to another, from 1 on and both among them, release together."""
@@ -95,29 +96,39 @@ class Paid:
         self._granted.draw(step)
 
 
-def stream_of(books: Books, randomness: Randomness, *, run: str, dataset: Dataset[Any], fixed: Any) -> Stream:
+def release_name(randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None) -> str:
+    """What names the release of a seeded run before its first step: data and code.
+
+    What cannot be named gets a name of its own each time, so that a ledger refuses the seed the second time.
+
+    Args:
+        code: what computes: network, loss and algorithm. The network's weights do not enter: training moves them.
+    """
+    try:
+        if not isinstance(dataset, TensorDataset):
+            raise Unnamed("the examples of a data set that holds no tensors may change")
+        return identity(*code, type(_base(randomness)), dataset.tensors, people)
+    except Unnamed:
+        return secrets.token_hex()
+
+
+def stream_of(books: Books, randomness: Randomness, *, release: Any) -> Stream:
     """The identity of a run's noise: that of the system, or of a seed with all else that fixes what is released.
 
     Args:
-        fixed: JSON values: settings, network, device.
+        release: JSON values: the name of the release, the weights that the run began with, settings, device.
     """
-    base = getattr(randomness, "base", randomness)
-    seed = getattr(base, "seed", None)
-    if seed is None or isinstance(books, NoLedger):  # nobody asks which data it was, so that none is hashed
+    seed = seed_of(books, randomness)
+    if seed is None:
         return SYSTEM
-    data = _digest(dataset) or run  # of other data sets nobody knows whether they are the same
-    return books.stream(keyed_by=[type(base).__name__, seed], settings=[fixed, data, torch.__version__])
+    settings = [release, process_count(), versions()]
+    return books.stream(keyed_by=[type(_base(randomness)).__name__, seed], settings=settings)
 
 
-def _digest(dataset: Dataset[Any]) -> str | None:
-    if not isinstance(dataset, TensorDataset):
-        return None
-    found = hashlib.sha256()
-    for tensor in dataset.tensors:
-        found.update(repr((tuple(tensor.shape), str(tensor.dtype))).encode())
-        found.update(_bytes(tensor))
-    return found.hexdigest()
+def _base(randomness: Randomness) -> Any:
+    return getattr(randomness, "base", randomness)
 
 
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+def seed_of(books: Books, randomness: Randomness) -> int | None:
+    """The seed that fixes the noise, where there is one and a ledger asks for its name."""
+    return None if isinstance(books, NoLedger) else getattr(_base(randomness), "seed", None)

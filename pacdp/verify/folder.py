@@ -25,12 +25,12 @@ from pacdp.verify.files import (
     text_of,
 )
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
-from pacdp.verify.loss import private, steps_of
-from pacdp.verify.planned import length, of_chain, of_training, paid, same, sums_of_chain
+from pacdp.verify.loss import Step, private, steps_of
+from pacdp.verify.planned import affordable, length, of_chain, of_training, paid, relation, same, sums_of_chain
 from pacdp.verify.planned import recorded as ran_in
 
 _RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
-_ACCOUNTED = ("epsilon", "upper", "delta", "adjacency", "event", "noise", "counted", "units")
+_ACCOUNTED = ("epsilon", "upper", "of_budget", "delta", "adjacency", "event", "noise", "counted", "units")
 """What this checker determines of the privacy in a private run's result."""
 
 _GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
@@ -234,7 +234,7 @@ def _mechanism(f: Folder) -> None:
         raise Wrong(f"the header's noise is of {header['randomness']}, and the run's of {noise}")
     said = (f.result or {}).get("privacy") or {}
     expected = {
-        "adjacency": budget["adjacency"],
+        "adjacency": "replace-one" if relation(f.own)[1] else budget["adjacency"],
         "delta": budget["delta"],
         "counted": header["ledger"] is not None,
     }
@@ -249,17 +249,17 @@ def _mechanism(f: Folder) -> None:
 
 
 def _spent(f: Folder) -> None:
-    """The epsilon of the last row, and of the result, is what ran and is within the budget."""
-    budget, made = f.own["budget"], ran_in(f.header)
+    """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
+    made, (planned, replaced) = ran_in(f.header), relation(f.own)
     said = {row["step"]: (row["epsilon"], row["delta"]) for row in f.rows[-1:]}
     if f.result is not None:
         privacy = f.result["privacy"]
         if privacy["epsilon"] != privacy["upper"]:
             raise Wrong(f"the result's epsilon is {privacy['epsilon']!r}, and its upper end {privacy['upper']!r}")
         said[f.result["steps"]] = privacy["upper"], privacy["delta"]
-    replaced = budget["adjacency"] == "replace-one"
+        _require_within_budget(f.own["budget"], privacy, made[: f.result["steps"]])
     for step, (epsilon, delta) in said.items():
-        if delta != budget["delta"] or epsilon > budget["epsilon"]:
+        if delta != planned or affordable(made[:step], f.own) is False:
             raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
         ran = Counter(made[:step])
         found = private(ran, epsilon, delta, replaced)
@@ -268,6 +268,17 @@ def _spent(f: Folder) -> None:
             raise Wrong(f"epsilon is {epsilon!r} after {step} steps, which is not what ran")
         if found is None:
             raise Unchecked(f"epsilon {epsilon!r} is between what this checker shows and what it refutes")
+
+
+def _require_within_budget(budget: dict[str, Any], privacy: dict[str, Any], made: list[Step]) -> None:
+    """What the result says was spent, for the budget's own neighbours, is what ran and within the budget."""
+    if "of_budget" not in privacy:
+        raise Unchecked("the result is of an earlier version, which took the number of records for private")
+    spent = privacy["of_budget"]
+    if spent["epsilon"] > budget["epsilon"] or spent["adjacency"] != budget["adjacency"]:
+        raise Wrong(f"epsilon {spent['epsilon']!r}, {spent['adjacency']}, is not within the budget")
+    if private(Counter(made), spent["epsilon"], privacy["delta"], spent["adjacency"] == "replace-one") is False:
+        raise Wrong(f"what ran spent more of the budget than epsilon {spent['epsilon']!r}")
 
 
 def _kept(f: Folder) -> None:

@@ -211,8 +211,19 @@ def finer(steps: Counter[Step], replaced: bool) -> Iterator["Loss"]:
     yield from (compose(ran, replaced, grid) for grid in (0.04, 0.013, 0.004) if grid == 0.04 or time.monotonic() < end)
 
 
+def chosen_on_samples(steps: Counter[Step]) -> bool:
+    """Whether a choice was made on a sample: the step is then that of add-remove neighbours, whichever are asked of."""
+    return any(one.epsilons and one.rate < 1.0 for one in steps)
+
+
 def private(steps: Counter[Step], epsilon: float, delta: float, replaced: bool) -> bool | None:
-    """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided."""
+    """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided.
+
+    A choice on a sample has no theorem for replaced records; these are two steps of one record more or less.
+    """
+    if replaced and chosen_on_samples(steps):
+        half = epsilon / 2.0
+        return private(steps, half, delta / (1.0 + math.exp(half)), replaced=False)
     for made in finer(steps, replaced):
         if max(made.stick(epsilon * 1.0005, added=added)[1] for added in (False, True)) <= delta:
             return True

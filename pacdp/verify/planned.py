@@ -84,11 +84,21 @@ def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None
         }[method["convention"]]()
     elif not sigma:
         enough, less = ([Step(rate, share * made[0].noise)] * steps for share in (1.0, 0.97))
-        if _affordable(less, run) or not _affordable(enough, run, certain=True):
+        if affordable(less, run) or not affordable(enough, run, certain=True):
             raise Wrong(f"the noise multiplier {made[0].noise!r} is not the one that the budget asks for")
     planned = [Step(rate, noise, pure) for noise in noises]
     same(made, planned[: len(made)], slack=1e-9)
     return planned
+
+
+def relation(run: Mapping[str, Any]) -> tuple[float, bool]:
+    """The delta of what is printed of a run, and whether it is for replace-one neighbours.
+
+    It is where the number of records is public: sums are divided by it, or batches drawn at a rate that names it.
+    """
+    if "budget" not in run:
+        return 1e-5, True  # a chain
+    return run["budget"]["delta"], not run["sampling"]["public_size"] or run["budget"]["adjacency"] == "replace-one"
 
 
 def paid(event: Any, made: int, planned: list[Step], run: Mapping[str, Any]) -> list[Step]:
@@ -96,14 +106,14 @@ def paid(event: Any, made: int, planned: list[Step], run: Mapping[str, Any]) -> 
     count = sum(steps_of(event).values())
     if not made <= count <= len(planned):
         raise Wrong(f"{count} steps are paid for, {made} were made and {len(planned)} planned")
-    if count > made and _affordable(planned[:count], run) is False:
+    if count > made and affordable(planned[:count], run) is False:
         raise Wrong(f"{count} steps are paid for, and the budget ends the run before")
-    if count < len(planned) and _affordable(planned[: count + 1], run, share=0.99):
+    if count < len(planned) and affordable(planned[: count + 1], run, share=0.99):
         raise Wrong(f"{count} steps are paid for, and the run was to make more")
     return planned[:count]
 
 
-def _affordable(steps: list[Step], run: Mapping[str, Any], *, share: float = 1.0, certain: bool = False) -> bool | None:
+def affordable(steps: list[Step], run: Mapping[str, Any], *, share: float = 1.0, certain: bool = False) -> bool | None:
     """Whether steps keep to a share of the run's epsilon; None where that is undecided."""
     budget = run["budget"]
     found = private(Counter(steps), share * budget["epsilon"], budget["delta"], budget["adjacency"] == "replace-one")

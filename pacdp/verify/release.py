@@ -11,7 +11,7 @@ from pacdp.verify.arithmetic import normal_above
 from pacdp.verify.claim import CANNOT, Claim, Statement, Wrong, agree, judged, other_format
 from pacdp.verify.files import CHECKPOINT, content_hash, digest, maker_of, read_checkpoint
 from pacdp.verify.loss import steps_of
-from pacdp.verify.planned import length, of_chain, same
+from pacdp.verify.planned import length, of_chain, relation, same
 
 WEIGHTS, SETTINGS, REPORT = "weights.safetensors", "settings.json", "certificates.json"
 _PAID = "noise on the counts"
@@ -66,9 +66,8 @@ def check_release(path: Path, report: Mapping[str, Any]) -> list[Statement]:
         run, spent = settings["run"], details["spent"]
         if settings["config_hash"] != digest(run) or settings["unit"] != report["unit"]:
             raise Wrong("the settings have another hash or unit than they say")
-        relation = run.get("budget", {"delta": 1e-5, "adjacency": "add-remove"})  # chains have no budget
-        if any(spent[name] != relation[name] for name in ("delta", "adjacency")):
-            raise Wrong("the report's epsilon is at another delta or adjacency than the budget's")
+        if (spent["delta"], spent["adjacency"] == "replace-one") != relation(run):
+            raise Wrong("the report's epsilon is at another delta or adjacency than the run's, whose n may be public")
         if "sampler" in run:
             made = list(steps_of(header["event"]).elements())
             n = round(run["sampler"]["batch_size"] / made[0].rate)  # which the rate gives away

@@ -182,14 +182,16 @@ def _epsilons(value: Any) -> Iterator[Mapping[str, Any]]:
 def _epsilon(claim: Mapping[str, Any]) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
     event, delta = claim["event"], number(claim["delta"])
-    steps = sum(loss.steps_of(event).values())
+    made = loss.steps_of(event)
+    steps = sum(made.values())
     if claim.get("mechanisms", steps) != steps:
         raise Wrong(f"{claim['mechanisms']} mechanisms are said to have run, and the event has {steps}")
     for name in ("epsilon", "epsilon_add_remove", "epsilon_replace_one"):
         if name not in claim:
             continue
         said, replaced = number(claim[name]), "replace-one" in (name[8:].replace("_", "-"), claim.get("adjacency"))
-        found = said == math.inf or loss.private(loss.steps_of(event, replaced), said, delta, replaced)
+        ran = made if loss.chosen_on_samples(made) else loss.steps_of(event, replaced)
+        found = said == math.inf or loss.private(ran, said, delta, replaced)
         if found is False:
             raise Wrong(f"{name} is {said!r}, and what ran is not that private at delta = {delta!r}")
         if found is None:

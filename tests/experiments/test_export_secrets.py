@@ -7,14 +7,53 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from cli_tools import exported_bytes, read, succeed, verdicts
-from tiny_runs import RUNTIME
+from tiny_runs import RUNTIME, tiny_private
 
+from pacdp import load_checkpoint
 from pacdp.certify import networks
 from pacdp.cli.exporting import export_run
+from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
+from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.run import train_private
+from pacdp.cli.serial import from_dict
 from pacdp.ledger import Ledger
+from pacdp.step.noise import GRID_LOG2
 from tests.edits import leaves, moved
+
+
+def sizes_given_away(out):
+    """Numbers of records at which the distance to the first weights lies on the grid that the noise is drawn on."""
+    config = from_dict(PrivateConfig, read(out / "settings.json")["run"])
+    first = network(config, Public(input_shape=(1, 8, 8), classes=10, size=0.0), device="cpu").state_dict()
+    last = load_checkpoint(out / "weights.safetensors").model
+    moved_by = torch.cat([(last[name].double() - first[name].double()).flatten() for name in last]).numpy()
+    grid = 2.0 ** (np.frexp(noise(config)(0) * config.sampling.clip_norm)[1] - 1 - GRID_LOG2)
+    sizes, unit = np.arange(1300, 1600), config.method.learning_rate * grid / config.sampling.sample_rate
+    periodic = np.abs(np.exp(2j * np.pi * moved_by * sizes[:, None] / unit).mean(axis=1))
+    return sizes[periodic > 0.5].tolist()
+
+
+def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed_says_so(exported, tmp_path):
+    assert sizes_given_away(exported / "out") == [1437]
+    report, settings = (read(exported / "out" / name) for name in ("certificates.json", "settings.json"))
+    epsilons = (
+        report["details"]["spent"],
+        report["details"]["counts"]["with_the_run"],
+        read(exported / "run" / "result.json")["privacy"],
+    )
+    assert {one["adjacency"] for one in epsilons} == {"replace-one"}
+    assert "is public" in settings["remarks"][0]
+    config = tiny_private("dp-sgd-mnist")
+    declared = replace(config, sampling=replace(config.sampling, public_size=1500.0))
+    train_private(declared, tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
+    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME)
+    assert sizes_given_away(tmp_path / "out") == [1500]
+    assert report["details"]["spent"]["adjacency"] == "add-remove"
+    assert not read(tmp_path / "out" / "settings.json")["remarks"]
+    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "run") == {"follows"}
 
 
 def words(folder):

@@ -24,7 +24,9 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
     spent = result["privacy"]
-    assert 0.0 < spent["lower"] <= spent["upper"] <= config.budget.epsilon
+    assert 0.0 < spent["of_budget"]["epsilon"] <= config.budget.epsilon
+    assert max(spent["lower"], spent["of_budget"]["epsilon"]) < spent["upper"]
+    assert (spent["adjacency"], spent["units_are"]) == ("replace-one", "public")
     assert (spent["delta"], spent["status"], spent["noise"]) == (config.budget.delta, "accounted", "secret")
     assert {"accuracy", "macro_auc", "ece", "nll_nats", "brier"} <= set(result["test"])
     assert (result["steps"], result["halted"]) == (6, False)
@@ -41,7 +43,7 @@ def test_the_budget_halts_a_run_before_the_step_that_would_overspend_it(given, t
     result = read(tmp_path / "result.json")
     assert result["halted"]
     assert 0 < result["steps"] < 30
-    assert result["privacy"]["upper"] <= 1.0
+    assert result["privacy"]["of_budget"]["epsilon"] <= 1.0
 
 
 def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):

@@ -104,7 +104,7 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
     page, result = report(private, out=tmp_path / "page.html"), read(private / "result.json")
     shown = float(re.search(r"epsilon at most ([\d.]+)", page.text).group(1))  # type: ignore[union-attr]
     assert result["privacy"]["upper"] <= shown < result["privacy"]["upper"] * 1.0001
-    assert "add-remove neighbours (one example among 1437)" in page.text
+    assert "replace-one neighbours (one example among 1437)" in page.text
     assert "The folder holds no certificates" in page.text
     assert "Noise: secret" in page.text
     curve, elsewhere = result["test"]["reliability"], page.text

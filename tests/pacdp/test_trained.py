@@ -17,13 +17,14 @@ from pacdp import (
     Point,
     Problem,
     certify,
+    certify_network,
     load_checkpoint,
     load_trained,
 )
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, Trace, run_chains
-from pacdp.data import Dataset
+from pacdp.data import DataError, Dataset
 from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, save_trained
 
@@ -86,6 +87,14 @@ def test_assessing_twice_gives_the_same_numbers(tmp_path):
     first, again, other = (found.assess(settings=settings, seed=seed).to_dict() for seed in (0, 0, 1))
     assert first == again
     assert first["gibbs"]["kl_nats"] != other["gibbs"]["kl_nats"]
+
+
+def test_a_folder_is_evidence_of_the_rows_that_its_chain_saw(tmp_path):
+    train(tmp_path / "c", CLIPPED, steps=2)
+    (data, test), net = PROBLEM.data(), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    assert certify_network(net.eval(), test, saw=tmp_path / "c").certificates
+    with pytest.raises(DataError, match="share"):
+        certify_network(net, data, saw=str(tmp_path / "c"))
 
 
 def test_chains_start_from_networks_of_their_own():

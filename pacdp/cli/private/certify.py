@@ -43,6 +43,7 @@ from pacdp.layers.predict import with_weights
 from pacdp.loop import PrivateRun
 from pacdp.planned_steps import ChargedSteps
 from pacdp.rederived import settings_of
+from pacdp.step.accountant import privacy_spent
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"
@@ -124,8 +125,7 @@ class Released:
 
     def spent(self, event: Event) -> accounting.PrivacyBound:
         """Epsilon of an event at the run's own delta and adjacency."""
-        budget = self.config.budget
-        return accounting.privacy_epsilon(event=event, delta=budget.delta, adjacency=budget.adjacency)
+        return privacy_spent(event, delta=self.config.budget.delta, adjacency=self.config.neighbours)
 
     def told(self, found: Assessment) -> Assessment:
         """The assessment with what the run spent, and with what shows that its steps were planned."""

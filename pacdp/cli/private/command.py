@@ -91,8 +91,16 @@ def print_result(result: dict[str, Any]) -> None:
               f"ECE {test['ece']:.4f}, NLL {_number(test['nll_nats'])}, Brier {test['brier']:.4f}")  # fmt: skip
     out.print(f"privacy: epsilon <= {_up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
               f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+    if spent["units_are"] == "public":
+        of = spent["of_budget"]
+        out.print(f"  sampling.public_size is 0, and so the weights give the number of {_PEOPLE[spent['unit']]} away: "
+                  f"only data sets of equal size are neighbours; {_up(of['epsilon'])} of the budget is spent, "
+                  f"{of['adjacency']}")  # fmt: skip
     if "published_accounting" in spent:
         out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
+
+
+_PEOPLE = {"example": "examples", "person": "people"}
 
 
 def _up(value: float) -> str:

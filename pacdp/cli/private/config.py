@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
 from pacdp.cli.serial import JOINED_LATER
 from pacdp.models import Norm
@@ -21,7 +22,8 @@ class Sampling:
     """σ; 0 takes the smallest with which all steps keep to the budget."""
     public_size: float = 0.0
     """The number of examples (or people) as far as it is public: sums are divided by sample_rate · public_size. 0 takes
-    the data's own number, which then must be public."""
+    the data's own number, which every released weight then gives away: it is public, and whatever is printed of the run
+    is for replace-one neighbours."""
     grad_sample_mode: Literal["hooks", "ghost", "ew", "functorch"] = "ghost"
     max_physical: int = 512
     """Most examples (or people) at a time, for memory's sake."""
@@ -77,6 +79,14 @@ class PrivateConfig:
             raise ValueError(f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise")
         if self.method.BY_PERSON and self.budget.adjacency != "add-remove":
             raise ValueError(f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that")
+
+    @property
+    def neighbours(self) -> Adjacency:
+        """The neighbours that whatever is printed of the run is about.
+
+        Where the number of records is public, data sets of other numbers are told apart: then one record is replaced.
+        """
+        return self.budget.adjacency if self.sampling.public_size else "replace-one"
 
     @property
     def algorithm(self) -> str:

@@ -124,7 +124,7 @@ class _Training:
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
         config, settings, budget = self.config, algorithm(self.config, self.public), self.config.budget
-        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": budget.adjacency}
+        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": config.neighbours}
         plan = settings.promise(self.data.units, settings.mechanism.steps)
 
         def progress(seen: loop.Progress) -> None:
@@ -140,6 +140,7 @@ class _Training:
             alone = replace(trained, snapshots=trained.snapshots[:0])
             last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
         steps = events.steps_of(trained.event)
+        planned = accountant.privacy_spent(trained.event, delta=budget.delta, adjacency=budget.adjacency)
         paper = settings.published(steps=steps, delta=budget.delta)
         published = {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}} if paper else {}
         return {
@@ -149,6 +150,8 @@ class _Training:
             "privacy": {**accountant.privacy_spent(trained.event, **relation).to_dict(), **published,
                         "event": None if trained.event is None else event_to_dict(trained.event),
                         "unit": self.data.unit, "units": self.data.units,
+                        "units_are": "private" if config.sampling.public_size else "public",
+                        "of_budget": {"epsilon": planned.upper, "adjacency": budget.adjacency},
                         "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
                         "counted": isinstance(self.common["ledger"], Ledger)},
             "test": judged(predict, self.data.test, curve=True), **last,

@@ -104,8 +104,14 @@ def privacy(material: Material) -> dict[str, Any] | None:
         "assumed": bool(claimed) and claimed["status"] not in _PROVED,
         "budget": {name: repr(value) if name != "adjacency" else value for name, value in budget.items()}
         if budget else None,
-        "figure": report_figures.privacy_spent(rows, budget["epsilon"] if budget else None) if rows else None,
+        "figure": report_figures.privacy_spent(rows, _line(budget, spent)) if rows else None,
     }  # fmt: skip
+
+
+def _line(budget: dict[str, Any] | None, spent: dict[str, Any] | None) -> float | None:
+    """The budget's epsilon, where it is about the neighbours that the epsilons beside it are about."""
+    alike = budget and spent and budget["adjacency"] == spent["adjacency"]
+    return budget["epsilon"] if budget and alike else None
 
 
 def _counted(counts: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pacdp.backprop import (
     hold_out,
     train_posterior,
 )
-from pacdp.certify.priors import standing
+from pacdp.certify.evidence import standing
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
+import bounds
 import pacdp
 from pacdp.data import DataError, Rows
+from pacdp.data import Dataset as Images
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -147,6 +149,31 @@ def test_what_was_seen_is_checked_by_row():
         pacdp.certify_network(NET, (INPUTS, LABELS), saw=Rows.of(INPUTS[:10], LABELS[:10]))
     with pytest.raises(DataError, match="share"):
         pacdp.certify_network(NET, (INPUTS[:200], LABELS[:200]), test=(INPUTS[150:], LABELS[150:]))
+
+
+SEEN = {**FORMS, "a data set of numbers": Images("d", INPUTS.numpy(), LABELS.numpy(), 3)}
+SEEN["rows"] = Rows.of(INPUTS, LABELS)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("form", SEEN)
+def test_whatever_can_be_data_can_be_what_was_seen(form):
+    with pytest.raises(DataError, match="share 300 "):
+        pacdp.certify_network(NET, (INPUTS, LABELS), saw=SEEN[form])
+    made = pacdp.certify_network(NET, (INPUTS + 1.0, LABELS), saw=SEEN[form]).certificates[0]
+    assert made.hypothesis("predictor saw none of these rows").standing == "proved"
+
+
+CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="exact mechanism")
+NO_EVIDENCE = [True, "train.npz", 300, INPUTS, {}, [], CLAIM, pacdp.Private(privacy=CLAIM)]
+
+
+@pytest.mark.every_case
+@pytest.mark.wrong_types
+@pytest.mark.parametrize("saw", NO_EVIDENCE, ids=lambda saw: type(saw).__name__)
+def test_what_can_be_no_data_is_no_evidence(saw):
+    with pytest.raises(ValueError, match="saw must be data"):
+        pacdp.certify_network(NET, ALL, saw=saw)
 
 
 class Memory(nn.Module):

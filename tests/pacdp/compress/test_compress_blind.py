@@ -1,11 +1,14 @@
 """A learner that looks at records it did not pick is refused, with what gave it away; one that does not, is not."""
 
+from dataclasses import replace
+
 import compress_toys as toys
 import numpy as np
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 import pacdp
-from pacdp.compress import Groups, Looks, Stop, Torch
+from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.run import Records, carry_out
 
@@ -52,6 +55,13 @@ class Hoarding(Torch):
 def test_a_state_that_holds_other_records_is_refused():
     with pytest.raises(Looks, match=r"records that were not picked|not the same"):
         tried(Hoarding(network=toys.network(), train_network=toys.descend))
+
+
+def test_a_picked_record_that_was_drawn_more_than_once_is_no_look():
+    data = toys.clouds()
+    inputs, labels = data.inputs.copy(), data.labels.copy()
+    inputs[:5], labels[:5] = inputs[5], np.arange(5) % 2  # some are errors whatever is learnt, and so are picked first
+    tried(Estimator(estimator=KNeighborsClassifier(1), classes=3), replace(data, inputs=inputs, labels=labels))
 
 
 class Counting(toys.Nearest):

@@ -79,16 +79,27 @@ def test_rows_that_either_saw_are_refused(found, network):
     refused(found, network, planted, "2 of the unlabelled rows are among the sample")
     refused(found, network, torch.tensor(FRESH.inputs).repeat(2, 1), "repeats")
     words = "500 of the unlabelled rows are among the network's rows"
-    refused(found, network, FRESH, words, network_saw=FRESH.rows())
+    refused(found, network, FRESH, words, network_saw=FRESH)
     both = found.certify_other(network, FRESH, network_saw=DATA.rows()).certificates[0]
     assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
-    settings = Settings.chosen_on(FRESH.rows())
+    settings = Settings.chosen_on(FRESH)
     made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
     refused(made, network, FRESH, "500 of the unlabelled rows are among the rows that the settings were chosen")
     learner, other = toys.LEARNERS["adam"], toys.clouds(n=300, seed=2)
     start = learner.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
-    made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other.rows())
+    made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other)
     refused(made, network, other, "300 of the unlabelled rows are among the rows of the head start")
+
+
+@pytest.mark.wrong_types
+def test_what_can_be_no_data_is_no_evidence(found, network):
+    for given, call in {
+        "network_saw": lambda: found.certify_other(network, FRESH, network_saw=True),
+        "start_rows": lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"),
+        "rows": lambda: Settings.chosen_on(FRESH.inputs),
+    }.items():
+        with pytest.raises(ValueError, match=f"{given} must be data, or the rows of data"):
+            call()
 
 
 def test_a_held_out_count_serves_as_well(network):

@@ -80,7 +80,7 @@ def test_arrays_and_tensors_and_people_of_large_numbers_agree_in_every_format():
 
 def test_what_is_shared_is_refused_with_counts():
     order = np.random.default_rng(3).permutation(60)
-    with pytest.raises(DataError, match=r"the test set's rows and the bound's rows share 60 examples: leave these"):
+    with pytest.raises(DataError, match="the test set's rows and the bound's rows share 60 examples: set rows aside"):
         require_apart(part(order), ALL, ("the test set's rows", "the bound's rows"))
     require_apart(part(slice(30)), part(slice(30, 60)))
     labels = LABELS.copy()

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -14,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bounds
 import pacdp
+from pacdp.data import DataError
 
 
 @pytest.mark.every_case
@@ -47,6 +49,41 @@ def test_new_examples_may_be_given():
         model.certify(x)
 
 
+def coins(n=200, *, seed=7):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 3)), rng.integers(0, 2, n)
+
+
+NEAREST, SAW = KNeighborsClassifier(1), "have an input that training saw too"
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, lambda x: x.astype(str).astype(object)])
+def test_what_the_estimator_was_fitted_on_is_not_counted(form):
+    x, y = coins()
+    model = pacdp.CertifiedClassifier(DummyClassifier(), certified_share=0.6, random_state=0).fit(form(x), y)
+    for labels in (y, 1 - y):
+        with pytest.raises(DataError, match=SAW):
+            model.certify(form(x), labels)
+    new, others = coins(seed=8)
+    assert model.certify(form(new), others).certificates[0].status == "rigorous"
+
+
+def test_copies_are_not_counted_and_draws_that_recur_are_named():
+    x, y = coins()
+    model = pacdp.CertifiedClassifier(NEAREST, random_state=0)
+    with pytest.raises(DataError, match=f"{SAW}.*groups="):
+        model.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
+    whose = np.tile(np.arange(200), 3)
+    assert model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured > 0.3
+    with pytest.raises(DataError, match="groups have some"):
+        model.certify(*coins(seed=8), groups=whose[:200])
+    for recur, status in ((0, "rigorous"), (20, "optimistic")):
+        x[:recur] = x[0]
+        found = model.fit(x, y).certify()
+        assert found.certificates[0].status == status
+        assert any("equal inputs" in one for one in found.remarks) == bool(recur)
+
+
 def test_nobody_is_on_both_sides_and_people_are_counted():
     rng = np.random.default_rng(0)
     people = np.repeat(np.arange(80), 5)
@@ -66,7 +103,7 @@ def test_a_certificate_holds_as_often_as_it_says():
     for seed in range(150):
         y = (rng.random(400) < 0.3).astype(int)
         model = pacdp.CertifiedClassifier(DummyClassifier(strategy="constant", constant=0), random_state=seed)
-        failed += model.fit(np.zeros((400, 1)), y).certify(failure_prob=0.2).statements[0].upper < 0.3
+        failed += model.fit(np.arange(400.0)[:, None], y).certify(failure_prob=0.2).statements[0].upper < 0.3
     assert 5 <= failed <= 48  # 150 draws of at most 0.2: beyond it with probability 1e-4
 
 

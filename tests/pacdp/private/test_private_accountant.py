@@ -159,3 +159,19 @@ def test_full_batches_hand_over_a_gaussian():
     claim = privacy_claim(planned(20.0, sample_rate=1.0, steps=4), adjacency="add-remove")
     assert isinstance(claim, bounds.GaussianDP)
     assert claim.mu == pytest.approx(0.1, rel=1e-10)
+
+
+def test_a_choice_on_a_sample_hides_a_replaced_record_as_two_steps_of_one_more_or_less():
+    chosen = joined(*[sampled_step([1.5], sample_rate=0.1, choice_epsilon=0.3) for _ in range(20)])
+    found = privacy_spent(chosen, delta=1e-5, adjacency="replace-one")
+    half = found.upper / 2.0
+    share = 1e-5 / (1.0 + math.exp(half))
+    assert privacy_spent(chosen, delta=share, adjacency="add-remove").upper <= half
+    assert privacy_spent(chosen, delta=share, adjacency="add-remove").upper > 0.999 * half
+    assert (found.adjacency, found.delta) == ("replace-one", 1e-5)
+    # as much noise without a choice, for which there is a theorem
+    plain = joined(*[sampled_step([1.5], sample_rate=0.1) for _ in range(20)])
+    assert privacy_spent(plain, delta=1e-5, adjacency="replace-one").upper < found.upper
+    assert privacy_spent(chosen, delta=1e-5, adjacency="add-remove").lower == found.lower
+    nothing = sampled_step([0.0], sample_rate=1.0, choice_epsilon=0.3)
+    assert privacy_spent(nothing, delta=1e-5, adjacency="replace-one").upper == math.inf

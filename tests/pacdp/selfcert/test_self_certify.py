@@ -111,20 +111,45 @@ def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another
     assert not np.array_equal(coefficients[0], coefficients[2])
 
 
-def test_few_repeats_are_left_out_and_many_are_refused():
-    x, y = world(300, seed=5)
-    few, many = ((np.concatenate([x, x[:k]]), np.concatenate([y, 1 - y[:k]])) for k in (3, 30))
-    found, _ = spied(few)
-    assert (found.n, found.dropped) == (300, 3)
-    assert len(np.unique(row_hashes(Spy.seen[0][0]))) == found.train
-    with pytest.raises(DataError, match="30 repeats among 330 inputs"):
-        pacdp.self_certify(Spy(), many)
+def blank(share, *, seed, n=2000):
+    """Points with a margin, and among those of one class a share of blank records, all alike, of the other one."""
+    rng = np.random.default_rng([seed, 12])
+    y = rng.integers(0, 2, n)
+    x = np.stack([rng.normal(size=n) ** 2 + 3.0, rng.normal(size=n)], axis=1) * np.where(y, 1.0, -1.0)[:, None]
+    empty = rng.random(n) < share
+    x[empty], y[empty] = [5.0, 0.0], 0
+    return x, y
 
 
-def test_an_input_or_a_person_on_both_sides_of_a_split_is_refused():
+BLANK, HELD = "equal inputs are separate draws", {"routes": HELD_OUT, "train_share": 0.8}
+
+
+@pytest.mark.parametrize(("share", "standing"), [(0.008, "declared"), (0.04, "unproved")])
+def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, whole):
+    """The predictor errs on blank records alone, so that its risk is their share."""
+    failed, calls, sides = 0, 100 if whole else 30, Fixed(np.eye(2)[0])
+    for seed in range(calls):
+        data = blank(share, seed=seed)
+        failed += pacdp.self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value < share
+    assert stats.binomtest(failed, calls, FAIL, alternative="greater").pvalue > 1e-6
+    found = pacdp.self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
+    assert (found.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
+    assert found.certificate.hypothesis("predictor saw none of these rows").standing == "proved"
+    assert f"Remark: {BLANK}" in str(found)
+
+
+def test_copies_are_refused_until_somebody_says_whose_they_are():
+    x, y = world(100, seed=5)
+    data, model = (np.tile(x, (3, 1)), np.tile(y, 3)), Fixed(np.eye(4)[0])
+    with pytest.raises(DataError, match=r"have an input that training saw too.*people="):
+        pacdp.self_certify(model, data, **HELD)
+    assert pacdp.self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).n == 100
+
+
+def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
     x, y = world(20, seed=9)
-    one = given((x, y), people=np.arange(20) // 2, seed=0)
-    with pytest.raises(DataError, match="2 inputs stand on both sides"):
+    one = given((x, y), people=np.arange(20) // 2)
+    with pytest.raises(DataError, match="2 examples stand on both sides"):
         require_apart(one.at(np.arange(10)), one.at(np.arange(8, 20)))
     with pytest.raises(DataError, match="people stand on both sides"):
         require_apart(one.at(np.arange(9)), one.at(np.arange(9, 20)))
@@ -143,7 +168,7 @@ def test_people_are_split_whole_and_counted():
     people = [f"p{place % 150}" for place in range(600)]
     x[150], people[150] = x[0], people[0]  # a repeat of one's own does no harm
     found, learning = spied((x, y), people=people, routes=[HELD_OUT, COMPRESSION, PAC_BAYES])
-    assert (found.unit, found.n, found.dropped) == ("person", 150, 0)
+    assert (found.unit, found.n, found.remarks) == ("person", 150, ())
     assert found.certificate.measures == "0-1 risk of a new person"
     sides = {person: set(learning[np.array(people) == person]) for person in set(people)}
     assert all(len(side) == 1 for side in sides.values())

@@ -1,0 +1,211 @@
+"""What is known of rows: who saw which of them, and what that proves of a prior, a predictor or a promise of privacy.
+
+Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refuses the rest.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt64
+
+import bounds
+from bounds.hypotheses import Hypothesis, declared, proved, unproved
+from pacdp.certify.batches import batches_of
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source, seen_freely
+from pacdp.data import DataError, require_disjoint
+from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
+from pacdp.data.rows import Rows
+from pacdp.errors import CheckpointError
+
+_BATCH = 1000
+_PLURAL = {"example": "examples", "person": "people"}
+
+
+def rows_of(data: Any, name: str) -> Rows:
+    """The hashes of the rows of anything that can be data.
+
+    Args:
+        data: what ``certify_network`` takes as its data; or ``Rows``; or the folder or checkpoint of a
+            chain, as a path, which is the data that it was trained on.
+        name: of the argument, for the error's sentence.
+
+    Raises:
+        ValueError: nothing of the kind.
+    """
+    if isinstance(data, Rows):
+        return data
+    if isinstance(data, BoundSet):
+        return data.rows
+    if isinstance(data, str | os.PathLike):
+        return _rows_of_run(data, name)
+    try:
+        parts = [(one.hashes(), one.labels, one.people) for one in batches_of(data, batch_size=_BATCH)]
+    except ValueError as error:
+        raise ValueError(f"{name} must be data, or the rows of data: {error}") from error
+    if not parts:
+        raise ValueError(f"{name} must be data, or the rows of data, and it holds no examples: leave it out")
+    inputs, labels, people = zip(*parts, strict=True)
+    pairs = [pair_hashes(*two) for two in zip(inputs, (row_hashes(one, name="labels") for one in labels), strict=True)]
+    owners = None if any(one is None for one in people) else row_hashes(np.concatenate(people), name="people")
+    return Rows.sorted(np.concatenate(pairs), np.concatenate(inputs), owners)
+
+
+def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:
+    """The rows that a chain was trained on, once the data found here are those that its checkpoint names."""
+    from pacdp.trained import load_trained
+
+    try:
+        return BoundSet.of_records(load_trained(os.fspath(path)).objective).rows
+    except CheckpointError as error:
+        raise ValueError(
+            f"{name} must be data, or the rows of data, or a chain's folder, and {os.fspath(path)!r} is none: {error}"
+        ) from error
+
+
+def source_of(saw: Any) -> DataFree | HeldOut | None:
+    """Where a network came from that is certified on examples which are new to it; None where nobody says.
+
+    Raises:
+        ValueError: a source that has a price, or nothing that can be data.
+    """
+    if saw is None or isinstance(saw, DataFree | HeldOut):
+        return saw
+    if isinstance(saw, Private | NoisySum | Prior | bounds.PrivacyClaim):
+        raise ValueError(
+            f"saw must be data, and {type(saw).__name__} has a price, which nobody pays here: call "
+            "pacdp.certify(pacdp.Network(network=...), data, prior=pacdp.Private(...))"
+        )
+    return HeldOut(rows=rows_of(saw, "saw"))
+
+
+def equal_inputs(
+    seen: UInt64[np.ndarray, " k"],
+    bound: UInt64[np.ndarray, " n"],
+    *,
+    whose: str = "people",
+    most: float = 0.5,
+) -> tuple[Hypothesis, ...]:
+    """What a count on examples that were set aside by place takes for true of those whose inputs training saw too.
+
+    Under independent draws errors on such places are binomial whatever recurs, and leaving out what recurs would
+    certify another law. Copies are no draws: up to one example in a hundred the caller vouches for, more is unproved.
+
+    Args:
+        seen: hashes of the inputs that training saw.
+        bound: of the examples that are counted.
+        whose: the argument that says whose each example is.
+        most: the largest share that is counted at all.
+
+    Raises:
+        DataError: a larger share of the examples that are counted.
+    """
+    shared, n = int(np.isin(bound, seen).sum()), len(bound)
+    if not shared:
+        return ()
+    said = f"{shared:,} of the {n:,} examples that are counted have an input that training saw too"
+    mend = f"where they are copies, say with {whose}= whose each example is"
+    if shared > most * n:
+        raise DataError(f"{said}, which says next to nothing of new ones: {mend}, or count other examples")
+    name = "equal inputs are separate draws"
+    if shared > FEW * n:
+        return (unproved(name, f"{said}, and nothing shows that they are separate draws: {mend}"),)
+    return (declared(name, f"the caller; {said} and count as separate draws: {mend}"),)
+
+
+def evidence_of(
+    source: Source | None, data: BoundSet, test: BoundSet | None
+) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...]]:
+    """What is known of the bound's rows, and of the test set's.
+
+    Raises:
+        DataError: copies among them, a test set that shares rows with the bound's or that the prior's maker has seen,
+            or as for :func:`standing`.
+    """
+    require_plain(data.rows)
+    evidence = (*_everywhere(data), *standing(source, data))
+    if test is None:
+        return evidence, ()
+    require_plain(test.rows, name="the test set's rows")
+    require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
+    if isinstance(source, Private) and source.rows is not None:
+        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
+    seen = seen_freely(source)
+    if seen is not None:
+        _unseen(seen, test, "the test set's")
+    said = "the caller; row hashes show that the bound's examples are not among them"
+    return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
+
+
+def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
+    by = "the caller" if data.people is None else "the data set, which names its people"
+    return declared("records independent", by, data.unit), declared("new data follow the same law", "the caller")
+
+
+def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
+    """What is proved, and what only declared, of a prior's innocence of the bound's examples.
+
+    Raises:
+        DataError: a prior without privacy saw examples of the bound, or a privacy claim is about other examples.
+        ValueError: nothing says which examples the bound's are, or privacy of examples stands for that of people.
+    """
+    if source is None or isinstance(source, DataFree):
+        by = "the caller" if source is None else f"the caller: {source.description}"
+        return (declared("prior saw none of these rows", by),)
+    if isinstance(source, NoisySum):
+        if source.unit != data.unit:
+            raise ValueError(
+                f"the bound counts {_PLURAL[data.unit]} and the price was made from what {_PLURAL[source.unit]} added "
+                "to the sums: keep the norms of the records that are counted"
+            )
+        return ()
+    seen = seen_freely(source)
+    found = [] if seen is None else [_new_to(seen, data)]
+    if isinstance(source, Private):
+        if data.unit == "person" and source.unit != "person":
+            raise ValueError(
+                "the bound's examples belong to people and the promise of privacy is to single examples, which are not "
+                "independent: give the privacy of a mechanism that hides people, or a prior from other people"
+            )
+        covers = declared("privacy covers these rows", "the caller")
+        if source.rows is not None:
+            require_covers(source.rows, data.rows)
+            _require_single(source, source.rows)
+            covers = proved("privacy covers these rows", "row hashes")
+        found += [covers, declared("noise secret or independent", source.noise)]
+    return tuple(found)
+
+
+def _new_to(seen: HeldOut, data: BoundSet) -> Hypothesis:
+    found = _unseen(seen, data, "the bound's")
+    if found is None and data.indices is None:
+        raise ValueError(
+            "give data.indices, or the rows that the prior saw: the prior learnt from examples of this data set, and "
+            "which ones the bound rests on decides whether it may be used"
+        )
+    if found is None:
+        raise ValueError(
+            f"the bound's data ({data.data_hash[:12]}) are not the data that the prior was learnt from "
+            f"({seen.data_hash[:12]}), and indices mean nothing there: certify on those, or give the prior's rows"
+        )
+    return found
+
+
+def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
+    """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
+    if seen.rows is not None:
+        require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
+        return proved("prior saw none of these rows", "row hashes")
+    other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
+    if seen.indices is None or data.indices is None or other:
+        return None
+    require_disjoint(seen.indices, data.indices, ("what the prior saw", f"{whose} examples"))
+    return declared("prior saw none of these rows", "the caller's indices, which are disjoint")
+
+
+def _require_single(source: Private, rows: Rows) -> None:
+    """Refuse a promise to rows that the mechanism had several times: replacing one record replaced all its copies."""
+    single = Rows(examples=rows.examples, inputs=rows.inputs, key_mark=rows.key_mark)
+    require_plain(rows if source.unit == "person" else single, name="the rows of the privacy claim")

@@ -1,0 +1,186 @@
+"""What code and objects compute, as a digest: two releases of one seed are the same only where these agree.
+
+Covered are the code of functions and classes, defaults, closures, the global variables that they read, attributes,
+buffers, hooks and generators. What Python cannot look into has no digest: a C object with a state of its own, a module
+of the user's.
+"""
+
+import dis
+import hashlib
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from importlib.metadata import version
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import pacdp
+
+_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(...), np.generic)
+_OF_THE_CLASS = {"__dict__", "__weakref__", "__doc__", "__annotations__", "__dataclass_fields__"}
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
+_STATELESS = object.__basicsize__
+
+
+class Unnamed(ValueError):
+    """Something whose behaviour no digest can fix."""
+
+
+def identity(*things: Any) -> str:
+    """SHA-256, in hex digits, of all that fixes what some objects compute.
+
+    The values of a module's parameters are left out, because training moves them: see :func:`contents`.
+
+    Raises:
+        Unnamed: it depends on something that cannot be looked into.
+    """
+    walk = _Walk()
+    walk.add(things)
+    return walk.digest.hexdigest()
+
+
+def contents(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256, in hex digits, of the names, types, shapes and numbers of some tensors."""
+    return identity({name: tensor.detach() for name, tensor in tensors.items()})
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that round numbers."""
+    known = {"python": platform.python_version(), "pacdp": pacdp.__version__, "torch": torch.__version__}
+    return {**known, "numba": version("numba")}
+
+
+class _Walk:
+    """A walk through objects in a fixed order, each of which enters once."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self._seen: dict[int, tuple[int, Any]] = {}
+
+    def add(self, thing: Any) -> None:
+        """Enter one object with all that it refers to."""
+        if isinstance(thing, _PLAIN):
+            self._write(type(thing).__name__, repr(thing))
+            return
+        if id(thing) in self._seen:
+            self._write("again", self._seen[id(thing)][0])
+            return
+        self._seen[id(thing)] = len(self._seen), thing  # kept, so that no other object gets its id
+        self._write(type(thing).__module__, type(thing).__qualname__)
+        for part in self._parts(thing):
+            self.add(part)
+
+    def _write(self, *words: object) -> None:
+        self.digest.update(repr(words).encode())
+
+    def _parts(self, thing: Any) -> Iterator[Any]:
+        """What an object consists of, in a fixed order."""
+        match thing:
+            case Tensor():
+                flat = thing.detach().cpu().contiguous().reshape(-1)
+                yield from (
+                    tuple(thing.shape),
+                    thing.dtype,
+                    thing.requires_grad,
+                    flat.view(torch.uint8).numpy().tobytes(),
+                )
+            case np.ndarray():
+                yield from (thing.shape, thing.dtype.str)
+                yield thing.tolist() if thing.dtype.hasobject else thing.tobytes()
+            case torch.Generator():
+                yield from (thing.device, thing.get_state())
+            case dict() | MappingProxyType():
+                yield from ((len(thing), *thing.keys()), *thing.values())
+            case list() | tuple():
+                yield from (len(thing), *thing)
+            case set() | frozenset():
+                if not all(isinstance(one, _PLAIN) for one in thing):
+                    raise Unnamed(f"a set of {type(next(iter(thing))).__name__} has no order")
+                yield sorted(map(repr, thing))
+            case type():
+                yield from self._of_class(thing)
+            case FunctionType():
+                yield from self._of_function(thing)
+            case CodeType():
+                yield from (thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames, thing.co_argcount)
+            case CellType():
+                try:
+                    yield thing.cell_contents
+                except ValueError:  # an empty one
+                    yield None
+            case MethodType():
+                yield from (thing.__func__, thing.__self__)
+            case partial():
+                yield from (thing.func, thing.args, thing.keywords)
+            case property():
+                yield from (thing.fget, thing.fset)
+            case staticmethod() | classmethod():
+                yield thing.__func__
+            case ModuleType():
+                if not _of_library(thing.__name__):
+                    raise Unnamed(f"the module {thing.__name__} may change")
+                yield thing.__name__
+            case _ if isinstance(thing, _BUILT_IN):
+                yield thing.__qualname__
+                owner = getattr(thing, "__self__", None)
+                if not isinstance(owner, ModuleType | type(None)):
+                    yield owner
+            case _:
+                yield from self._of_object(thing)
+
+    def _of_function(self, thing: FunctionType) -> Iterator[Any]:
+        yield from (thing.__module__, thing.__qualname__, thing.__code__)
+        yield from (thing.__defaults__, thing.__kwdefaults__, thing.__closure__)
+        if not _of_library(thing.__module__):
+            names = sorted(_globals_read(thing.__code__) & thing.__globals__.keys())
+            yield from ((name, thing.__globals__[name]) for name in names)
+
+    def _of_class(self, thing: type) -> Iterator[Any]:
+        yield from (thing.__module__, thing.__qualname__)
+        if not _of_library(thing.__module__):
+            own = {name: part for name, part in vars(thing).items() if name not in _OF_THE_CLASS}
+            yield from (thing.__bases__, dict(sorted(own.items())))
+
+    def _of_object(self, thing: Any) -> Iterator[Any]:
+        kind = type(thing)
+        slots = [name for base in kind.__mro__ for name in _slots(base) if hasattr(thing, name)]
+        own = getattr(thing, "__dict__", None)
+        if own is None and not slots and kind.__basicsize__ > _STATELESS:
+            raise Unnamed(f"nobody can look into {kind.__module__}.{kind.__qualname__}")
+        yield kind
+        yield from ((name, getattr(thing, name)) for name in slots)
+        if isinstance(thing, nn.Module):
+            shapes = [(name, p.shape, p.dtype, p.requires_grad) for name, p in thing.named_parameters(recurse=False)]
+            own = {**vars(thing), "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes]}
+        yield own or {}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _globals_read(code: CodeType) -> set[str]:
+    """Global names that a function reads, and those that functions inside it read."""
+    read = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    return read.union(*(_globals_read(one) for one in code.co_consts if isinstance(one, CodeType)))
+
+
+def _of_library(module: str | None) -> bool:
+    return (module or "").split(".")[0] in _LIBRARIES

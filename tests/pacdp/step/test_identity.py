@@ -1,0 +1,167 @@
+"""A seed draws noise once: what a seeded run releases has a name that everything enters which fixes the numbers."""
+
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+from pacdp.ledger import Ledger, SharedNoise
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
+from pacdp.step.identity import Unnamed, identity
+from tests.pacdp.toys import seeded
+
+X, Y = torch.randn(60, 5, generator=seeded(0)), torch.arange(60) % 3
+MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
+TEMPERATURE = 1.0
+
+
+def loss(outputs, targets):
+    return F.cross_entropy(outputs / TEMPERATURE, targets, reduction="none")
+
+
+def squares(outputs, targets):
+    return (outputs - F.one_hot(targets, 3)).square().sum(1)
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = factor
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, inputs):
+        return self.factor * inputs + self.shift
+
+
+def net(seed=1, act=nn.Tanh, last=None):
+    made = nn.Sequential(nn.Linear(5, 8), act(), nn.Linear(8, 3), last or Scaled())
+    for p in made.parameters():
+        nn.init.uniform_(p, -0.5, 0.5, generator=seeded(seed + p.numel()))
+    return made
+
+
+def frozen():
+    made = net()
+    made[0].weight.requires_grad_(False)
+    return made
+
+
+def shifted():
+    made = net()
+    made[-1].shift[0] = 1.0
+    return made
+
+
+def hooked():
+    made = net()
+    made[0].register_forward_hook(lambda layer, inputs, outputs: 2.0 * outputs)
+    return made
+
+
+class Unseen(Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, k):
+        return X[k], Y[k]
+
+
+def run(book, module=None, *, loss=loss, by=DPSGD, data=None, people=None, rate=0.1, **more):
+    algorithm = by(mechanism=MECHANISM, noise_multiplier=1.0, learning_rate=rate)
+    data = data or TensorDataset(X, Y)
+    how = {"loss": loss, "people": people, "randomness": SeededRandomness(7), "ledger": book, **more}
+    return train(algorithm, module or net(), data, **how)
+
+
+PEOPLE = {"by": UserLevelDPSGD, "people": torch.arange(60) // 3}
+OTHERS = {
+    "another loss": ({}, {"loss": squares}),
+    "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
+    "a loss of another closure": ({"loss": partial(loss)}, {"loss": partial(squares)}),
+    "other first weights": ({}, {"module": net(2)}),
+    "another activation": ({}, {"module": net(act=nn.ReLU)}),
+    "another attribute": ({}, {"module": net(last=Scaled(2.0))}),
+    "another buffer": ({}, {"module": shifted()}),
+    "frozen weights": ({}, {"module": frozen()}),
+    "a hook": ({}, {"module": hooked()}),
+    "another rate": ({}, {"rate": 0.2}),
+    "other data": ({}, {"data": TensorDataset(X + 1.0, Y)}),
+    "other people": (PEOPLE, {**PEOPLE, "people": torch.arange(60) // 5}),
+    "data that nobody can name": ({"data": Unseen()}, {"data": Unseen()}),
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_release_with_the_same_noise_is_refused(what, tmp_path):
+    first, second = OTHERS[what]
+    book = Ledger.open(tmp_path)
+    run(book, **first)
+    with pytest.raises(SharedNoise):
+        run(book, **second)
+    assert len(book.entries) == 1
+
+
+def test_a_global_that_the_loss_reads_is_part_of_it(tmp_path, monkeypatch):
+    book = Ledger.open(tmp_path)
+    run(book)
+    monkeypatch.setitem(globals(), "TEMPERATURE", 2.0)
+    with pytest.raises(SharedNoise):
+        run(book)
+
+
+def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
+    book, dropping = Ledger.open(tmp_path), net(last=nn.Dropout(0.5))
+    before = torch.get_rng_state()
+    run(book, dropping)
+    torch.set_rng_state(before)
+    run(book, dropping)
+    assert len(book.entries) == 1
+    with pytest.raises(SharedNoise):
+        run(book, dropping)
+
+
+def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path):
+    book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
+    first = run(book, checkpoint=file, checkpoint_every=1)
+    again = run(book, net())
+    assert all(torch.equal(one, again.weights[name]) for name, one in first.weights.items())
+    run(book, net(5), checkpoint=file)  # whose own first weights the checkpoint's take the place of
+    assert len(book.entries) == 2
+    assert [one.stretch.last for one in book.entries] == [1, 2]
+
+
+def of_class(body):
+    return type("Own", (), {"f": body})
+
+
+def looped():
+    made = [1]
+    made.append(made)
+    return made
+
+
+SAME = {
+    "arrays": lambda: np.arange(3),
+    "a generator": partial(seeded, 3),
+    "an object of a class": lambda: [of_class(lambda self: 1)()],
+    "loops": looped,
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_equal_things_have_one_identity(what):
+    assert identity(SAME[what]()) == identity(SAME[what]())
+
+
+def test_what_cannot_be_looked_into_has_none():
+    for thing in (threading.Lock(), iter([1]), {seeded}, pytest):
+        with pytest.raises(Unnamed):
+            identity(thing)
+    assert identity(of_class(lambda self: 1)) != identity(of_class(lambda self: 2))
+    assert identity([1, 2]) != identity([[1], 2]) != identity((1, 2))
