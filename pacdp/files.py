@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,6 +46,30 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def keep_beside(path: Path) -> Path:
+    """Give the file a second name, which it keeps when another file takes its place.
+
+    The name is the first of ``NAME.1``, ``NAME.2``, ... that is free. The list of the folder, if there is one, gets it.
+
+    Raises:
+        ValueError: the disk gives a file no second name.
+    """
+    for number in count(1):
+        kept = path.with_name(f"{path.name}.{number}")
+        try:
+            os.link(path, kept)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ValueError(
+                f"{path} cannot be kept as {kept.name} ({error.strerror}): move it away, or choose another place"
+            ) from error
+        if written(path.parent) is not None:
+            _enter(path.parent, [kept.name])
+        return kept
+    raise AssertionError("there is always another number")
 
 
 def remove_partial(path: Path) -> None:
@@ -88,14 +113,15 @@ def written(folder: Path) -> frozenset[str] | None:
 
 
 def remove_own(folder: Path, *, names: Iterable[str]) -> None:
-    """Remove those of the files that pacdp wrote into the folder.
+    """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
     Raises:
         OSError: one cannot be removed.
     """
-    known = written(folder) or frozenset()
-    for name in names:
-        if name in known:
+    names = frozenset(names)
+    for name in written(folder) or ():
+        stem, _, number = name.rpartition(".")
+        if name in names or (stem in names and number.isdecimal()):
             (folder / name).unlink(missing_ok=True)
 
 

@@ -27,7 +27,7 @@ from pacdp.files import begin, remove_own, remove_partial, replacing, written
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "choices.jsonl",
         "released.json")  # fmt: skip
 """What a run writes by itself."""
-_MADE_OF_IT = ("certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html")
+_MADE_OF_IT = ("certificates.json", "figure.png", "figure.pdf", "report.html")
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -101,7 +101,7 @@ class Folder:
             if name not in known and os.path.lexists(self.path / name):
                 raise ValueError(f"{self.path / name} was not written by pacdp: move it away, or choose another --out")
         remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-        for shard in self.snapshots.glob("snapshots-*.safetensors"):
+        for shard in self.snapshots.glob("snapshots-[0-9][0-9][0-9][0-9][0-9].safetensors"):
             shard.unlink()
 
     def _of_earlier_version(self) -> bool:
