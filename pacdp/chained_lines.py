@@ -5,22 +5,21 @@ canonical JSON (:mod:`pacdp.canonical`), so that none can be changed, moved or t
 the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and the next
 writer removes it.
 
-A file may have a *head* beside it, which names the number of lines and the last hash. It is written before the file is
-there, and replaced after a line is on the disk and before anyone is told. So it may lag, never lead, and lines that were
+A file may have a *head* beside it, which names the number of lines and the last hash. It is there before the file
+is, and is replaced after a line is on the disk and before anyone is told: it may lag, never lead. So lines that were
 cut off the end are missed too. Whoever keeps a file open misses the lines that it has read, whatever the head says.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from pacdp.canonical import chained, follows
+from pacdp.files import locked as file_locked
 from pacdp.files import remove_partial
 
 Line = dict[str, Any]
@@ -181,15 +180,12 @@ def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines
 
 @contextmanager
 def _lock(path: Path, kind: Kind) -> Iterator[None]:
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=30)
-    try:
-        lock.acquire()
-    except OSError as error:  # filelock's Timeout among them
-        raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_locked(path.with_name(f".{path.name}.lock"), timeout=30.0))
+        except OSError as error:
+            raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
         yield
-    finally:
-        lock.release()
 
 
 def _head(path: Path) -> Path:
@@ -209,7 +205,8 @@ def _require_head(path: Path, head: Any, lines: Lines) -> None:
     """Refuse lines that are fewer than somebody was told."""
     if head is None:
         raise ValueError(
-            f"{path} has no {_head(path).name} beside it, which says how many lines it had: restore both files from a copy"
+            f"{path} has no {_head(path).name} beside it, which says how many lines it had: restore both "
+            "files from a copy"
         )
     try:
         count, last = head["lines"], head["hash"]
@@ -222,7 +219,7 @@ def _require_head(path: Path, head: Any, lines: Lines) -> None:
 
 
 def _require_no_head(path: Path, started: Lines) -> None:
-    """Refuse a head without its file, but for the head of a start that was cut short, when nobody was told of a line."""
+    """Refuse a head without its file, but for that of a start that was cut short before anyone was told of it."""
     head = _read_head(path)
     if head is not None and not (isinstance(head, dict) and head.get("lines") == len(started)):
         raise ValueError(f"{_head(path)} exists and {path} does not: restore it, or choose another folder")

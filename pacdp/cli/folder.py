@@ -18,11 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from pacdp.canonical import chained, digest, follows
 from pacdp.cli.serial import from_dict
-from pacdp.files import begin, remove_own, remove_partial, replacing, written
+from pacdp.files import Held, begin, locked, remove_own, remove_partial, replacing, written
 
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "choices.jsonl",
         "released.json")  # fmt: skip
@@ -65,14 +63,12 @@ class Folder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.path / ".lock", timeout=0):
+            with locked(self.path / ".lock"):
                 for name in (*_RUN, *_MADE_OF_IT):
                     remove_partial(self.path / name)
                 yield
-        except Timeout as error:
-            raise ValueError(
-                f"another process is at work in {self.path}: wait for it, or choose another --out"
-            ) from error
+        except Held as error:
+            raise ValueError(f"another process is at work in {self.path}: {error}, or choose another --out") from error
 
     def require_free(self, config: Any, *, resume: bool) -> None:
         """Refuse a folder that another run has, or this one where it is not to be resumed.

@@ -1,13 +1,14 @@
 """A run's folder: one process at a time, nobody else's file overwritten, and rows that are what was written."""
 
 import json
+import os
 import subprocess
 import sys
 import time
 from contextlib import suppress
 
 import pytest
-from cli_tools import QUICK, RUN_FILES, read
+from cli_tools import QUICK, RUN_FILES, read, start
 from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp.cli import folder as module
@@ -50,6 +51,19 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
     with Folder(tmp_path).lock():
         assert not leftover.exists(), "what a killed writer left is removed"
     assert all(path.exists() for path in mine), "and what looks like it is not"
+
+
+@pytest.mark.slow
+def test_workers_go_on_with_their_own_runs_on_a_disk_without_flock(tmp_path, monkeypatch):
+    """Each worker shows that it lives in the folder that it then locks; so runs were refused for ever."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import errno, fcntl\ndef flock(*_): raise OSError(errno.ENOSYS, 'no flock')\nfcntl.flock = flock\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    trained = start("train", "sgd-digits2", "--chains", 2, "--workers", 2, "--out", tmp_path / "run", *QUICK)
+    _, err = trained.communicate()
+    assert trained.returncode == 0, err
+    assert "has no flock" in err
 
 
 THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", "certificates.json.1", ".tmp12",
