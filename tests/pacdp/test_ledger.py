@@ -332,7 +332,7 @@ def test_an_open_ledger_misses_what_it_holds(tmp_path, entries):
             lambda: book.correct(event=steps(1), unit="example", label="a slide"),
             lambda: book.set_limit(Limit(epsilon=9.0, **ABOUT)),
         ):
-            with pytest.raises(ValueError, match="lacks lines that were read from it|has no ledger[.]head beside"):
+            with pytest.raises(ValueError, match=r"lacks lines that were read from it|has no ledger[.]head beside"):
                 use()
         assert files(book.folder) == held
     put(book.folder, now)
