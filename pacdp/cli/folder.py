@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bounds._check import json_value
 from pacdp.canonical import chained, digest, follows
 from pacdp.cli.serial import from_dict
 from pacdp.files import Held, begin, locked, remove_own, remove_partial, replacing, written
@@ -189,7 +190,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: the file is missing or no JSON object.
     """
     try:
-        values = json.loads(path.read_text())
+        values = json_value(path.read_text())
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
     except OSError as error:

@@ -5,7 +5,6 @@ several epochs or as several questions, is one unit. Several logs in a folder ar
 the same documents: lm-evaluation-harness has a folder for each.
 """
 
-import json
 import re
 import zipfile
 from collections import Counter
@@ -16,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from bounds._check import json_value
+from pacdp.data.errors import DataError
+from pacdp.data.unpacking import members
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL, Examples, described
@@ -82,8 +84,11 @@ def _unpacked(path: Path) -> dict[str, bytes]:
     with path.open("rb") as raw:
         try:
             with zipfile.ZipFile(raw) as stored:
-                names = (name for name in stored.namelist() if name.startswith("samples/") and name.endswith(".json"))
-                return {name: stored.read(name) for name in ("header.json", *names)}
+                names = members(path, stored, "write it anew, or as .json")
+                samples = (name for name in names if name.startswith("samples/") and name.endswith(".json"))
+                return {name: stored.read(name) for name in ("header.json", *samples)}
+        except DataError:
+            raise
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
             raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
 
@@ -122,8 +127,8 @@ def _inspect(path: Path) -> Iterator[Scored]:
     """A log of inspect_ai, as JSON or as its zip of JSON."""
     if path.suffix == ".eval":
         parts = _unpacked(path)
-        header = json.loads(parts.pop("header.json"))
-        samples = [json.loads(parts[name]) for name in sorted(parts)]
+        header = _object(path, parts.pop("header.json"), "header.json")
+        samples = [_object(path, parts[name], name) for name in sorted(parts)]
     else:
         header = _object(path, path.read_text(encoding="utf-8"), "it")
         samples = header.get("samples") or []
@@ -201,9 +206,9 @@ def _left_out(found: list[Scored], names: list[str]) -> tuple[str, ...]:
                  for name, k in sorted(have.items()))  # fmt: skip
 
 
-def _object(path: Path, text: str, where: str) -> dict[str, Any]:
+def _object(path: Path, text: str | bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = json_value(text)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON, {where} ({error}): write it anew") from error
     if not isinstance(found, dict):

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from pacdp.data.arrays import read_npz
+from pacdp.data.unpacking import require_plain, require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
 from pacdp.predictions.columns import Coded
 
@@ -76,6 +77,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 
 
 def _csv(path: Path, ignore: frozenset[str]) -> Table:
+    require_plain(path)
     with path.open("rb") as file:
         head = file.readline(1 << 20)
     if not head.strip():
@@ -98,6 +100,7 @@ def _parquet(path: Path, ignore: frozenset[str]) -> Table:
     names = [name for name in lazy.collect_schema().names() if name not in ignore]
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
+    require_room(path, rows * len(names), "write it as .csv, which has no limit")
     return _table(path, lazy.select([*named, *numbers]).collect(), named, numbers, soft, rows,
                   lambda at, size: lazy.select(soft).slice(at, size).collect())  # fmt: skip
 
