@@ -1,20 +1,29 @@
 """Standard output and standard error of the command, and its refusals; nothing here takes long to import."""
 
+import shlex
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
 
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
+_PLAIN = {"highlight": False, "markup": False, "emoji": False}
+"""What users call their files and classes is printed as it stands, "[red]" and ":x:" too."""
+messages = Console(stderr=True, soft_wrap=True, **_PLAIN)
 """Everything that is not the result goes to standard error."""
 
 
 def output() -> Console:
     """Standard output, wide enough for tables where it is no terminal."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 150)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 150, **_PLAIN)
+
+
+def word(path: Path) -> str:
+    """The path as a word of a command line: quoted where a shell needs it, and never an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def usage(sentence: str) -> NoReturn:
     """Say what is wrong with the arguments and exit with status 2."""
-    messages.print(f"pacdp: {sentence}", markup=False)
+    messages.print(f"pacdp: {sentence}")
     sys.exit(2)

@@ -29,7 +29,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import chains_kind
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import messages, usage
+from pacdp.cli.terminal import messages, usage, word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Train:
         if run.promising:
             tell_private(out, ledger)
         else:
-            messages.print(f"finished {out}; next: pacdp certify {out}")
+            messages.print(f"finished {out}; next: pacdp certify {word(out)}")
 
     def _counted_in(self, run: Run, out: Path) -> Path | None:
         """The folder of the ledger that counts the run's steps."""

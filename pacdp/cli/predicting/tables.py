@@ -4,8 +4,11 @@ Texts are read as texts, whole numbers as whole numbers, and nothing else is gue
 refused. Probabilities are read some rows at a time.
 """
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +69,24 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
     if reader is None:
         raise ValueError(f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it")
     try:
-        return reader(path, frozenset(ignore))
+        with _no_panic():
+            return reader(path, frozenset(ignore))
     except DAMAGED as error:
         raise _unreadable(path, error) from error
+
+
+@contextmanager
+def _no_panic() -> Iterator[None]:
+    """Keep from the terminal what Rust writes there, past Python, when it panics; polars raises it afterwards."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _unreadable(path: Path, error: BaseException) -> ValueError:
@@ -166,7 +184,8 @@ def _table(
     def chunks() -> Iterator[np.ndarray]:
         for at in range(0, rows, size):
             try:
-                frame = chunk(at, size)
+                with _no_panic():
+                    frame = chunk(at, size)
             except DAMAGED as error:
                 raise _unreadable(path, error) from error
             yield _probabilities(path, frame, at)
