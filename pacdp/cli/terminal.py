@@ -7,15 +7,14 @@ from typing import NoReturn
 
 from rich.console import Console
 
-_PLAIN = {"highlight": False, "markup": False, "emoji": False}
-"""What users call their files and classes is printed as it stands, "[red]" and ":x:" too."""
-messages = Console(stderr=True, soft_wrap=True, **_PLAIN)
-"""Everything that is not the result goes to standard error."""
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+"""Everything that is not the result goes to standard error; "[red]" and ":x:" in names are printed as they stand."""
 
 
 def output() -> Console:
     """Standard output, wide enough for tables where it is no terminal."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 150, **_PLAIN)
+    width = None if sys.stdout.isatty() else 150
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=width)
 
 
 def word(path: Path) -> str:
