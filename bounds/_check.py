@@ -113,10 +113,23 @@ def reals(name: str, values: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in made)
 
 
+def json_value(text: str | bytes) -> Any:
+    """What JSON text says, if no key stands twice in one object, of which one would be dropped in silence."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return made
+
+
 def json_record(text: Any) -> Any:
     """What JSON text says."""
     try:
-        return json.loads(text)
+        return json_value(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"text is not JSON ({error}); pass what to_json wrote.") from error
 

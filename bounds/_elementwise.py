@@ -13,12 +13,24 @@ from numba import njit, vectorize
 # Starting threads costs about as much as a thousand inverses.
 _LARGE = 2**15
 
-Scalar = TypeVar("Scalar", bound=Callable[..., float])
+Scalar = TypeVar("Scalar", bound=Callable[..., Any])
+Compiled = TypeVar("Compiled")
 
 
 def jit(function: Scalar) -> Scalar:
-    """``function``, compiled; calls between functions of one file only, as Numba's cache sees edits in no other."""
-    return cast(Scalar, njit(cache=True, error_model="numpy")(function))
+    """``function``, compiled at its first call, which then runs without the interpreter's lock.
+
+    It calls functions of its own file only, as Numba's cache sees edits in no other.
+    """
+    return cast(Scalar, cached(lambda cache: njit(cache=cache, error_model="numpy", nogil=True)(function)))
+
+
+def cached(compiled: Callable[[bool], Compiled]) -> Compiled:
+    """What ``compiled(True)`` makes with Numba's cache on disk, or, where no folder for it can be written, without."""
+    try:
+        return compiled(True)
+    except RuntimeError:  # Numba has "no locator available"
+        return compiled(False)
 
 
 def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
@@ -31,7 +43,8 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
     @functools.cache
     def ufunc() -> np.ufunc:
         signature = ", ".join(["float64"] * function.__code__.co_argcount)
-        return cast(Any, vectorize([f"float64({signature})"], cache=True)(function)).ufunc
+        built = cached(lambda cache: cast(Any, vectorize([f"float64({signature})"], cache=cache)(function)))
+        return built.ufunc
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -16,6 +16,8 @@ import numba
 from numba.core import config as numbas_config
 from numba.misc.appdirs import AppDirs
 
+from bounds._elementwise import cached
+
 config: Any = numbas_config
 _HERE = Path(__file__).parent
 
@@ -39,7 +41,7 @@ def cached_under(path: Path, **options: Any) -> Callable[[Callable[..., Any]], A
         before = config.CACHE_DIR
         config.CACHE_DIR = str(path)  # read when the decorator is applied, and not later
         try:
-            return numba.njit(nogil=True, cache=True, **options)(function)
+            return cached(lambda cache: numba.njit(nogil=True, cache=cache, **options)(function))
         finally:
             config.CACHE_DIR = before
 

@@ -5,21 +5,21 @@ canonical JSON (:mod:`pacdp.canonical`), so that none can be changed, moved or t
 the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and the next
 writer removes it.
 
-A file may have a *head* beside it, which names the number of lines and the last hash. It is replaced after a line is on
-the disk and before anyone is told, so that lines that were cut off the end are missed too; it may lag, never lead.
+A file may have a *head* beside it, which names the number of lines and the last hash. It is there before the file
+is, and is replaced after a line is on the disk and before anyone is told: it may lag, never lead. So lines that were
+cut off the end are missed too. Whoever keeps a file open misses the lines that it has read, whatever the head says.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from pacdp.canonical import chained, follows
+from pacdp.files import locked as file_locked
 from pacdp.files import remove_partial
 
 Line = dict[str, Any]
@@ -74,13 +74,12 @@ def create(
         with _lock(path, kind):
             if os.path.lexists(path):
                 raise ValueError(f"{path} exists: {existing}")
-            if kind.headed and os.path.lexists(_head(path)):
-                raise ValueError(f"{_head(path)} exists and {path} does not: restore it, or choose another folder")
             try:
+                if kind.headed:
+                    _require_no_head(path, lines)
+                    _write_head(path, lines)
                 temporary.replace(path)
                 _on_disk(path.parent)
-                if kind.headed:
-                    _write_head(path, lines)
             except OSError as error:
                 raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
     finally:
@@ -89,10 +88,11 @@ def create(
 
 
 def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
-    """All lines, verified; those that begin with the bytes of ``known`` lines are not verified again.
+    """All lines, verified; ``known`` ones, which were read before and must still be there, are not verified again.
 
     Raises:
-        ValueError: no such file; one of another kind; a line that was changed, moved, added or taken out.
+        ValueError: no such file; one of another kind; a line that was changed, moved, added or taken out; one of the
+            ``known`` lines is missing.
     """
     try:
         head = _read_head(path) if kind.headed else None  # before the lines, which another process may add to
@@ -100,13 +100,19 @@ def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
     except OSError as error:
         raise ValueError(f"cannot read {kind.called} {path}: {error}") from error
     lines = Lines()
-    if known and content.startswith(known.content):
+    kept = known is not None and content.startswith(known.content)
+    if known is not None and kept:
         lines[:], lines.content = known, known.content
     whole = content.rfind(b"\n") + 1
     _verify(path, content[len(lines.content) : whole], content[whole:], kind, lines)
     lines.content = content[:whole]
     if kind.headed:
         _require_head(path, head, lines)
+    if known is not None and not kept:
+        raise ValueError(
+            f"{path} lacks lines that were read from it before: it was put back to an older copy, or another file took "
+            "its place; restore what was there"
+        )
     return lines
 
 
@@ -124,8 +130,6 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
         try:
             if len(lines.content) < path.stat().st_size:  # a line cut short by a crash, before anyone was told of it
                 os.truncate(path, len(lines.content))
-            if kind.headed and not _head(path).exists():
-                _write_head(path, lines)
         except OSError as error:
             raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
         yield lines
@@ -176,15 +180,12 @@ def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines
 
 @contextmanager
 def _lock(path: Path, kind: Kind) -> Iterator[None]:
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=30)
-    try:
-        lock.acquire()
-    except OSError as error:  # filelock's Timeout among them
-        raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_locked(path.with_name(f".{path.name}.lock"), timeout=30.0))
+        except OSError as error:
+            raise ValueError(f"cannot lock {kind.called} {path}: {error}") from error
         yield
-    finally:
-        lock.release()
 
 
 def _head(path: Path) -> Path:
@@ -203,9 +204,10 @@ def _read_head(path: Path) -> Any:
 def _require_head(path: Path, head: Any, lines: Lines) -> None:
     """Refuse lines that are fewer than somebody was told."""
     if head is None:
-        if len(lines) == 1:
-            return  # started by a process that was killed before it was told so
-        head = {}
+        raise ValueError(
+            f"{path} has no {_head(path).name} beside it, which says how many lines it had: restore both "
+            "files from a copy"
+        )
     try:
         count, last = head["lines"], head["hash"]
         kept = 0 < count <= len(lines) and lines[count - 1]["hash"] == last
@@ -214,6 +216,13 @@ def _require_head(path: Path, head: Any, lines: Lines) -> None:
         kept, told = False, "none of the lines"
     if not kept:
         raise ValueError(f"{path} has {told} that {_head(path).name} names: restore both files from a copy")
+
+
+def _require_no_head(path: Path, started: Lines) -> None:
+    """Refuse a head without its file, but for that of a start that was cut short before anyone was told of it."""
+    head = _read_head(path)
+    if head is not None and not (isinstance(head, dict) and head.get("lines") == len(started)):
+        raise ValueError(f"{_head(path)} exists and {path} does not: restore it, or choose another folder")
 
 
 def _write_head(path: Path, lines: Lines) -> None:

@@ -151,7 +151,7 @@ class Choices:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes out, and work on what the file holds now."""
-        with locked(self.path, _KIND) as self._lines:
+        with locked(self.path, _KIND, known=self._lines) as self._lines:
             yield
 
     def _append(self, values: dict[str, Any]) -> int:

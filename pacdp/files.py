@@ -1,20 +1,89 @@
-"""Files that are there whole or not at all, and the list of those that pacdp wrote into a folder.
+"""Files that are there whole or not at all, locks, and the list of what pacdp wrote into a folder.
 
 A folder that pacdp began holds ``.pacdp``: the names of the files that were written there by :func:`replacing`, a line
 each, entered before the file takes its place. What is not in it is somebody else's: nothing here replaces it, and
 :func:`remove_own` leaves it alone.
 """
 
+import errno
 import os
 import shutil
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 import psutil
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 LIST = ".pacdp"
+_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+_told: set[int] = set()
+"""Disks of which it was said that they have no flock."""
+
+
+class Held(TimeoutError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def locked(path: Path, *, timeout: float = 0.0) -> Iterator[None]:
+    """Keep other processes out, by a lock on the file ``path``, which stays there; wait ``timeout`` seconds for it.
+
+    The operating system lets go when this process dies, however it dies. A disk without flock, such as Lustre mounted
+    without it, has a second file in place of the lock, ``path.held``. It names process and machine, and is taken over
+    from a process of the same machine that is no more; a warning says so, once for each disk.
+
+    Raises:
+        Held: another process holds the lock.
+        OSError: the file cannot be written.
+    """
+    lock: BaseFileLock = FileLock(path, timeout=timeout)
+    ending = "wait for it"
+    if not _has_flock(path):
+        _tell_without_flock(path.parent)
+        lock = SoftFileLock(f"{path}.held", timeout=timeout)
+        ending += f", or remove {lock.lock_file} if the process that it names is no more"
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise Held(ending) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _has_flock(path: Path) -> bool:
+    """Whether the disk of the file knows flock, which other systems than those of POSIX do without."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # keeps nobody else from the lock
+    except OSError as error:
+        if error.errno not in _NO_FLOCK:
+            raise
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _tell_without_flock(folder: Path) -> None:
+    disk = folder.stat().st_dev
+    if disk not in _told:
+        _told.add(disk)
+        warnings.warn(
+            f"the disk of {folder} has no flock: files named *.held keep processes apart, which one that is killed on "
+            "another machine leaves behind, and a machine that mounts the disk with flock does not see",
+            stacklevel=4,
+        )
 
 
 @contextmanager
@@ -45,6 +114,30 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def keep_beside(path: Path) -> Path:
+    """Give the file a second name, which it keeps when another file takes its place.
+
+    The name is the first of ``NAME.1``, ``NAME.2``, ... that is free. The list of the folder, if there is one, gets it.
+
+    Raises:
+        ValueError: the disk gives a file no second name.
+    """
+    for number in count(1):
+        kept = path.with_name(f"{path.name}.{number}")
+        try:
+            os.link(path, kept)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ValueError(
+                f"{path} cannot be kept as {kept.name} ({error.strerror}): move it away, or choose another place"
+            ) from error
+        if written(path.parent) is not None:
+            _enter(path.parent, [kept.name])
+        return kept
+    raise AssertionError("there is always another number")
 
 
 def remove_partial(path: Path) -> None:
@@ -88,14 +181,15 @@ def written(folder: Path) -> frozenset[str] | None:
 
 
 def remove_own(folder: Path, *, names: Iterable[str]) -> None:
-    """Remove those of the files that pacdp wrote into the folder.
+    """Remove those of the files that pacdp wrote into the folder, and what :func:`keep_beside` kept of them.
 
     Raises:
         OSError: one cannot be removed.
     """
-    known = written(folder) or frozenset()
-    for name in names:
-        if name in known:
+    names = frozenset(names)
+    for name in written(folder) or ():
+        stem, _, number = name.rpartition(".")
+        if name in names or (stem in names and number.isdecimal()):
             (folder / name).unlink(missing_ok=True)
 
 

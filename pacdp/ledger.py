@@ -84,7 +84,7 @@ class Ledger:
     def open(cls, folder: Path | str, *, name: str = "") -> "Ledger":
         """The ledger in ``folder``, started if there is none."""
         path = _file(Path(folder))
-        if not os.path.lexists(path) and not os.path.lexists(path.with_suffix(".head")):
+        if not os.path.lexists(path):
             try:
                 return cls.create(folder, name=name)
             except ValueError:
@@ -271,10 +271,7 @@ class Ledger:
         self._take(self._lines)
 
     def _take(self, lines: Lines) -> None:
-        """Take over lines, and parse those that are new."""
-        known = len(self._lines)
-        if known > len(lines) or (known and lines[known - 1]["hash"] != self._lines[-1]["hash"]):
-            self._read, self._tally = [], Tally()
+        """Take over lines, which begin with those that were there before, and parse the new ones."""
         self._lines = lines
         for line in lines[1 + len(self._read) :]:
             read = from_line(line)

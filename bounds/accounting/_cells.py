@@ -20,14 +20,15 @@ the rounding of the ends of the cells. If it moves losses by at most e, the spli
 import math
 
 import numpy as np
-from numba import njit
+
+from bounds._elementwise import jit
 
 _ROOT = 1.0 / math.sqrt(2.0 * math.pi)
 _PIECE = 0.25
 _ULP = 2.0**-50
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _series(t: float, u: float) -> float:
     """S(t), to all digits of 1 + S(t)."""
     v, w = u * u, t * t
@@ -38,7 +39,7 @@ def _series(t: float, u: float) -> float:
     return v * (h2 / 24.0 + v * (h4 / 1920.0 + v * (h6 / 322560.0 + v * (h8 / 92897280.0))))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _boundary(
     x: float, risen: float, ratio: float, sigma: float, rate: float, move: float, replace: bool
 ) -> tuple[float, float]:
@@ -62,7 +63,7 @@ def _boundary(
     return z, _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _fall(w: float) -> float:
     """1 - e^(-w)."""
     if w > 0.03:
@@ -70,7 +71,7 @@ def _fall(w: float) -> float:
     return w * (1.0 - w / 2 * (1.0 - w / 3 * (1.0 - w / 4 * (1.0 - w / 5 * (1.0 - w / 6 * (1.0 - w / 7))))))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _gap(
     a: float, left: float, risen: float, ratio: float, sigma: float, rate: float, move: float, replace: bool
 ) -> float:
@@ -88,7 +89,7 @@ def _gap(
     return (rise + ratio * fall) / (1.0 - rate + move * math.exp((-a - 0.5) * scale))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def add_cells(
     edges: np.ndarray,
     growth: np.ndarray,
@@ -145,7 +146,7 @@ def add_cells(
         right[k] += weight * hinge / -math.expm1(edges[k] - edges[k + 1])
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that dominate: each cell split to its ends, rounded up by ``slack`` of what lies around.
 
@@ -164,7 +165,7 @@ def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float
     return out
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 

@@ -12,9 +12,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from bounds._elementwise import jit
 from bounds.accounting._fourier import Composite, Spectrum
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, grid
@@ -26,7 +26,7 @@ _HUGE = math.exp(0.999 * _LOG_HUGE)
 _FEW = 20
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _sums(masses: np.ndarray, tilt: float, spacing: float) -> tuple[np.ndarray, np.ndarray]:
     """At every y_j: Σ_(k≥j) p̃ e^(-θd) (1 - e^(-d)) and Σ_(k≥j) p̃ e^(-(θ+1)d), d = y_k - y_j."""
     n = len(masses)

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import fft
+
+from bounds._elementwise import jit
 
 Array = NDArray[np.float64]
 _ULP = 2.0**-53
@@ -55,14 +56,14 @@ class Composite:
     log_below: float
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
     n = len(out)
     for j in range(len(values)):
         out[indices[j] % n] += values[j]
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _multiply(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
     for j in range(len(values)):
         z = values[j]
@@ -72,7 +73,7 @@ def _multiply(values: np.ndarray, count: int, noise: float, product: np.ndarray,
         _multiply_powers(values, count - 1, noise, product, size)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
     for j in range(len(values)):
         z = values[j]
@@ -88,7 +89,7 @@ def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.n
                 b = b * b
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _multiply_block(
     before: np.ndarray,
     values: np.ndarray,
@@ -128,7 +129,7 @@ def _multiply_block(
     size[:] = bound
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _multiply_mixtures(
     before: np.ndarray,
     values: np.ndarray,

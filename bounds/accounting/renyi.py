@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bounds import _check
+from bounds._elementwise import jit
 from bounds.accounting._levels import grouped
 from bounds.accounting._pieces import Mechanism, Noise, mechanisms
 from bounds.accounting._schedule import schedule
@@ -31,7 +31,7 @@ _SLACK = 1.0 + 1e-9
 _ROUNDING = 1e-12  # of the logarithm of a moment
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@jit
 def _log_moment(
     order: float, rate: float, move: float, sigma: float, replace: bool, low: float, high: float, points: int
 ) -> float:

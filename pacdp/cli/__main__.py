@@ -1,5 +1,18 @@
-"""``python -m pacdp.cli`` is the command `pacdp`."""
+"""``python -m pacdp.cli`` is the command `pacdp`; Ctrl-C is answered in a sentence before it is loaded, too."""
 
-from pacdp.cli.main import main
+import sys
 
-main()
+
+def run() -> None:
+    """Load the command and run it, see :func:`pacdp.cli.main.main`."""
+    try:
+        from pacdp.cli.main import main
+
+        main()
+    except KeyboardInterrupt:
+        print("pacdp: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

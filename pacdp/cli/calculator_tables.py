@@ -35,7 +35,7 @@ def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> No
     for name, value in certificate.terms.items():
         out.print(f"  {name:24} {value:.8g}")
     for one in certificate.hypotheses:
-        out.print(f"rests on: {one}", markup=False)
+        out.print(f"rests on: {one}")
     out.print(f"source: {certificate.reference}")
 
 
@@ -105,8 +105,8 @@ def print_routes(plan: RoutePlan, *, json_only: bool) -> None:
         table.add_row(one.route, one.split, f"{one.train:,}", f"{one.bound:,}", error, value)
     out.print(table)
     for said in plan.assumed:
-        out.print(f"assumed: {said}", markup=False)
-    out.print(plan.recommendation(), markup=False)
+        out.print(f"assumed: {said}")
+    out.print(plan.recommendation())
 
 
 def _value(made: bounds.Certificate) -> str:

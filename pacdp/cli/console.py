@@ -29,7 +29,7 @@ from pacdp.cli.terminal import messages, output
 def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
     """Yields advance(done, line=None): moves the bar to ``done`` and prints ``line`` above it."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -58,7 +58,12 @@ class DownloadBar:
     def update(self, n: int, /) -> None:
         """Another ``n`` bytes have arrived."""
         if self._bar is None:
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                DownloadColumn(),
+                TransferSpeedColumn(),
+            )
             self._bar = Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True)
             self._bar.start()
             self._task = self._bar.add_task("downloading", total=self.total)
@@ -104,7 +109,7 @@ def print_report(report: dict[str, Any]) -> None:
     found = notes(certificates)
 
     def say(line: str) -> None:
-        out.print(line, markup=False)
+        out.print(line)
 
     say(first_sentence(certificates))
     people = f"{report['n']} people" if report["unit"] == "person" else ""

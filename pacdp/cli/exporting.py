@@ -23,6 +23,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
+from pacdp.cli.terminal import word
 from pacdp.files import remove_partial
 from pacdp.ledger import Ledger
 from pacdp.rederived import settings_of
@@ -72,7 +73,7 @@ def export_run(
     with folder.lock():
         if not folder.finished:
             raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
-                             f"--out {run}, then export it")  # fmt: skip
+                             f"--out {word(run)}, then export it")  # fmt: skip
         one = leaving(folder.path, runtime)
         if one.seeded and not seeded_for_tests:
             raise ValueError(

@@ -18,16 +18,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
+from bounds._check import json_value
 from pacdp.canonical import chained, digest, follows
 from pacdp.cli.serial import from_dict
-from pacdp.files import begin, remove_own, remove_partial, replacing, written
+from pacdp.files import Held, begin, locked, remove_own, remove_partial, replacing, written
 
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "choices.jsonl",
         "released.json")  # fmt: skip
 """What a run writes by itself."""
-_MADE_OF_IT = ("certificates.json", "certificates.json.1", "figure.png", "figure.pdf", "report.html")
+_MADE_OF_IT = ("certificates.json", "figure.png", "figure.pdf", "report.html")
 _WRITTEN = (":(top,exclude)experiments/results", ":(top,exclude)docs/results.md")
 _PACKAGES = ("pacdp", "torch", "opacus", "numpy", "scipy", "numba", "safetensors", "scikit-learn")
 
@@ -65,14 +64,12 @@ class Folder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.path / ".lock", timeout=0):
+            with locked(self.path / ".lock"):
                 for name in (*_RUN, *_MADE_OF_IT):
                     remove_partial(self.path / name)
                 yield
-        except Timeout as error:
-            raise ValueError(
-                f"another process is at work in {self.path}: wait for it, or choose another --out"
-            ) from error
+        except Held as error:
+            raise ValueError(f"another process is at work in {self.path}: {error}, or choose another --out") from error
 
     def require_free(self, config: Any, *, resume: bool) -> None:
         """Refuse a folder that another run has, or this one where it is not to be resumed.
@@ -101,7 +98,7 @@ class Folder:
             if name not in known and os.path.lexists(self.path / name):
                 raise ValueError(f"{self.path / name} was not written by pacdp: move it away, or choose another --out")
         remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-        for shard in self.snapshots.glob("snapshots-*.safetensors"):
+        for shard in self.snapshots.glob("snapshots-[0-9][0-9][0-9][0-9][0-9].safetensors"):
             shard.unlink()
 
     def _of_earlier_version(self) -> bool:
@@ -193,7 +190,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: the file is missing or no JSON object.
     """
     try:
-        values = json.loads(path.read_text())
+        values = json_value(path.read_text())
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
     except OSError as error:

@@ -1,7 +1,6 @@
 """What a user's own callables and files give to `pacdp certify`, or one sentence about what is wrong with them."""
 
 import importlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
+from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.batches import batches_of
 from pacdp.certify.streamed import LossOf
@@ -170,7 +170,7 @@ def indices_in(path: Path) -> Split:
         ValueError: no such file, or no whole numbers from 0 on in it.
     """
     try:
-        raw = read_npy(path) if path.suffix == ".npy" else np.asarray(json.loads(path.read_text()))
+        raw = read_npy(path) if path.suffix == ".npy" else np.asarray(json_value(path.read_text()))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} holds no list of indices ({error})") from error
     if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):

@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> None:
         command, rest = _parsed(words)
         command(rest)
     except (ValueError, RuntimeError, OSError) as error:
-        messages.print(f"pacdp: {_sentence(error)}", style="red" if messages.is_terminal else None, markup=False)
+        messages.print(f"pacdp: {_sentence(error)}", style="red" if messages.is_terminal else None)
         sys.exit(1)
     except KeyboardInterrupt:
         messages.print(

@@ -1,7 +1,6 @@
 """`pacdp privacy`: the accountant of `bounds` for people: epsilon of a schedule, or noise for a target."""
 
 import csv
-import json
 import math
 import reprlib
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from bounds._check import json_value
 from bounds.accounting import (
     Composed,
     Event,
@@ -129,7 +129,7 @@ def read_schedule(path: Path) -> list[float]:
         values = _from_csv(path, text)
     else:
         try:
-            values = json.loads(text)
+            values = json_value(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is no JSON ({error}): give a list of noise multipliers, or a .csv") from error
         if not isinstance(values, list):

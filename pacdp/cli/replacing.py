@@ -1,38 +1,43 @@
-"""A report in the place of an earlier one, which is kept; what is no report of certificates is left alone."""
+"""A report takes the place of an earlier one, which is kept; what is no report is left alone."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import read_json, write_json
+from pacdp.files import keep_beside
 
 
-def require_replaceable(path: Path) -> None:
+def require_replaceable(path: Path, report: str = "certificates") -> None:
     """Refuse a place for a report that holds something else.
 
+    Args:
+        report: what the report is about, "certificates" or "diagnosis", as its format says.
+
     Raises:
-        ValueError: it is a folder, or a file that is no report of certificates.
+        ValueError: it is a folder, or a file that is no such report.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     try:
-        ours = str(read_json(path).get("format", "")).startswith("pacdp-certificates/")
+        ours = str(read_json(path).get("format", "")).startswith(f"pacdp-{report}/")
     except (ValueError, OSError):
         ours = False
     if not ours:
-        raise ValueError(f"{path} is there and is no report of certificates: give another --out, or move it away")
+        raise ValueError(f"{path} is there and is no report of {report}: give another --out, or move it away")
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write a report; an earlier one that says something else is kept beside it as ``NAME.1``.
+    """Write a report; an earlier one that says something else is kept, see :func:`pacdp.files.keep_beside`.
 
     Raises:
         ValueError: see :func:`require_replaceable`.
     """
     require_replaceable(path)
     if path.exists() and _timeless(read_json(path)) != _timeless(report):
-        path.replace(path.with_name(f"{path.name}.1"))
+        keep_beside(path)
     write_json(path, report)
 
 

@@ -9,10 +9,9 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 
 from pacdp.data.errors import DataError
+from pacdp.data.unpacking import members, require_once
 
-# deflate may expand a thousandfold, which no array that anyone has measured does
-_MOST_EXPANSION, _ALWAYS_ALLOWED = 64, 64 * 2**20
-
+_ADVICE = "write it by numpy.savez"
 Read = TypeVar("Read")
 
 
@@ -20,9 +19,11 @@ def read_npz(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> d
     """The arrays of a .npz file by name, without those to ``ignore``.
 
     Raises:
-        DataError: the file cannot be read, is none of plain arrays, is damaged, or would expand more than 64-fold.
+        DataError: the file cannot be read, is none of plain arrays, is damaged, holds an array twice, or would expand
+            more than 64-fold.
     """
-    return _read(Path(path), "npz file of plain arrays", lambda raw: _unpacked(raw, ignore))
+    path = Path(path)
+    return _read(path, "npz file of plain arrays", lambda raw: _unpacked(path, raw, ignore))
 
 
 def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
@@ -47,13 +48,12 @@ def _read(path: Path, kind: str, read: Callable[[BinaryIO], Read]) -> Read:
         raise DataError(f"{path} is no {kind}, or a damaged one; replace it.") from None
 
 
-def _unpacked(raw: BinaryIO, ignore: Collection[str]) -> dict[str, np.ndarray]:
-    allowed = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * raw.seek(0, os.SEEK_END))
-    with zipfile.ZipFile(raw) as archive:  # which reads no more of a member than its entry declares
-        if sum(member.file_size for member in archive.infolist()) > allowed:
-            raise DataError(f"{raw.name} would unpack to more than {allowed} bytes; write it by numpy.savez.")
+def _unpacked(path: Path, raw: BinaryIO, ignore: Collection[str]) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(raw) as archive:
+        members(path, archive, _ADVICE)
     raw.seek(0)
     with np.load(raw, allow_pickle=False) as file:
+        require_once(path, file.files, _ADVICE)
         found = {name: file[name] for name in file.files if name not in ignore}
     if not all(isinstance(array, np.ndarray) for array in found.values()):  # a member of another kind is its bytes
         raise TypeError

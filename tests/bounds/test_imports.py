@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = ("torch", "opacus", "matplotlib", "polars", "tyro", "rich")
 SCRIPT = f"""
 import sys
@@ -18,9 +20,32 @@ print(sorted(loaded & set({HEAVY!r})))
 """
 
 
-def test_bounds_work_without_the_heavy_libraries():
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
+NOWHERE = """
+from numba.core import caching
+def unwritable(self):
+    raise PermissionError
+caching._CacheLocator.ensure_cache_path = unwritable
+"""
+USES = {
+    "a ufunc": "from bounds import binary_kl_upper as f; assert 0.1 < f(0.1, 0.1) < 0.4",
+    "a loop": "import numpy, bounds._wealth as own; own.played(numpy.zeros(1), numpy.ones((9, 1)), 0)",
+    "kernels of pacdp": "import pacdp._loss_kernels",
+}
+
+
+def child(script):
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
     )
+
+
+@pytest.mark.parametrize("use", USES)
+def test_nothing_needs_a_place_for_compiled_code(use):
+    done = child(NOWHERE + USES[use])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bounds_work_without_the_heavy_libraries():
+    done = child(SCRIPT)
     assert done.stderr == ""
     assert done.stdout.strip() == "[]"

@@ -1,20 +1,25 @@
 """A run's folder: one process at a time, nobody else's file overwritten, and rows that are what was written."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 
 import pytest
-from cli_tools import RUN_FILES
+from cli_tools import QUICK, RUN_FILES, read, start
 from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp.cli import folder as module
 from pacdp.cli.certifying import plot
 from pacdp.cli.config import Run, Runtime
-from pacdp.cli.folder import Folder
+from pacdp.cli.folder import Folder, write_json
+from pacdp.cli.replacing import write_report
+from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
-from pacdp.files import LIST
+from pacdp.files import LIST, begin
+from pacdp.predictions import certify_predictions
 
 SGD = tiny("sgd")
 HOLD = """
@@ -48,7 +53,21 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
     assert all(path.exists() for path in mine), "and what looks like it is not"
 
 
-THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", ".tmp12", "snapshots/mine.txt")
+@pytest.mark.slow
+def test_workers_go_on_with_their_own_runs_on_a_disk_without_flock(tmp_path, monkeypatch):
+    """Each worker shows that it lives in the folder that it then locks; so runs were refused for ever."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import errno, fcntl\ndef flock(*_): raise OSError(errno.ENOSYS, 'no flock')\nfcntl.flock = flock\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    trained = start("train", "sgd-digits2", "--chains", 2, "--workers", 2, "--out", tmp_path / "run", *QUICK)
+    _, err = trained.communicate()
+    assert trained.returncode == 0, err
+    assert "has no flock" in err
+
+
+THEIRS = ("table.csv", "figure.png", "figure.pdf", "report.html", "certificates.json", "certificates.json.1", ".tmp12",
+          "snapshots/mine.txt", "snapshots/snapshots-mine.safetensors")  # fmt: skip
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -70,6 +89,37 @@ def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tm
         train(SGD, tmp_path, RUNTIME, force=True)
     assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
     assert (tmp_path / name).read_text() == '{"mine": 1}'
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_every_earlier_report_is_kept_under_a_free_name_and_leaves_with_its_run(tmp_path, listed):
+    mine, folder = tmp_path / "certificates.json.2", Folder(tmp_path)
+    mine.write_text("mine")
+    if listed:
+        begin(tmp_path)
+    for k in (1, 2, 2, 3, 4):
+        write_report(folder.certificates, {"format": "pacdp-certificates/2", "k": k, "provenance": time.time()})
+    names = ("certificates.json.1", "certificates.json.3", "certificates.json.4", "certificates.json")
+    assert [read(tmp_path / name)["k"] for name in names] == [1, 2, 3, 4]
+    folder.clear()
+    assert {path for path in tmp_path.glob("c*")} == {mine, *([] if listed else map(tmp_path.joinpath, names))}
+    assert mine.read_text() == "mine"
+
+
+def test_a_page_keeps_what_stands_in_its_place(tmp_path):
+    page, made = tmp_path / "report.html", certify_predictions(["a", "b"] * 9, ["a"] * 18).to_dict()
+    write_json(tmp_path / "certificates.json", made)
+    page.write_text("mine")
+    for _ in range(2):
+        write_page(tmp_path)
+    assert [path.name for path in tmp_path.glob("report*")] == ["report.html", "report.html.1"]
+    assert (tmp_path / "report.html.1").read_text() == "mine"
+
+
+def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_path, refused):
+    (tmp_path / "diagnosis.json").write_text('{"patient": 1}')
+    assert "is no report of diagnosis" in refused("train", "sgd-digits2", "--chains", 2, "--out", tmp_path, *QUICK)
+    assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]
 
 
 def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(copied):

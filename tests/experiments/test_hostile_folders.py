@@ -1,6 +1,10 @@
 """Folders of which one file was damaged: every command that reads one succeeds, or says in a sentence why not."""
 
+import os
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,9 @@ from cli_tools import QUICK, one_sentence, pacdp
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from pacdp.cli.folder import write_json
+from pacdp.cli.predicting import tables
+from pacdp.predictions import certify_predictions
 from tests.hostile import contents, limited
 
 FILES = (
@@ -52,3 +59,41 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
         assert said.out or said.err
 
     damage()
+
+
+@pytest.mark.parametrize("diagnosis", ["x", {"traces": 3}, [1]])
+def test_a_diagnosis_of_another_kind_is_a_sentence_of_report(tmp_path, diagnosis, refused):
+    made = certify_predictions(["a", "b"] * 9, ["a"] * 18).to_dict()
+    write_json(tmp_path / "certificates.json", {**made, "diagnosis": diagnosis})
+    assert "holds a file that this version does not read" in refused("report", tmp_path)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", ["[red]x[/red]2", ":x:", "-dash", "a b"])
+def test_names_are_told_as_they_are_and_fit_for_a_command_line(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    assert pacdp("train", "sgd-digits2", *QUICK, "--out", f"./{name}") == 0
+    said = " ".join(capsys.readouterr().err.split("\n"))
+    assert f"finished {name};" in said
+    assert shlex.split(said.split("next: ")[1])[2] == (f"./{name}" if name[0] == "-" else name)
+
+
+def test_ctrl_c_while_the_command_is_loaded_is_a_sentence(tmp_path):
+    (tmp_path / "tyro.py").write_text("raise KeyboardInterrupt")
+    where = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pacdp.cli", "data"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": where},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "pacdp: stopped\n")
+
+
+def test_a_panic_of_rust_is_not_shown(tmp_path, monkeypatch, capfd):
+    def scan(path):
+        os.write(2, b"thread '<unnamed>' panicked")
+        raise tables.pl.exceptions.PanicException("called `Result::unwrap()`")
+
+    monkeypatch.setattr(tables.pl, "scan_parquet", scan)
+    with pytest.raises(ValueError, match="it is damaged"):
+        tables.read_table(tmp_path / "a.parquet")
+    assert capfd.readouterr().err == ""

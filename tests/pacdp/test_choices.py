@@ -62,6 +62,15 @@ def test_j_is_not_known_before_closing_and_nothing_is_added_after(tmp_path):
     assert choices.path.read_bytes() == before
 
 
+def test_an_open_list_misses_what_it_holds(tmp_path):
+    choices = listed(tmp_path, close=False)
+    whole = choices.path.read_bytes()
+    choices.close()
+    choices.path.write_bytes(whole)
+    with pytest.raises(ValueError, match="lacks lines that were read from it"):
+        choices.add({"another": 1})
+
+
 def test_a_run_carries_the_list_that_covers_it(tmp_path):
     choices = listed(tmp_path)
     assert choices.require(RUNS[1]) == {"digest": choices.digest, "J": 3, "index": 1}

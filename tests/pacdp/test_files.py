@@ -1,11 +1,16 @@
 """A file is replaced whole or not at all, by the one who wrote it; what killed writers left goes with the next one."""
 
+import errno
+import fcntl
 import subprocess
 import sys
 
 import pytest
 
-from pacdp.files import LIST, begin, remove_own, replacing, written
+from bounds.accounting import Gaussian
+from pacdp import files
+from pacdp.files import LIST, Held, begin, locked, remove_own, replacing, written
+from pacdp.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
 
 
@@ -60,3 +65,68 @@ def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     with pytest.raises(TypeError), replacing(tmp_path / "figure.png") as file:
         file.writelines([b"new", "no bytes"])
     assert (tmp_path / "figure.png").read_text() == "1"
+
+
+HOLDING = """
+import fcntl, sys, warnings
+from pathlib import Path
+def flock(*_): raise OSError(int(sys.argv[2]), "no such thing")
+fcntl.flock = flock
+warnings.simplefilter("ignore")
+from pacdp.files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def without_flock(monkeypatch, number=errno.ENOSYS):
+    def flock(*_):
+        raise OSError(number, "no such thing")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(files, "_told", set())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, monkeypatch, number, before):
+    path = tmp_path / ".lock"
+    if before:  # begun where there is flock, or shown to be alive
+        path.touch()
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, path, str(number)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    without_flock(monkeypatch, number)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.warns(UserWarning, match=r"the disk of .* has no flock"),
+            pytest.raises(Held, match=r"wait for it, or remove .*\.lock\.held if the process that it names is no more"),
+        ):
+            locked(path).__enter__()
+    finally:
+        other.kill()
+        other.communicate()
+    for _ in range(2):
+        with locked(path, timeout=5.0):
+            assert (tmp_path / ".lock.held").exists()
+        assert not (tmp_path / ".lock.held").exists()
+
+
+def test_a_ledger_begun_with_flock_goes_on_without_and_back(tmp_path, monkeypatch):
+    book = Ledger.open(tmp_path)
+    with monkeypatch.context() as patch:
+        without_flock(patch)
+        with pytest.warns(UserWarning, match="has no flock"):
+            Ledger.open(tmp_path / "new")
+        book.correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="a slide")
+    Ledger.load(tmp_path).correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="another")
+    assert len(Ledger.load(tmp_path).entries) == 2
+
+
+def test_another_error_of_a_lock_is_told(tmp_path, monkeypatch):
+    without_flock(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="no such thing"), locked(tmp_path / ".lock"):
+        pass

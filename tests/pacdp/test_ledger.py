@@ -229,7 +229,7 @@ def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path):
     granted, also = book.reserve(stretch(1, 5)), other.reserve(stretch(1, 5))
     receipt = json.loads(json.dumps(granted.receipt))
     Ledger.load(tmp_path / "a").require(receipt)
-    (tmp_path / "a" / "ledger.head").unlink()
+    (tmp_path / "a" / "ledger.head").write_text(json.dumps({"lines": 1, "hash": book.id}))
     (tmp_path / "a" / "ledger.jsonl").write_text(older)
     for wrong in (also.receipt, {}, {**receipt, "entry": "1"}, {**receipt, "hash": ""}, receipt):
         with pytest.raises(ValueError, match="are not counted in"):
@@ -302,6 +302,58 @@ def test_what_was_cut_off_the_end_is_missed(tmp_path):
     (tmp_path / "ledger.head").unlink()
     with pytest.raises(ValueError, match="restore both files from a copy"):
         Ledger.load(tmp_path)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("ledger.*"))}
+
+
+def put(folder, content):
+    for path in folder.glob("ledger.*"):
+        path.unlink()
+    for name, held in content.items():
+        (folder / name).write_bytes(held)
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3])
+def test_an_open_ledger_misses_what_it_holds(tmp_path, entries):
+    book, other = Ledger.open(tmp_path / "a"), Ledger.open(tmp_path / "b")
+    copies = [files(book.folder)]
+    for k in range(entries):
+        for one in (book, other):
+            one.reserve(stretch(k + 1, k + 1))
+        copies.append(files(book.folder))
+    now = copies.pop()
+    headless = {"ledger.jsonl": now["ledger.jsonl"]}
+    for held in (*copies, files(other.folder), headless):
+        put(book.folder, held)
+        for use in (
+            lambda: book.reserve(stretch(9, 9)),
+            lambda: book.correct(event=steps(1), unit="example", label="a slide"),
+            lambda: book.set_limit(Limit(epsilon=9.0, **ABOUT)),
+        ):
+            with pytest.raises(ValueError, match=r"lacks lines that were read from it|has no ledger[.]head beside"):
+                use()
+        assert files(book.folder) == held
+    put(book.folder, now)
+    Ledger.load(book.folder).reserve(stretch(8, 8))
+    assert book.reserve(stretch(9, 9)).receipt["entry"] == entries + 2, "what another process added is no older copy"
+
+
+def test_a_ledger_without_its_head_is_no_ledger_and_a_head_alone_is_a_start_that_was_cut_short(tmp_path):
+    book = written(tmp_path)
+    path, head = tmp_path / "ledger.jsonl", tmp_path / "ledger.head"
+    path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
+    head.unlink()
+    for make in (Ledger.open, Ledger.load):
+        with pytest.raises(ValueError, match=r"has no ledger.head beside it.*: restore both files from a copy"):
+            make(tmp_path)
+    path.unlink()
+    head.write_text(json.dumps({"lines": 2, "hash": book.digest}))
+    with pytest.raises(ValueError, match=r"ledger.head exists and .* does not"):
+        Ledger.open(tmp_path)
+    head.write_text(json.dumps({"lines": 1, "hash": book.id}))
+    assert Ledger.open(tmp_path).entries == ()
 
 
 def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path):

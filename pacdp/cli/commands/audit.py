@@ -46,7 +46,7 @@ class Audit:
         from pacdp.cli.auditing import audit, configuration
 
         config = configuration(self.target, scale=self.scale, rest=rest)
-        messages.print(f"auditing {config.algorithm} on made-up data", markup=False)
+        messages.print(f"auditing {config.algorithm} on made-up data")
         found = audit(
             config,
             steps=self.steps,

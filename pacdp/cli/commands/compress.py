@@ -17,7 +17,7 @@ from pacdp.cli.overrides import overridden
 from pacdp.cli.parsing import no_more
 from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import from_dict, to_dict
-from pacdp.cli.terminal import messages, usage
+from pacdp.cli.terminal import messages, usage, word
 from pacdp.compress.run import Round
 
 _PER_MILLE = 1000
@@ -74,4 +74,4 @@ class Compress:
             print(json.dumps(result, allow_nan=False))
         kept = (result["final"] or {}).get("kept", 0)
         messages.print(f"kept {kept} of {result['n']} records: error at most {up(result['value'])}")
-        messages.print(f"finished {out}; next: pacdp certify {out}")
+        messages.print(f"finished {out}; next: pacdp certify {word(out)}")

@@ -11,7 +11,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.figures.numbers import up_digits
 from pacdp.cli.parsing import no_more
 from pacdp.cli.reading import certificates_of
-from pacdp.cli.terminal import messages
+from pacdp.cli.terminal import messages, word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Export:
             choices=self.choices,
             correct=self.correct,
             seeded_for_tests=self.seeded_for_tests,
-            tell=lambda sentence: messages.print(sentence, markup=False),
+            tell=messages.print,
         )
         if self.json:
             print(json.dumps(report, allow_nan=False))
@@ -77,4 +77,4 @@ class Export:
                 f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
                 f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}"
             )
-        messages.print(f"{self.out} may be published, {self.run} may not; next: pacdp verify {self.out}", markup=False)
+        messages.print(f"{self.out} may be published, {self.run} may not; next: pacdp verify {word(self.out)}")

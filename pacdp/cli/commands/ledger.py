@@ -57,7 +57,7 @@ class Show:
             print(json.dumps(_record(book, delta, listed, costs, totals), allow_nan=False))
             return
         out = output()
-        out.print(f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}", markup=False)
+        out.print(f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}")
         table = Table(title=f"epsilon of each by itself, at delta {delta:g}")
         for column in ("run", "algorithm", "unit", "steps", *ADJACENCIES, "noise", "last (UTC)", "label"):
             table.add_column(column, overflow="fold", justify="right" if column in ADJACENCIES else "left")
@@ -68,11 +68,11 @@ class Show:
             table.add_row(*map(Text, cells))
         out.print(table)
         if len(runs) > len(listed):
-            out.print(f"and {len(runs) - len(listed)} earlier runs, which the totals count", markup=False)
+            out.print(f"and {len(runs) - len(listed)} earlier runs, which the totals count")
         for total in totals:
-            out.print(total_line(total), markup=False)
-        out.print(limit_line(book), markup=False)
-        out.print(f"digest {book.digest}", markup=False)
+            out.print(total_line(total))
+        out.print(limit_line(book))
+        out.print(f"digest {book.digest}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

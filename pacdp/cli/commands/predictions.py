@@ -24,7 +24,7 @@ class CertifyPredictions:
     such logs."""
     out: Path | None = None
     """Where to write the report; by default certificates.json beside the file. An earlier report that differs is kept
-    as certificates.json.1; another file is not overwritten."""
+    as NAME.1, NAME.2, ...; another file is not overwritten."""
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float = 0.05

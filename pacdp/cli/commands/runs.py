@@ -29,7 +29,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import chains_kind
 from pacdp.cli.sweep.workers import Workers
-from pacdp.cli.terminal import messages, usage
+from pacdp.cli.terminal import messages, usage, word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Train:
         if run.promising:
             tell_private(out, ledger)
         else:
-            messages.print(f"finished {out}; next: pacdp certify {out}")
+            messages.print(f"finished {out}; next: pacdp certify {word(out)}")
 
     def _counted_in(self, run: Run, out: Path) -> Path | None:
         """The folder of the ledger that counts the run's steps."""
@@ -175,7 +175,7 @@ class Certify:
     """A checkpoint or the run folder that holds it."""
     out: Path | None = None
     """Where to write the report; by default certificates.json beside the checkpoint. An earlier report that differs is
-    kept as certificates.json.1; another file is not overwritten."""
+    kept as NAME.1, NAME.2, ...; another file is not overwritten."""
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float | None = None
@@ -271,6 +271,7 @@ def _train_chains(
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (resume or force) and any(Folder(one).started for one in outs):
         raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
+    require_replaceable(out / "diagnosis.json", "diagnosis")
     runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
     failed: dict[str, list[int]] = {}
     with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:

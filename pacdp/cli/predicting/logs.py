@@ -5,7 +5,6 @@ once, in several epochs or as several questions, is one unit. Several logs in a 
 models on the same documents: lm-evaluation-harness has a folder for each.
 """
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bounds._check import json_value
 from pacdp.cli.predicting.scores import Range, is_score, losses_of
+from pacdp.data.errors import DataError
+from pacdp.data.unpacking import members
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.columns import coded
 from pacdp.predictions.examples import MODEL, Examples, described
@@ -27,8 +29,6 @@ _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
               "prompt_hash", "target_hash"}  # fmt: skip
 SUFFIXES = (".jsonl", ".json", ".eval")
-_MOST_UNPACKED = 2**30
-"""Bytes of one member of a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,13 @@ def _unpacked(path: Path) -> dict[str, bytes]:
     with path.open("rb") as raw:
         try:
             with zipfile.ZipFile(raw) as stored:
-                names = (name for name in stored.namelist() if name.startswith("samples/") and name.endswith(".json"))
-                return {name: _member(stored, name, _MOST_UNPACKED) for name in ("header.json", *names)}
+                names = members(path, stored, "write it anew, or as .json")
+                samples = (name for name in names if name.startswith("samples/") and name.endswith(".json"))
+                return {
+                    name: _member(stored, name, stored.getinfo(name).file_size) for name in ("header.json", *samples)
+                }
+        except DataError:
+            raise
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
             raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
 
@@ -161,8 +166,8 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
     """A log of inspect_ai, as JSON or as its zip of JSON; nothing for other JSON where ``manifests`` may lie there."""
     if path.suffix == ".eval":
         parts = _unpacked(path)
-        header = json.loads(parts.pop("header.json"))
-        samples = [json.loads(parts[name]) for name in sorted(parts)]
+        header = _object(path, parts.pop("header.json"), "header.json")
+        samples = [_object(path, parts[name], name) for name in sorted(parts)]
     else:
         text = path.read_text(encoding="utf-8")
         if manifests and text.lstrip().startswith("["):
@@ -235,9 +240,9 @@ def _examples(
     )  # fmt: skip
 
 
-def _object(path: Path, text: str, where: str) -> dict[str, Any]:
+def _object(path: Path, text: str | bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = json_value(text)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON, {where} ({error}): write it anew") from error
     if not isinstance(found, dict):

@@ -4,9 +4,12 @@ Texts are read as texts, whole numbers as whole numbers, and nothing else is gue
 refused. Probabilities are read some rows at a time.
 """
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from pacdp.data.arrays import read_npz
+from pacdp.data.unpacking import require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
 from pacdp.predictions.columns import Coded
 
@@ -26,6 +30,7 @@ _WHOLE = r"^(0|-?[1-9]\d{0,17})$"
 _OTHERWISE = {
     b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "Zstd", b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+    **{b"x" + bytes([level]): "zlib" for level in b"\x01\x5e\x9c\xda"},
 }  # fmt: skip
 """What a file holds that begins so, whatever its name says."""
 _CELLS = 1_000_000
@@ -73,9 +78,24 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
     if reader is None:
         raise ValueError(f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it")
     try:
-        return reader(path, frozenset(ignore))
+        with _no_panic():
+            return reader(path, frozenset(ignore))
     except DAMAGED as error:
         raise _unreadable(path, error) from error
+
+
+@contextmanager
+def _no_panic() -> Iterator[None]:
+    """Keep from the terminal what Rust writes there, past Python, when it panics; polars raises it afterwards."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _unreadable(path: Path, error: BaseException) -> ValueError:
@@ -140,6 +160,7 @@ def _parquet(path: Path, ignore: frozenset[str]) -> Table:
     names = [name for name in lazy.collect_schema().names() if name not in ignore]
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
+    require_room(path, rows * len(names), "write it as .csv, which has no limit")
     return _table(path, lazy.select([*named, *numbers]).collect(), named, numbers, soft, rows,
                   lambda at, size: lazy.select(soft).slice(at, size).collect())  # fmt: skip
 
@@ -205,7 +226,8 @@ def _table(
     def chunks() -> Iterator[np.ndarray]:
         for at in range(0, rows, size):
             try:
-                frame = chunk(at, size)
+                with _no_panic():
+                    frame = chunk(at, size)
             except DAMAGED as error:
                 raise _unreadable(path, error) from error
             yield _probabilities(path, frame, at)

@@ -9,7 +9,7 @@ from rich.text import Text
 from bounds.sentence import confidence, counted
 from pacdp.cli.figures.numbers import down, up
 from pacdp.cli.reading import notes
-from pacdp.cli.terminal import output
+from pacdp.cli.terminal import output, word
 from pacdp.predictions import PredictionReport, Statement
 
 _MOST = 60
@@ -20,7 +20,7 @@ def tell(found: PredictionReport, written: Path) -> None:
     out = output()
 
     def say(line: str) -> None:
-        out.print(line, markup=False)
+        out.print(line)
 
     say(found.headline())
     whose = "" if found.unit == "example" else f" of {counted(found.n, found.unit)}"
@@ -36,7 +36,7 @@ def tell(found: PredictionReport, written: Path) -> None:
         say(f"remark: {remark}")
     for name, reason in found.not_applicable:
         say(f"not certified: {name}: {reason}")
-    say(f"wrote {written}; check it with pacdp verify {written}")
+    say(f"wrote {written}; check it with pacdp verify {word(written)}")
 
 
 def _table(rows: Sequence[Statement], title: str, *, several: bool) -> Table:

@@ -14,7 +14,7 @@ from pacdp.cli.parsing import no_more
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.serial import from_dict, to_dict
-from pacdp.cli.terminal import messages, output
+from pacdp.cli.terminal import messages, output, word
 
 
 def holds_private_run(out: Path) -> bool:
@@ -78,7 +78,9 @@ def tell_private(out: Path, ledger: Path | None) -> None:
     """Say that a private run is finished, which ledger counts it, and what may be done with it."""
     counted = "counted in no ledger" if ledger is None else f"counted in {ledger} (pacdp ledger show)"
     messages.print(f"finished {out}, {counted}; the folder is private")
-    messages.print(f"next: pacdp certify {out} for your eyes, pacdp export {out} OUT for what may be published")
+    messages.print(
+        f"next: pacdp certify {word(out)} for your eyes, pacdp export {word(out)} OUT for what may be published"
+    )
 
 
 def print_result(result: dict[str, Any]) -> None:

@@ -9,11 +9,13 @@ from pacdp.cli.extensions import folders
 from pacdp.cli.folder import as_written
 from pacdp.cli.report.material import read
 from pacdp.cli.report.page import render
-from pacdp.files import replacing
+from pacdp.files import keep_beside, replacing, written
 
 
 def write_report(path: Path, out: Path | None = None) -> Path:
     """Write the page about the folder ``path`` to ``out``, by default its report.html; returns where.
+
+    Another file that stands there, in a folder without a list of what pacdp wrote, is kept under a further name.
 
     Raises:
         ValueError: the folder holds nothing known, or files that this version does not read.
@@ -25,6 +27,9 @@ def write_report(path: Path, out: Path | None = None) -> Path:
     if out.is_dir():
         raise ValueError(f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
+    content = page.encode("utf-8", errors="replace")
+    if written(out.parent) is None and out.exists() and out.read_bytes() != content:
+        keep_beside(out)
     with replacing(out) as file:
-        file.write(page.encode("utf-8", errors="replace"))
+        file.write(content)
     return out

@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
 
 from bounds.hypotheses import UNITS
 from bounds.sentence import confidence, first_sentence
@@ -36,7 +36,10 @@ def fill(template: str, values: dict[str, Any], *, package: str = "pacdp.cli") -
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(values | {"version": _version()})
+    try:
+        return environment.get_template(template).render(values | {"version": _version()})
+    except UndefinedError as error:  # a value of a file is of another kind
+        raise KeyError(str(error)) from error
 
 
 def context(material: Material) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 TICK = 1.0
 """Seconds between two signs of life."""
-_SIGN = ".lock"  # the file by which every run's folder is locked
+_SIGN = ".alive"  # no lock's file: without flock a file that is there is held
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class _World:
             self.worked += works
             if touches:
                 self.touches += 1
-                os.utime(self.folder / ".lock", ns=(self.touches, self.touches))
+                os.utime(self.folder / ".alive", ns=(self.touches, self.touches))
             if looks:
                 self.watched.look()
         if not looks:
@@ -115,7 +115,7 @@ class _World:
         return self.watched.seconds, self.watched.silence
 
     def begin(self):
-        (self.folder / ".lock").touch()
+        (self.folder / ".alive").touch()
         self.watched.look()
 
 
@@ -140,7 +140,7 @@ def test_time_in_which_nobody_looked_is_nobody_s_silence(tmp_path_factory, pause
     assert world.watched.silence <= 2 * TICK
     assert world.watched.seconds <= 2 * TICK
     world.now += 0.5
-    (world.folder / ".lock").write_text("")
-    os.utime(world.folder / ".lock", ns=(5, 5))
+    (world.folder / ".alive").write_text("")
+    os.utime(world.folder / ".alive", ns=(5, 5))
     world.watched.look()
     assert world.watched.silence == 0.0

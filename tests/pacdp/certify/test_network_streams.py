@@ -94,8 +94,9 @@ def binary(inputs):
 @pytest.mark.parametrize(
     ("logits", "scores"),
     [(NET, lambda x: NET(x).softmax(dim=1)),
+     (lambda x: 40.0 * NET(x), lambda x: (40.0 * NET(x)).softmax(dim=1)),
      (binary, lambda x: torch.stack([binary(x).neg().sigmoid(), binary(x).sigmoid()], dim=1))],
-    ids=["three classes", "one logit"],
+    ids=["three classes", "almost certain", "one logit"],
 )  # fmt: skip
 def test_a_network_of_probabilities_has_the_certificates_of_its_logits(logits, scores):
     """The calibration error among them, which a second softmax would change."""
