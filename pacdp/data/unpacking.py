@@ -1,8 +1,8 @@
 """How much may come out of a packed file: what follows guards readers against small files that hold far too much."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pacdp.data.errors import DataError
 
@@ -36,10 +36,11 @@ def require_once(path: Path, names: Sequence[str], advice: str) -> None:
         raise DataError(f"{path} holds {twice!r} twice: {advice}")
 
 
-def members(path: Path, archive: zipfile.ZipFile, advice: str) -> list[str]:
+def members(path: Path, archive: Any, advice: str) -> list[str]:
     """The names in a zip, none of them twice, which together hold no more than :func:`require_room` allows.
 
-    ``zipfile`` reads no more of a member than its entry declares.
+    Args:
+        archive: a ``ZipFile`` of Python's or of its backport, which read no more of a member than its entry declares.
 
     Raises:
         DataError: a name stands twice, or they hold more.
