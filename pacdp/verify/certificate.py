@@ -12,6 +12,7 @@ from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import (
     CANNOT,
     DOES_NOT,
+    GROUPED,
     Claim,
     Statement,
     Unchecked,
@@ -21,6 +22,7 @@ from pacdp.verify.claim import (
     judged,
     number,
     other_format,
+    without_unit,
 )
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
 from pacdp.verify.prices import PREFIXES, check_price
@@ -40,7 +42,7 @@ _ALIASES = {
 _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 
-_NEW_PERSON, _NEW_EXAMPLE = " of a new person", " of a new example"
+_NEW_EXAMPLE = " of a new example"
 _PREDICTORS = {"randomised": "randomised", "one_draw": "one draw", "vote": "vote", "prior_mean": "prior mean"}
 """Predictors by what stands before a name."""
 _RISKS_BY_FORMULA = {
@@ -229,10 +231,10 @@ def _labels(c: Claim, kind: Kind) -> None:
     if not measures.startswith(begins) or (measures.startswith(("ECE", "MCE")) and begins not in ("ECE", "MCE")):
         raise Wrong(f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}")
     units = {one["unit"] for one in c.record["hypotheses"] if one["name"] == "records independent"}
-    of_people = measures.endswith(_NEW_PERSON)
-    if units and of_people != (units == {"person"}) and not measures.endswith(_NEW_EXAMPLE):
+    unit = without_unit(measures)[1]
+    if units and {unit} != ((units & set(GROUPED)) or {None}) and not measures.endswith(_NEW_EXAMPLE):
         raise Wrong(f"the records are of unit {', '.join(units)!r}, and what is bounded is {measures!r}")
-    if "new_person" in c.name and not of_people:
+    if "new_person" in c.name and unit is None:
         raise Wrong(f"it is said to bound {measures!r}, and its name says that of a new person")
 
 

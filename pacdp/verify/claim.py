@@ -23,6 +23,17 @@ class Wrong(Exception):
 # What reading a record may raise that is not as it was written.
 DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
 
+GROUPED = ("person", "document")
+"""Records that may have several examples each."""
+
+
+def without_unit(measures: str) -> tuple[str, str | None]:
+    """A risk's name, and the kind of record that has several examples, where it is the risk of a new one."""
+    for unit in GROUPED:
+        if measures.endswith(f" of a new {unit}"):
+            return measures.removesuffix(f" of a new {unit}"), unit
+    return measures, None
+
 
 class Statement(NamedTuple):
     """A verdict on one thing that a file says."""

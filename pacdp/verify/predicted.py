@@ -8,10 +8,10 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import Statement, Unchecked, Wrong, about, agree, judged, number
+from pacdp.verify.claim import Statement, Unchecked, Wrong, about, agree, judged, number, without_unit
 
 ROUTE = "predictions"
-_GAP, _NEW_PERSON = "largest_gap", " of a new person"
+_GAP = "largest_gap"
 _CALLED = {
     "error": ("0-1 risk", "accuracy"),
     "Brier risk": ("half the Brier risk", "1 - half the Brier risk"),
@@ -125,7 +125,7 @@ def _same(row: Mapping[str, Any], made: Mapping[str, Any], *, upper: bool) -> No
     """A row and its certificate are about one model, one quantity, and as many records where these are counted."""
     if row["of"] != made["of"] or (not row["term"] and made["inputs"].get("n", row["n"]) != row["n"]):
         raise Wrong(f"{row['quantity']} of {row['of']} rests on a certificate of {made['of']} with another n")
-    said, expected = made["measures"].removesuffix(_NEW_PERSON), _measures(row)[0 if upper else 1]
+    said, expected = without_unit(made["measures"])[0], _measures(row)[0 if upper else 1]
     weighted = "weighted " + ("error" if expected == "0-1 risk" else expected)
     if said not in (expected, weighted):
         raise Wrong(f"{row['quantity']} of {row['of']} rests on a certificate of {made['measures']!r}")

@@ -18,6 +18,7 @@ from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
     DOES_NOT,
+    GROUPED,
     Statement,
     Unchecked,
     Wrong,
@@ -25,6 +26,7 @@ from pacdp.verify.claim import (
     judged,
     number,
     other_format,
+    without_unit,
 )
 from pacdp.verify.files import maker_of, read_checkpoint, read_json
 from pacdp.verify.folder import check_folder, proofs_redone
@@ -35,8 +37,8 @@ from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
-_NEW_PERSON, _RESCALED = " of a new person", " risk, rescaled to [0, 1]"
-_RISKS = ("0-1 risk", f"0-1 risk{_NEW_PERSON}")
+_RESCALED = " risk, rescaled to [0, 1]"
+_RISKS = ("0-1 risk", *(f"0-1 risk of a new {unit}" for unit in GROUPED))
 UNREADABLE, UNSOUND, OPEN = 2, 1, 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 
@@ -102,7 +104,7 @@ def _bounded(report: Mapping[str, Any]) -> None:
 
 def _loss_of(made: Mapping[str, Any]) -> str | None:
     """The measured loss whose mean a certificate bounds; None where it bounds another quantity."""
-    measures = made["measures"].removesuffix(_NEW_PERSON)
+    measures = without_unit(made["measures"])[0]
     if made["name"] == "disagreement":
         return "differs from the surrogate"
     named = {"0-1 risk": "zero-one", "half the Brier risk": "brier", "ECE": "ece"}
