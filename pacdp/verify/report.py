@@ -207,8 +207,10 @@ def check_path(path: Path, *, data: str | None = None, model: str | None = None)
     place = path if path.is_dir() else path.parent
     beside = list[Statement]()
     if path.is_dir():
-        released = report is not None and (path / WEIGHTS).is_file()
-        beside += check_release(path, report) if released else check_folder(path, report)
+        if report is not None and (path / WEIGHTS).is_file():
+            beside += check_release(path, report)
+        else:
+            beside += check_folder(path, report)
     if report is not None and (data or model):
         checkpoint = place / "checkpoint.safetensors"
         beside += recount(report, read_checkpoint(checkpoint) if checkpoint.is_file() else None, data, model)

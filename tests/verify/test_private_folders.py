@@ -130,7 +130,7 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
         assert "mechanism" in forged("calibrated", **change), change
     result = read(tmp_path / "forged" / "result.json")
     for change in (
-        {"adjacency": "replace-one"},
+        {"adjacency": "add-remove"},
         {"noise": "seeded"},
         {"units": 5},
         {"counted": False},
