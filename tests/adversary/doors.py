@@ -12,7 +12,7 @@ DOORS = (
     Door("certify_network: networks that cheat", networks.cheating, 0.05, cheats=True),
     Door("self_certify", learners.self_certified, 0.05),
     Door("CertifiedClassifier, CertifiedRegressor", learners.estimators, 0.07),
-    Door("compress", learners.compressed, 0.03, fault=0.3),
+    Door("compress", learners.compressed, 0.03, fault=0.4),
     Door("certify, a Gaussian", learners.gaussian, 0.03, fault=0.35),
     Door("risk control", control.thresholds, 0.10),
     Door("Monitor", control.watched, 0.05),
