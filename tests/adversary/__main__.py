@@ -9,10 +9,9 @@ from pathlib import Path
 from pacdp.files import replacing
 from tests.adversary import networks
 from tests.adversary.doors import DOORS, complaints, worlds
-from tests.adversary.harness import FAILURE, LEVEL, Door, Tally, tally
+from tests.adversary.harness import FAILURE, LEVEL, MARK, Door, Tally, tally
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
-MARK = "## An adversary that stays\n"
 _HEAD = """
 Every public door is put to laws that break habits: atoms, copies and near copies, labels that are coins, sorted rows,
 people who share inputs, huge ones and people of one record, groups and weights made from the errors, learners that

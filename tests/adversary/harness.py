@@ -16,6 +16,8 @@ from scipy import stats
 
 FAILURE = 0.2
 """High, so that few worlds have power."""
+MARK = "## An adversary that stays\n"
+"""The head of the section of docs/coverage.md that ``python -m tests.adversary`` writes."""
 LEVEL = 1e-3
 """Of the tests of all doors together."""
 _ROUNDING = 1e-12

@@ -20,7 +20,7 @@ from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, ep
 LEVEL = 1e-3
 """Of all attacks together."""
 ROWS = 2000
-DELTAS = (0.01, 0.1, 0.3, 0.6)
+DELTAS = (0.01, 0.1, 0.3, 0.6, 0.9)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """Thresholds, as shares of what a unit moves its row by when it is drawn at every step."""
 

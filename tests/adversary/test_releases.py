@@ -43,7 +43,6 @@ def moved_by(unit, *, steps=3, people=False):
     return float((with_it - without).norm()) / steps
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("unit", "people"),
     [([(0, 2.0)], False), ([(1, 1e30)], False), ([(0, float("nan"))], False), ([(2, float("-inf"))], False),
