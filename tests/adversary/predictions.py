@@ -63,17 +63,18 @@ def errors(rng: np.random.Generator, failure: float) -> World:
 
 
 def losses(rng: np.random.Generator, failure: float) -> World:
-    """A bounded loss with atoms: rare and large, 0 and 1 but for one value, or any."""
-    kind, n = str(rng.choice(["rare", "nearly a count", "any"])), size(rng)
+    """A bounded loss with atoms: rare and large, 0 and 1 but for few values, or any."""
+    kind, n = str(rng.choice(["rare", "nearly a count", "both ends", "any"])), size(rng)
     order = str(rng.choice(["as drawn", "sorted", "sorted before a shuffle of seed 0"]))
-    values = {"rare": [0.0, 1.0], "nearly a count": [0.0, 1.0, 0.5], "any": rng.random(5)}[kind]
-    mass = {"rare": [0.95, 0.05], "nearly a count": [0.6, 0.399, 0.001]}.get(kind, rng.dirichlet(np.ones(5)))
+    known = {"rare": [0.95, 0.0, 0.05], "nearly a count": [0.6, 0.001, 0.399], "both ends": [0.45, 0.1, 0.45]}
+    values, mass = ([0.0, 0.5, 1.0], known[kind]) if kind in known else (rng.random(5), rng.dirichlet(np.ones(5)))
     loss = np.asarray(values)[rng.choice(len(values), size=n, p=mass)]
+    undone = order.endswith("0")  # whoever knows an order by place can undo it
     if order != "as drawn":
-        loss = np.sort(loss)[:: rng.choice([-1, 1])]
-    if order.endswith("0"):  # whoever knows an order by place can undo it
+        loss = np.sort(loss)[:: 1 if undone else rng.choice([-1, 1])]
+    if undone:
         loss = loss[np.argsort(np.random.default_rng(0).permutation(n))]
-    truths, interval = {"loss": float(np.dot(values, mass))}, bool(rng.integers(2))
+    truths, interval = {"loss": float(np.dot(values, mass))}, not undone and bool(rng.integers(2))
     habit = f"{kind}, {order}"
 
     def ask() -> list[Row]:
