@@ -1,0 +1,120 @@
+"""Private training attacked from its released weights, by the best linear statistic: each example has a row of its own.
+
+A row of an embedding that one unit alone uses moves by that unit's clipped gradient and by noise, so that every row is
+an experiment: its unit is among the data or not, by a coin, and the row's own number is all that tells of it. Rates
+are bounded by Clopper and Pearson, at thresholds that were fixed before.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from bounds.accounting import Event
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, epsilon, train
+
+LEVEL = 1e-3
+"""Of all attacks together."""
+ROWS = 2000
+DELTAS = (0.01, 0.1, 0.3, 0.6, 0.9)
+SHARES = (0.25, 0.5, 0.75, 1.0)
+"""Thresholds, as shares of what a unit moves its row by when it is drawn at every step."""
+
+
+class Habit(NamedTuple):
+    """Settings of a run, and what its data are like.
+
+    ``scale`` is the size of a gradient before clipping, ``odd`` are gradients of further examples on a row of theirs,
+    ``records`` how many examples a person has (0: examples are the units), ``shared`` whether somebody else, who is
+    always there, uses every row too.
+    """
+
+    noise: float = 1.0
+    sample_rate: float = 1.0
+    steps: int = 4
+    mode: str = "reference"
+    scale: float = 10.0
+    odd: tuple[float, ...] = ()
+    records: int = 0
+    shared: bool = False
+
+
+HABITS = {
+    "a row of one's own": Habit(),
+    "small noise": Habit(noise=0.3, steps=1, mode="ghost"),
+    "huge gradients": Habit(scale=1e8),
+    "no numbers, infinite and huge ones": Habit(odd=(float("nan"), float("inf"), 1e30, -1e30)),
+    "batches that are mostly empty": Habit(noise=0.5, sample_rate=1e-3, steps=8),
+    "a tenth of the examples": Habit(sample_rate=0.1, steps=20, noise=0.7),
+    "people of three records": Habit(records=3),
+    "people who share inputs": Habit(records=2, shared=True),
+}
+
+
+class Rows(nn.Module):
+    """One number for each row."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(rows, 1)
+        nn.init.zeros_(self.words.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.words(x[:, 0])
+
+
+def linear(outputs: Tensor, targets: Tensor) -> Tensor:
+    """A loss whose gradient is the target, whatever the weights."""
+    return outputs[:, 0] * targets
+
+
+def released(habit: Habit, member: np.ndarray, seed: int) -> tuple[np.ndarray, Event]:
+    """What the rows of the released weights moved by, without what is known of others, and the event of the run."""
+    alone = np.repeat(np.flatnonzero(member), max(1, habit.records))
+    others = np.arange(member.size) if habit.shared else np.array([], dtype=int)
+    odd = np.full(len(habit.odd), member.size)
+    tokens = torch.tensor(np.concatenate([alone, others, odd]))[:, None]
+    targets = torch.full((len(tokens),), -habit.scale)
+    targets[len(tokens) - len(odd) :] = torch.tensor(habit.odd)
+    owners = np.concatenate([alone, member.size + others, 2 * member.size + 1 + np.arange(len(odd))])
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=habit.sample_rate, expected_batch_size=1.0, steps=habit.steps,
+                          grad_sample_mode=habit.mode)  # fmt: skip
+    algorithm = UserLevelDPSGD if habit.records else DPSGD
+    run = train(algorithm(mechanism=mechanism, noise_multiplier=habit.noise, learning_rate=1.0), Rows(member.size + 1),
+                TensorDataset(tokens, targets), loss=linear, randomness=SeededRandomness(seed),
+                people=torch.tensor(owners) if habit.records else None)  # fmt: skip
+    assert run.event is not None
+    moved = run.weights["words.weight"][: member.size, 0].double().numpy()
+    return moved - habit.shared * habit.steps * habit.sample_rate, run.event
+
+
+def refuted(habit: Habit, moved: np.ndarray, member: np.ndarray, event: Event, level: float) -> str:
+    """Which promise of (epsilon, delta) the rates of "in" above a threshold refute at this level; empty if none."""
+    each = level / (4 * len(SHARES))
+    promises = [(epsilon(event, delta=delta, adjacency="add-remove"), delta) for delta in DELTAS]
+    for share in SHARES:
+        above = moved > share * habit.steps
+        least, most = zip(*(_limits(above[some], each) for some in (member, ~member)), strict=True)
+        for (promised, delta), (true, false) in product(promises, ((least[0], most[1]), (1 - most[1], 1 - least[0]))):
+            if true > np.exp(promised) * false + delta:
+                return f"({promised:.3g}, {delta}): {true:.3f} of those in, {false:.3f} of those out, above {share}"
+    return ""
+
+
+def _limits(found: np.ndarray, each: float) -> tuple[float, float]:
+    """Clopper and Pearson's limits of a rate, by SciPy."""
+    k, n = int(found.sum()), found.size
+    return (float(stats.beta.ppf(each, k, n - k + 1)) if k else 0.0,
+            float(stats.beta.isf(each, k + 1, n - k)) if k < n else 1.0)  # fmt: skip
+
+
+def attacked(name: str, seed: int, level: float) -> str:
+    """What an attack on one run of a habit refutes."""
+    habit = HABITS[name]
+    member = np.random.default_rng([seed, 5]).random(ROWS) < 0.5
+    moved, event = released(habit, member, seed)
+    return refuted(habit, moved, member, event, level)

@@ -1,0 +1,53 @@
+"""Private training keeps its epsilon against the best attack on what it releases; less noise than is said is found."""
+
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
+from tests.adversary.releases import HABITS, LEVEL, Rows, attacked, linear
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", HABITS)
+def test_no_attack_refutes_the_epsilon_that_is_printed(name, whole):
+    runs = 20 if whole else 1
+    for seed in range(runs):
+        found = attacked(name, seed, LEVEL / (len(HABITS) * runs))
+        assert not found, f"run {seed} of {name}: {found}"
+
+
+@pytest.mark.parametrize("name", ["a row of one's own", "small noise", "people who share inputs"])
+def test_less_noise_than_is_said_is_refuted(name, monkeypatch):
+    right = SeededRandomness.normal
+    monkeypatch.setattr(SeededRandomness, "normal", lambda self, shape, *, std, dtype, device: right(
+        self, shape, std=0.7 * std, dtype=dtype, device=device))  # fmt: skip
+    assert attacked(name, 0, LEVEL / len(HABITS))
+
+
+def moved_by(unit, *, steps=3, people=False):
+    """How far a unit moves what is released: with and without it, at the same noise. Others are all the same."""
+
+    def run(tokens, targets):
+        mechanism = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=1.0, steps=steps,
+                              grad_sample_mode="reference")  # fmt: skip
+        algorithm = (UserLevelDPSGD if people else DPSGD)(mechanism=mechanism, noise_multiplier=1.0, learning_rate=1.0)
+        whose = torch.arange(len(tokens)).clamp(max=9) if people else None
+        made = train(algorithm, Rows(4), TensorDataset(tokens, targets), loss=linear, people=whose,
+                     randomness=SeededRandomness(1))  # fmt: skip
+        return made.weights["words.weight"]
+
+    tokens, targets = torch.zeros(9, 1, dtype=torch.long), torch.full((9,), 2.0)
+    own = torch.tensor([[row] for row, _ in unit]), torch.tensor([float(target) for _, target in unit])
+    without, with_it = run(tokens, targets), run(torch.cat([tokens, own[0]]), torch.cat([targets, own[1]]))
+    return float((with_it - without).norm()) / steps
+
+
+@pytest.mark.parametrize(
+    ("unit", "people"),
+    [([(0, 2.0)], False), ([(1, 1e30)], False), ([(0, float("nan"))], False), ([(2, float("-inf"))], False),
+     ([(1, 3e38)], False), ([(0, 5.0), (1, 5.0), (2, 5.0)], True), ([(0, float("nan")), (1, 9.0)], True),
+     ([(k % 4, 1e20) for k in range(40)], True)],
+)  # fmt: skip
+def test_a_unit_moves_a_release_by_the_norm_at_most(unit, people):
+    assert moved_by(unit, people=people) <= 1 + 1e-4
