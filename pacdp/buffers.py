@@ -67,9 +67,10 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
 class Holdings:
     """What a network's tensors can be cut into, hashed once for inputs that come batch by batch."""
 
-    def __init__(self, module: nn.Module, *, paid: Collection[str] = ()) -> None:
-        self._module = module
-        self._exempt = {id(tensor) for name, tensor in module.named_parameters() if name in paid}
+    def __init__(self, network: Any, *, paid: Collection[str] = ()) -> None:
+        self._network = network
+        named = network.named_parameters() if isinstance(network, nn.Module) else ()
+        self._exempt = {id(tensor) for name, tensor in named if name in paid}
         self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
         self._cut: dict[int, list[tuple[str, list[Float32[np.ndarray, "rows width"]]]]] = {}
 
@@ -85,7 +86,7 @@ class Holdings:
         return exact or self._alike(inputs, width)
 
     def _own(self) -> Iterator[tuple[str, Tensor | np.ndarray]]:
-        return ((where, tensor) for where, tensor in _tensors(self._module) if id(tensor) not in self._exempt)
+        return ((where, tensor) for where, tensor in _tensors(self._network) if id(tensor) not in self._exempt)
 
     def _alike(self, inputs: Any, width: int) -> tuple[Held, ...]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
@@ -204,9 +205,9 @@ def _digest(thing: Any) -> tuple[Any, ...]:
     return type(thing).__name__, repr(thing)
 
 
-def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+def _tensors(network: Any) -> Iterator[tuple[str, Tensor | np.ndarray]]:
     """Every tensor and array that can be reached from the network without going through global variables."""
-    for where, thing in _reachable(module):
+    for where, thing in _reachable(network):
         if isinstance(thing, Tensor | np.ndarray):
             yield where, thing
 

@@ -172,13 +172,13 @@ class _Reading:
     def all_of(self, data: Any, what: str) -> _Seen:
         """Everything that is kept of the examples."""
         kept, shape, tried, settled = _Kept(), None, 0, None
-        held = Holdings(self.network) if isinstance(self.network, nn.Module) else None
+        held = Holdings(self.network)
         for batch in batches_of(data, batch_size=self.batch_size):
             if batch.n > tried:
                 settled = settled or self._settled(batch)
                 self._require_own(batch)
                 tried = max(MOST, batch.n)
-            if held is not None and isinstance(batch.inputs, Tensor):
+            if isinstance(batch.inputs, Tensor):
                 held.require_none(batch.inputs, whose="the bound's" if what == "data" else "the test set's")
             outputs = self._outputs(batch.inputs)
             if self.loss is None:
