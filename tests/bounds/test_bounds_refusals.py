@@ -76,7 +76,6 @@ TABLE = [
             "failure_prob": [0.0],
             "starts": [3],
             "groups": [[1, 2, 3], [0.5, 0.7]],
-            "seed": [-1],
         },
     ),
     (

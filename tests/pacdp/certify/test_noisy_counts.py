@@ -13,6 +13,7 @@ from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness
 from pacdp.verify.certificate import check_certificate
+from tests.edits import seen
 from tests.pacdp.toys import seeded
 
 GAUSSIAN = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="exact mechanism")
@@ -81,7 +82,7 @@ def test_the_door_releases_once_and_shows_nothing_else(unit):
     assert found.examples == (found.n if unit == "example" else None)
     assert made.value > plain.value
     assert made.hypotheses == plain.hypotheses
-    assert {one.verdict for one in check_certificate(made.to_dict())} == {"follows"}
+    assert seen(check_certificate(made.to_dict())) == {"follows"}
     with pytest.raises(ValueError, match="release goes with"):
         certify(law, bound, prior=source, release=release, test=BoundSet(inputs=inputs + 1, labels=labels))
     assert len(asked) == 1

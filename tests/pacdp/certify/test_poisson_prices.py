@@ -17,6 +17,7 @@ from pacdp.cli.private.methods import METHODS
 from pacdp.cli.run import train
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
+from tests.edits import seen
 
 RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
 CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)
@@ -36,7 +37,7 @@ def test_a_clipped_chain_pays_less_for_its_sums_than_for_its_privacy(folder):
     cheap, dear = of_weights["poisson_sum_kl_chernoff"], of_weights["private_kl_chernoff"]
     assert (cheap["status"], cheap["inputs"]["risk"]) == ("rigorous", dear["inputs"]["risk"])
     assert cheap["inputs"]["risk"] < cheap["value"] < dear["value"]
-    assert {one.verdict for one in check_certificate(cheap)} == {"follows"}
+    assert seen(check_certificate(cheap)) == {"follows"}
     found = {one.claim: one.verdict for one in check_folder(path, report)}
     assert found["report"] == "follows"
 
