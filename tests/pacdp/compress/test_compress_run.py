@@ -107,7 +107,7 @@ REFUSED = {
     "rounds backwards": (lambda: Stop(rounds=(3, 2)), "expected"),
     "a head start that saw the records": (
         lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
-        "the rows of the head start and the bound's rows share"),
+        "rows and the bound's rows share"),
     "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
 }  # fmt: skip
 
