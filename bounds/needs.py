@@ -92,6 +92,7 @@ OF_THE_INPUTS: tuple[Name, ...] = (
     "clipping inactive",
     "losses one an example",
     "losses within their range",
+    "equal inputs are separate draws",
 )
 """Hypotheses about how the numbers were made that a formula is given: whoever made them may add these to any."""
 
