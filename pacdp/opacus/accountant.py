@@ -110,7 +110,9 @@ def _numbers(step: Event) -> tuple[float, float]:
             return step.noise_multiplier, 1.0
         case NonPrivate():
             return 0.0, 1.0
-    raise ValueError(f"a step of the history is a {type(step).__name__}, which no noise multiplier describes: read event")
+    raise ValueError(
+        f"a step of the history is a {type(step).__name__}, which no noise multiplier describes: read event"
+    )
 
 
 register_accountant(NAME, EventAccountant)

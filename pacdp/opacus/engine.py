@@ -370,6 +370,6 @@ def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
     free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
     if free:
         raise ValueError(
-            f"parameter {free[0]} of module is trainable and not in optimizer, so that its gradient would leave without "
-            "noise: give optimizer all trainable parameters, or freeze the others by requires_grad_(False)"
+            f"parameter {free[0]} of module is trainable and not in optimizer, so that nothing clips its gradient: "
+            "give optimizer all trainable parameters, or freeze the others by requires_grad_(False)"
         )

@@ -18,6 +18,7 @@ from pacdp.opacus.recorded import Recorded, recorded
 from pacdp.step.clip import clip_factors
 from pacdp.step.precision import full_precision
 
+
 @runtime_checkable
 class Sink(Protocol):
     """Where clipped sums go: an optimizer, or the step itself."""

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
@@ -57,7 +57,8 @@ class Guard:
         self.set_up = _set_up(module)
         self.tried = MOST  # by pacdp.step.independence
         self.allowed = self.ready = False
-        self.weights: tuple[list[Any], Tensor] | None = None
+        self.places: list[Any] | None = None
+        self.sums: Tensor | None = None
         self.constants = _Constants()
         self.plan: tuple[tuple[bool, ...], bool] | None = None
 
@@ -66,13 +67,13 @@ class Guard:
 
     def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run the network on a batch in training, its outputs recorded."""
-        if self.weights is None:
-            self.weights = _weights(self.module)
+        if self.places is None:
+            self.places, self.sums = _places(self.module), _sums(self.module)
         self._require_set_up()
         n = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self.require_weights("the forward pass of the network, or something before it,")
+        self._require(_places(self.module) == self.places, "the forward pass of the network, or something before it,")
         if before is not None and same_state(before, random_state(self.module)):
             self._require_alone(outputs, inputs, named, n)
         return tree_map(self._watched, outputs)
@@ -102,19 +103,6 @@ class Guard:
             each.used = True
         self.ready = True
 
-    def require_weights(self, what: str = "something else than this optimizer") -> None:
-        """Refuse weights and buffers that are not what they were when the step began.
-
-        Raises:
-            ValueError: one of them was written or replaced.
-        """
-        now = _weights(self.module)
-        if self.weights is not None and not (self.weights[0] == now[0] and torch.equal(self.weights[1], now[1])):
-            raise ValueError(
-                f"{what} wrote into a parameter or a buffer between two private steps, which would release it without "
-                "noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private optimizer"
-            )
-
     def require_backward(self) -> None:
         """Refuse a step without a backward pass of its own.
 
@@ -123,7 +111,8 @@ class Guard:
         """
         if not self.ready:
             raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
-        self.require_weights()
+        still = _places(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
+        self._require(still, "something else than this optimizer, or the forward pass of the network,")
 
     def step_over(self, *, last_part: bool) -> None:
         """Go on to the next batch, or to the next part of this one; after the last the weights may move."""
@@ -131,7 +120,7 @@ class Guard:
         if self.sampler is not None:
             self.sampler.take_back()
         if last_part:
-            self.weights = None
+            self.places = None
 
     @contextmanager
     def _allowed(self) -> Iterator[None]:
@@ -140,6 +129,13 @@ class Guard:
             yield
         finally:
             self.allowed = False
+
+    def _require(self, still: bool, what: str) -> None:
+        if not still:
+            raise ValueError(
+                f"{what} wrote into a parameter or a buffer between two private steps, which would release it without "
+                "noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private optimizer"
+            )
 
     def _watched(self, leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
@@ -151,8 +147,8 @@ class Guard:
     def _require_allowed(self, _: Tensor) -> None:
         if not self.allowed:
             raise ValueError(
-                "the backward pass did not begin at loss.backward(), so that the losses of single examples are unknown: "
-                "call backward of a loss that is computed from the module's outputs by torch's functions"
+                "the backward pass did not begin at loss.backward(), so that the losses of single examples are not "
+                "known: call backward of a loss that torch's functions compute from the module's outputs"
             )
 
     def _require_set_up(self) -> None:
@@ -317,11 +313,16 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
     return bool((rest[0] - rest[1]).abs().amax() <= tolerance * rest[1].abs().amax())
 
 
-def _weights(module: nn.Module) -> tuple[list[Any], Tensor]:
-    """Where parameters and buffers lie, how often they were written, and the sum of each, which sees ``.data`` too."""
+def _places(module: nn.Module) -> list[Any]:
+    """Where parameters and buffers lie, and how often they were written."""
     every = [*module.named_parameters(), *module.named_buffers()]
-    sums = [x.detach().sum(dtype=torch.float64).cpu() for _, x in every if not x.is_complex()]
-    return [(name, x.data_ptr(), x._version, x.shape) for name, x in every], torch.stack(sums).nan_to_num()
+    return [(name, x.data_ptr(), x._version, x.shape) for name, x in every]
+
+
+def _sums(module: nn.Module) -> Tensor:
+    """The sum of each parameter and buffer, which changes where ``.data`` was written, too."""
+    sums = [x.detach().sum().double().cpu() for x in (*module.parameters(), *module.buffers()) if not x.is_complex()]
+    return torch.stack(sums).nan_to_num()
 
 
 def _set_up(module: nn.Module) -> list[Any]:
