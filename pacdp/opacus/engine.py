@@ -124,9 +124,10 @@ class PrivateEngine(PrivacyEngine):
             sample_rate: q; public.
             expected_batch_size: the divisor of every sum; public; a constant such as q times a rough size of the data.
             dataset: or ``data_loader``, of which dataset, collate function and workers are taken.
-            criterion: needed in mode "ghost" only.
-            loss_reduction: how the loss of the caller's loop reduces, "mean" or "sum". It is undone; the gradient is
-                always Σ/expected_batch_size.
+            criterion: needed in mode "ghost", and refused in others, whose loop calls it.
+            loss_reduction: how the loss of the caller's loop adds up the examples, "mean" or "sum". It is undone; the
+                gradient is always Σ/expected_batch_size. A loss that adds them up otherwise is refused at its backward
+                pass (:mod:`pacdp.opacus.guard`).
             grad_sample_mode: "hooks", "functorch", "ew" or "ghost".
             steps: batches in one pass of the loader; 1/q by default.
             pre_noise: see :class:`pacdp.opacus.optimizers.PrivateOptimizer`.
@@ -135,7 +136,8 @@ class PrivateEngine(PrivacyEngine):
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
                 first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
-                otherwise a step on anything but the returned loader's batch is refused, by its number of examples.
+                otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
+                refused.
 
         Returns:
             (module, optimizer, loader), and in mode "ghost" (module, optimizer, criterion, loader), as in Opacus.
@@ -143,7 +145,8 @@ class PrivateEngine(PrivacyEngine):
         Raises:
             ValueError: a public number out of range; examples that depend on each other; a mode that cannot do what is
                 asked, or whose clipped gradients are not the network's; an optimizer with parameters of another
-                network; processes that differ in what they are given.
+                network, or without some trainable parameter of this one; a collate function that mixes examples;
+                processes that differ in what they are given.
         """
         schedule = as_schedule(noise_schedule)
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
@@ -358,6 +361,10 @@ def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str
         raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
     if mode == "ghost" and criterion is None:
         raise ValueError("grad_sample_mode='ghost' needs criterion=, for example nn.CrossEntropyLoss()")
+    if mode != "ghost" and criterion is not None:
+        raise ValueError(
+            f"criterion= is used in mode 'ghost' only, and the mode is {mode!r}: leave it out, and call it in the loop"
+        )
     if mode == "ghost" and pre_noise > 0.0:
         raise ValueError("pre_noise needs per-example gradients, which ghost clipping never forms: use mode 'hooks'")
 

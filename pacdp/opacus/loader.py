@@ -91,12 +91,11 @@ class PoissonSampler(UniformWithReplacementSampler):
         """
         fields = [field for field, _ in self._handed[0]] if self._handed else []
         for x, field in product(others, fields):
-            if x.shape == field.shape and x.dtype == field.dtype and not torch.equal(x, field.to(x.device)):
-                if torch.equal(x.flatten().sort().values.cpu(), field.flatten().sort().values.cpu()):
-                    raise ValueError(
-                        "the loss is given a field of the batch in another order, so that one example's loss is "
-                        "computed with another's label: give each example its own, and mix none"
-                    )
+            if x.shape == field.shape and x.dtype == field.dtype and _is_reordered(x.cpu().flatten(), field.flatten()):
+                raise ValueError(
+                    "the loss is given a field of the batch in another order, so that one example's loss is computed "
+                    "with another's label: give each example its own, and mix none"
+                )
 
     def require(self, examples: int) -> None:
         """Refuse a step on something else than the batch that was drawn for it.
@@ -204,3 +203,11 @@ def _same_rows(given: Tensor, field: Tensor) -> bool:
         return False
     own = field.to(given.device, given.dtype).reshape(given.shape)
     return torch.equal(own, given) or torch.equal(own.nan_to_num(), given.nan_to_num())
+
+
+def _is_reordered(given: Tensor, field: Tensor) -> bool:
+    """Whether ``given`` has the values of ``field`` at other places, and is no function of it such as 1 - field."""
+    if torch.equal(given, field) or not torch.equal(given.sort().values, field.sort().values):
+        return False
+    values, pairs = len(field.unique()), torch.stack([field, given]).unique(dim=1).shape[1]
+    return pairs > values or (field.is_floating_point() and values == len(field))

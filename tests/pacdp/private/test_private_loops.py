@@ -314,6 +314,7 @@ HONEST = {
     "tokens by number": (Tokens(), speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
                     + (out["class"] == y).float().mean(), {}),
+    "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
     "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
     "in parts": (both, linear, CE, {"parts": 3}),
     "two workers": (both, linear, CE, {"workers": 2}),
