@@ -85,9 +85,10 @@ class Guard:
                 "backward takes the loss of a batch, one number with a gradient, and neither gradient= nor inputs="
             )
         record = Record(loss)
-        if any(each.used for each in record.outputs):
+        if self.ready or any(each.used for each in record.outputs):
             raise ValueError(
-                "backward ran a second time on one batch: add up all losses of the batch and call backward once"
+                "backward ran a second time before a step: add up all losses of the batch and call backward once; in "
+                "place of gradient accumulation, BatchMemoryManager cuts a batch into parts"
             )
         if any(x.requires_grad for x in record.others):
             raise ValueError(

@@ -107,6 +107,12 @@ class _FixedNormaliser:
             self.guard.step_over(last_part=not self._is_last_step_skipped)  # pyright: ignore
         return found
 
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Forget all gradients, and that there were any."""
+        if self.guard is not None:
+            self.guard.ready = False
+        super().zero_grad(set_to_none)  # pyright: ignore[reportAttributeAccessIssue]
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise TypeError(
             "a private optimizer is not copied, since no account would have the steps of the copy: copy the module, or "

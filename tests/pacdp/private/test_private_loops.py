@@ -206,7 +206,7 @@ LOOPS = {
     "unfreezing": ((X, Y), {"step": unfrozen}, "after make_private"),
     "a hook on the outputs": (ALIKE, {"step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
-    "back twice": ((X, Y), {"step": twice}, "second time on one batch"),
+    "back twice": ((X, Y), {"step": twice}, "second time before a step"),
     "two steps": ((X, Y), {"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ((X, Y), {"net": Written}, MOVED),
     "weights of the first batch": ((X, Y), {"net": First}, MOVED),
