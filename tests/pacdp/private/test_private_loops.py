@@ -18,8 +18,8 @@ CLIP, CE = 1.0, nn.CrossEntropyLoss()
 SOURCE = seeded()
 X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
 RARE = torch.cat([Y[:-1], torch.tensor([2])])
-ALIKE = torch.full((41, 8), 0.02), torch.ones(41, dtype=torch.int64)
-FEW = torch.cat([torch.full((10, 8), 0.12), torch.zeros(30, 8), -torch.ones(1, 8)]), ALIKE[1].clone()
+ALIKE = torch.full((41, 8), 0.0105), torch.ones(41, dtype=torch.int64)
+FEW = torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 8)]), ALIKE[1].clone()
 FEW[1][10:40] = -100
 
 
