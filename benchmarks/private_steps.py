@@ -63,7 +63,7 @@ def ours(name: str, mode: Any, batch: tuple[Tensor, Tensor], noise: float, rando
     model, optimizer, *rest = engine.make_private(
         module=model, optimizer=optim.SGD(model.parameters(), lr=RATE), dataset=dataset, noise_schedule=noise,
         clip_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
-        criterion=nn.CrossEntropyLoss(), grad_sample_mode=mode, batches="own")  # fmt: skip
+        criterion=nn.CrossEntropyLoss() if mode == "ghost" else None, grad_sample_mode=mode, batches="own")  # fmt: skip
     return _step(model, optimizer, rest[0] if mode == "ghost" else nn.CrossEntropyLoss(), batch)
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 
-from bounds.accounting import Event, SelfComposed, event_from_dict, event_to_dict
+from bounds.accounting import (
+    Event,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+    event_from_dict,
+    event_to_dict,
+)
 from bounds.privacy import Adjacency
 from pacdp.step import event as events
 from pacdp.step.accountant import epsilon
@@ -36,13 +44,17 @@ class EventAccountant(IAccountant):
         self._history = events.History(event)
 
     @property
-    def history(self) -> list[tuple[Event, int]]:
-        """Equal steps in a row with their number: what Opacus looks at to see whether anything ran."""
-        return events.runs_of(self.event)
+    def history(self) -> list[tuple[float, float, int]]:
+        """Equal steps in a row as Opacus writes them: (noise_multiplier, sample_rate, steps).
+
+        Raises:
+            ValueError: a step that is no Gaussian one; read ``event`` then.
+        """
+        return [(*_numbers(step), count) for step, count in events.runs_of(self.event)]
 
     @history.setter
-    def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:  # pyright: ignore[reportPropertyTypeMismatch]
-        """Opacus's search for a noise multiplier writes (noise_multiplier, sample_rate, steps) here."""
+    def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:
+        """Opacus's search for a noise multiplier writes here."""
         each = ((events.sampled_step([float(noise)], sample_rate=rate), steps) for noise, rate, steps in runs)
         self.event = events.joined(*(SelfComposed(event=step, count=steps) for step, steps in each))
 
@@ -88,6 +100,19 @@ class EventAccountant(IAccountant):
             )
         record = state_dict["event"]
         self.event = None if record is None else event_from_dict(record)
+
+
+def _numbers(step: Event) -> tuple[float, float]:
+    match step:
+        case PoissonSampled(event=Gaussian()):
+            return step.event.noise_multiplier, step.sample_rate  # pyright: ignore[reportAttributeAccessIssue]
+        case Gaussian():
+            return step.noise_multiplier, 1.0
+        case NonPrivate():
+            return 0.0, 1.0
+    raise ValueError(
+        f"a step of the history is a {type(step).__name__}, which no noise multiplier describes: read event"
+    )
 
 
 register_accountant(NAME, EventAccountant)

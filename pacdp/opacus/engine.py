@@ -19,6 +19,7 @@ and batch memory manager, through its own extension points.
 
 import math
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,8 +35,9 @@ from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
 from pacdp.opacus.accountant import NAME, EventAccountant
 from pacdp.opacus.distributed import unwrapped
-from pacdp.opacus.ghost import GhostCriterion
-from pacdp.opacus.loader import PoissonLoader
+from pacdp.opacus.ghost import GhostCriterion, ghost_backward
+from pacdp.opacus.guard import Guard
+from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.modes import OpacusSums
 from pacdp.opacus.modules import MODES, GhostModule, network, wrap
 from pacdp.opacus.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
@@ -71,6 +73,7 @@ class PrivateEngine(PrivacyEngine):
             super().__init__(accountant=NAME)
         self.accountant: EventAccountant = EventAccountant()
         self.randomness = SystemRandomness() if randomness is None else randomness
+        self._most_examples = 0
 
     @property
     def event(self) -> Event | None:
@@ -78,7 +81,16 @@ class PrivateEngine(PrivacyEngine):
         return self.accountant.event
 
     def get_epsilon(self, delta: float, *, adjacency: Adjacency = ADJACENCY) -> float:
-        """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end."""
+        """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
+
+        A delta above 1/n is remarked upon: it allows that some example is published as it is.
+        """
+        if delta * self._most_examples > 1.0:
+            warnings.warn(
+                f"delta {delta} is larger than 1/n for {self._most_examples} examples, and would allow that some of "
+                "them are published as they are: choose it well below 1/n",
+                stacklevel=2,
+            )
         return self.accountant.get_epsilon(delta, adjacency=adjacency)
 
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -112,9 +124,10 @@ class PrivateEngine(PrivacyEngine):
             sample_rate: q; public.
             expected_batch_size: the divisor of every sum; public; a constant such as q times a rough size of the data.
             dataset: or ``data_loader``, of which dataset, collate function and workers are taken.
-            criterion: needed in mode "ghost" only.
-            loss_reduction: how the loss of the caller's loop reduces, "mean" or "sum". It is undone; the gradient is
-                always Σ/expected_batch_size.
+            criterion: needed in mode "ghost", and refused in others, whose loop calls it.
+            loss_reduction: how the loss of the caller's loop adds up the examples, "mean" or "sum". It is undone; the
+                gradient is always Σ/expected_batch_size. A loss that adds them up otherwise is refused at its backward
+                pass (:mod:`pacdp.opacus.guard`).
             grad_sample_mode: "hooks", "functorch", "ew" or "ghost".
             steps: batches in one pass of the loader; 1/q by default.
             pre_noise: see :class:`pacdp.opacus.optimizers.PrivateOptimizer`.
@@ -123,7 +136,8 @@ class PrivateEngine(PrivacyEngine):
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
                 first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
-                otherwise a step on anything but the returned loader's batch is refused, by its number of examples.
+                otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
+                refused.
 
         Returns:
             (module, optimizer, loader), and in mode "ghost" (module, optimizer, criterion, loader), as in Opacus.
@@ -131,7 +145,8 @@ class PrivateEngine(PrivacyEngine):
         Raises:
             ValueError: a public number out of range; examples that depend on each other; a mode that cannot do what is
                 asked, or whose clipped gradients are not the network's; an optimizer with parameters of another
-                network; processes that differ in what they are given.
+                network, or without some trainable parameter of this one; a collate function that mixes examples;
+                processes that differ in what they are given.
         """
         schedule = as_schedule(noise_schedule)
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
@@ -140,6 +155,7 @@ class PrivateEngine(PrivacyEngine):
         _check_ownership(module, optimizer)
         randomness = rank_randomness(self.randomness) if several else self.randomness
         loader = _loader(dataset, data_loader, sample_rate, steps, randomness)
+        self._most_examples = max(self._most_examples, loader.poisson.num_samples)
         device = next(module.parameters()).device
         if several:
             public = {"noise_schedule": schedule(0), "clip_norm": clip_norm, "sample_rate": sample_rate,
@@ -150,18 +166,17 @@ class PrivateEngine(PrivacyEngine):
         require_independent_examples(module, inputs)
         self.validate(module=module, optimizer=None, data_loader=None)
         _require_agreement(module, grad_sample_mode, inputs[0] if probe is None else inputs, clip_norm)
-        wrapped = wrap(module, grad_sample_mode, loss_reduction=loss_reduction, clip_norm=clip_norm)
+        wrapped = wrap(module, grad_sample_mode, loss_reduction="sum", clip_norm=clip_norm)
         wrapped.forbid_grad_accumulation()  # pyright: ignore[reportCallIssue]
         private = self._prepare_optimizer(
             optimizer=optimizer, noise_schedule=schedule, clip_norm=clip_norm, pre_noise=pre_noise,
             expected_batch_size=expected_batch_size, loss_reduction=loss_reduction,
             grad_sample_mode=grad_sample_mode, data_free_gradient=data_free_gradient,
-            randomness=randomness, several=several, device=device)  # fmt: skip
-        if batches == "loader":
-            private.sampler = loader.batch_sampler  # pyright: ignore[reportAttributeAccessIssue]
-        private.attach_step_hook(self.accountant.get_optimizer_hook_fn(sample_rate=sample_rate))
+            account=partial(_account, self.accountant, sample_rate), randomness=randomness, several=several,
+            device=device)  # fmt: skip
+        _watch(wrapped, private, loss_reduction, loader.poisson if batches == "loader" else None)
         if isinstance(wrapped, GhostModule):
-            return wrapped, private, GhostCriterion(wrapped, private, criterion, loss_reduction), loader  # pyright: ignore
+            return wrapped, private, GhostCriterion(criterion, loss_reduction), loader
         return wrapped, private, loader
 
     def _prepare_optimizer(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -215,6 +230,26 @@ class PrivateEngine(PrivacyEngine):
         self.accountant.event = state.history.event
 
 
+def _account(accountant: EventAccountant, sample_rate: float, noise_multiplier: float) -> None:
+    accountant.step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
+
+
+def _backward(wrapped: nn.Module, outputs: list[Tensor], slopes: list[Tensor]) -> None:
+    """Leave per-example gradients, and no sum of gradients without noise on which an optimizer could step."""
+    torch.autograd.backward(outputs, slopes)
+    for parameter in wrapped.parameters():
+        parameter.grad = None
+
+
+def _watch(wrapped: Any, private: Any, loss_reduction: Any, sampler: PoissonSampler | None) -> None:
+    """Let the guard's backward pass be the wrapped network's, and all three know each other."""
+    ghost = isinstance(wrapped, GhostModule)
+    backward = partial(ghost_backward, wrapped, private) if ghost else partial(_backward, wrapped)
+    guard = Guard(network(wrapped), backward=backward, loss_reduction=loss_reduction, sampler=sampler)
+    wrapped.guard = private.guard = guard
+    private.sampler = sampler
+
+
 def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) -> RunState:
     pre_noise = getattr(optimizer, "pre_noise_generator", None)
     public = {"clip_norm": optimizer.max_grad_norm, "expected_batch_size": optimizer.expected_batch_size}
@@ -256,7 +291,7 @@ def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Any, cli
     device = next(module.parameters()).device
     wrong = disagreement(
         lambda network, units, norm: OpacusSums(network.module, mode, units, network.loss, clip_norm=norm),
-        Network.of(module, _sines),
+        Network.of(_Joined(module), _sines),
         inputs,
         torch.zeros(1, device=device),
         clip_norm=clip_norm,
@@ -268,11 +303,21 @@ def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Any, cli
         )
 
 
-def _sines(outputs: Any, targets: Tensor) -> Tensor:
+class _Joined(nn.Module):
+    """A network with all its floating-point outputs in one row."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Any) -> Tensor:
+        leaves = [x for x in tree_leaves(self.module(*inputs)) if isinstance(x, Tensor) and x.is_floating_point()]
+        return torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
+
+
+def _sines(outputs: Tensor, targets: Tensor) -> Tensor:
     del targets
-    leaves = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.is_floating_point()]
-    flat = torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
-    return torch.sin(flat + torch.arange(flat.shape[1], device=flat.device)).mean(1)
+    return torch.sin(outputs + torch.arange(outputs.shape[1], device=outputs.device)).mean(1)
 
 
 def _loader(dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, sample_rate: float,
@@ -290,7 +335,7 @@ def _loader(dataset: Dataset[Any] | None, data_loader: DataLoader[Any] | None, s
 
 
 def _made_up_input(loader: PoissonLoader) -> Tensor:
-    empty = loader.collate_fn([])
+    empty = loader.collate_fn.empty
     first = next(iter(empty.values())) if isinstance(empty, dict) else empty
     while isinstance(first, list | tuple) and first:
         first = first[0]
@@ -316,11 +361,22 @@ def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str
         raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
     if mode == "ghost" and criterion is None:
         raise ValueError("grad_sample_mode='ghost' needs criterion=, for example nn.CrossEntropyLoss()")
+    if mode != "ghost" and criterion is not None:
+        raise ValueError(
+            f"criterion= is used in mode 'ghost' only, and the mode is {mode!r}: leave it out, and call it in the loop"
+        )
     if mode == "ghost" and pre_noise > 0.0:
         raise ValueError("pre_noise needs per-example gradients, which ghost clipping never forms: use mode 'hooks'")
 
 
 def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
     owned = {id(p) for p in module.parameters()}
-    if any(id(p) not in owned for group in optimizer.param_groups for p in group["params"]):
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not held <= owned:
         raise ValueError("optimizer holds parameters that module does not have: build it from module.parameters()")
+    free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
+    if free:
+        raise ValueError(
+            f"parameter {free[0]} of module is trainable and not in optimizer, so that nothing clips its gradient: "
+            "give optimizer all trainable parameters, or freeze the others by requires_grad_(False)"
+        )

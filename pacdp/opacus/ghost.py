@@ -1,25 +1,22 @@
 """Two backward passes for ghost clipping, safe for empty batches and non-finite gradients.
 
-The first pass finds every example's gradient norm, the second differentiates Σ_i factor_i ℓ_i. An example whose
-gradient is NaN would poison the second pass whatever its factor (0·NaN = NaN), so the batch is run again with that
-example's inputs and targets replaced by those of another one, at factor 0, with the same masks and weight draws.
+Both start from each example's gradients by the network's outputs. The first pass finds every example's gradient norm,
+the second adds up factor_i times the gradients. An example whose gradient is NaN would poison the second pass whatever
+its factor (0·NaN = NaN), so the batch is run again with that example's inputs replaced by those of another one, at
+factor 0, with the same masks and weight draws.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
-from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping, DPTensorFastGradientClipping
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.modules import GhostModule, network
+from pacdp.opacus.recorded import Recorded, recorded
 from pacdp.step.clip import clip_factors
 from pacdp.step.precision import full_precision
-
-LossOf = Callable[..., Tensor]
 
 
 @runtime_checkable
@@ -40,90 +37,79 @@ class Sink(Protocol):
         ...
 
 
-class GhostLoss(DPTensorFastGradientClipping):
-    """Per-example losses whose ``backward`` leaves the sum of clipped gradients in ``p.grad``.
+class GhostCriterion:
+    """A criterion whose ``reduction``, where it has one, is taken over the examples alone.
 
-    ``item()`` and ``detach()`` give the reduced loss. Arithmetic is refused: put weights into the criterion.
+    Args:
+        loss_reduction: "mean" or "sum" of the losses of the examples, each the mean over its own parts.
     """
 
-    def __init__(self, module: GhostModule, optimizer: Sink, losses: Float[Tensor, " batch"],
-                 loss_reduction: str, again: Callable[[Bool[Tensor, " batch"]], Tensor]) -> None:  # fmt: skip
-        super().__init__(module, optimizer, losses, loss_reduction)  # pyright: ignore[reportArgumentType]
-        self.again = again
+    def __init__(self, criterion: Any, loss_reduction: str) -> None:
+        self.criterion, self.loss_reduction = criterion, loss_reduction
 
-    def backward(self) -> None:
-        """Both passes, in full precision: what the second adds up must be as long as the first found it."""
-        module, optimizer = self.module, cast(Sink, self.optimizer)
-        assert isinstance(module, GhostModule)
-        if len(self.loss_per_sample) == 0:
-            empty_sum(module, optimizer)
-            return
-        optimizer.examples += len(self.loss_per_sample)
-        reduced = self.loss_per_sample.mean() if self.loss_reduction == "mean" else self.loss_per_sample.sum()
-        with full_precision(reduced.device, convolutions=True):
-            reduced.backward(retain_graph=True, inputs=module.reached())
-        optimizer.zero_grad(set_to_none=True)
-        losses = self.loss_per_sample
-        factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, losses.dtype)
-        module.disable_hooks()
-        try:
-            if not bool(finite.all()):
-                optimizer.nonfinite_examples += int((~finite).sum())
-                losses = self.again(finite) if bool(finite.any()) else None  # in the precision of the first forward
-            if losses is not None:
-                with full_precision(losses.device, convolutions=True):
-                    (factors.detach().to(losses.device, losses.dtype) * losses).sum().backward()
-        finally:
-            module.enable_hooks()
-            module.forget()
-        _zero_missing_gradients(optimizer)
-        _drop_unusable_sum(optimizer)
+    def __call__(self, outputs: Any, *targets: Any, **options: Any) -> Tensor:
+        """Loss of one batch, whose ``backward`` leaves the sum of clipped gradients in ``p.grad``."""
+        if any(isinstance(x, Recorded) for x in tree_leaves(outputs)):
+            return recorded(self._loss, outputs, *targets, **options)
+        return self._loss(outputs, *targets, **options)
 
-    def _refuse(self, *_: object) -> Any:
-        raise TypeError("a ghost-clipped loss takes no arithmetic: put weights or further terms into the criterion")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = _refuse  # pyright: ignore
-
-
-class GhostCriterion(DPLossFastGradientClipping):
-    """Wraps a criterion such as ``nn.CrossEntropyLoss()`` whose ``reduction`` can be set to "none"."""
-
-    def __call__(self, outputs: Tensor, *targets: Any, **options: Any) -> GhostLoss:  # pyright: ignore
-        """Losses of the examples of one batch; ``outputs`` must come straight from the module's last forward pass."""
-        module, optimizer = self.module, cast(Sink, self.optimizer)
-        assert isinstance(module, GhostModule)
-
-        def losses_of(outputs: Tensor, *targets: Any) -> Tensor:
-            return self._per_example(outputs, targets, options)
-
-        return ghost_loss(module, optimizer, losses_of, outputs, targets, self.loss_reduction)
-
-    def _per_example(self, outputs: Tensor, targets: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
-        reduction, self.criterion.reduction = self.criterion.reduction, "none"
+    def _loss(self, outputs: Any, *targets: Any, **options: Any) -> Tensor:
+        reduction = getattr(self.criterion, "reduction", None)
+        if reduction is None:
+            return self.criterion(outputs, *targets, **options)
+        self.criterion.reduction = "none"
         try:
             losses = self.criterion(outputs, *targets, **options)
         finally:
             self.criterion.reduction = reduction
-        return losses.reshape(len(losses), -1).mean(1) if losses.dim() > 1 else losses
+        losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+        return losses.mean() if self.loss_reduction == "mean" else losses.sum()
 
 
-def ghost_loss(module: GhostModule, optimizer: Sink, losses_of: LossOf, outputs: Tensor,
-               targets: tuple[Any, ...], loss_reduction: str) -> GhostLoss:  # fmt: skip
-    """The loss of one batch, able to run its forward pass again."""
-    replayable = module.replayable
+def ghost_backward(module: GhostModule, optimizer: Sink, outputs: list[Tensor], slopes: list[Tensor]) -> None:
+    """Leave the sum of clipped gradients in ``p.grad``, from each example's gradients by its outputs.
 
-    def again(finite: Tensor) -> Tensor:
-        assert replayable is not None
-        inputs, named, state = replayable
-        source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
-        now = random_state(module)
-        rewind(module, state)
-        inputs, named, replaced = tree_map(lambda leaf: _taken(leaf, source), (inputs, named, targets))
-        losses = losses_of(network(module)(*inputs, **named), *replaced)
-        rewind(module, now)
-        return losses
+    Both passes keep full precision: what the second adds up must be as long as the first found it.
+    """
+    if len(outputs[0]) == 0:
+        empty_sum(module, optimizer)
+        return
+    optimizer.examples += len(outputs[0])
+    with full_precision(outputs[0].device, convolutions=True):
+        torch.autograd.backward(outputs, slopes, retain_graph=True, inputs=module.reached())
+    optimizer.zero_grad(set_to_none=True)
+    factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, slopes[0].dtype)
+    module.disable_hooks()
+    try:
+        if not bool(finite.all()):
+            optimizer.nonfinite_examples += int((~finite).sum())
+            outputs, source = _without(module, finite) if bool(finite.any()) else ([], finite)
+            slopes = [slope[source] for slope in slopes]
+        if outputs:
+            with full_precision(outputs[0].device, convolutions=True):
+                torch.autograd.backward(outputs, [_scaled(slope, factors) for slope in slopes])
+    finally:
+        module.enable_hooks()
+        module.forget()
+    _zero_missing_gradients(optimizer)
+    _drop_unusable_sum(optimizer)
 
-    return GhostLoss(module, optimizer, losses_of(outputs, *targets), loss_reduction, again)
+
+def _scaled(slope: Tensor, factors: Tensor) -> Tensor:
+    return factors.detach().to(slope.device, slope.dtype).view(-1, *[1] * (slope.dim() - 1)) * slope
+
+
+def _without(module: GhostModule, finite: Tensor) -> tuple[list[Tensor], Tensor]:
+    """The batch's outputs again, with a finite example in each place of one that is not, and which that is."""
+    assert module.replayable is not None
+    inputs, named, state = module.replayable
+    source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
+    now = random_state(module)
+    rewind(module, state)
+    inputs, named = tree_map(lambda leaf: _taken(leaf, source), (inputs, named))
+    outputs = network(module)(*inputs, **named)  # in the precision of the first forward
+    rewind(module, now)
+    return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad], source
 
 
 def _taken(leaf: Any, source: Tensor) -> Any:

@@ -5,38 +5,97 @@ at batch size 10 give it divisors 9, 10 and 9. Here the rate is an argument. Opa
 batch from the first batch that is not; here it is known from the start, for dictionaries and strings too.
 """
 
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
 from opacus.data_loader import DPDataLoader
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
-from torch.utils.data import Dataset, default_collate
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import Dataset, default_collate, get_worker_info
 
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size
 
 Collate = Callable[[list[Any]], Any]
+_TRIED = 8
+"""Examples on which a collate function is tried at set-up."""
+_REMEMBERED = 256
+"""Batches that were handed out and not yet used."""
 
 
 class PoissonSampler(UniformWithReplacementSampler):
     """``steps`` batches; every example is in each independently with probability ``sample_rate``.
 
-    It remembers how many examples each batch has, in order, so that a step can tell whether it is given one of them.
+    It remembers how many examples each batch has, and the batches that were handed out, in order, so that a step can
+    tell whether it is given one of them.
     """
 
     def __init__(self, *, n: int, sample_rate: float, steps: int, randomness: Randomness) -> None:
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
         self.randomness = randomness
         self._waiting = list[int]()
+        self._handed = deque[list[tuple[Tensor, int]]](maxlen=_REMEMBERED)
+        self.workers = 0
+        self.pass_of_its_loader = self.loaded_elsewhere = False
 
     def __iter__(self) -> Generator[list[int], Any, None]:
         self._waiting.clear()  # what an earlier pass drew and nobody used
+        self._handed.clear()
+        self.loaded_elsewhere = self.workers > 0 and not self.pass_of_its_loader
+        self.pass_of_its_loader = False
         for _ in range(self.steps):
             drawn = self.randomness.batch(self.num_samples, self.sample_rate).tolist()
             self._waiting.append(len(drawn))
             yield drawn
+
+    def hand_out(self, batch: Any) -> Any:
+        """Remember a batch, or a part of one, that the caller is given, and return it."""
+        self._handed.append([(x, x._version) for x in _tensors(batch)])
+        return batch
+
+    def take_back(self) -> None:
+        """Forget the batch that was used."""
+        if self._handed:
+            self._handed.popleft()
+
+    def require_rows(self, inputs: Sequence[Tensor]) -> None:
+        """Refuse inputs of the network, each (n, ...), that are not fields of the batch handed out for this step.
+
+        They may lie on another device, be of another type or have another shape. Where a loader of someone else's
+        loads the batches in other processes, none was seen, and their numbers of examples are compared in the step.
+
+        Raises:
+            ValueError: no batch was drawn, other rows, or rows into which something was written.
+        """
+        if not self._handed and self._waiting and self.loaded_elsewhere:
+            return
+        fields = [x for x, version in self._handed[0] if x._version == version] if self._handed else []
+        if not all(any(map(partial(_same_rows, x), fields)) for x in inputs):
+            raise ValueError(
+                "the network is given other rows than the batch drawn for this step: take each batch from the loader "
+                "that make_private returned, one step each, and put what transforms it (augmentation, scaling) into "
+                "the dataset or the network; rows that mix examples (mixup) have no privacy of single examples; say "
+                "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
+            )
+
+    def require_order(self, others: Sequence[Tensor]) -> None:
+        """Refuse tensors in the loss that are a field of the batch in another order: an example's label is its own.
+
+        Raises:
+            ValueError: one of them is.
+        """
+        fields = [field for field, _ in self._handed[0]] if self._handed else []
+        for x, field in product(others, fields):
+            if x.shape == field.shape and x.dtype == field.dtype and _is_reordered(x.cpu().flatten(), field.flatten()):
+                raise ValueError(
+                    "the loss is given a field of the batch in another order, so that one example's loss is computed "
+                    "with another's label: give each example its own, and mix none"
+                )
 
     def require(self, examples: int) -> None:
         """Refuse a step on something else than the batch that was drawn for it.
@@ -64,9 +123,19 @@ class PoissonLoader(DPDataLoader):
                  collate_fn: Collate | None = None, **options: Any) -> None:  # fmt: skip
         collate = collate_fn or default_collate
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
-        sampler = PoissonSampler(n=size(dataset), sample_rate=sample_rate, steps=steps, randomness=randomness)
-        object.__setattr__(self, "batch_sampler", sampler)
-        self.collate_fn = _CollateEmpty(collate, emptied(collate([dataset[0]])))
+        n = size(dataset)
+        self.poisson = PoissonSampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
+        self.poisson.workers = self.num_workers
+        object.__setattr__(self, "batch_sampler", self.poisson)
+        few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
+        self.collate_fn = _Collate(collate, emptied(collate(few[:1])), self.poisson)
+        self.collate_fn.require_own_rows(few)
+
+    def __iter__(self) -> Any:
+        """One pass: ``steps`` batches."""
+        self.poisson.pass_of_its_loader = self.num_workers > 0
+        batches = super().__iter__()
+        return map(self.poisson.hand_out, batches) if self.num_workers else batches
 
 
 def emptied(batch: Any) -> Any:
@@ -88,9 +157,57 @@ def emptied(batch: Any) -> Any:
     raise TypeError(f"cannot make an empty batch of a {type(batch).__name__}: give a collate_fn that returns tensors")
 
 
-class _CollateEmpty:
-    def __init__(self, collate: Collate, empty: Any) -> None:
-        self.collate, self.empty = collate, empty
+class _Collate:
+    """A collate function that takes empty batches, and gives each example the row that it has alone."""
+
+    def __init__(self, collate: Collate, empty: Any, sampler: PoissonSampler) -> None:
+        self.collate, self.empty, self.sampler = collate, empty, sampler
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"sampler": None}  # which loading processes have no use for
 
     def __call__(self, examples: list[Any]) -> Any:
-        return self.collate(examples) if examples else self.empty
+        batch = self.require_own_rows(examples) if examples else self.empty
+        return self.sampler.hand_out(batch) if get_worker_info() is None else batch
+
+    def require_own_rows(self, examples: list[Any]) -> Any:
+        """Return the batch of these examples.
+
+        Raises:
+            ValueError: an example's row depends on the others.
+        """
+        batch = self.collate(examples)
+        if self.collate is default_collate:
+            return batch
+        whole, singles = _tensors(batch), [_tensors(self.collate([example])) for example in examples]
+        if any(len(own) != len(whole) for own in singles) or not all(map(_is_stack, whole, zip(*singles, strict=True))):
+            raise ValueError(
+                "the collate function gives an example another row beside other examples than alone, as padding to the "
+                "longest, standardising, averaging or random draws do: pad to one fixed length, and transform, in the "
+                "dataset"
+            )
+        return batch
+
+
+def _tensors(batch: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+
+
+def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:
+    same = all(row.shape == (1, *whole.shape[1:]) and row.dtype == whole.dtype for row in rows)
+    return same and len(rows) == len(whole) and torch.equal(torch.cat(list(rows)).nan_to_num(), whole.nan_to_num())
+
+
+def _same_rows(given: Tensor, field: Tensor) -> bool:
+    if len(given) != len(field) or given.numel() != field.numel():
+        return False
+    own = field.to(given.device, given.dtype).reshape(given.shape)
+    return torch.equal(own, given) or torch.equal(own.nan_to_num(), given.nan_to_num())
+
+
+def _is_reordered(given: Tensor, field: Tensor) -> bool:
+    """Whether ``given`` has the values of ``field`` at other places, and is no function of it such as 1 - field."""
+    if torch.equal(given, field) or not torch.equal(given.sort().values, field.sort().values):
+        return False
+    values, pairs = len(field.unique()), torch.stack([field, given]).unique(dim=1).shape[1]
+    return pairs > values or (field.is_floating_point() and values == len(field))

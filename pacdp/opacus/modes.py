@@ -11,8 +11,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from pacdp.opacus.ghost import empty_sum, ghost_loss
+from pacdp.opacus.ghost import empty_sum, ghost_backward
 from pacdp.opacus.modules import GhostModule, wrap
+from pacdp.opacus.slopes import slopes_of_outputs
 from pacdp.step.clip import Weights, clipped_sum, drop, joint_norms, row_norms
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.mechanism import GradSampleMode
@@ -77,20 +78,27 @@ class OpacusSums:
                 continue
             inputs, targets = self.units.examples(part, device)
             self.zero_grad()
-            value = self._losses(inputs, targets)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
-                value.backward()
+            seen = seen + self._backward(inputs, targets)
             own = self._own_sum()
             total = {name: own[name] if len(part) == len(chosen) else total[name] + own[name] for name in total}
-            seen = seen + value.detach().double()
         self.zero_grad()
         return Sum(total, self.nonfinite_examples, seen)
 
-    def _losses(self, inputs: Tensor, targets: Tensor) -> Any:
-        if isinstance(self.wrapped, GhostModule):
-            return ghost_loss(self.wrapped, self, self.loss, self.wrapped(inputs), (targets,), "sum")
-        return torch.stack([self.loss(self.wrapped(inputs), targets) for _ in range(self.draws)]).mean(0).sum()
+    def _backward(self, inputs: Tensor, targets: Tensor) -> Tensor | float:
+        """Leave the gradients of the examples' losses, each evaluated by itself, and return the sum of the losses."""
+        outputs, slopes, total = list[Tensor](), list[Tensor](), 0.0
+        for _ in range(self.draws):
+            own, found, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
+            outputs += own
+            slopes += [slope / self.draws for slope in found] if self.draws > 1 else found
+            total = total + losses.double().sum() / self.draws
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
+            if isinstance(self.wrapped, GhostModule):
+                ghost_backward(self.wrapped, self, outputs, slopes)
+            else:
+                torch.autograd.backward(outputs, slopes)
+        return total
 
     def _own_sum(self) -> Weights:
         if isinstance(self.wrapped, GhostModule):

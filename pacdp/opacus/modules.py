@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from pacdp.layers.random import random_state
 from pacdp.opacus import bayes_gradients as bayes_gradients  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS
+from pacdp.opacus.guard import Guard
 from pacdp.step.clip import joint_norms
 from pacdp.step.mechanism import GradSampleMode
 
@@ -30,8 +31,16 @@ MODES: tuple[GradSampleMode, ...] = ("hooks", "functorch", "ew", "ghost")
 class EmptyBatches:
     """The forward pass that the three modules below share."""
 
+    guard: Guard | None = None
+    """What watches a loop of one's own."""
+
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """The network's outputs; for an empty batch, empty outputs."""
+        """The network's outputs; for an empty batch, empty outputs. In training they are recorded under a guard."""
+        if self.guard is None or not (cast(nn.Module, self).training and torch.is_grad_enabled()):
+            return self._outputs(*inputs, **named)
+        return self.guard.forward(self._outputs, inputs, named)
+
+    def _outputs(self, *inputs: Any, **named: Any) -> Any:
         tensors = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
         if not tensors:
             raise ValueError("a private module needs a tensor with a batch dimension among its inputs, got none")

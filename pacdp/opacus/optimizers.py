@@ -23,6 +23,7 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 from opacus.optimizers.utils import params
 from torch.optim import Optimizer
 
+from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.modes import clip_rows, flat_rows
 from pacdp.schedules import Schedule
@@ -30,6 +31,7 @@ from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together
 
 DataFreeGradient = Callable[[], None]
+StepHook = Callable[[DPOptimizer], None]
 
 
 class _FixedNormaliser:
@@ -38,10 +40,14 @@ class _FixedNormaliser:
     max_grad_norm: Any
     expected_batch_size: Any
 
-    def _set_up(self, schedule: Schedule, randomness: Randomness, data_free_gradient: DataFreeGradient | None) -> None:
+    def _set_up(self, schedule: Schedule, randomness: Randomness, account: Callable[[float], None],
+                data_free_gradient: DataFreeGradient | None) -> None:  # fmt: skip
         self.noise_schedule = schedule
         self.randomness = randomness
+        self.account = account
         self.data_free_gradient = data_free_gradient
+        self.step_hooks = list[StepHook]()
+        self.guard: Guard | None = None
         self.logical_step = 0
         self.nonfinite_examples = 0
         self.examples = 0
@@ -58,6 +64,7 @@ class _FixedNormaliser:
             raise ValueError(
                 f"noise_schedule({self.logical_step}) must be a finite number >= 0, got {self.noise_multiplier}"
             )
+        self.account(self.noise_multiplier)
         std = self.noise_multiplier * self.max_grad_norm
         parameters = _parameters(self)
         for p in parameters:
@@ -72,6 +79,45 @@ class _FixedNormaliser:
         """Divide by the expected batch size, whatever the actual one and whatever the loss's reduction."""
         for p in _parameters(self):
             p.grad /= self.expected_batch_size
+
+    def attach_step_hook(self, fn: StepHook) -> None:
+        """Call ``fn`` after the noise of each step too; the step is in the engine's account without any hook."""
+        self.step_hooks.append(fn)
+        self.step_hook = self._call_hooks
+
+    def _call_hooks(self, optimizer: DPOptimizer) -> None:
+        for hook in self.step_hooks:
+            hook(optimizer)
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Clip, add noise and update, or only clip where the batch has further parts.
+
+        Raises:
+            ValueError: a closure, a step without a backward pass, or weights that something else moved.
+        """
+        if closure is not None:
+            raise ValueError(
+                "step takes no closure, which could look at the batch several times for the price of one: call "
+                "zero_grad, backward and step() one after the other"
+            )
+        if self.guard is not None:
+            self.guard.require_backward()
+        found = super().step()  # pyright: ignore[reportAttributeAccessIssue]
+        if self.guard is not None:
+            self.guard.step_over(last_part=not self._is_last_step_skipped)  # pyright: ignore
+        return found
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Forget all gradients, and that there were any."""
+        if self.guard is not None:
+            self.guard.ready = False
+        super().zero_grad(set_to_none)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        raise TypeError(
+            "a private optimizer is not copied, since no account would have the steps of the copy: copy the module, or "
+            "write a checkpoint with PrivateEngine.save_checkpoint"
+        )
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> Any:
         """Opacus's, then the data-free gradient; the logical step moves on only if a noisy update was made."""
@@ -92,22 +138,25 @@ class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
         clip_norm: C.
         expected_batch_size: the public divisor.
         randomness: source of the noise.
+        account: told the noise multiplier of each step before the noise is drawn.
         pre_noise: standard deviation of noise added to each example's gradient before clipping (Chen, Wu and Hong
             2020, Knolle et al. 2021). It reduces the bias of clipping and buys no privacy.
         pre_noise_generator: its source.
         data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
 
-    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew.
+    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew, and ``guard``
+    whether nothing but the step moved the weights.
     ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
     """
 
     def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, loss_reduction: str = "mean",
+                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
+                 loss_reduction: str = "mean",
                  pre_noise: float = 0.0, pre_noise_generator: torch.Generator | None = None,
                  data_free_gradient: DataFreeGradient | None = None) -> None:  # fmt: skip
         super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
                          expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self._set_up(noise_schedule, randomness, data_free_gradient)
+        self._set_up(noise_schedule, randomness, account, data_free_gradient)
         if pre_noise > 0.0 and pre_noise_generator is None:
             raise ValueError(f"pre_noise {pre_noise} needs a pre_noise_generator")
         self.pre_noise, self.pre_noise_generator = pre_noise, pre_noise_generator
@@ -135,11 +184,12 @@ class GhostOptimizer(_FixedNormaliser, DPOptimizerFastGradientClipping):
     """The same after ghost clipping: the clipped sum arrives in ``p.grad``, per-example gradients never exist."""
 
     def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, loss_reduction: str = "mean",
+                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
+                 loss_reduction: str = "mean",
                  data_free_gradient: DataFreeGradient | None = None) -> None:  # fmt: skip
         super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
                          expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self._set_up(noise_schedule, randomness, data_free_gradient)
+        self._set_up(noise_schedule, randomness, account, data_free_gradient)
 
     def accumulate(self) -> None:
         """Add ``p.grad`` to ``p.summed_grad``, which takes it over where it is the first."""

@@ -176,8 +176,8 @@ def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **cha
                 "batches": "own"}  # fmt: skip
     criterion = nn.CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     made = engine.make_private(
-        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=lr), dataset=dataset, criterion=criterion,
-        grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
+        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=lr), dataset=dataset,
+        criterion=criterion if mode == "ghost" else None, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
     if mode == "ghost":
         return *made, engine
     return *made[:2], criterion, made[2], engine

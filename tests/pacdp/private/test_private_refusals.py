@@ -124,6 +124,9 @@ REFUSALS = [
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: in_private(noise_schedule=-1.0), "value"),
     (lambda: in_private(mode="ghost", pre_noise=0.1), "pre_noise"),
+    (lambda: PrivateEngine().make_private(
+        module=mlp(), optimizer=None, noise_schedule=1.0, clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0,
+        criterion=cross_entropy), "'ghost' only"),
     (lambda: private(nn.Sequential(Log(), mlp(inputs=3)), data()), "probe"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=torch.optim.SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,

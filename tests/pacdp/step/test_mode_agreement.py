@@ -215,7 +215,7 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
         sample_rate=0.1,
         expected_batch_size=4.0,
         grad_sample_mode=mode,
-        criterion=nn.CrossEntropyLoss(),
+        criterion=nn.CrossEntropyLoss() if mode == "ghost" else None,
         probe=probe,
     )
 
@@ -329,24 +329,25 @@ def no_trials(patch):
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", MEETINGS)
 def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
-    """The reference is private without a trial: an example's loss is computed of that example alone."""
+    """Every mode computes an example's loss of that example alone, and the reference all of it: without a trial."""
     build, loss = MEETINGS[name]
     for mode in ("reference", "hooks", "ghost"):
         found = moved(build(), mode=mode, loss=loss)
         assert found is None or found[0] <= CLIP * (1.0 + 1e-5)
     if name != "a memory":
         no_trials(monkeypatch)
-        assert moved(build(), mode="reference", loss=loss)[0] <= CLIP * (1.0 + 1e-5)
+        for mode in ("reference", "hooks", "ghost") if build is mlp else ("reference",):
+            assert moved(build(), mode=mode, loss=loss)[0] <= CLIP * (1.0 + 1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["pairs", "a neighbour"])
 def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkeypatch):
-    """Should the trials of independence let one through, the mode is not used, and the sum stays private."""
+    """Should the trials let a network through, the mode is not used, and the sum stays private; a loss cannot mix."""
     no_trials(monkeypatch)
     build, loss = MEETINGS[name]
     most, said = moved(build(), mode=mode, loss=loss)
-    assert len(said) == 1
+    assert len(said) == (name == "a neighbour")
     assert most <= CLIP * (1.0 + 1e-5)
 
 
@@ -372,7 +373,7 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", [*MEETINGS, *OUTSIDE_THE_LAYERS])
+@pytest.mark.parametrize("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
     no_trials(monkeypatch)
     monkeypatch.setitem(globals(), "PAIRS", 30)

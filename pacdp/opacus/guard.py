@@ -1,0 +1,333 @@
+"""What is watched in a training loop of one's own, so that every step is the mechanism that is accounted for.
+
+The accountant assumes that one example moves the clipped sum by at most C. That holds if each example's contribution is
+a function of the public weights and of that example alone. From a forward pass to its step the guard sees to this:
+
+- The network is given the rows that were drawn, all of them and nothing else that changes from step to step.
+- The loss is evaluated for one example at a time, by the record of how it was computed
+  (:mod:`pacdp.opacus.recorded`), and the network's backward pass starts from these gradients. They must be those of the
+  loss as written, of which ``loss_reduction`` says how it adds up the examples.
+- No weight or buffer changes but by the private step, and no hook was added after set-up.
+
+Whatever differs is refused before anything computed from the batch is released. It sees tensors and the numbers that a
+loss is computed with; what a loop computes from the data in NumPy or plain Python it sees only where it changes from
+step to step.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from pacdp.layers.random import random_state, same_state
+from pacdp.opacus.loader import PoissonSampler
+from pacdp.opacus.recorded import Output, Record, Recorded, output
+from pacdp.opacus.slopes import slopes_of_each
+from pacdp.probes import MOST
+
+Backward = Callable[[list[Tensor], list[Tensor]], None]
+"""From the network's outputs and each example's gradients by them to private gradients at the weights."""
+_CLOSE = {torch.float16: 2e-2, torch.bfloat16: 2e-2}
+_FAILURES = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_ONE_EXAMPLE = (
+    "write the loss as the mean of losses of single examples, for instance criterion = nn.CrossEntropyLoss(weight=..., "
+    "ignore_index=..., reduction='none') and loss = criterion(outputs, targets).mean()"
+)
+
+
+class Guard:
+    """Refuses steps whose examples are not those drawn, or do not contribute each by itself.
+
+    Args:
+        module: the network, without wrapper.
+        backward: leaves private gradients at the weights.
+        loss_reduction: how the loss adds up the losses of the examples.
+        sampler: what drew the batches; None where the caller draws them.
+    """
+
+    def __init__(self, module: nn.Module, *, backward: Backward, loss_reduction: Literal["mean", "sum"],
+                 sampler: PoissonSampler | None) -> None:  # fmt: skip
+        self.module, self.loss_reduction, self.sampler = module, loss_reduction, sampler
+        self.backward_from = backward
+        self.set_up = _set_up(module)
+        self.tried = MOST  # by pacdp.step.independence
+        self.allowed = self.ready = False
+        self.places: list[Any] | None = None
+        self.sums: Tensor | None = None
+        self.constants = _Constants()
+        self.plan: tuple[tuple[bool, ...], bool] | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
+        return self
+
+    def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Run the network on a batch in training, its outputs recorded."""
+        if self.places is None:
+            self.places, self.sums = _places(self.module), _sums(self.module)
+        self._require_set_up()
+        n = self._require_drawn(tree_leaves((inputs, named)))
+        before = random_state(self.module) if n > self.tried else None
+        outputs = run(*inputs, **named)
+        self._require(_places(self.module) == self.places, "the forward pass of the network, or something before it,")
+        if before is not None and same_state(before, random_state(self.module)):
+            self._require_alone(outputs, inputs, named, n)
+        return tree_map(self._watched, outputs)
+
+    def backward(self, loss: Recorded, gradient: Any = None, **options: Any) -> None:
+        """Check the loss, and leave the private gradients of it."""
+        if gradient is not None or options.get("inputs") is not None or loss.numel() != 1 or not loss.requires_grad:
+            raise ValueError(
+                "backward takes the loss of a batch, one number with a gradient, and neither gradient= nor inputs="
+            )
+        record = Record(loss)
+        if self.ready or any(each.used for each in record.outputs):
+            raise ValueError(
+                "backward ran a second time before a step: add up all losses of the batch and call backward once; in "
+                "place of gradient accumulation, BatchMemoryManager cuts a batch into parts"
+            )
+        if any(x.requires_grad for x in record.others):
+            raise ValueError(
+                "the loss has a term that does not come from the network's outputs, such as a penalty on the weights: "
+                "give make_private its gradient as data_free_gradient=, or put the layer that it comes from into module"
+            )
+        moving = [each for each in record.outputs if each.tensor.requires_grad]
+        outputs = [each.tensor for each in moving]
+        with self._allowed():
+            slopes = self._slopes(loss, record, moving) if len(outputs[0]) else outputs
+            self.backward_from(outputs, slopes)
+        for each in record.outputs:
+            each.used = True
+        self.ready = True
+
+    def require_backward(self) -> None:
+        """Refuse a step without a backward pass of its own.
+
+        Raises:
+            ValueError: none since the last step, or weights that something else moved.
+        """
+        if not self.ready:
+            raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
+        still = _places(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
+        self._require(still, "something else than this optimizer, or the forward pass of the network,")
+
+    def step_over(self, *, last_part: bool) -> None:
+        """Go on to the next batch, or to the next part of this one; after the last the weights may move."""
+        self.ready = False
+        if self.sampler is not None:
+            self.sampler.take_back()
+        if last_part:
+            self.places = None
+
+    @contextmanager
+    def _allowed(self) -> Iterator[None]:
+        self.allowed = True
+        try:
+            yield
+        finally:
+            self.allowed = False
+
+    def _require(self, still: bool, what: str) -> None:
+        if not still:
+            raise ValueError(
+                f"{what} wrote into a parameter or a buffer between two private steps, which would release it without "
+                "noise: use layers that write nothing (no nn.Embedding(max_norm=...)), and one private optimizer"
+            )
+
+    def _watched(self, leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        if leaf.requires_grad:
+            leaf.register_hook(self._require_allowed)
+        return output(leaf, self.backward)
+
+    def _require_allowed(self, _: Tensor) -> None:
+        if not self.allowed:
+            raise ValueError(
+                "the backward pass did not begin at loss.backward(), so that the losses of single examples are not "
+                "known: call backward of a loss that torch's functions compute from the module's outputs"
+            )
+
+    def _require_set_up(self) -> None:
+        if _set_up(self.module) != self.set_up:
+            raise ValueError(
+                "a hook was added to the network, or a parameter frozen or unfrozen, after make_private, which tried "
+                "the network as it was: do so before make_private"
+            )
+
+    def _require_drawn(self, leaves: list[Any]) -> int:
+        """Refuse inputs that are not the batch; return its number of examples."""
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        n = len(tensors[0])
+        rows = [x for x in tensors if x.dim() > 0 and len(x) == n]
+        if any(x.requires_grad for x in tensors):
+            raise ValueError(
+                "the network's inputs require a gradient, which would leave without noise: put what computes them into "
+                "module, or detach them"
+            )
+        if self.sampler is not None:
+            self.sampler.require_rows(rows)
+        if n > 1:
+            kept = {id(x) for x in rows}
+            rest = [x for x in leaves if id(x) not in kept]
+            plain = [repr(x) for x in rest if not isinstance(x, Tensor)]
+            self.constants.require("inputs", plain, [x for x in rest if isinstance(x, Tensor)])
+        return n
+
+    def _require_alone(self, outputs: Any, inputs: Any, named: Any, n: int) -> None:
+        """Refuse a network whose first examples have other outputs in a larger batch than was tried before."""
+        few = self.tried
+
+        def first(leaf: Any) -> Any:
+            return leaf[:few] if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n else leaf
+
+        with torch.no_grad():
+            again, named_again = tree_map(first, (inputs, named))
+            alone = tree_leaves(self.module(*again, **named_again))
+        for one, other in zip(map(first, tree_leaves(outputs)), alone, strict=True):
+            if isinstance(one, Tensor) and not _close(one.detach(), other, _CLOSE.get(one.dtype, 1e-3)):
+                raise ValueError(
+                    f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
+                    f"{n}; take batch statistics out of the network, or keep to {few} with BatchMemoryManager"
+                )
+        self.tried = n
+
+    def _slopes(self, loss: Recorded, record: Record, moving: list[Output]) -> list[Tensor]:
+        """Return the gradients of the single examples' losses, which must be those of the loss as written."""
+        outputs = [each.tensor for each in moving]
+        n = len(outputs[0])
+        found = torch.autograd.grad(loss, outputs, allow_unused=True)
+        written = [torch.zeros_like(x) if w is None else w for x, w in zip(outputs, found, strict=True)]
+        failure, scales = None, set[float]()
+        for cut, per_example in self._plans(record, n):
+            try:
+                slopes = self._of_single_examples(record, moving, cut, n if per_example else 1)
+            except _FAILURES as error:
+                failure = failure or str(error).splitlines()[0]
+                continue
+            factor = {"mean": float(n), "sum": 1.0}
+            if _agree(written, slopes, factor[self.loss_reduction]):
+                self._require_the_same_loss(record, cut, n, n if per_example else 1)
+                return slopes
+            scales |= {name for name, value in factor.items() if _agree(written, slopes, value)}  # pyright: ignore
+        for name in scales:
+            raise ValueError(
+                f"the loss is a {name} over the examples, and loss_reduction is {self.loss_reduction!r}: give "
+                f"make_private loss_reduction={name!r}, or take the {self.loss_reduction} in the loss"
+            )
+        if failure is not None and not scales:
+            raise ValueError(f"the loss cannot be computed for an example alone ({failure}): {_ONE_EXAMPLE}")
+        raise ValueError(
+            "an example's part of the loss depends on the other examples of the batch, as with class weights, ignored "
+            f"labels (-100) or padding in a mean: {_ONE_EXAMPLE}"
+        )
+
+    def _plans(self, record: Record, n: int) -> list[tuple[tuple[bool, ...], bool]]:
+        """Which other tensors are cut into examples, and whether sizes are divided; what served before comes first."""
+        multiple = [x.dim() > 0 and len(x) % n == 0 for x in record.others]
+        usual = tuple(m and not named for m, named in zip(multiple, record.per_class, strict=True))
+        cuts = [self.plan[0]] if self.plan is not None else [*dict.fromkeys([usual, tuple(multiple)])]
+        if n == 1 or any(len(cut) != len(multiple) for cut in cuts):
+            cuts = [tuple(multiple)]
+        if any(c and not m for cut in cuts for c, m in zip(cut, multiple, strict=True)):
+            cuts = [usual]
+        divided = (False, True) if self.plan is None else (self.plan[1], not self.plan[1])
+        sized = record.text(1) != record.text(n)
+        return [(cut, divide) for cut in cuts for divide in divided if sized or not divide]
+
+    def _of_single_examples(
+        self, record: Record, moving: list[Output], cut: tuple[bool, ...], divisor: int
+    ) -> list[Tensor]:
+        n = len(moving[0].tensor)
+        still = [each for each in record.outputs if each not in moving]
+        fixed = [each.tensor for each in still]
+        fixed += [x.reshape(n, len(x) // n, *x.shape[1:]) for x, c in zip(record.others, cut, strict=True) if c]
+
+        def loss_of_one(own: list[Tensor], rest: list[Tensor]) -> Tensor:
+            tensors = {id(each): x[None] for each, x in zip([*moving, *still], [*own, *rest], strict=False)}
+            rows = iter(rest[len(still) :])
+            others = [next(rows) if c else x for x, c in zip(record.others, cut, strict=True)]
+            return record.again([tensors[id(each)] for each in record.outputs], others, examples=divisor)
+
+        return slopes_of_each(loss_of_one, [each.tensor for each in moving], fixed)[0]
+
+    def _require_the_same_loss(self, record: Record, cut: tuple[bool, ...], n: int, divisor: int) -> None:
+        """Refuse numbers in the loss that change from step to step, and labels in another order than the inputs."""
+        if n == 1:
+            return
+        if self.plan is None and record.multiplies_by(n):
+            raise ValueError(
+                f"the loss is multiplied by {n}, the number of examples in the batch, which is private: take the mean, "
+                "or the sum with loss_reduction='sum'"
+            )
+        self.plan = (cut, divisor > 1)
+        whole = [x for x, c in zip(record.others, cut, strict=True) if not c]
+        self.constants.require("loss", record.text(divisor), whole)
+        if self.sampler is not None:
+            self.sampler.require_order([x for x, c in zip(record.others, cut, strict=True) if c])
+
+
+class _Constants:
+    """What must be the same at every step, since it might come from the batch."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, tuple[list[str], list[Tensor]]] = {}
+
+    def require(self, what: str, plain: list[str], tensors: list[Tensor]) -> None:
+        if what not in self.seen:
+            self.seen[what] = plain, [x.detach().clone() for x in tensors]
+        words, values = self.seen[what]
+        changed = [f"{b} in place of {a}" for a, b in zip(words, plain, strict=False) if a != b]
+        if len(words) != len(plain) or changed or len(values) != len(tensors) or not all(map(_equal, values, tensors)):
+            named = changed[0] if changed else "a tensor or a call"
+            raise ValueError(
+                f"the {what} of the network changed from one step to another ({named}), and what changes may come from "
+                "the other examples: let every number and tensor that is not an example's be the same at all steps"
+            )
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other.to(one.device))
+
+
+def _agree(written: list[Tensor], slopes: list[Tensor], factor: float) -> bool:
+    return all(_close(factor * w, s, _CLOSE.get(s.dtype, 1e-3)) for w, s in zip(written, slopes, strict=True))
+
+
+def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    """Whether two tensors agree, relative to the largest finite number; what is not finite must be so in both."""
+    if one.shape != other.shape:
+        return False
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    away, largest = (one - other).abs().amax(), other.abs().amax()
+    if bool(away <= tolerance * largest):
+        return True
+    finite = one.isfinite() & other.isfinite()
+    if bool(finite.all()) or not torch.equal(one.isfinite(), other.isfinite()):
+        return False
+    rest = [torch.where(finite, x, torch.zeros_like(x)) for x in (one, other)]
+    return bool((rest[0] - rest[1]).abs().amax() <= tolerance * rest[1].abs().amax())
+
+
+def _places(module: nn.Module) -> list[Any]:
+    """Where parameters and buffers lie, and how often they were written."""
+    every = [*module.named_parameters(), *module.named_buffers()]
+    return [(name, x.data_ptr(), x._version, x.shape) for name, x in every]
+
+
+def _sums(module: nn.Module) -> Tensor:
+    """The sum of each parameter and buffer, which changes where ``.data`` was written, too."""
+    sums = [x.detach().sum().double().cpu() for x in (*module.parameters(), *module.buffers()) if not x.is_complex()]
+    return torch.stack(sums).nan_to_num()
+
+
+def _set_up(module: nn.Module) -> list[Any]:
+    """All hooks of layers and parameters by their numbers, and which parameters are trained."""
+    layers = [tuple(getattr(layer, kind) or ()) for layer in module.modules() for kind in _HOOKS]
+    weights = [tuple(getattr(p, kind, None) or ()) for p in module.parameters() for kind in _OF_PARAMETERS]
+    return [layers, weights, [p.requires_grad for p in module.parameters()]]

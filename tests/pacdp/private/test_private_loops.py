@@ -1,0 +1,398 @@
+"""Loops of one's own: what mixes examples, or steps on something else than the batch, is refused before the step."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from private_toys import fresh, gradient
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+
+from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
+from tests.pacdp.toys import seeded
+
+CLIP, CE = 1.0, nn.CrossEntropyLoss()
+SOURCE = seeded()
+X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
+RARE = torch.cat([Y[:-1], torch.tensor([2])])
+ALIKE = torch.full((41, 8), 0.0105), torch.ones(41, dtype=torch.int64)
+FEW = torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 8)]), ALIKE[1].clone()
+FEW[1][10:40] = -100
+
+
+def zeros(bias=True):
+    net = nn.Linear(8, 3, bias=bias)
+    with torch.no_grad():
+        return net, [p.zero_() for p in net.parameters()]
+
+
+def made(net, data, *, mode="hooks", optimizer=None, collate=None, workers=0, **changes):
+    """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
+    settings = {"noise_schedule": 0.0, "clip_norm": CLIP, "sample_rate": 1.0, "expected_batch_size": 1.0} | changes
+    engine = PrivateEngine(randomness=SeededRandomness(0))
+    module, optimizer, *_, loader = engine.make_private(
+        module=net,
+        optimizer=optimizer or torch.optim.SGD(net.parameters(), lr=0.0),
+        data_loader=DataLoader(data, collate_fn=collate, num_workers=workers),
+        grad_sample_mode=mode,
+        criterion=CE if mode == "ghost" else None,
+        **settings,
+    )
+    return module, optimizer, loader, engine
+
+
+def plain(module, optimizer, x, y, *, loss=CE):
+    optimizer.zero_grad()
+    loss(module(x), y).backward()
+    optimizer.step()
+
+
+def total(x, y, *, step=plain, net=zeros, mode="hooks", **options):
+    """The sum of clipped gradients that one step of a loop releases."""
+    net = net()
+    net = net[0] if isinstance(net, tuple) else net
+    module, optimizer, loader, _ = made(net, TensorDataset(x, y), mode=mode, **options)
+    for batch in loader:
+        step(module, optimizer, *batch)
+    return gradient(net)
+
+
+def by(loss):
+    return partial(plain, loss=loss)
+
+
+def mixup(module, optimizer, x, y):
+    plain(module, optimizer, 0.5 * x + 0.5 * x.flip(0), y)
+
+
+def in_place(module, optimizer, x, y):
+    plain(module, optimizer, x.sub_(x.mean(0)), y)
+
+
+def foreign(module, optimizer, x, y):
+    largest = X.norm(dim=1).topk(len(x)).indices
+    plain(module, optimizer, X[largest], Y[largest])
+
+
+def second_optimizer(module, optimizer, x, y):
+    CE(module(x), y).backward()
+    torch.optim.SGD(module.parameters(), lr=1.0, weight_decay=1.0).step()
+    with torch.no_grad():
+        next(module.parameters()).add_(1.0)
+    optimizer.step()
+
+
+def closure(module, optimizer, x, y):
+    optimizer.step(lambda: CE(module(x), y).backward())
+
+
+def late_hook(module, optimizer, x, y):
+    next(iter(module.children())).register_forward_hook(lambda _, __, out: 9.0 * out.mean(0) + out)
+    plain(module, optimizer, x, y)
+
+
+def hook_on_the_outputs(module, optimizer, x, y):
+    outputs = module(x)
+    outputs.register_hook(lambda slope: slope * len(x))
+    CE(outputs, y).backward()
+    optimizer.step()
+
+
+def another_way(module, optimizer, x, y):
+    torch.autograd.backward(CE(module(x), y))
+    optimizer.step()
+
+
+def twice(module, optimizer, x, y):
+    loss = CE(module(x), y)
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def two_steps(module, optimizer, x, y):
+    plain(module, optimizer, x, y)
+    optimizer.step()
+
+
+def unfrozen(module, optimizer, x, y):
+    list(module.parameters())[1].requires_grad_(False)
+    plain(module, optimizer, x, y)
+
+
+def over_columns(examples):
+    """Pad to the longest: here, zeros behind the last column that any example uses, and their number over all."""
+    x, y = default_collate(examples)
+    return x / x.abs().sum(), y
+
+
+def standardised(examples):
+    x, y = default_collate(examples)
+    return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-9), y
+
+
+def hardest(outputs, targets):
+    return F.cross_entropy(outputs, targets, reduction="none").topk(max(1, len(targets) // 40)).values.mean()
+
+
+def written(outputs, targets):
+    outputs = outputs.clone()
+    outputs[:, 0] = outputs[:, 0].mean()
+    return CE(outputs, targets)
+
+
+class Written(nn.Module):
+    """An embedding whose forward pass shortens its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Embedding(3, 8, max_norm=0.1)
+
+    def forward(self, x):
+        return self.first((x[:, 0] > 0).long())
+
+
+class First(nn.Module):
+    """A layer that takes a weight from its first batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.shift, self.new = nn.Linear(8, 3), nn.Parameter(torch.zeros(8), requires_grad=False), True
+
+    def forward(self, x):
+        if self.new and self.training and len(x) == 41:
+            self.new = False
+            self.shift.data.copy_(x.mean(0))
+        return self.last(x - self.shift)
+
+
+class Mixing(nn.Module):
+    """Batches of more than 300 are centred."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x)
+
+
+LARGE = X.repeat(9, 1), Y.repeat(9)
+NOT_OWN, OTHER_ROWS, MOVED = "depends on the other examples", "other rows than the batch", "wrote into a parameter"
+ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
+LOOPS = {
+    "class weights": ((X, RARE), {"step": by(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
+    "a sum": (ALIKE, {"step": by(nn.CrossEntropyLoss(reduction="sum")), "net": partial(zeros, bias=False)},
+              "loss is a sum over the examples"),
+    "a mean": ((X, Y), {"loss_reduction": "sum"}, "loss is a mean over the examples"),
+    "ignored labels": (FEW, {"net": partial(zeros, bias=False)}, NOT_OWN),
+    "the harder half": ((X, Y), {"step": by(hardest)}, ALONE + "|" + NOT_OWN),
+    "centred outputs": ((X, Y), {"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
+    "over the loss": ((X, Y), {"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
+                               "net": lambda: fresh(nn.Linear(8, 3))}, NOT_OWN),
+    "another's label": ((X, RARE), {"step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
+    "times the batch": ((X, Y), {"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
+    "in place": ((X, Y), {"step": by(written)}, "in place"),
+    "padded": ((X, Y), {"collate": over_columns}, COLLATE),
+    "standardised": ((X, Y), {"collate": standardised}, COLLATE),
+    "mixup": ((X, Y), {"step": mixup}, OTHER_ROWS),
+    "centred in place": ((X, Y), {"step": in_place}, OTHER_ROWS),
+    "a foreign batch": ((X, Y), {"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
+    "a second optimizer": ((X, Y), {"step": second_optimizer}, MOVED),
+    "a closure": ((X, Y), {"step": closure}, "takes no closure"),
+    "a late hook": ((X, Y), {"step": late_hook, "net": lambda: nn.Sequential(zeros()[0])}, "after make_private"),
+    "unfreezing": ((X, Y), {"step": unfrozen}, "after make_private"),
+    "a hook on the outputs": (ALIKE, {"step": hook_on_the_outputs}, "loss is a sum"),
+    "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
+    "back twice": ((X, Y), {"step": twice}, "second time before a step"),
+    "two steps": ((X, Y), {"step": two_steps}, "zero_grad and backward before each step"),
+    "weights that a pass writes": ((X, Y), {"net": Written}, MOVED),
+    "weights of the first batch": ((X, Y), {"net": First}, MOVED),
+    "more than 300": (LARGE, {"net": Mixing}, "outputs of 33 examples are others"),
+}  # fmt: skip
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused(name):
+    (x, y), options, words = LOOPS[name]
+    with pytest.raises(ValueError, match=words) as caught:
+        total(x, y, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["class weights", "a sum", "ignored labels", "the harder half", "another way back"])
+def test_so_it_is_in_other_modes(name):
+    (x, y), options, words = LOOPS[name]
+    for mode in ("ghost", "functorch", "ew"):
+        with pytest.raises(ValueError, match=words):
+            total(x, y, mode=mode, **options)
+
+
+def penalised(module, optimizer, x, y):
+    (CE(module(x), y) + sum(p.square().sum() for p in module.parameters())).backward()
+
+
+def test_terms_and_numbers_that_are_no_example_s_are_refused():
+    with pytest.raises(ValueError, match="data_free_gradient"):
+        total(X, Y, step=penalised)
+    net = nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="not in optimizer"):
+        made(net, TensorDataset(X, Y), optimizer=torch.optim.SGD(net[1].parameters(), lr=0.1))
+    for loss in (lambda out, y: CE(out, y) * int(y.sum()), lambda out, y: CE(out, y) * y.float().mean(),
+                 lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()):  # fmt: skip
+        with pytest.raises(ValueError, match="changed from one step to another"):
+            total(X, Y, step=by(loss), sample_rate=0.5, steps=9)
+
+
+def test_a_hook_that_was_there_before_is_tried():
+    net = zeros()[0]
+    net.register_forward_hook(lambda _, __, out: out - out.mean(0))
+    with pytest.raises(ValueError, match="not independent"):
+        made(net, TensorDataset(X, Y))
+
+
+class Tokens(Dataset):
+    """Sequences of five tokens, and the next ones; or their number where ``whole``."""
+
+    def __init__(self):
+        self.rows = torch.randint(0, 7, (40, 6), generator=seeded(1))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i, :5], self.rows[i, 1:]
+
+
+class Shifted(Dataset):
+    """Another draw at every look."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return X[i] + 0.1 * torch.randn(8), Y[i]
+
+
+def speaking():
+    return fresh(nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 7)))
+
+
+class Two(nn.Module):
+    """Two heads, and classes without a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = fresh(nn.ModuleDict({"a": nn.Linear(8, 3), "b": nn.Linear(8, 1)}))
+
+    def forward(self, x):
+        a = self.heads["a"](x)
+        return {"a": a, "b": self.heads["b"](x), "class": a.argmax(1)}
+
+
+def linear():
+    return fresh(nn.Linear(8, 3))
+
+
+def stacked(examples):
+    return tuple(map(torch.stack, zip(*examples, strict=True)))
+
+
+weighted = partial(F.cross_entropy, weight=torch.tensor([1.0, 2.0, 40.0]), reduction="none")
+both = TensorDataset(X, Y)
+HONEST = {
+    "the plain mean": (both, linear, CE, {}),
+    "the sum": (both, linear, nn.CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
+    "a sum over the batch": (both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y), {}),
+    "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
+    "squares": (TensorDataset(X, X[:, :3]), linear, nn.MSELoss(), {}),
+    "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, nn.BCEWithLogitsLoss(), {}),
+    "tokens": (Tokens(), speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
+    "tokens by number": (Tokens(), speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
+    "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
+                    + (out["class"] == y).float().mean(), {}),
+    "the other class": (both, linear, lambda out, y: CE(out, 1 - y), {}),
+    "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
+    "in parts": (both, linear, CE, {"parts": 3}),
+    "two workers": (both, linear, CE, {"workers": 2}),
+    "two workers, in parts": (both, linear, CE, {"parts": 3, "workers": 2}),
+    "new draws": (Shifted(), linear, CE, {}),
+    "one's own stack": (both, linear, CE, {"collate": stacked}),
+}  # fmt: skip
+
+
+def slowly(net, loss, x, y):
+    """The sum of clipped gradients, one example after the other."""
+    found = torch.zeros(sum(p.numel() for p in net.parameters()))
+    for i in range(len(x)):
+        own = torch.autograd.grad(loss(net(x[i : i + 1]), y[i : i + 1]), list(net.parameters()))
+        row = torch.cat([g.reshape(-1) for g in own])
+        found += row * min(1.0, CLIP / float(row.norm()))
+    return found
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("mode", ["hooks", pytest.param("ghost", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
+    data, build, loss, options = HONEST[name]
+    options = dict(options)
+    net, parts = build(), options.pop("parts", 99)
+    twin = copy.deepcopy(net)
+    first = data[0][0]
+    probe = None if first.is_floating_point() else (torch.stack([data[i][0] for i in range(4)]),)
+    module, optimizer, loader, engine = made(
+        net, data, mode=mode, sample_rate=0.2, steps=4, probe=probe, **options)  # fmt: skip
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer) as cut:
+        expected = 0.0
+        for x, y in cut if parts < 99 else loader:
+            optimizer.zero_grad()
+            loss(module(x), y).backward()
+            optimizer.step()
+            expected = expected + slowly(twin, loss, x, y)
+            if not optimizer._is_last_step_skipped:
+                torch.testing.assert_close(gradient(net), expected, atol=1e-5, rtol=1e-5)
+                expected = 0.0
+    assert steps_of(engine.event) == 4
+
+
+def test_a_step_is_counted_whatever_hooks_are_attached():
+    """T7: Opacus's public method put the account away."""
+    seen = []
+    module, optimizer, loader, engine = made(linear(), both, noise_schedule=2.0, steps=3)
+    for k in range(2):
+        optimizer.attach_step_hook(lambda _, k=k: seen.append(k))
+    for x, y in loader:
+        plain(module, optimizer, x, y)
+        if len(seen) == 4:
+            optimizer.step_hook = None
+    assert engine.event == planned(2.0, sample_rate=1.0, steps=3)
+    assert seen == [0, 1, 0, 1]
+
+
+def test_a_copy_of_the_optimizer_is_refused_and_harms_nothing():
+    module, optimizer, loader, engine = made(linear(), both, steps=2)
+    with pytest.raises(TypeError, match="not copied"):
+        copy.deepcopy(optimizer)
+    copy.deepcopy(module)
+    for x, y in loader:
+        plain(module, optimizer, x, y)
+    assert steps_of(engine.event) == 2
+
+
+def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon():
+    triples = [(1.0, 0.1, 2), (2.0, 1.0, 3)]
+    one, other = EventAccountant(), EventAccountant()
+    one.history = triples
+    other.history = one.history
+    assert other.history == triples
+    assert other.event == one.event
+    one.event = joined(one.event, sampled_step([0.0], sample_rate=0.1))
+    assert one.history == [*triples, (0.0, 1.0, 1)]
+    engine = made(linear(), both, noise_schedule=2.0)[3]
+    for adjacency in ("add-remove", "replace-one"):
+        with pytest.warns(UserWarning, match="1/n"):
+            assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0
