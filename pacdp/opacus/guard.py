@@ -26,7 +26,7 @@ from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Output, Record, Recorded, output
 from pacdp.opacus.slopes import slopes_of_each
-from pacdp.probes import MOST
+from pacdp.trials import MOST
 
 Backward = Callable[[list[Tensor], list[Tensor]], None]
 """From the network's outputs and each example's gradients by them to private gradients at the weights."""
@@ -55,7 +55,7 @@ class Guard:
         self.module, self.loss_reduction, self.sampler = module, loss_reduction, sampler
         self.backward_from = backward
         self.set_up = _set_up(module)
-        self.tried = MOST  # by pacdp.step.independence
+        self.tried = MOST  # by pacdp.trials
         self.allowed = self.ready = False
         self.places: list[Any] | None = None
         self.sums: Tensor | None = None

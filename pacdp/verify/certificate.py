@@ -50,7 +50,7 @@ _RISKS_BY_FORMULA = {
     **dict.fromkeys(("mce_hoeffding", "mce_clopper_pearson"), "MCE"),
     **dict.fromkeys(("gibbs_risk_upper", "weighted_risk_upper", "correlated_risk_upper"), "empirical risk"),
     "gibbs_catoni": "surrogate risk, rescaled to [0, 1]",
-    "largest_gap": "largest gap between groups",
+    "largest_gap": "largest gap between ",
 }
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 

@@ -150,7 +150,7 @@ def _measures(row: Mapping[str, Any]) -> tuple[str, str]:
         for begins, ends in ((error, right), (right, error)):
             if said.startswith(begins):
                 return said, ends + said.removeprefix(begins)
-    return said, said.removeprefix("1 - ") if said.startswith("1 - ") else f"1 - {said}"
+    return said, f"1 - {said}"
 
 
 def _counts(report: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
     result, (history, steps) = read(tmp_path / "run" / "result.json"), charge(tmp_path / "run", config)
     assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (result["steps"], "proved", True)
     assert 0 < result["steps"] < config.sampling.steps
-    assert result["privacy"]["upper"] <= config.budget.epsilon
+    assert result["privacy"]["of_budget"]["epsilon"] <= config.budget.epsilon
 
 
 def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):

@@ -150,7 +150,7 @@ def test_a_network_that_moves_with_every_pass_is_refused_until_eval():
     torch.manual_seed(0)
     model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 4)), nn.ReLU(), nn.Linear(4, 1))
     loss, data = bounded_cross_entropy(classes=2), toy_data()
-    with pytest.raises(ValueError, match=r"changes buffer 0.weight_u, .* call eval\(\)"):
+    with pytest.raises(ValueError, match=r"changes 0.weight, 0.weight_u, .* call eval\(\)"):
         Objective(model, loss, data, batch_size=10)
     objective = Objective(model.eval(), loss, data, batch_size=10)
     assert objective.risks(objective.weights()) == objective.risks(objective.weights())

@@ -376,6 +376,7 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 @pytest.mark.parametrize("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
     no_trials(monkeypatch)
+    monkeypatch.setattr(pacdp.loop.Unwritten, "require", lambda _: None)
     monkeypatch.setitem(globals(), "PAIRS", 30)
     monkeypatch.setattr(pacdp.loop, "disagreement", lambda *_, **__: None)
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
