@@ -58,7 +58,7 @@ FILES = {
         "a.npz holds 'label' twice"),
     "gzip": ("a.csv", read_table, lambda: gzip.compress(CSV), "a.csv must be CSV in UTF-8, and it is gzip"),
     "zlib": ("a.csv", read_table, lambda: zlib.compress(CSV), "a.csv must be CSV in UTF-8, and it is zlib"),
-    "zstd": ("a.csv", read_table, lambda: b"\x28\xb5\x2f\xfd" + bytes(99), "a.csv must be CSV in UTF-8, and it is Zstd"),
+    "zstd": ("a.csv", read_table, lambda: b"\x28\xb5\x2f\xfd" + bytes(99), "and it is Zstd"),
     "a constant table": ("a.parquet", read_table,
         lambda: parquet(label=pl.zeros(2**26, pl.Int8, eager=True), prediction=pl.zeros(2**26, pl.Int8, eager=True)),
         "a.parquet would unpack to"),

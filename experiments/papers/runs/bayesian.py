@@ -29,9 +29,9 @@ from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.predict import with_weights
 from pacdp.layers.random import forget_draws
 from pacdp.loop import train
+from pacdp.losses import PerExampleLoss
 from pacdp.models import Architecture, build
 from pacdp.step.event import steps_of
-from pacdp.losses import PerExampleLoss
 from pacdp.step.noise import SeededRandomness
 
 NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}

@@ -180,7 +180,8 @@ class Mixing(nn.Module):
 
 
 LARGE = X.repeat(9, 1), Y.repeat(9)
-NOT_OWN, OTHER_ROWS, MOVED = "depends on the other examples", "other rows than the batch", "wrote into a parameter|changes first.weight"
+NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
+MOVED = "wrote into a parameter|changes first.weight"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
     "class weights": ((X, RARE), {"step": by(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
