@@ -23,8 +23,7 @@ the misses if limits were multiplied by a factor, which the same test must notic
 `python -m tests.adversary --worlds {worlds}`; the suite plays 500 worlds, and beside them attacks what private training
 releases.
 
-Networks that cheat are of {cheats} kinds. Not found today are those that mix large batches but for their first 33 rows,
-rows in the closure of a function that is no module, rounded rows that are held one by one, and rows as numbers of
+Networks that cheat are of {cheats} kinds. Not found are rounded rows that are held one by one, and rows as numbers of
 Python: whether a network does so is part of the declared hypothesis that it saw none of these rows.
 
 | door | worlds | refused | missed | stated | p-value | missed with smaller limits |
