@@ -94,14 +94,15 @@ class Holdings:
         tried = array_of(inputs, "inputs")[:_TRIED].reshape(-1, width)
         if tried.dtype.kind not in "biuf":
             return ()
-        for part in {width: [slice(None)], width // 2: [slice(width // 2), slice(-(width // 2), None)]}.items():
-            if part[0] < _LEAST_WIDTH:
+        half = width // 2
+        for own_width, places in ((width, [slice(None)]), (half, [slice(half), slice(-half, None)])):
+            if own_width < _LEAST_WIDTH:
                 continue
-            wanted = [_standardised(tried[:, cut]) for cut in part[1]]
-            if part[0] not in self._cut:
-                cut_up = ((where, _rows_of(tensor, part[0])) for where, tensor in self._own())
-                self._cut[part[0]] = [(where, rows) for where, rows in cut_up if rows]
-            for where, held in self._cut[part[0]]:
+            wanted = [_standardised(tried[:, place]) for place in places]
+            if own_width not in self._cut:
+                cut_up = ((where, _rows_of(tensor, own_width)) for where, tensor in self._own())
+                self._cut[own_width] = [(where, rows) for where, rows in cut_up if rows]
+            for where, held in self._cut[own_width]:
                 most = max(_count_alike(rows, own) for rows in held for own in wanted)
                 if most >= max(2, math.ceil(0.1 * len(tried))):
                     found.append(Held(where, most))
@@ -139,16 +140,8 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
 
 
 def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[Float32[np.ndarray, "rows width"]]:
-    """What a tensor can be cut into, standardised; nothing of one that is very large, or no numbers."""
-    try:
-        array = array_of(tensor, "tensor")
-    except DataError:
-        return []
-    if not array.size or array.size > _LARGEST or array.dtype.kind not in "biuf":
-        return []
-    cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
-    if array.ndim == 2 and len(array) == width:
-        cuts.append(array.T)
+    """What a tensor can be cut into, standardised; nothing of one that is very large, or no real numbers."""
+    cuts = [rows for rows in _cuts(tensor, width) if rows.size <= _LARGEST and rows.dtype.kind != "c"]
     return [rows for rows in map(_standardised, cuts) if len(rows)]
 
 
@@ -159,19 +152,23 @@ def _count_alike(rows: Float32[np.ndarray, "rows width"], wanted: Float32[np.nda
 
 def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarray, " k"]:
     """Hashes of the rows that a tensor can be cut into; none if it is sparse, without values or not numbers."""
-    nothing = np.empty(0, dtype=np.uint64)
+    cuts = _cuts(tensor, width)
+    cuts += [np.divide(rows, 255, dtype=np.float32) for rows in cuts if rows.dtype == np.uint8]
+    return np.concatenate([np.empty(0, dtype=np.uint64), *(_hashes(rows, "tensor") for rows in cuts)])
+
+
+def _cuts(tensor: Tensor | np.ndarray, width: int) -> list[Shaped[np.ndarray, "rows width"]]:
+    """A tensor's numbers as rows of some width, in their own order and, with two dimensions, as columns."""
     try:
         array = array_of(tensor, "tensor")
     except DataError:
-        return nothing
+        return []
     if not array.size or array.dtype.kind not in "biufc":
-        return nothing
+        return []
     cuts = [array.reshape(-1, width)] if array.size % width == 0 else []
     if array.ndim == 2 and len(array) == width > 1:
         cuts.append(array.T)
-    if array.dtype == np.uint8:
-        cuts += [np.divide(rows, 255, dtype=np.float32) for rows in cuts]
-    return np.concatenate([nothing, *(_hashes(rows, "tensor") for rows in cuts)])
+    return cuts
 
 
 def _hashes(values: Any, name: str) -> UInt64[np.ndarray, " k"]:

@@ -14,6 +14,7 @@ Trials can refute independence; they cannot prove it. What can be compared while
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -234,7 +235,7 @@ class Unmoved:
         """Remember what is there."""
         for copied, one in zip(self._copies, self._live, strict=True):
             copied.copy_(one)
-        self._marks = self._seen()
+        self._marks = marks(self._module)
 
     def same(self) -> Tensor:
         """Whether all bits of the weights are what they were, a boolean for which no device is waited.
@@ -242,15 +243,17 @@ class Unmoved:
         Raises:
             ValueError: a parameter or buffer was written or exchanged.
         """
-        now = self._seen()
+        now = marks(self._module)
         require_no_writes([name for name in now if now[name] != self._marks.get(name)])
         return torch.stack([
             _same_bits_on(one, copied) for one, copied in zip(self._live, self._copies, strict=True)
         ]).all()  # fmt: skip
 
-    def _seen(self) -> dict[str, tuple[object, ...]]:
-        named = [*self._module.named_parameters(), *self._module.named_buffers()]
-        return {name: (one.data_ptr(), one.shape, one._version) for name, one in named}
+
+def marks(module: nn.Module) -> dict[str, tuple[object, ...]]:
+    """Where each parameter and buffer lies, its shape, and how often it was written."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {name: (one.data_ptr(), one.shape, one._version) for name, one in named}
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
@@ -326,23 +329,24 @@ def require_independent_examples(
         raise ValueError(f"inputs must hold at least 3 examples to compare, got {n}")
     before = random_state(module)
     trial = _Trial(twin, module, before, loss)
-    full = selected(inputs, torch.arange(max(MOST, size)) % n)
+    largest = max(MOST, size)
+    full = selected(inputs, torch.arange(largest) % n)
     try:
         trial.no_first_impression(full)
         outputs = trial.outputs(full)
         if isinstance(targets, Tensor) and loss is not None:
             targets = _values(targets, outputs, loss)
-        first = [trial.whole(full, targets, size, kind, reach=10.0**k) for k, (size, kind) in enumerate(_WHOLE)]
+        first = [trial.whole(full, targets, each, kind, reach=10.0**k) for k, (each, kind) in enumerate(_WHOLE)]
         trial._reset()
         settled = Unwritten(twin)
-        for k, each in enumerate(sorted({*_LARGER, max(MOST, size)}), len(_WHOLE)):
+        for k, each in enumerate(sorted({*_LARGER, largest}), len(_WHOLE)):
             trial.forward(full, each, reach=10.0 ** (k % 4))
         opened = _Trial(twin, with_other_weights(module), before, loss)
         if not _not_finite(opened._seen(full, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
             opened.forward(full, MOST, reach=1.0)
         if loss is not None:
-            for k, (each, kind) in enumerate((each, kind) for each in (*SIZES, max(MOST, size)) for kind in _KINDS):
+            for k, (each, kind) in enumerate(product(sorted({*SIZES, largest}), _KINDS)):
                 trial.loss_alone(outputs, targets, each, kind, reach=10.0 ** (k % 4))
         _compare(first[0], trial.whole(full, targets, *_WHOLE[0], reach=1.0), "after other batches")
         trial._reset()

@@ -65,6 +65,10 @@ class Batch:
             found = pair_hashes(found, row_hashes(self.inputs[name], name=name))
         return found
 
+    def pairs(self, inputs: UInt64[np.ndarray, " m"]) -> UInt64[np.ndarray, " m"]:
+        """One hash for each example with its label, given those of its inputs."""
+        return pair_hashes(inputs, row_hashes(self.labels, name="labels"))
+
 
 def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
     """The batches of whatever holds examples; those of a loader as it makes them.

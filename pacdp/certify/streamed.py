@@ -23,7 +23,7 @@ from pacdp.certify.networks import measured as lines_of
 from pacdp.certify.priors import source_to_dict
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
-from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.hashing import row_hashes
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.losses import in_error
@@ -257,7 +257,7 @@ class _Kept:
         """Hashes and people."""
         hashed = batch.hashes()
         self.inputs.append(hashed)
-        self.rows.append(pair_hashes(hashed, row_hashes(batch.labels, name="labels")))
+        self.rows.append(batch.pairs(hashed))
         self.labels.append(batch.labels.reshape(batch.n, -1)[:, 0].cpu())
         if (batch.people is None) != (not self.people) and len(self.labels) > 1:
             raise ValueError("some batches name the people of their examples and others do not: give all or none")

@@ -26,7 +26,7 @@ from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Output, Record, Recorded, output
 from pacdp.opacus.slopes import slopes_of_each
-from pacdp.trials import MOST
+from pacdp.trials import MOST, marks
 
 Backward = Callable[[list[Tensor], list[Tensor]], None]
 """From the network's outputs and each example's gradients by them to private gradients at the weights."""
@@ -57,7 +57,7 @@ class Guard:
         self.set_up = _set_up(module)
         self.tried = MOST  # by pacdp.trials
         self.allowed = self.ready = False
-        self.places: list[Any] | None = None
+        self.places: dict[str, tuple[object, ...]] | None = None
         self.sums: Tensor | None = None
         self.constants = _Constants()
         self.plan: tuple[tuple[bool, ...], bool] | None = None
@@ -68,12 +68,12 @@ class Guard:
     def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run the network on a batch in training, its outputs recorded."""
         if self.places is None:
-            self.places, self.sums = _places(self.module), _sums(self.module)
+            self.places, self.sums = marks(self.module), _sums(self.module)
         self._require_set_up()
         n = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self._require(_places(self.module) == self.places, "the forward pass of the network, or something before it,")
+        self._require(marks(self.module) == self.places, "the forward pass of the network, or something before it,")
         if before is not None and same_state(before, random_state(self.module)):
             self._require_alone(outputs, inputs, named, n)
         return tree_map(self._watched, outputs)
@@ -112,7 +112,7 @@ class Guard:
         """
         if not self.ready:
             raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
-        still = _places(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
+        still = marks(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
         self._require(still, "something else than this optimizer, or the forward pass of the network,")
 
     def step_over(self, *, last_part: bool) -> None:
@@ -312,12 +312,6 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
         return False
     rest = [torch.where(finite, x, torch.zeros_like(x)) for x in (one, other)]
     return bool((rest[0] - rest[1]).abs().amax() <= tolerance * rest[1].abs().amax())
-
-
-def _places(module: nn.Module) -> list[Any]:
-    """Where parameters and buffers lie, and how often they were written."""
-    every = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, x.data_ptr(), x._version, x.shape) for name, x in every]
 
 
 def _sums(module: nn.Module) -> Tensor:
