@@ -10,6 +10,7 @@ CPU, so that the command is known to work, and benchmarks/results/gpu.json says 
 
 import argparse
 import importlib.util
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -203,6 +204,7 @@ def parts(sizes: Sizes) -> dict[str, Any]:
         start = time.perf_counter()
         found[name] = run()
         found[f"{name}, seconds in all"] = round(time.perf_counter() - start, 1)
+        print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
     return found
 
 
