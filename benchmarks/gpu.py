@@ -10,7 +10,6 @@ CPU, so that the command is known to work, and benchmarks/results/gpu.json says 
 
 import argparse
 import importlib.util
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ class Sizes:
     chains: tuple[int, ...] = (1, 8, 64)
     networks: tuple[str, ...] = tuple(ARCHITECTURES)
     steps: int = 200
-    rounds: int = 5
+    rounds: int = 3
     examples: int = 30_000
     passes: int = 4
     private_steps: int = 100
@@ -186,8 +185,8 @@ def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
     return {what: float((one - other).abs().max() / one.abs().max()) for what, one, other in pairs}
 
 
-def parts(sizes: Sizes) -> dict[str, Any]:
-    """All of it, with the seconds of each part."""
+def parts(sizes: Sizes) -> Iterator[tuple[str, Any]]:
+    """All of it, part by part, each with its seconds."""
     dataset = data(synthetic=sizes.device == "cpu")
     if sizes.device == "cpu":
         dataset = Dataset("synthetic", dataset.inputs[:300], dataset.labels[:300], 2)
@@ -199,13 +198,10 @@ def parts(sizes: Sizes) -> dict[str, Any]:
         "private steps": lambda: {k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)},
         "differences from the CPU": lambda: {name: equality(sizes, dataset, name) for name in sizes.networks},
     }
-    found: dict[str, Any] = {}
     for name, run in work.items():
         start = time.perf_counter()
-        found[name] = run()
-        found[f"{name}, seconds in all"] = round(time.perf_counter() - start, 1)
-        print(f"{name}: {found[name]}", file=sys.stderr, flush=True)
-    return found
+        yield name, run()
+        yield f"{name}, seconds in all", round(time.perf_counter() - start, 1)
 
 
 def main() -> None:
@@ -214,9 +210,14 @@ def main() -> None:
     there = torch.cuda.is_available() and not parser.parse_args().dry_run
     Runtime(device="cuda" if there else "cpu").apply()  # 23 bits, as the command has them
     if there:
-        publish("gpu", {**parts(Sizes(device="cuda")), "command": COMMAND}, device="cuda")
+        found: dict[str, Any] = {"command": COMMAND}
+        try:
+            for name, value in parts(Sizes(device="cuda")):
+                found[name] = value
+        finally:  # minutes of a GPU are not lost to a later part
+            publish("gpu", found, device="cuda")
         return
-    for name, value in parts(DRY).items():
+    for name, value in parts(DRY):
         print(f"dry run: {name}: {value}")
     if not (RESULTS / "gpu.json").is_file():
         publish("gpu", {"chains": "not measured", "command": COMMAND})

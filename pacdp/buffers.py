@@ -192,8 +192,8 @@ def _digest(thing: Any) -> tuple[Any, ...]:
     if isinstance(thing, Tensor):
         bits = thing.detach()
         plain = bits.layout == torch.strided and not bits.is_quantized and not is_functorch_wrapped_tensor(bits)
-        if plain and bits.device.type == "cpu":
-            whole = bits.contiguous().flatten().view(torch.uint8) if bits.numel() else bits
+        if plain and bits.device.type != "meta":  # what was put back is what it was, whatever its version says
+            whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits
             return str(bits.dtype), tuple(bits.shape), zlib.crc32(whole.numpy().tobytes()) if bits.numel() else 0
         return str(bits.dtype), tuple(bits.shape), None if bits.is_inference() else bits._version
     if isinstance(thing, np.ndarray):
