@@ -17,9 +17,13 @@ def output() -> Console:
     return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=width)
 
 
-def word(path: Path) -> str:
-    """The path as a word of a command line: quoted where a shell needs it, and never an option."""
-    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+def word(text: Path | str) -> str:
+    """A word of a command line: quoted where a shell needs it, in one line; a path is never an option."""
+    written = f"./{text}" if isinstance(text, Path) and str(text).startswith("-") else str(text)
+    if written.isprintable():
+        return shlex.quote(written)
+    escaped = written.encode("unicode_escape").decode().replace("'", "\\'")
+    return f"$'{escaped}'"
 
 
 def usage(sentence: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """Files of predictions, whatever is in them: a report that holds together, or one sentence, and never anything else."""
 
 import io
+import subprocess
 import zipfile
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.pairing import examples_of
 from pacdp.cli.predicting.tables import read_table
+from pacdp.cli.terminal import word
 from pacdp.predictions.certify import certified
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
@@ -46,6 +48,13 @@ def test_any_table_is_certified_or_refused(columns, data, tmp_path):
     path = tmp_path / "answers.csv"
     path.write_text("\n".join(",".join(row) for row in (columns, *rows)), encoding="utf-8", newline="")
     assert _outcome(path) in ("certified", "refused")
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", ["label", "x y", "l\nbel", "a'b\t\\n", "$HOME"])
+def test_names_are_words_of_a_command_line_in_one_line(name):
+    assert "\n" not in word(name)
+    assert subprocess.check_output(["bash", "-c", f"printf %s {word(name)}"], text=True) == name
 
 
 NAMES = st.sampled_from(["cat", "dog"])

@@ -5,13 +5,13 @@ ones of 0 to 1. Whether a score is 0 or 1, and so counted exactly, is known of i
 """
 
 import math
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pacdp.cli.terminal import word
 from pacdp.predictions.columns import Losses
 
 Range = tuple[float, float]
@@ -168,7 +168,7 @@ def _score(name: str, values: Sequence[Any], *, less: bool, within: Range | None
     base, truths = name.split(",")[0], all(isinstance(one, bool) for one in values)
     words = all(isinstance(one, str) for one in values)
     exact = truths or (within is None and base in _RIGHT_OR_WRONG)
-    hint = f"pass --metric {shlex.quote(name)} --range LOW HIGH with the least and the largest"
+    hint = f"pass --metric {word(name)} --range LOW HIGH with the least and the largest"
     if within is None and not (exact or words or base in _SHARES):
         raise ValueError(f"the range of {name} is not known, nor read off the scores: {hint}")
     low, high = within or (0.0, 1.0)

@@ -6,7 +6,6 @@ refused. Probabilities are read some rows at a time.
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
@@ -203,7 +203,7 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
-            f"...: rename it, or pass --ignore {shlex.quote(unknown[0])}"
+            f"...: rename it, or pass --ignore {word(unknown[0])}"
         )
     if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
         raise ValueError(f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it")
