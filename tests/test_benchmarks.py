@@ -31,7 +31,7 @@ def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tm
 def test_a_gpu_is_timed_with_the_bits_that_the_command_keeps(monkeypatch):
     before, seen = torch.backends.cudnn.allow_tf32, []
     monkeypatch.setattr(sys, "argv", ["gpu", "--dry-run"])
-    monkeypatch.setattr(gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or {})
+    monkeypatch.setattr(gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or ())
     monkeypatch.setattr(gpu, "publish", lambda *args, **options: None)
     torch.backends.cudnn.allow_tf32 = True
     try:
@@ -43,7 +43,7 @@ def test_a_gpu_is_timed_with_the_bits_that_the_command_keeps(monkeypatch):
 
 def test_what_a_gpu_is_to_be_timed_by_runs_without_one():
     """The whole command of ``make bench-gpu``, at a size that says nothing of speed."""
-    found = gpu.parts(replace(gpu.DRY, networks=("fc(100)",), examples=40, chains=(2,)))
+    found = dict(gpu.parts(replace(gpu.DRY, networks=("fc(100)",), examples=40, chains=(2,))))
     assert {name for name in found if "seconds" not in name} == {
         "chains", "update", "Monte Carlo", "private steps", "differences from the CPU",
     }  # fmt: skip
