@@ -23,7 +23,8 @@ def words(blocks: Int[Tensor, "..."], stream: int, tick: Number, low: Number, hi
 
     Products wrap modulo 2⁶⁴, as int64 does, and masking after the shift drops the sign.
     """
-    c0, c1, c2, c3 = blocks, stream, tick & _MASK, tick >> 32
+    # adds a zero that no compiler knows: it takes a range alone for indices, and multiplies these in 32 bits on a GPU
+    c0, c1, c2, c3 = blocks + (low >> 32), stream, tick & _MASK, tick >> 32
     for _ in range(ROUNDS):
         p0, p1 = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
         c0, c1, c2, c3 = (
@@ -34,20 +35,10 @@ def words(blocks: Int[Tensor, "..."], stream: int, tick: Number, low: Number, hi
     return c0 + zero, c1 + zero, c2 + zero, c3 + zero  # type: ignore[return-value]
 
 
-def counters(count: int, device: torch.device) -> Int[Tensor, "1 count"]:
-    """Blocks 0, 1, ..., made outside of compiled programs: there a range is an index, and is multiplied in 32 bits."""
-    return torch.arange(count, device=device)[None, :]
-
-
-def of_normals(dim: int, device: torch.device) -> Int[Tensor, "1 blocks"]:
-    """The blocks of :func:`normal`."""
-    return counters(-(-dim // PAGE) * LANES, device)
-
-
-def normal(
-    dim: int, blocks: Int[Tensor, "1 blocks"], keys: Int[Tensor, "2 chains"], stream: int, tick: Number
-) -> Float[Tensor, "chains dim"]:
+def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -> Float[Tensor, "chains dim"]:
     """Standard normal numbers of K chains in float32, by Box and Muller (1958)."""
+    pages = -(-dim // PAGE)
+    blocks = torch.arange(pages * LANES, device=keys.device)[None, :]
     w0, w1, w2, w3 = words(blocks, stream, tick, keys[0][:, None], keys[1][:, None])
     four: list[Tensor] = []
     for radius_word, angle_word in ((w0, w1), (w2, w3)):
@@ -55,16 +46,13 @@ def normal(
         signed = torch.where(angle_word < 2**31, angle_word, angle_word - 2**32)
         angle = signed.float() * (2.0 * math.pi * 2.0**-32)
         four += [radius * torch.cos(angle), radius * torch.sin(angle)]
-    lanes = torch.stack(four, dim=1).view(len(keys[0]), 4, -1, LANES)
+    lanes = torch.stack(four, dim=1).view(-1, 4, pages, LANES)
     return lanes.transpose(1, 2).reshape(len(keys[0]), -1)[:, :dim]
 
 
+@fused
 def uniform_words(keys: Int[Tensor, "2 keys"], size: int, stream: int, tick: Number) -> Int[Tensor, "keys size"]:
     """``size`` uniform 32-bit words of each key, as int64, in order of blocks: as many operations as for one key."""
-    return _uniform_words(keys, counters(-(-size // 4), keys.device), size, stream, tick)
-
-
-@fused
-def _uniform_words(keys, blocks, size, stream, tick) -> Tensor:
+    blocks = torch.arange(-(-size // 4), device=keys.device)[None, :]
     four = words(blocks, stream, tick, keys[0][:, None], keys[1][:, None])
     return torch.stack(four, dim=2).reshape(len(keys[0]), -1)[:, :size]

@@ -60,7 +60,7 @@ def langevin(
     kernel = _kernel() if x.device.type == "cuda" and x.dtype == torch.float32 and whole else None
     if kernel is not None:
         return kernel(*given, out=out)
-    result = _plain(*given, philox.of_normals(x.shape[1], x.device))
+    result = _plain(*given)
     return result if out is None else out.copy_(result)
 
 
@@ -71,8 +71,7 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
         return _released(x, None, 0.0, 1.0, keys, stream, int(tick))[0]
     if x.device.type != "cpu":
         tick = torch.as_tensor(tick, device=x.device)
-        blocks = philox.of_normals(x.shape[1], x.device)
-        return _normals(keys.noise_on(x.device), x.shape[1], blocks, stream, tick).to(x.dtype)
+        return _normals(keys.noise_on(x.device), x.shape[1], stream, tick).to(x.dtype)
     out = torch.empty_like(x)
     threads.use(out.numel())
     native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
@@ -128,13 +127,13 @@ def _kernel() -> Callable[..., Tensor] | None:
 
 
 @fused
-def _normals(keys, dim, blocks, stream, tick) -> Tensor:
-    return philox.normal(dim, blocks, keys, stream, tick)
+def _normals(keys, dim, stream, tick) -> Tensor:
+    return philox.normal(dim, keys, stream, tick)
 
 
 @fused
-def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, blocks) -> Tensor:
-    out = keep * x + scale * philox.normal(x.shape[1], blocks, keys, stream, tick).to(x.dtype)
+def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha) -> Tensor:
+    out = keep * x + scale * philox.normal(x.shape[1], keys, stream, tick).to(x.dtype)
     if gradient is not None:
         out = out - rate * gradient
     if centre is not None:
