@@ -33,8 +33,8 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
     halve ``failure_prob`` on each side.
 
     Formal guarantee: k ~ Bin(n, p) gives p ≤ value with probability at least 1 - failure_prob. The value is accepted
-    only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error. Where SciPy
-    has no quantile (NaN, for some failure_prob below 1e-100) it is the Chernoff bound, which is never below.
+    only when the computed P(Bin(n, value) ≤ k) is below failure_prob by more than its rounding error, or when it is the
+    Chernoff bound, which is never below: for some failure_prob below 1e-100 SciPy has no quantile, or one far off.
     """
     k, n, failure_prob = _counted(k, n, failure_prob)
     if k == n:
@@ -43,11 +43,12 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
     a, b = float(k) + 1.0, float(n - k)
     p = float(special.betainccinv(a, b, failure_prob))
-    if math.isnan(p):
-        return float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
+    chernoff = float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
+    if not p < chernoff:
+        return chernoff
     step = 2.0**-50
-    while p < 1.0 and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
-        p = min(1.0, p + step * p)
+    while p < chernoff and not special.betaincc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+        p = min(chernoff, p + step * p)
         step *= 2.0
     return p
 
@@ -67,11 +68,12 @@ def clopper_pearson_lower(k: int, n: int, failure_prob: float) -> float:
         return inward(math.exp(-outward(log_inverse(failure_prob) / n)))
     a, b = float(k), float(n - k) + 1.0
     p = float(special.betaincinv(a, b, failure_prob))
-    if math.isnan(p):
-        return float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
+    chernoff = float(binary_kl_lower(inward(k / n), outward(log_inverse(failure_prob) / n)))
+    if not p > chernoff:
+        return chernoff
     step = 2.0**-50
-    while p > 0.0 and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
-        p = max(0.0, p - step * p)
+    while p > chernoff and not special.betainc(a, b, p) <= failure_prob * (1.0 - _BETA_SLACK):
+        p = max(chernoff, p - step * p)
         step *= 2.0
     return p
 

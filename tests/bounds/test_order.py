@@ -6,7 +6,7 @@ import math
 
 import pytest
 from cells import FORMULAS
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_laws import PARTIALS, UNPRICED
 
@@ -127,6 +127,7 @@ def test_max_information_is_below_the_transfer_of_2018_for_small_and_for_large_e
 
 
 @given(k=st.integers(0, 400), n=st.integers(1, 400), failure_prob=LEVELS)
+@example(k=35, n=165, failure_prob=1e-290)  # SciPy's quantile is far above
 def test_exact_is_never_above_kl_chernoff_nor_that_above_hoeffding(k, n, failure_prob):
     k = min(k, n)
     exact = bounds.clopper_pearson_upper(k, n, failure_prob)
