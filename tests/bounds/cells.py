@@ -8,6 +8,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import pytest
 from gaussian_cells import gaussian_cells
 
 import bounds
@@ -27,6 +28,18 @@ from bounds import (
 )
 from bounds import ZeroConcentratedDP as Concentrated
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed
+
+
+def refused(words, call, *args, **told):
+    """The call is refused by a ValueError in which these words are found."""
+    with pytest.raises(ValueError, match=words):
+        call(*args, **told)
+
+
+def read_again(made):
+    """A certificate after its JSON."""
+    return bounds.Certificate.from_json(made.to_json())
+
 
 KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 GRID = gaussian_cells(0.02, 1e-3)

@@ -6,6 +6,7 @@ import math
 import pickle
 
 import pytest
+from cells import read_again, refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,11 +35,11 @@ def test_json_and_pickle_round_trips_are_exact(value, term, n):
     if term == -math.inf:
         return
     made = certificate(value=value, terms={"x": term}, inputs={"n": n, "epsilon": math.inf, "source": "é"})
-    for back in (Certificate.from_json(made.to_json()), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
+    for back in (read_again(made), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
         assert back == made
         assert back.to_json() == made.to_json()
         assert hash(back) == hash(made)
-    assert type(Certificate.from_json(made.to_json()).inputs["n"]) is int
+    assert type(read_again(made).inputs["n"]) is int
 
 
 def test_json_holds_no_nan_or_infinity():
@@ -66,8 +67,7 @@ def test_optimistic_means_unproved_hypotheses_and_they_add_up():
     assert again.unproved == (STATIONARY, drawn)
     assert again.declared == certificate().hypotheses
     assert again.value == 0.25
-    with pytest.raises(ValueError, match=r"^hypotheses must be at least one"):
-        certificate().resting_on()
+    refused(r"^hypotheses must be at least one", certificate().resting_on)
 
 
 def test_only_a_proof_takes_the_place_of_what_is_unproved():
@@ -83,10 +83,8 @@ def test_charged_adds_failure_probability_and_terms():
     assert made.failure_prob == pytest.approx(0.05)
     assert dict(made.budget) == {"bound": 0.04, "sampling": 0.01}
     assert made.terms["sampled_risk"] == 0.09
-    with pytest.raises(ValueError, match=r"^name must be new to the budget"):
-        made.charged("sampling", 0.01)
-    with pytest.raises(ValueError, match=r"^terms must be new"):
-        made.charged("more", 0.01, empirical_risk=1.0)
+    refused(r"^name must be new to the budget", made.charged, "sampling", 0.01)
+    refused(r"^terms must be new", made.charged, "more", 0.01, empirical_risk=1.0)
 
 
 @pytest.mark.every_case
@@ -100,13 +98,11 @@ def test_charged_adds_failure_probability_and_terms():
     ],
 )
 def test_contradictions_are_refused(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        certificate(**changes)
+    refused(sentence, certificate, **changes)
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["format", "terms", "budget", "hypotheses", "costs", "status", "inputs", "value"])
 def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
-    with pytest.raises(ValueError, match=name):
-        Certificate.from_dict(record)
+    refused(name, Certificate.from_dict, record)

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from cells import refused
 from gaussian_cells import gaussian_cells
 
 from bounds import (
@@ -63,8 +64,7 @@ def test_bounds_in_expectation_have_their_printed_information():
         assert N * per_record <= found.information_nats <= N * per_record * (1 + 1e-3)
         assert found.value_nats == pytest.approx(found.information_nats + log_xi(N), rel=1e-14)
     grid = gaussian_cells(0.05, 5e-4)
-    with pytest.raises(ValueError, match=r"^privacy must bound the mutual information"):
-        in_expectation_nats(privacy=grid, n=N)
+    refused(r"^privacy must bound the mutual information", in_expectation_nats, privacy=grid, n=N)
     closed = PrivacyLossDistribution.from_dict({**grid.to_dict(), "infinity_mass": 0.0})
     found = in_expectation_nats(privacy=closed, n=N).information_nats
     assert N * 0.00125 * (1 - 1e-9) <= found <= N * 0.00125 * 1.001

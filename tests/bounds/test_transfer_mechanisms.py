@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cells import refused
 
 from bounds import ApproxDP, GaussianDP, PrivacyLossDistribution, transfer_cost
 
@@ -115,5 +116,10 @@ def test_a_mechanism_that_publishes_each_record_with_probability_delta_uses_up_n
     cost = transfer_cost(privacy=ApproxDP(epsilon=1e-6, delta=delta, **KNOWN), n=n, failure_prob=0.05)
     published = -math.expm1(n * math.log1p(-delta))
     assert cost.failure_unbounded >= published
-    with pytest.raises(ValueError, match=r"^privacy must bound"):
-        transfer_cost(privacy=ApproxDP(epsilon=1e-6, delta=delta, **KNOWN), n=n, failure_prob=published)
+    refused(
+        r"^privacy must bound",
+        transfer_cost,
+        privacy=ApproxDP(epsilon=1e-6, delta=delta, **KNOWN),
+        n=n,
+        failure_prob=published,
+    )
