@@ -79,7 +79,7 @@ def line(n, predict, noise, name):
             picked = _until_no_errors(x, y.astype(int), predict)
             wrong = np.mean(predict(x[picked], y[picked].astype(int), grid) != (grid > 0.7))
             k[row], truth[row] = len(picked), noise + (1 - 2 * noise) * wrong
-        return Cases({"k": k, "n": n, "failure_prob": DELTA}, truth)
+        return Cases({"k": k, "n": n}, truth)
 
     world.__doc__ = f"n = {n}, {name}, labels flipped at rate {noise:g}"
     return world
@@ -90,7 +90,7 @@ def by_heart(n, rate):
 
     def world(rng, datasets):
         k = rng.binomial(n, rate, datasets)
-        return Cases({"k": k, "n": n, "failure_prob": DELTA}, np.full(datasets, rate))
+        return Cases({"k": k, "n": n}, rate)
 
     world.__doc__ = f"n = {n}, a learner by heart, share of class 1 {rate:.3f}"
     return world
@@ -102,8 +102,7 @@ def rounds(n, rate):
     def world(rng, datasets):
         picked = np.arange(1, ROUNDS + 1)
         kept = picked + rng.binomial(n - picked, rate, (datasets, ROUNDS))
-        columns = {"kept": kept, "picked": ROUNDS, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        return Cases({"kept": kept, "picked": ROUNDS, "n": n}, rate)
 
     world.__doc__ = f"n = {n}, {ROUNDS} rounds watched, rate {rate:g}"
     return world
@@ -115,7 +114,7 @@ def one_record(fraction):
 
     def world(rng, datasets):
         kept = 1 * (rng.random((datasets, ROUNDS)) < rate)
-        return Cases({"kept": kept, "n": 1, "failure_prob": DELTA}, np.full(datasets, rate))
+        return Cases({"kept": kept, "n": 1}, rate)
 
     world.__doc__ = f"one record, {ROUNDS} rounds watched, rate {rate:.4f}"
     return world
@@ -126,8 +125,8 @@ def apart(held_out, m, rate, differ):
 
     def world(rng, datasets):
         columns = {"errors": rng.binomial(held_out, rate, datasets), "held_out": held_out,
-                   "differ": rng.binomial(m, differ, datasets), "m": m, "failure_prob": DELTA}  # fmt: skip
-        return Cases(columns, np.full(datasets, rate + differ))
+                   "differ": rng.binomial(m, differ, datasets), "m": m}  # fmt: skip
+        return Cases(columns, rate + differ)
 
     world.__doc__ = f"stand-in of rate {rate:.3f} on {held_out} held out, differing at rate {differ:g} on {m}"
     return world

@@ -25,8 +25,7 @@ def nested(n, risks, target, name):
 
     def world(rng, datasets):
         losses = rng.random((datasets, n, 1)) < listed
-        columns = {"losses": losses.astype(np.int8), "risks": np.tile(listed, (datasets, 1)), "target": target}
-        return Cases(columns | {"failure_prob": DELTA}, np.zeros(datasets))
+        return Cases({"losses": losses.astype(np.int8), "risks": np.tile(listed, (datasets, 1)), "target": target})
 
     world.__doc__ = f"n = {n}, rules of risk {', '.join(f'{one:.3g}' for one in listed)}, target {target:.3g}, {name}"
     return world
@@ -39,8 +38,9 @@ def answering(counts, risk, name):
 
     def world(rng, datasets):
         losses = (rng.random((datasets, confidence.size)) < risk * _ABOVE).astype(np.int8)
-        columns = {"confidence": np.tile(confidence, (datasets, 1)), "losses": losses, "target": risk}
-        return Cases(columns | {"risk": risk * _ABOVE, "failure_prob": DELTA}, np.zeros(datasets))
+        return Cases(
+            {"confidence": np.tile(confidence, (datasets, 1)), "losses": losses, "target": risk, "risk": risk * _ABOVE}
+        )
 
     world.__doc__ = f"{' and '.join(map(str, counts))} examples by confidence, risk and target {risk:.3g}, {name}"
     return world
@@ -51,8 +51,7 @@ def sizes(n, size):
 
     def world(rng, datasets):
         taken = rng.random((datasets, n)) < size
-        columns = {"scores": taken.astype(np.float64), "most": size / _ABOVE, "size": size, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"scores": taken.astype(np.float64), "most": size / _ABOVE, "size": size})
 
     world.__doc__ = f"n = {n}, sets of {size:.3f} labels, target just below"
     return world
@@ -62,8 +61,7 @@ def uniform_scores(n, target, name):
     """Scores of positives, uniform: the rate of misses below a threshold is the threshold."""
 
     def world(rng, datasets):
-        columns = {"scores": rng.random((datasets, n)), "target": target, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"scores": rng.random((datasets, n)), "target": target})
 
     world.__doc__ = f"n = {n}, uniform scores, target {target:.3g}, {name}"
     return world
@@ -74,8 +72,7 @@ def stream(n, rate):
 
     def world(rng, datasets):
         losses = (rng.random((datasets, n)) < rate).astype(np.float64)
-        columns = {"losses": losses, "rate": rate, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"losses": losses, "rate": rate})
 
     world.__doc__ = f"{n} losses at rate {rate:g}"
     return world
@@ -86,8 +83,9 @@ def scores_of_one_law(old, new, kinds=0):
 
     def world(rng, datasets):
         drawn = rng.random((datasets, old + new)) if kinds == 0 else rng.integers(0, kinds, (datasets, old + new))
-        columns = {"old": drawn[:, :old].astype(float), "new": drawn[:, old:].astype(float), "failure_prob": DELTA}
-        return Cases({**columns, "seed": np.arange(datasets)}, np.zeros(datasets))
+        return Cases(
+            {"old": drawn[:, :old].astype(float), "new": drawn[:, old:].astype(float), "seed": np.arange(datasets)}
+        )
 
     world.__doc__ = f"{old} old and {new} new scores{f' of {kinds} values' if kinds else ''}"
     return world

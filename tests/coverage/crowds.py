@@ -20,8 +20,7 @@ def crowd(n, kinds, of, name):
 
     def world(rng, datasets):
         who = rng.choice(len(kinds), size=(datasets, n), p=probability)
-        columns = {"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())}
-        return Cases(columns | {"failure_prob": DELTA}, np.full(datasets, truth))
+        return Cases({"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())}, truth)
 
     world.__doc__ = f"{n} people, {name}, risk of a new {of} {truth:.3f}"
     return world
@@ -50,9 +49,16 @@ def lucky_crowd(n, nats, rate, full):
             log_cdf = stats.binom.logcdf(many, count, rate)
             lost[here] = np.searchsorted(log_cdf, np.log(rng.exponential(size=here.sum())) - nats)
         examples = of_size * large + n - of_size
-        columns = {"risk": lost * large / examples, "kl_nats": float(nats), "n": n, "examples": examples}
-        columns |= {"most_examples": large, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, full * rate * large / (full * large + 1 - full)))
+        return Cases(
+            {
+                "risk": lost * large / examples,
+                "kl_nats": float(nats),
+                "n": n,
+                "examples": examples,
+                "most_examples": large,
+            },
+            full * rate * large / (full * large + 1 - full),
+        )
 
     world.__doc__ = f"{n} people, {full:g} of them large, the luckiest of e^{nats:g} hypotheses of rate {rate:g}"
     return world
@@ -64,8 +70,7 @@ def fresh_weights(sizes, passes, rates):
 
     def world(rng, datasets):
         wrong = rng.binomial(passes * sizes, rates, (datasets, sizes.size)) / passes
-        columns = {"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rates.mean()))
+        return Cases({"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes}, rates.mean())
 
     world.__doc__ = f"Monte Carlo, {passes} passes over people of {', '.join(map(str, sizes))} examples"
     return world

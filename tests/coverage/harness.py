@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, 
 from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709
+DELTA = 0.05  # which every bound may fail with
 LEVEL = 1e-6  # of the one-sided test that a bound fails more often than it says
 FRACTIONS = (2 / 3, 1 / 2, 1 / 3, 1 / 5, 1 / 10)  # of the cost, at which a bound should fail
 _TOGETHER = 500  # data sets are drawn at least, so that fewer are the first of them
@@ -28,10 +29,13 @@ _ROUNDING = 1e-12  # of the truth; a bound at the truth has not failed
 
 @dataclass(frozen=True)
 class Cases:
-    """Columns (numbers, or arrays with a row for each data set) and the truth (a number a data set)."""
+    """Columns (numbers, or arrays with a row for each data set) and the truth (a number, or one for each data set).
+
+    The failure probability, ``DELTA`` unless a world says otherwise, is a column of all of them.
+    """
 
     columns: Mapping[str, Any]
-    truth: np.ndarray
+    truth: Any = 0.0
 
 
 World = Callable[[np.random.Generator, int], Cases]
@@ -101,8 +105,7 @@ def worst(outcomes):
 
 
 def world_name(world):
-    function = world.func if isinstance(world, partial) else world
-    return (function.__doc__ or function.__name__).strip().splitlines()[0].rstrip(".")
+    return world.__doc__.strip().splitlines()[0].rstrip(".")
 
 
 def value_at(bound, given, fraction):
@@ -149,7 +152,8 @@ def _made(entry, world, drawn, fraction):
 @lru_cache(maxsize=64)
 def cases_of(world, datasets):
     """Data sets of a world; each world has its own seed."""
-    return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+    cases = world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+    return Cases({"failure_prob": DELTA, **cases.columns}, np.broadcast_to(cases.truth, datasets))
 
 
 def given_to(bound, cases, row):

@@ -21,7 +21,6 @@ from scipy import special, stats
 from bounds import GaussianDP, PrivacyLossDistribution, PureDP
 from tests.coverage.harness import Cases
 from tests.coverage.tight import MOST, tilt
-from tests.coverage.worlds import DELTA
 
 EXACT = {"status": "exact mechanism"}
 
@@ -41,7 +40,7 @@ def randomised_response(n, epsilon, rate=0.5, step=1):
     def world(rng, datasets):
         privacy = PureDP(epsilon=epsilon, adjacency="replace-one", **EXACT)
         columns = columns_of(-(-rng.binomial(n, seen, datasets) // step) * step, n, seen, rate)
-        return Cases(columns | {"epsilon": epsilon, "privacy": privacy}, np.full(datasets, rate))
+        return Cases(columns | {"epsilon": epsilon, "privacy": privacy}, rate)
 
     world.__doc__ = f"n = {n}, randomised response, epsilon = {epsilon:.3g}, truth {rate:.3g}"
     return world
@@ -65,7 +64,7 @@ def shared_noise(n, mu, share=None):
         errors = -(-rng.binomial(n, 1 - right) // step) * step
         columns = columns_of(errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5)
         privacy = GaussianDP(mu=mu, adjacency="add-remove", **EXACT)
-        return Cases(columns | {"privacy": privacy}, np.full(datasets, 0.5))
+        return Cases(columns | {"privacy": privacy}, 0.5)
 
     how = "" if share is None else f", coarse, large with probability {share:g}"
     world.__doc__ = f"n = {n}, shared noise, mu = {mu:g}{how}"
@@ -160,7 +159,6 @@ def columns_of(errors, n, seen, rate):
         "mean_loss": math.log(2) * risk,
         "log_mean_exp": -tau * math.log(2) * risk,
         "draws": 10**9,
-        "failure_prob": DELTA,
     }
 
 
@@ -173,7 +171,7 @@ def _gaps(world, n, right):
         right = 1 - cases.columns["risk"]
         squares = right * (1 - confidence) ** 2 + (1 - right) * confidence**2
         made = {"calibration_error": np.abs(right - confidence), "mean_squared_gap": squares * (1 + 1e-12)}
-        return Cases({**cases.columns, **made}, np.full(datasets, confidence - 0.5))
+        return Cases({**cases.columns, **made}, confidence - 0.5)
 
     calibrated.__doc__ = f"{world.__doc__}, gaps of one confidence {confidence:.3f}"
     return calibrated

@@ -18,7 +18,7 @@ from bounds.accounting import Gaussian, PoissonSampled
 from bounds.noisy_steps import log_moment
 from tests.coverage.harness import Cases
 from tests.coverage.mechanisms import columns_of
-from tests.coverage.worlds import DELTA, chunks
+from tests.coverage.worlds import DELTA, in_parts
 
 JUST_ABOVE = 1 + 1e-9
 AROUND = (1.15, 1.2, 1.27, 1.35, 1.5)  # orders fixed for the worlds, whose price they suit
@@ -62,6 +62,11 @@ def sampled_only(sampled_log_moments, n, failure_prob):
     return realised_poisson(sampled_log_moments, n, failure_prob)
 
 
+def likeliest(told, squares, nats):
+    """f: so many nats on the event, of these two sums of each sample, and minus infinity off it."""
+    return np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER)
+
+
 def constant(n, mu, level, how):
     """Contributions of norm mu; the event's λ is ``level`` of n, mu and δ. Its three sums are simulated as such."""
 
@@ -70,8 +75,7 @@ def constant(n, mu, level, how):
         told = n * mu + math.sqrt(n) * common
         squares = n * mu**2 + 2 * mu * math.sqrt(n) * common + common**2 + rest
         nats = level(mu, n, DELTA) * JUST_ABOVE
-        columns = {"mu": mu, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases({"mu": mu, "n": n}, likeliest(told, squares, nats))
 
     world.__doc__ = f"n = {n}, signs in noise, mu = {mu:.3g}, the likeliest event of {how}"
     return world
@@ -81,11 +85,9 @@ def uneven(n, mu, fraction):
     """Contributions of lognormal norms, as drawn with the records: V is random, and λ follows it."""
 
     def world(rng, datasets):
-        parts = [_some(rng, len(part)) for part in chunks(datasets)]
-        told, squares, whole = (np.concatenate(column) for column in zip(*parts, strict=True))
+        told, squares, whole = in_parts(_some, rng, datasets)
         nats = np.array([realised(float(v), n, DELTA, fraction) for v in whole]) * JUST_ABOVE
-        columns = {"contributions": whole, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases({"contributions": whole, "n": n}, likeliest(told, squares, nats))
 
     def _some(rng, many):
         sizes = np.exp(0.5 * rng.normal(size=(many, n)) - 0.25)
@@ -103,17 +105,17 @@ def secret(n, rate, size, level, how):
     each = np.array([float(log_moment(order, rate, size**2 * JUST_ABOVE)) for order in AROUND])
 
     def world(rng, datasets):
-        parts = [_some(rng, len(part)) for part in chunks(datasets)]
-        told, squares, many = (np.concatenate(column) for column in zip(*parts, strict=True))
+        told, squares, many = in_parts(_some, rng, datasets)
         nats = level(event, n * each, n) * JUST_ABOVE
-        columns = {
-            "event": event,
-            "n": n,
-            "failure_prob": DELTA,
-            "log_moments": np.tile(n * each, (datasets, 1)),
-            "sampled_log_moments": many[:, None] * each,
-        }
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases(
+            {
+                "event": event,
+                "n": n,
+                "log_moments": np.tile(n * each, (datasets, 1)),
+                "sampled_log_moments": many[:, None] * each,
+            },
+            likeliest(told, squares, nats),
+        )
 
     def _some(rng, many):
         batch = rng.random((many, n)) < rate
@@ -133,8 +135,7 @@ def crossing(rng, datasets):
     f = np.cumsum(steps / 2 + np.sqrt(steps) * rng.normal(size=(datasets, grid.size)), axis=1)  # of many small signs
     above = f > np.array([order_after_the_sum(v, DELTA) for v in grid]) * JUST_ABOVE
     at = np.where(above.any(axis=1), above.argmax(axis=1), grid.size - 1)
-    columns = {"contributions": grid[at], "n": 1, "failure_prob": DELTA}
-    return Cases(columns, f[np.arange(datasets), at])
+    return Cases({"contributions": grid[at], "n": 1}, f[np.arange(datasets), at])
 
 
 def signs(n, mu, rate, price):
@@ -144,7 +145,7 @@ def signs(n, mu, rate, price):
 
     def world(rng, datasets):
         columns = columns_of(rng.binomial(n, 1 - right, datasets), n, 1 - right, 0.5)
-        return Cases(columns | told, np.full(datasets, 0.5))
+        return Cases(columns | told, 0.5)
 
     where = f" on secret batches of rate {rate:g}" if rate < 1 else ""
     world.__doc__ = f"n = {n}, signs of noisy signs{where}, mu = {mu:.3g}"
@@ -175,7 +176,7 @@ def stopped(n, odds):
     def world(rng, datasets):
         whole = n * mean + math.sqrt(n * 2 / 3) * mean * rng.normal(size=datasets)
         columns = columns_of(rng.binomial(n, wrong, datasets), n, wrong, 0.5)
-        return Cases(columns | {"contributions": _up(whole)}, np.full(datasets, 0.5))
+        return Cases(columns | {"contributions": _up(whole)}, 0.5)
 
     world.__doc__ = f"n = {n}, signs released until their log odds are {odds:.3g}"
     return world

@@ -9,7 +9,6 @@ import bounds
 from tests.coverage.adapters import shared
 from tests.coverage.costs import bernstein
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA
 
 EACH = 4
 LARGEST = 10
@@ -81,10 +80,16 @@ def uneven(n, few, many):
         sizes = _sizes(rng, (datasets, n))
         values = 1.0 * (rng.random(sizes.shape) < np.where(sizes == 1, few, many))
         examples = sizes.sum(axis=1)
-        columns = {"values": values, "sizes": sizes, "risk": (values * sizes).sum(axis=1) / examples, "n": n}
-        columns |= {"examples": examples, "kl_nats": 0.0, "failure_prob": DELTA}
+        columns = {
+            "values": values,
+            "sizes": sizes,
+            "risk": (values * sizes).sum(axis=1) / examples,
+            "n": n,
+            "examples": examples,
+            "kl_nats": 0.0,
+        }
         truth = (0.7 * few + 0.3 * LARGEST * many) / (0.7 + 0.3 * LARGEST)
-        return Cases(columns, np.full(datasets, truth))
+        return Cases(columns, truth)
 
     world.__doc__ = f"{n} people, those with one example wrong at rate {few:g}, those with ten at {many:g}"
     return world
@@ -101,7 +106,7 @@ def fresh_weights(of_people):
         onto = np.eye(12)[owner]
         sums, true = losses @ onto, rates @ onto
         truth = (true / owned).mean(axis=1) if of_people else rates.mean(axis=1)
-        return Cases({"sizes": np.tile(owned, (datasets, 1)), "sums": sums, "failure_prob": DELTA}, truth)
+        return Cases({"sizes": np.tile(owned, (datasets, 1)), "sums": sums}, truth)
 
     over = "people" if of_people else "examples"
     world.__doc__ = f"Gibbs risk on 12 people with {owner.size} examples, a mean over {over}"

@@ -43,15 +43,11 @@ def refuted(failed, trials):
 
 
 def _truths(world):
-    each = zip(world.wrong, world.precision, world.false_alarms, strict=True)
-    return {"error": world.error} | {
-        name: value
-        for c, (wrong, precision, alarms) in enumerate(each)
-        for name, value in (
-            (f"error on class {c}", wrong), (f"recall of class {c}", 1 - wrong),
-            (f"precision of class {c}", precision), (f"false-alarm rate of class {c}", alarms),
-        )
-    }  # fmt: skip
+    wrong = np.array(world.wrong)
+    of_classes = {"error on": wrong, "recall of": 1 - wrong, "precision of": world.precision,
+                  "false-alarm rate of": world.false_alarms}  # fmt: skip
+    each = {f"{what} class {c}": value for what, values in of_classes.items() for c, value in enumerate(values)}
+    return {"error": world.error, **each}
 
 
 def plain(rng, *, apart=False):
