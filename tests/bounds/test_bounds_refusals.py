@@ -6,13 +6,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cells import refused
+from cells import KNOWN, refused
 
 import bounds
 from bounds import FailureBudget, accounting
 
 NAN, INF = math.nan, math.inf
-KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 AT = {"n": 100, "failure_prob": 0.05}
 POSTERIOR = {"risk": 0.1, "kl_nats": 1.0, **AT}
 HIGH = 1 / (1 + math.exp(-2.0))

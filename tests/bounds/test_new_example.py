@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kl_by_mpmath import kl, kl_upper
+from people_by_mpmath import ALIKE, HEAVY, UNLIKE, of
 
 import bounds
-from bounds import PeopleSample, new_example_betting, new_example_kl, new_example_pac_bayes
+from bounds import new_example_betting, new_example_kl, new_example_pac_bayes
 from bounds.means import _blind_order
 
 LEVEL = 0.05
 totals = st.tuples(st.integers(1, 400), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
-
-
-def of(sizes, sums):
-    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
 
 
 def told(sample, most_examples, failure_prob=LEVEL):
@@ -90,13 +87,8 @@ def test_betting_on_a_ratio_the_wealth_is_there(least, spread):
     assert found == sorted(found)
 
 
-KINDS = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
-HEAVY = [(0.8, 1, 0), (0.12, 20, 0), (0.08, 20, 20)]
-ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
-
-
 @every_bound
-@pytest.mark.parametrize("kinds", [KINDS, HEAVY, ALIKE], ids=["mixed", "heavy", "all or nothing"])
+@pytest.mark.parametrize("kinds", [UNLIKE, HEAVY, ALIKE], ids=["mixed", "heavy", "all or nothing"])
 def test_coverage_of_a_new_example_over_every_sample(bound, kinds):
     truth, most = slow.new_example(kinds), max(size for _, size, _ in kinds)
     for level in (0.4, 0.06):
@@ -124,7 +116,7 @@ def test_a_third_of_the_cost_left_out_fails(share):
 
 def test_maurer_s_lemma_for_ratios_over_every_sample():
     """E exp(K kl(R̂‖R)) ≤ ξ(n): equality is near for two people of full size, and K in place of n is all it takes."""
-    for kinds in (KINDS, HEAVY, ALIKE, [(0.14, 10, 0), (0.86, 10, 10)]):
+    for kinds in (UNLIKE, HEAVY, ALIKE, [(0.14, 10, 0), (0.86, 10, 10)]):
         truth, most = slow.new_example(kinds), max(size for _, size, _ in kinds)
         for n in (1, 2, 5):
             mean = _mean_of_exponentials(kinds, n, truth, most, power=1.0)

@@ -8,10 +8,11 @@ import people_by_mpmath as slow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from people_by_mpmath import ALIKE, of
 from scipy import stats
 
 import bounds
-from bounds import PeopleSample, people_sample, thinned
+from bounds import people_sample, thinned
 
 OF_MEANS = {
     "kl": lambda values, level: bounds.kl_chernoff_upper(float(np.mean(values)), len(values), level),
@@ -29,10 +30,6 @@ SIZES, SUMS = [3, 1, 7, 2, 40, 5], [1.0, 0.0, 2.0, 2.0, 3.0, 0.0]
 
 def new_person(name, sample, failure_prob=0.05):
     return getattr(bounds, f"new_person_{name}")(sample=sample, failure_prob=failure_prob)
-
-
-def of(sizes, sums):
-    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=60), st.booleans())
@@ -92,7 +89,6 @@ def test_laws_of_a_new_person(name):
 
 
 KINDS = [(0.3, 1, 0), (0.25, 4, 1), (0.15, 2, 2), (0.2, 10, 1), (0.1, 10, 10)]
-ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
 
 
 @every_bound

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cells import KNOWN
 from gaussian_cells import gaussian_cells
 
 from bounds import (
@@ -19,7 +20,6 @@ from bounds import (
     exponential_mechanism_epsilon,
 )
 
-KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 RECORDS = {
     "pure": PureDP(epsilon=0.1, adjacency="replace-one", status="assumes stationarity"),
     "approximate": ApproxDP(epsilon=0.3, delta=1e-7, **KNOWN),

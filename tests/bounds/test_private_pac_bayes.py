@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from cells import refused
+from cells import KNOWN, refused
 from gaussian_cells import gaussian_cells
 
 from bounds import (
@@ -22,7 +22,6 @@ from bounds import (
 )
 
 N = 60_000
-KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 RECORDS = {
     "pure": PureDP(epsilon=0.02, **KNOWN),
     "approximate": ApproxDP(epsilon=0.01, delta=1e-9, **KNOWN),

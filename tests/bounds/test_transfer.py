@@ -5,7 +5,7 @@ import math
 import mpmath as mp
 import pytest
 import transfer_by_mpmath as slow
-from cells import refused
+from cells import KNOWN, refused
 from gaussian_cells import gaussian_cells
 from subsampled_gaussian import dp_sgd
 
@@ -22,7 +22,6 @@ from bounds._losses import ConcentratedLoss, GaussianLoss
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, loss_distribution
 
 N = 60_000
-KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 
 
 def gaussian(mu):

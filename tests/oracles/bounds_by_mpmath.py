@@ -204,3 +204,13 @@ VALUES = {
     "dp_chernoff_2018": dp_chernoff_2018,
     "dp_hoeffding_2018": dp_hoeffding_2018,
 }
+
+
+def value(made, formula=None):
+    """At most 1; ``formula`` may say at which parameters, after its name."""
+    return min(mp.mpf(1), VALUES[(formula or made.name).split()[0]](made))
+
+
+def is_safe(made, formula=None):
+    """Whether the certificate is not below its exact value, to 25 of 50 digits."""
+    return value(made, formula) * (1 - mp.mpf("1e-25")) <= made.value

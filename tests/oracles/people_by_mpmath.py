@@ -4,7 +4,19 @@ import itertools
 import math
 
 import mpmath as mp
+import numpy as np
 from kl_by_mpmath import kl
+
+from bounds import PeopleSample
+
+UNLIKE = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
+HEAVY = [(0.8, 1, 0), (0.12, 20, 0), (0.08, 20, 20)]
+ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
+"""Kinds of people: probability, examples, sum of their losses."""
+
+
+def of(sizes, sums):
+    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
 
 
 def lower_kl(p, nats):

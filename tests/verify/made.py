@@ -128,6 +128,11 @@ def without_a_price():
     yield bounds.new_person_clopper_pearson(sample=single, failure_prob=0.05)
 
 
+def verdicts(found, of=None):
+    """All that were said of statements, or of those of one claim."""
+    return {one.verdict for one in found if of in (None, one.claim)}
+
+
 def everything():
     """All of them."""
     return [*(made for price in prices().values() for made in at_a_price(price)), *without_a_price()]

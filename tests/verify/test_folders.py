@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import forge, read
+from made import verdicts
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
@@ -45,7 +46,7 @@ def _wrong(path, *, reported=False):
 def test_a_fresh_run_follows(runs, name, capsys):
     found = check_path(runs[name])
     assert {one.claim for one in found if one.verdict != FOLLOWS} <= UNSEEN, found
-    assert {one.verdict for one in found} == {FOLLOWS, CANNOT}
+    assert verdicts(found) == {FOLLOWS, CANNOT}
     assert {"content of the checkpoint", "run", "steps", "metrics.jsonl", "result.json", "report"} <= {
         one.claim for one in found
     }
@@ -104,7 +105,7 @@ def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
     for place in leaves({name: value for name, value in report.items() if name != "details"}, FREE):
         changed = moved(report, place)
         found = [*check_report({**changed, "details": {}}), *check_folder(folder, changed)]
-        if DOES_NOT not in {one.verdict for one in found}:
+        if DOES_NOT not in verdicts(found):
             missed.add(place[-1])
     assert missed <= {"high", "unbounded_prob"}, "the interval of a loss, and 1e-14 of a probability"
     report["privacy"]["event"]["inner"][0]["count"] = 9

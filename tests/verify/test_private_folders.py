@@ -121,29 +121,23 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
 def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     """Budget, adjacency, noise and ledger, in header and result, and what a folder of another format is told."""
     header = load_checkpoint(private_runs["calibrated"]).header
-    budget = header["settings"]["mechanism"]["budget"]
-    settings = {**header["settings"], "mechanism": {**header["settings"]["mechanism"]}}
     for name in ("epsilon", "delta"):
-        settings["mechanism"]["budget"] = {**budget, name: 2 * budget[name]}
+        settings = moved(header["settings"], ("mechanism", "budget", name), 2.0)
         assert "mechanism" in forged("calibrated", settings=settings), name
     for change in ({"adjacency": "replace-one"}, {"randomness": "SeededRandomness"}, {"ledger": None}):
         assert "mechanism" in forged("calibrated", **change), change
     result = read(tmp_path / "forged" / "result.json")
-    for change in (
-        {"adjacency": "add-remove"},
-        {"noise": "seeded"},
-        {"units": 5},
-        {"counted": False},
-        {"epsilon": 1.0},
-    ):
-        edited = {**result, "privacy": {**result["privacy"], **change}}
-        forged("calibrated")
-        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
-        assert {"mechanism", "privacy spent"} & set(_wrong(tmp_path / "forged")), change
+    others = {"adjacency": "add-remove", "noise": "seeded", "units": 5, "counted": False, "epsilon": 1.0}
+    forged("calibrated")
+    folder = tmp_path / "forged"
+    for name, value in others.items():
+        edited = {**result, "privacy": {**result["privacy"], name: value}}
+        (folder / "result.json").write_text(json.dumps(edited))
+        assert {"mechanism", "privacy spent"} & set(_wrong(folder)), name
     for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
         edited = {name: one for name, one in {**result, **change}.items() if one is not None}
-        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
-        (said,) = check_folder(tmp_path / "forged", read(tmp_path / "forged" / "certificates.json"))
+        (folder / "result.json").write_text(json.dumps(edited))
+        (said,) = check_folder(folder, read(folder / "certificates.json"))
         assert (said.claim, said.verdict) == ("format", CANNOT)
         assert "check it with pacdp 0." in said.why
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from made import everything
+from made import everything, verdicts
 
 from bounds.needs import NEEDS
 from pacdp import certify_predictions
@@ -80,8 +80,8 @@ def test_what_rests_on_a_chain_stays_unproved(runs, name, words):
     for edited in silenced(report):
         for given in (edited, {**edited, "subject": None}):
             found = check_folder(runs[name], given) if given["subject"] is None else check_report(given)
-            assert DOES_NOT in {one.verdict for one in found if one.claim == "hypotheses"}
-    assert {one.verdict for one in check_folder(runs[name], bare) if one.claim == "hypotheses"} == {FOLLOWS}
+            assert DOES_NOT in verdicts(found, "hypotheses")
+    assert verdicts(check_folder(runs[name], bare), "hypotheses") == {FOLLOWS}
 
 
 def test_a_proof_is_accepted_where_the_folder_is_one(runs, private_runs):
