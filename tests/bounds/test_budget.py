@@ -1,13 +1,13 @@
 """The ledger of failure probability."""
 
 import json
-import math
 from fractions import Fraction
+from math import fsum
 
 import pytest
 from cells import refused
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, lists
 
 from bounds import FailureBudget
 
@@ -36,14 +36,14 @@ def test_rounding_of_sums_is_tolerated_and_nothing_more():
     refused("wants", FailureBudget(0.05).spend, "a", 0.05 * (1 + 1e-14))
 
 
-@given(total=st.floats(1e-12, 0.999), weights=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=8))
+@given(total=floats(1e-12, 0.999), weights=lists(floats(1e-6, 1e6), min_size=1, max_size=8))
 def test_split_spends_everything_in_proportion(total, weights):
     budget = FailureBudget.split(total, **{f"part{i}": weight for i, weight in enumerate(weights)})
     assert budget.left <= total * 1e-15
-    assert list(budget.spent.values()) == pytest.approx([total * w / math.fsum(weights) for w in weights])
+    assert list(budget.spent.values()) == pytest.approx([total * w / fsum(weights) for w in weights])
 
 
-@given(total=st.floats(1e-9, 0.9), ways=st.integers(1, 10**6))
+@given(total=floats(1e-9, 0.9), ways=integers(1, 10**6))
 def test_shares_never_sum_above_what_was_spent(total, ways):
     budget = FailureBudget(total).spend("grid", total)
     part = budget.share("grid", ways)

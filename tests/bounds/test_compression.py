@@ -1,20 +1,19 @@
 """Sample compression: the number at 60 digits and by its definition; property (P) by brute force over learners."""
 
-import itertools
-import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations, count, product
+from math import comb
 
 import compression_by_mpmath as slow
 import mpmath as mp
-import numpy as np
 import pytest
 from cells import read_again
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, none
+from numpy.random import default_rng
 
-import bounds
-from bounds import compression, compression_weights
+from bounds import clopper_pearson_upper, compression, compression_weights
 
 UNIFORM = [
     (0, 1, 0.05), (0, 2, 0.05), (1, 2, 0.5), (3, 40, 0.05), (39, 40, 1e-6), (0, 60_000, 1e-12), (1137, 60_000, 0.05),
@@ -47,10 +46,10 @@ def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 def test_the_sum_is_that_of_the_theorem_in_fractions(n):
-    for k, failure_prob in itertools.product(range(n), (0.9, 0.05, 1e-9)):
+    for k, failure_prob in product(range(n), (0.9, 0.05, 1e-9)):
         value = compression(k=k, n=n, failure_prob=failure_prob).value
         for v, above in ((Fraction(value), True), (Fraction(value) * (1 - Fraction(1, 10**8)), False)):
-            terms = (Fraction(math.comb(m, k), math.comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
+            terms = (Fraction(comb(m, k), comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
             assert (Fraction(failure_prob) / n * sum(terms) > 1) == above
 
 
@@ -70,10 +69,10 @@ def test_the_chosen_size_is_the_best_one_and_two_are_shared():
 
 
 @given(
-    n=st.integers(1, 10**6),
-    share=st.floats(0, 1),
-    failure_prob=st.floats(1e-300, 1 - 1e-9),
-    placed=st.none() | st.floats(0, 1),
+    n=integers(1, 10**6),
+    share=floats(0, 1),
+    failure_prob=floats(1e-300, 1 - 1e-9),
+    placed=none() | floats(0, 1),
 )
 def test_laws(n, share, failure_prob, placed):
     k = min(n, int(share * n))
@@ -89,7 +88,7 @@ def test_laws(n, share, failure_prob, placed):
     assert made.value <= surer.value * room
     if weights is None:
         assert compression(k=k, n=2 * n, failure_prob=failure_prob).value <= made.value * room
-        held_out = bounds.clopper_pearson_upper(k, n, failure_prob)
+        held_out = clopper_pearson_upper(k, n, failure_prob)
         assert made.value >= held_out / room  # a fixed network is a learner that picks nothing
 
 
@@ -104,7 +103,7 @@ def test_nothing_is_said_where_everything_was_kept_or_nothing_was_put():
 def run(records, learner, sizes, rule):
     """The run of docs/guarantees.md on a set of records; what is kept, and the network at the end."""
     picked, network = [], learner(())
-    rounds = itertools.count() if rule == "a" else range(len(sizes))
+    rounds = count() if rule == "a" else range(len(sizes))
     for j in rounds:
         rest = [z for z in records if z not in picked]
         if rule == "a" and not any(network[z].error for z in rest):
@@ -147,10 +146,10 @@ def violations(rule, ranked, learners=60, size=7):
     """Learners for which κ(S) = T is not the same as κ(T) = T and S - T silent, for some T and S."""
     broken = 0
     for seed in range(learners):
-        learner = table(np.random.default_rng(seed), size, ranked)
+        learner = table(default_rng(seed), size, ranked)
         kept = {}
         for r in range(size + 1):
-            for records in itertools.combinations(range(size), r):
+            for records in combinations(range(size), r):
                 kept[frozenset(records)] = run(records, learner, (1, 2), rule)[0]
         silent = {}
         for t in kept:

@@ -1,6 +1,6 @@
 """Bounds by the general transfer: laws, their pure twins, budgets, status; and what is no certificate."""
 
-import math
+from math import exp, inf, log
 
 import pytest
 from cells import KNOWN, refused
@@ -86,7 +86,7 @@ def test_markov_transfer_formal_guarantee_and_printed_values():
         found = markov_transfer_nats(information_nats=information, failure_prob=0.05)
         assert found / N == pytest.approx(printed, rel=5e-3)
         splits = (0.05 * 10 ** (-k / 40) for k in range(1, 200))
-        best = min(math.log(1 / first) + (information + math.exp(-1)) / (0.05 - first) for first in splits)
+        best = min(log(1 / first) + (information + exp(-1)) / (0.05 - first) for first in splits)
         assert found <= best * (1 + 1e-12)
         assert found > transfer_cost(privacy=GaussianDP(mu=mu, **KNOWN), n=N, failure_prob=0.05).nats
-    assert markov_transfer_nats(information_nats=math.inf, failure_prob=0.05) == math.inf
+    assert markov_transfer_nats(information_nats=inf, failure_prob=0.05) == inf

@@ -1,13 +1,15 @@
 """Gaps bin by bin: exact coverage, bins without a certificate, counts of a sample."""
 
-import itertools
-import math
 from fractions import Fraction
+from itertools import pairwise
+from math import log, sqrt
 
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+from mpmath import mpf
+from numpy.random import default_rng
+from scipy.stats import beta, binom
 
 from bounds import ConfidenceBin, calibration_sample, mce_clopper_pearson, mce_hoeffding
 
@@ -28,7 +30,7 @@ def test_coverage_of_one_bin_exactly(bound, failure_prob):
     told = [bound(bins=[filled(n, k)], min_count=1, failure_prob=failure_prob).value for k in range(n + 1)]
     for accuracy in np.linspace(0, 1, 101):
         true = abs(accuracy - 0.65)
-        failed = sum(stats.binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
+        failed = sum(binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
         assert failed <= failure_prob
 
 
@@ -42,9 +44,9 @@ def test_coverage_where_confidences_vary_in_their_bin(bound):
         for right_low in range(n - m + 1):
             for right_high in range(m + 1):
                 weight = (
-                    stats.binom.pmf(m, n, 1 - share)
-                    * stats.binom.pmf(right_low, n - m, accuracy[0])
-                    * stats.binom.pmf(right_high, m, accuracy[1])
+                    binom.pmf(m, n, 1 - share)
+                    * binom.pmf(right_low, n - m, accuracy[0])
+                    * binom.pmf(right_high, m, accuracy[1])
                 )
                 mean = ((n - m) * ends[0] + m * ends[1]) / n
                 bins = [filled(n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0))]
@@ -71,12 +73,12 @@ def test_values_at_fifty_digits():
     one, two = filled(200, 140, mean_confidence=0.625), filled(900, 700, 0.7, 0.8)
     made = mce_hoeffding(bins=[one, two], min_count=1, failure_prob=0.05)
     for b, each in enumerate((one, two)):
-        gap = abs(mp.mpf(each.correct) / each.count - mp.mpf(each.mean_confidence))
-        width = mp.mpf(each.high) - mp.mpf(each.low)
-        truth = gap + (1 + width) * mp.sqrt(mp.log(2 / mp.mpf(0.05)) / (2 * each.count))
+        gap = abs(mpf(each.correct) / each.count - mpf(each.mean_confidence))
+        width = mpf(each.high) - mpf(each.low)
+        truth = gap + (1 + width) * mp.sqrt(mp.log(2 / mpf(0.05)) / (2 * each.count))
         assert truth <= made.terms[f"gap_{b}"] <= truth + 1e-14
     made = mce_clopper_pearson(bins=[one], min_count=1, failure_prob=0.05)
-    above = stats.beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * math.sqrt(math.log(40) / 400))
+    above = beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * sqrt(log(40) / 400))
     assert made.value == pytest.approx(above, rel=1e-9)
 
 
@@ -93,7 +95,7 @@ def test_laws(bound):
 
 
 def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     f, edges = rng.random(500), [0.0, 0.25, 0.5, 0.75, 1.0]
     f[:3] = (0.0, 0.5, 1.0)
     c = rng.random(500) < f
@@ -110,7 +112,7 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     assert [one.count for one in made.bins] == np.bincount(slot, minlength=4).tolist()
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500
-    assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
+    assert [(one.low, one.high) for one in made.bins] == list(pairwise(edges))
 
 
 def test_one_example_in_one_bin_is_all_of_them():

@@ -1,7 +1,7 @@
 """Worlds of the wider catalogue: spread and levels of a loss, one draw of a posterior, chains, prior scales."""
 
 import numpy as np
-from scipy import stats
+from scipy.stats import binom
 
 from bounds import betting_upper, gaussian_log_density_ratio, gaussian_renyi, log_xi, prior_scale_grid
 from tests.coverage.harness import Cases
@@ -140,7 +140,7 @@ def lucky_chain(seen):
     half, hypotheses, rate = 20, 10_000_000, 0.5
 
     def world(rng, datasets):
-        lucky = stats.binom.ppf(-np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate)  # least of them
+        lucky = binom.ppf(-np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate)  # least of them
         fresh = rng.binomial(half, rate, datasets)
         share = (lucky if seen else fresh) / half
         columns = {"risk": (lucky + fresh) / (2 * half), "kl_nats": float(np.log(hypotheses)), "step_kl_nats": 0.0}

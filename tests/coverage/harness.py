@@ -6,15 +6,16 @@ nothing unless it would have found one: every bound is therefore also tried at f
 """
 
 import inspect
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from numpy.random import default_rng
+from scipy.stats import binom
 
 from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, clopper_pearson_upper
 from tests.coverage.costs import at_fraction, has_formula
@@ -78,7 +79,7 @@ class Outcome:
     @property
     def p_value(self):
         """Probability of so many failures or more if the bound fails just as often as it says."""
-        return float(stats.binom.sf(self.failures - 1, self.datasets, self.nominal))
+        return float(binom.sf(self.failures - 1, self.datasets, self.nominal))
 
     @property
     def interval(self):
@@ -87,7 +88,7 @@ class Outcome:
         return lower, clopper_pearson_upper(self.failures, self.datasets, 0.005)
 
 
-def run(entry, datasets, others=math.inf):
+def run(entry, datasets, others=inf):
     """The entry at its full cost, in each of its worlds; on at most ``others`` data sets where power is not tried."""
     fewer = min(datasets, others) if entry.power else datasets
     sizes = [*((world, fewer) for world in entry.worlds), *((world, datasets) for world in entry.power)]
@@ -152,7 +153,7 @@ def _made(entry, world, drawn, fraction):
 @lru_cache(maxsize=64)
 def cases_of(world, datasets):
     """Data sets of a world; each world has its own seed."""
-    cases = world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+    cases = world(default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
     return Cases({"failure_prob": DELTA, **cases.columns}, np.broadcast_to(cases.truth, datasets))
 
 

@@ -8,10 +8,11 @@ its probability, and as h → 0 in many records hardly anything of the price is 
 """
 
 import functools
-import math
+from math import log, log1p, sqrt, tanh
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
+from scipy.stats import norm
 
 from bounds import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.accounting import Gaussian, PoissonSampled
@@ -44,7 +45,7 @@ def realised_poisson(log_moments, n, failure_prob, fraction=1.0):
 
 def order_after_the_sum(contributions, failure_prob):
     """The price at the order that is best for the V that was realised, which nothing pays for."""
-    return (math.sqrt(contributions / 2) + math.sqrt(math.log(1 / failure_prob))) ** 2
+    return (sqrt(contributions / 2) + sqrt(log(1 / failure_prob))) ** 2
 
 
 def noise_overstated(mu, n, failure_prob):
@@ -72,8 +73,8 @@ def constant(n, mu, level, how):
 
     def world(rng, datasets):
         common, rest = rng.normal(size=datasets), rng.chisquare(n - 1, datasets)
-        told = n * mu + math.sqrt(n) * common
-        squares = n * mu**2 + 2 * mu * math.sqrt(n) * common + common**2 + rest
+        told = n * mu + sqrt(n) * common
+        squares = n * mu**2 + 2 * mu * sqrt(n) * common + common**2 + rest
         nats = level(mu, n, DELTA) * JUST_ABOVE
         return Cases({"mu": mu, "n": n}, likeliest(told, squares, nats))
 
@@ -120,8 +121,8 @@ def secret(n, rate, size, level, how):
     def _some(rng, many):
         batch = rng.random((many, n)) < rate
         seen = size * batch + rng.normal(size=(many, n))
-        odds = np.logaddexp(math.log1p(-rate), math.log(rate) + size * seen - size**2 / 2)
-        odds = 0.5 * (odds - np.logaddexp(math.log1p(-rate), math.log(rate) - size * seen - size**2 / 2))
+        odds = np.logaddexp(log1p(-rate), log(rate) + size * seen - size**2 / 2)
+        odds = 0.5 * (odds - np.logaddexp(log1p(-rate), log(rate) - size * seen - size**2 / 2))
         return odds.sum(axis=1), (odds**2).sum(axis=1), _up(batch.sum(axis=1) * 1.0)
 
     world.__doc__ = f"n = {n}, signs in noise on secret batches of rate {rate:g}, the likeliest event of {how}"
@@ -140,7 +141,7 @@ def crossing(rng, datasets):
 
 def signs(n, mu, rate, price):
     """Weights that predict the sign of each Y_i, whose price is of this kind; with a rate, from a secret batch."""
-    right = (1 - rate) / 2 + rate * float(stats.norm.cdf(mu))
+    right = (1 - rate) / 2 + rate * float(norm.cdf(mu))
     told = {"price": price(n, mu, rate)}
 
     def world(rng, datasets):
@@ -171,10 +172,10 @@ def stopped(n, odds):
     In the limit of short steps every prediction is right with probability 1/(1 + e^(-odds)), as under randomised
     response, and a record has contributed odds/2 · tanh(odds/2) in the mean, with the variance of a fair walk's exit.
     """
-    wrong, mean = float(special.expit(-odds)), odds / 2 * math.tanh(odds / 2)
+    wrong, mean = float(special.expit(-odds)), odds / 2 * tanh(odds / 2)
 
     def world(rng, datasets):
-        whole = n * mean + math.sqrt(n * 2 / 3) * mean * rng.normal(size=datasets)
+        whole = n * mean + sqrt(n * 2 / 3) * mean * rng.normal(size=datasets)
         columns = columns_of(rng.binomial(n, wrong, datasets), n, wrong, 0.5)
         return Cases(columns | {"contributions": _up(whole)}, 0.5)
 
@@ -184,16 +185,16 @@ def stopped(n, odds):
 
 def _up(values):
     """Rounded up to powers of 1.005, so that few prices occur."""
-    return 1.005 ** np.ceil(np.log(values) / math.log(1.005))
+    return 1.005 ** np.ceil(np.log(values) / log(1.005))
 
 
-FULL = functools.partial(constant, 4000, math.sqrt(0.02))
+FULL = functools.partial(constant, 4000, sqrt(0.02))
 WORST = (FULL(worst_case, "the whole price"),)
 WORST_AT = (FULL(functools.partial(worst_case, fraction=2 / 3), "2/3 of the price"),)
-REALISED = (uneven(4000, math.sqrt(0.02), 1.0), crossing)
-REALISED_AT = (uneven(4000, math.sqrt(0.02), 2 / 3),)
-OVERSTATED = (constant(10**6, math.sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
-APART = (constant(4000, math.sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
+REALISED = (uneven(4000, sqrt(0.02), 1.0), crossing)
+REALISED_AT = (uneven(4000, sqrt(0.02), 2 / 3),)
+OVERSTATED = (constant(10**6, sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
+APART = (constant(4000, sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
 
 
 def _secret(fraction, how):
@@ -207,8 +208,8 @@ def _secret(fraction, how):
 
 
 SIGNS = {
-    "WorstCaseSum": (signs(4000, math.sqrt(0.018), 1.0, worst_case_sum),),
-    "RealisedSum": (stopped(4000, 6 * math.sqrt(8 / 4000)),),
+    "WorstCaseSum": (signs(4000, sqrt(0.018), 1.0, worst_case_sum),),
+    "RealisedSum": (stopped(4000, 6 * sqrt(8 / 4000)),),
     "PoissonSum": (signs(10**6, 0.3, 0.05, poisson_sum),),
     "RealisedPoissonSum": (signs(10**6, 0.3, 0.05, realised_poisson_sum),),
 }

@@ -11,7 +11,8 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from numpy.random import default_rng
+from scipy.stats import binomtest
 
 import pacdp
 from pacdp import PredictionReport
@@ -34,12 +35,12 @@ def false(found, truths):
 
 
 def failures(report, trials):
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     return sum(false(*report(rng)) for _ in range(trials))
 
 
 def refuted(failed, trials):
-    return stats.binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
+    return binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
 
 
 def _truths(world):
@@ -115,7 +116,7 @@ def weighted(rng, *, given=True):
 @lru_cache
 def _soft():
     """Brier risk and calibration of a law, by 400,000 draws."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     many = rng.integers(0, 3, 400_000)
     soft = probabilities(many, rng)
     gap = (soft.argmax(1) == many) - soft.max(1)

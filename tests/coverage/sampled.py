@@ -1,6 +1,6 @@
 """Worlds with Monte Carlo: weights drawn from a posterior or a prior, and what was estimated from the draws."""
 
-import math
+from math import exp, log, pi, sqrt
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from bounds import StreamingLogMeanExp, annealed_log_weights, exponential_mechan
 from tests.coverage.harness import Cases
 from tests.coverage.worlds import DELTA, gibbs, in_parts
 
-ERROR_LOSS = math.log(2)
+ERROR_LOSS = log(2)
 
 
 def fresh_weights(rng, datasets):
@@ -76,7 +76,7 @@ def coin_loss(probability, tau, draws, name):
                 "loss_high": 1.0,
                 "draws": draws,
             },
-            math.log(probability + (1 - probability) * math.exp(-tau)),
+            log(probability + (1 - probability) * exp(-tau)),
         )
 
     world.__doc__ = f"{name}, {draws} prior draws"
@@ -129,7 +129,7 @@ def annealed(rng, datasets):
     steps, paths, size, centre, scale = 5, 20, 0.15, 1.5, 2.0
 
     def log_normal(x, mean, variance):
-        return -0.5 * (x - mean) ** 2 / variance - 0.5 * math.log(2 * math.pi * variance)
+        return -0.5 * (x - mean) ** 2 / variance - 0.5 * log(2 * pi * variance)
 
     def drift(w, level):  # a step towards e^(-level·loss) N(0, 1), loss = scale (w - centre)²/2
         return w - size * (w + level * scale * (w - centre))
@@ -137,7 +137,7 @@ def annealed(rng, datasets):
     w = rng.normal(size=(datasets * paths,))
     start, forward, backward = log_normal(w, 0.0, 1.0), [], []
     for level in np.arange(1, steps + 1) / steps:
-        new = drift(w, level) + math.sqrt(2 * size) * rng.normal(size=w.shape)
+        new = drift(w, level) + sqrt(2 * size) * rng.normal(size=w.shape)
         forward.append(log_normal(new, drift(w, level), 2 * size))
         backward.append(log_normal(w, drift(new, level), 2 * size))
         w = new
@@ -151,15 +151,15 @@ def annealed(rng, datasets):
     streams = [StreamingLogMeanExp() for _ in range(datasets)]
     for stream, row in zip(streams, weights, strict=True):
         stream.push(row)
-    truth = -0.5 * math.log(1 + scale) - scale * centre**2 / (2 * (1 + scale))
+    truth = -0.5 * log(1 + scale) - scale * centre**2 / (2 * (1 + scale))
     return Cases({"log_mean_exp": np.array([stream.value for stream in streams])}, truth)
 
 
 def log_partition(fraction):
     """Where ln(1/failure_prob), or the best method's ln(2/failure_prob), is just not enough at this fraction of it."""
-    nats, of = -fraction * math.log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
-    good, half = math.exp(-nats) * (1 - 1e-9), math.exp(-nats - fraction * math.log(2)) * (1 - 1e-9)
-    most = math.exp(-nats / 30)
+    nats, of = -fraction * log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
+    good, half = exp(-nats) * (1 - 1e-9), exp(-nats - fraction * log(2)) * (1 - 1e-9)
+    most = exp(-nats / 30)
     return (
         coin_loss(good, 700.0, 1, f"one good hypothesis in {1 / good:.3g}{of}"),
         coin_loss(half, 700.0, 1, f"one good hypothesis in {1 / half:.3g}{of}"),

@@ -4,10 +4,10 @@ Where the divergence is large, hardly anything of a PAC-Bayes bound can be spare
 has used it up, and so has a posterior that knows the sample by heart.
 """
 
-import math
+from math import exp, expm1, log, sqrt
 
 import numpy as np
-from scipy import stats
+from scipy.stats import binom
 
 from tests.coverage.harness import FRACTIONS, Cases
 
@@ -17,14 +17,14 @@ _JUST_ABOVE = 1 + 1e-9
 
 def tilt(n, seen, rate):
     """Catoni's inverse temperature at which his bound is the inverse kl, if this rate is certified from that risk."""
-    return n * math.log(rate * (1 - seen) / (seen * (1 - rate)))
+    return n * log(rate * (1 - seen) / (seen * (1 - rate)))
 
 
 def lucky(n, nats, rate):
     """A point posterior on the luckiest of e^nats independent hypotheses of one rate."""
-    spread = math.sqrt(2 * n * rate * (nats + 40))
+    spread = sqrt(2 * n * rate * (nats + 40))
     least = np.arange(max(0, int(n * rate - spread)), int(n * rate) + 1)
-    log_cdf = stats.binom.logcdf(least, n, rate)
+    log_cdf = binom.logcdf(least, n, rate)
     typical = least[np.searchsorted(log_cdf, -nats)] / n
 
     def world(rng, datasets):
@@ -37,7 +37,7 @@ def lucky(n, nats, rate):
                 **dict.fromkeys(("kl_nats", "log_density_ratio", "renyi_nats"), float(nats)),
                 "mean_squared_gap": risk,
                 "draws": 10**9,
-                "count": math.exp(nats),
+                "count": exp(nats),
                 "inverse_temperature": tilt(n, typical, rate),
                 "n": n,
             },
@@ -88,18 +88,18 @@ def by_heart(n, rate, inverse_temperature, draws):
     Estimates are rounded to the safe side, so that few different ones occur.
     """
     errors = np.arange(n + 1)
-    decay = math.exp(-inverse_temperature / n)
+    decay = exp(-inverse_temperature / n)
 
     def world(rng, datasets):
-        counts = rng.multinomial(draws, stats.binom.pmf(errors, n, rate), datasets)
+        counts = rng.multinomial(draws, binom.pmf(errors, n, rate), datasets)
         return Cases(
             {
                 "log_mean_exp": np.floor(np.log(counts @ decay**errors / draws) * 20) / 20,
-                "mean_loss": math.log(2) * np.ceil(1000 * (counts @ errors) / (n * draws)) / 1000,
-                "tau": inverse_temperature / math.log(2),
+                "mean_loss": log(2) * np.ceil(1000 * (counts @ errors) / (n * draws)) / 1000,
+                "tau": inverse_temperature / log(2),
                 "loss_low": 0.0,
-                "loss_high": math.log(2),
-                "error_loss": math.log(2),
+                "loss_high": log(2),
+                "error_loss": log(2),
                 "draws": draws,
                 "posterior_risk": rate * decay / (1 - rate + rate * decay),
                 "n": n,
@@ -156,4 +156,4 @@ def gaps(n, rate):
 
 def none_at(n, nats):
     """The rate at which n examples are free of errors with probability e^-nats, or hardly less."""
-    return -math.expm1(-nats / n) * _JUST_ABOVE
+    return -expm1(-nats / n) * _JUST_ABOVE

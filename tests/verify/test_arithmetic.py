@@ -3,6 +3,7 @@
 import mpmath
 import pytest
 from flint import arb
+from mpmath import mpf
 
 from pacdp.verify import arithmetic as num
 
@@ -20,8 +21,8 @@ def test_inverse_kl(q):
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100, 1000])
 def test_log_xi(n):
     with mpmath.workdps(40):
-        parts = [mpmath.binomial(n, k) * mpmath.mpf(k) ** k * mpmath.mpf(n - k) ** (n - k) for k in range(n + 1)]
-        exact, found = mpmath.log(mpmath.fsum(parts) / mpmath.mpf(n) ** n), num.log_xi(n)
+        parts = [mpmath.binomial(n, k) * mpf(k) ** k * mpf(n - k) ** (n - k) for k in range(n + 1)]
+        exact, found = mpmath.log(mpmath.fsum(parts) / mpf(n) ** n), num.log_xi(n)
         assert num.lower(found) <= exact <= num.upper(found)
         assert num.upper(found) - num.lower(found) <= 1e-15 * abs(exact) + 1e-15
 
@@ -35,6 +36,6 @@ def test_clopper_and_pearson(errors, n):
         return
     with mpmath.workdps(40):
         for end, side in ((num.lower(p), 1), (num.upper(p), -1)):
-            tail = mpmath.betainc(n - errors, errors + 1, 0, 1 - mpmath.mpf(end), regularized=True)
-            assert side * (tail - mpmath.mpf("0.01")) >= 0
+            tail = mpmath.betainc(n - errors, errors + 1, 0, 1 - mpf(end), regularized=True)
+            assert side * (tail - mpf("0.01")) >= 0
     assert num.binomial_lower(n - errors, n, delta).overlaps(1 - p)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli_tools import forge, read
 from made import verdicts
+from numpy.random import default_rng
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
@@ -143,7 +144,7 @@ def test_ties_and_outputs_without_a_number_are_recounted_as_errors():
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
 def test_hashes_of_rows_are_those_of_the_data_package(kind):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     inputs = (rng.uniform(0, 200, size=(700, 3, 5))).astype(kind)
     if kind == np.float64:
         inputs[::2] = np.float32(inputs[::2])

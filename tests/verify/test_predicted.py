@@ -6,12 +6,13 @@ import functools
 import numpy as np
 import pytest
 from made import verdicts
+from numpy.random import default_rng
 
 from pacdp import certify_predictions
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 
-RNG = np.random.default_rng(3)
+RNG = default_rng(3)
 LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
 WRONG = RNG.random((2, 400)) < np.array([[0.1], [0.3]])
 GIVEN = {

@@ -1,10 +1,10 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
 import copy
-import itertools
 import json
-import math
 import shutil
+from itertools import product
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(private_run
     run, missed = load_checkpoint(private_runs[name]).header["about"]["run"], set()
     assert not forged(name, run)
     free = FREE | ({"noise", "drift"} if run["method"].get("convention") != "parameter-slot" else {"temperature"})
-    for place, factor in itertools.product(leaves(run, free), (1.1, 0.9)):
+    for place, factor in product(leaves(run, free), (1.1, 0.9)):
         if not {"steps", "report", "privacy spent"} & set(forged(name, moved(run, place, factor))):
             missed.add(place)
     # another budget that ends the run at the same step
@@ -148,7 +148,7 @@ def test_quieter_candidates_are_found(private_runs, forged):
     run = header["about"]["run"]
     scales = run["method"]["noise_scales"]
     gaussian, choice = header["event"]["inner"][0]["inner"]["inner"]["inner"]
-    assert gaussian["noise_multiplier"] == pytest.approx(1 / math.sqrt(sum(z**-2 for z in scales)), rel=1e-12)
+    assert gaussian["noise_multiplier"] == pytest.approx(1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12)
     assert choice["epsilon"] == run["method"]["selection_epsilon"]
     for change in ({"nested": True}, {"noise_scales": scales[:1]}):
         assert "steps" in forged("people", {**run, "method": {**run["method"], **change}})

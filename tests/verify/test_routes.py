@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from made import verdicts
+from numpy.random import default_rng
 from torch import nn
 
-import bounds
-from bounds import accounting
+from bounds import GaussianDP, PureDP
+from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import (
     BoundSet,
     DataFree,
@@ -30,14 +31,12 @@ from pacdp.verify.report import check_report
 from tests.edits import UNSEEN, judged, leaves, moved
 
 N = 400
-EVENT = accounting.SelfComposed(
-    event=accounting.PoissonSampled(sample_rate=0.05, event=accounting.Gaussian(noise_multiplier=30.0)), count=200
-)
+EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
 _OTHERS = Rows.of(np.full((3, 5), 9.0), np.arange(3), np.array([10_000, 10_001, 10_002]))
 
 
 def _sets(*, people=False):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     found = []
     for start in (0, N):
         inputs = torch.tensor(rng.normal(size=(N, 5)), dtype=torch.float32)
@@ -67,9 +66,9 @@ def _gaussian(source, data, test, **more):
 
 def _claims():
     return {
-        "gaussian": bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
-        "composed": accounting.privacy_record(event=EVENT, adjacency="add-remove"),
-        "stationary": bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="assumes stationarity"),
+        "gaussian": GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
+        "composed": privacy_record(event=EVENT, adjacency="add-remove"),
+        "stationary": PureDP(epsilon=0.01, adjacency="replace-one", status="assumes stationarity"),
     }
 
 

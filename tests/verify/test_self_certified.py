@@ -3,11 +3,11 @@
 import copy
 import json
 
-import numpy as np
 import pytest
 from made import verdicts
+from numpy.random import default_rng
 
-import bounds
+from bounds import maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, main
 
@@ -18,7 +18,7 @@ def record():
 
     from pacdp import self_certify
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = rng.normal(size=(400, 3))
     labels = (inputs[:, 0] + 0.5 * rng.normal(size=400) > 0).astype(int)
     return json.loads(json.dumps(self_certify(LogisticRegression(), (inputs, labels)).to_dict()))
@@ -58,7 +58,7 @@ def test_no_part_can_be_changed(record, why, tmp_path):
 def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
     """3 where something cannot be checked, of other formats all: the version that wrote them is named."""
     path = tmp_path / "file.json"
-    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
+    made = maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
     provenance = {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}
     old = {"format": "pacdp-certificates/1", "provenance": provenance, "certificates": []}
     for content, status in ((made, 3), ({**made, "value": 0.2}, 1), (record, 3), ([], 2), (old, 3)):

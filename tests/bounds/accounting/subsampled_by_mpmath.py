@@ -1,6 +1,7 @@
 """One step of a Poisson-sampled Gaussian in high precision: delta(epsilon) in closed form, moments as sums."""
 
 import mpmath as mp
+from mpmath import mpf
 
 DIGITS = 40
 
@@ -14,7 +15,7 @@ def boundary(q, s, x, other):
     if other:
         return s**2 * (x / 2 + mp.asinh((1 - q) / q * mp.exp(1 / (2 * s**2)) * mp.sinh(x / 2)))
     inner = (mp.exp(x) - 1 + q) / q
-    return s**2 * mp.log(inner) + mp.mpf(1) / 2 if inner > 0 else -mp.inf
+    return s**2 * mp.log(inner) + mpf(1) / 2 if inner > 0 else -mp.inf
 
 
 def beyond(q, s, z, other):
@@ -25,7 +26,7 @@ def beyond(q, s, z, other):
 def remove(q, sigma, epsilon, other=0):
     """P = (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²)."""
     with mp.workdps(DIGITS):
-        q, s, e = mp.mpf(q), mp.mpf(sigma), mp.mpf(epsilon)
+        q, s, e = mpf(q), mpf(sigma), mpf(epsilon)
         p, least = beyond(q, s, boundary(q, s, e, other), other)
         return p - mp.exp(e) * least
 
@@ -33,7 +34,7 @@ def remove(q, sigma, epsilon, other=0):
 def add(q, sigma, epsilon):
     """The other direction: N(0, σ²) against the mixture."""
     with mp.workdps(DIGITS):
-        return 1 - mp.exp(epsilon) + mp.exp(epsilon) * remove(q, sigma, -mp.mpf(epsilon))
+        return 1 - mp.exp(epsilon) + mp.exp(epsilon) * remove(q, sigma, -mpf(epsilon))
 
 
 def replace(q, sigma, epsilon):
@@ -48,9 +49,9 @@ def delta(adjacency, *at):
 def renyi(q, sigma, order):
     """D_α of the remove direction at a whole order: the binomial sum of Mironov, Talwar and Zhang (2019)."""
     with mp.workdps(DIGITS):
-        q, s = mp.mpf(q), mp.mpf(sigma)
+        q, s = mpf(q), mpf(sigma)
         terms = [
-            mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(mp.mpf(k * k - k) / (2 * s**2))
+            mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(mpf(k * k - k) / (2 * s**2))
             for k in range(order + 1)
         ]
         return mp.log(mp.fsum(terms)) / (order - 1)
@@ -59,5 +60,5 @@ def renyi(q, sigma, order):
 def gaussian_delta(mu, epsilon):
     """Balle and Wang (2018), Theorem 8."""
     with mp.workdps(DIGITS):
-        m, e = mp.mpf(mu), mp.mpf(epsilon)
+        m, e = mpf(mu), mpf(epsilon)
         return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
