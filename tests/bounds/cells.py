@@ -5,6 +5,7 @@ epsilon, a mu, the root of 2 rho.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import inf
 
@@ -52,6 +53,10 @@ def refused(words, call, *args, **told):
     """The call is refused by a ValueError in which these words are found."""
     with pytest.raises(ValueError, match=words):
         call(*args, **told)
+
+
+within_rounding = partial(pytest.approx, rel=1e-12)
+"""For what is computed in another way, in double precision."""
 
 
 def read_again(made):
@@ -114,8 +119,8 @@ def _of_kl(function, **fixed):
     return lambda risk, nats, **at: function(risk=risk, kl_nats=nats, **fixed, **at)
 
 
-def _alone(function, **fixed):
-    return lambda risk, nats, **at: function(risk=risk, **fixed, **at)
+def _alone(function):
+    return lambda risk, nats, **at: function(risk=risk, **at)
 
 
 def split_kl(risk, nats, **at):
@@ -151,12 +156,10 @@ def gibbs_catoni(risk, nats, **at):
 
 
 FORMULAS = {
-    "maurer": _of_kl(maurer),
-    "langford_seeger": _of_kl(langford_seeger),
-    "mcallester": _of_kl(mcallester),
-    "quadratic": _of_kl(quadratic),
-    "tolstikhin_seldin": _of_kl(tolstikhin_seldin),
-    "thiemann": _of_kl(thiemann),
+    **{
+        one.__name__: _of_kl(one)
+        for one in (maurer, langford_seeger, mcallester, quadratic, tolstikhin_seldin, thiemann)
+    },
     "thiemann at 0.7": _of_kl(thiemann, lam=0.7),
     "catoni": _of_kl(catoni, inverse_temperature=150.0),
     "catoni_grid": _of_kl(catoni_grid, inverse_temperatures=(20.0, 75.0, 150.0, 1200.0)),
@@ -169,9 +172,7 @@ FORMULAS = {
     "gibbs_pac_bayes": gibbs_pac_bayes,
     "gibbs_catoni": gibbs_catoni,
     "ece_pac_bayes": ece_pac_bayes,
-    "kl_chernoff": _alone(kl_chernoff),
-    "chernoff": _alone(chernoff),
-    "hoeffding": _alone(hoeffding),
+    **{one.__name__: _alone(one) for one in (kl_chernoff, chernoff, hoeffding)},
     "new_example_kl": lambda nats, n, **at: new_example_kl(n=n, examples=2 * n, most_examples=2, **at),
     "new_example_pac_bayes": lambda nats, n, **at: new_example_pac_bayes(
         kl_nats=nats, n=n, examples=2 * n, most_examples=2, **at

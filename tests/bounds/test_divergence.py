@@ -5,6 +5,7 @@ from math import inf
 import mpmath as mp
 import numpy as np
 import pytest
+from cells import within_rounding
 from mpmath import mpf
 from numpy.random import default_rng
 
@@ -34,7 +35,7 @@ def test_formal_guarantee_above_the_exact_value_and_close(scale, isotropic):
 
 def test_check_value_and_equal_laws():
     variances = np.sqrt([0.5, 0.1]), np.sqrt([1.0, 0.2])
-    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == pytest.approx(1.3181471805599, rel=1e-12)
+    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == within_rounding(1.3181471805599)
     assert gaussian_kl(np.ones(7), 0.1, np.ones(7), 0.1) == 0.0
 
 

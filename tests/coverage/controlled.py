@@ -192,7 +192,7 @@ def _limit(n, loss_sum, spread, failure_prob, side):
 def starts_unpaid(confidence, losses, target, risk, failure_prob):
     """Each threshold tested at the whole failure probability."""
     levels = np.unique(confidence).size
-    return control_selective_risk(confidence, losses, target, risk, min(0.999, levels * failure_prob), starts=None)
+    return control_selective_risk(confidence, losses, target, risk, min(0.999, levels * failure_prob))
 
 
 def threshold_at_the_target(scores, target):

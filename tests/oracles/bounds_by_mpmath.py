@@ -4,21 +4,20 @@
 costs.
 """
 
-import mpmath as mp
 import prices_by_mpmath as prices
 from binomial import xi
 from gibbs_by_mpmath import certificate_on_a_grid
 from kl_by_mpmath import kl_upper
-from mpmath import mpf
+from mpmath import expm1, log, mpf, sqrt
 
 
 def log_inverse(inputs):
-    return -mp.log(mpf(inputs["failure_prob"]))
+    return -log(mpf(inputs["failure_prob"]))
 
 
 def log_xi(inputs):
     exact = xi(inputs["n"])
-    return mp.log(mpf(exact.numerator) / exact.denominator)
+    return log(mpf(exact.numerator) / exact.denominator)
 
 
 def numbered(inputs, name):
@@ -52,18 +51,18 @@ COSTS = {
     "free_energy": free_energy,
     "log_density_ratio": lambda inputs: mpf(inputs["log_density_ratio"]),
     "renyi": lambda inputs: mpf(inputs["renyi_nats"]),
-    "grid": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
-    "levels": lambda inputs: mp.log(len(numbered(inputs, "share"))),
+    "grid": lambda inputs: log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
+    "levels": lambda inputs: log(len(numbered(inputs, "share"))),
     "kl": lambda inputs: mpf(inputs["kl_nats"]),
     "log_xi": log_xi,
-    "log_two_sqrt_n": lambda inputs: mp.log(2 * mp.sqrt(inputs["n"])),
+    "log_two_sqrt_n": lambda inputs: log(2 * sqrt(inputs["n"])),
 }
 
 
 def cost(name, made, price):
     """What the certificate ought to have paid under this name."""
     if name == "draw":
-        return (2 if "renyi" in made.name else 1) * -mp.log(mpf(made.terms["draw_prob"]))
+        return (2 if "renyi" in made.name else 1) * -log(mpf(made.terms["draw_prob"]))
     if name not in ("confidence", "transfer"):
         return COSTS[name](made.inputs)
     steps = 1 + sum(key.startswith("n_") for key in made.inputs)
@@ -84,12 +83,12 @@ def risk_of(made):
 
 
 def mcallester(made):
-    return risk_of(made) + mp.sqrt(per_example(made) / 2)
+    return risk_of(made) + sqrt(per_example(made) / 2)
 
 
 def quadratic(made):
     half = per_example(made) / 2
-    return (mp.sqrt(risk_of(made) + half) + mp.sqrt(half)) ** 2
+    return (sqrt(risk_of(made) + half) + sqrt(half)) ** 2
 
 
 def thiemann(made):
@@ -103,12 +102,12 @@ def catoni(made):
 
 def catoni_at(scale, made):
     n = made.inputs["n"]
-    return mp.expm1(-(scale * risk_of(made) / n + per_example(made))) / mp.expm1(-scale / n)
+    return expm1(-(scale * risk_of(made) / n + per_example(made))) / expm1(-scale / n)
 
 
 def bernstein(risk, second_moment, per_example):
     risk, second = mpf(risk), mpf(second_moment)
-    return risk + min((-eta - mp.log(1 - eta)) / eta * second + per_example / eta for eta in map(mpf, ETAS))
+    return risk + min((-eta - log(1 - eta)) / eta * second + per_example / eta for eta in map(mpf, ETAS))
 
 
 def unexpected_bernstein(made):
@@ -121,12 +120,12 @@ def ece_bernstein(made):
 
 
 def ece_hoeffding(made):
-    return made.inputs["calibration_error"] + mp.sqrt(2 * per_example(made))
+    return made.inputs["calibration_error"] + sqrt(2 * per_example(made))
 
 
 def tolstikhin_seldin(made):
     risk, c = risk_of(made), per_example(made)
-    return risk + mp.sqrt(2 * risk * c) + 2 * c
+    return risk + sqrt(2 * risk * c) + 2 * c
 
 
 def linear(made):
@@ -135,26 +134,26 @@ def linear(made):
 
 
 def hoeffding(made):
-    return risk_of(made) + mp.sqrt(per_example(made) / 2)
+    return risk_of(made) + sqrt(per_example(made) / 2)
 
 
 def epsilon_bar(made):
-    log_term = mp.log(3) + log_inverse(made.inputs)
-    return max(mpf(made.inputs["epsilon"]), mp.sqrt(log_term / mpf(made.inputs["n"])))
+    log_term = log(3) + log_inverse(made.inputs)
+    return max(mpf(made.inputs["epsilon"]), sqrt(log_term / mpf(made.inputs["n"])))
 
 
 def dp_hoeffding_2018(made):
-    return risk_of(made) + epsilon_bar(made) + 1 / mp.sqrt(made.inputs["n"])
+    return risk_of(made) + epsilon_bar(made) + 1 / sqrt(made.inputs["n"])
 
 
 def dp_chernoff_2018(made):
     n, bar = mpf(made.inputs["n"]), epsilon_bar(made)
-    return risk_of(made) + mp.sqrt(6 * risk_of(made)) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + 1 / n)
+    return risk_of(made) + sqrt(6 * risk_of(made)) * (bar + 1 / sqrt(n)) + 6 * (bar**2 + 1 / n)
 
 
 def gibbs_catoni(made):
     scale = mpf(made.inputs["tau"]) * (made.inputs["loss_high"] - mpf(made.inputs["loss_low"])) / made.inputs["n"]
-    return mp.expm1(-per_example(made)) / mp.expm1(-scale)
+    return expm1(-per_example(made)) / expm1(-scale)
 
 
 def gibbs_pac_bayes(made):

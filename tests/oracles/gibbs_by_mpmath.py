@@ -1,9 +1,8 @@
 """Gibbs posteriors over a finite set and what is bounded of them, at 50 digits or by brute force."""
 
-import mpmath as mp
 import numpy as np
 from kl_by_mpmath import halved, kl
-from mpmath import mpf
+from mpmath import exp, fsum, log, mpf
 
 from bounds import binary_kl_upper
 
@@ -12,18 +11,18 @@ def kl_lower(q, nats):
     """inf{p : kl(q‖p) ≤ nats} to 30 digits, by bisection of ln p; 0 below e^-700."""
 
     def possible(log_p):
-        return kl(q, mp.exp(log_p)) <= nats
+        return kl(q, exp(log_p)) <= nats
 
-    return mpf(0) if possible(-700) else mp.exp(halved(possible, mp.log(q), mpf(-700))[1])
+    return mpf(0) if possible(-700) else exp(halved(possible, log(q), mpf(-700))[1])
 
 
 def posterior(prior, losses, tau):
     """ln Z, E_Q R̂ and KL(Q‖P) of Q ∝ P e^(-tau R̂), and the weights of Q."""
-    weights = [mpf(p) * mp.exp(-mpf(tau) * mpf(loss)) for p, loss in zip(prior, losses, strict=True)]
-    whole = mp.fsum(mpf(p) for p in prior)
-    partition = mp.fsum(weights) / whole
-    mean = mp.fsum(w * mpf(loss) for w, loss in zip(weights, losses, strict=True)) / mp.fsum(weights)
-    return mp.log(partition), mean, -mpf(tau) * mean - mp.log(partition), [w / mp.fsum(weights) for w in weights]
+    weights = [mpf(p) * exp(-mpf(tau) * mpf(loss)) for p, loss in zip(prior, losses, strict=True)]
+    whole = fsum(mpf(p) for p in prior)
+    partition = fsum(weights) / whole
+    mean = fsum(w * mpf(loss) for w, loss in zip(weights, losses, strict=True)) / fsum(weights)
+    return log(partition), mean, -mpf(tau) * mean - log(partition), [w / fsum(weights) for w in weights]
 
 
 def certificate_on_a_grid(log_partition, tau, low, high, error_loss, nats, n, points=20_001):

@@ -3,10 +3,9 @@
 from itertools import combinations_with_replacement, product
 from math import factorial, fsum, prod
 
-import mpmath as mp
 import numpy as np
 from kl_by_mpmath import halved, kl
-from mpmath import mpf
+from mpmath import inf, log, mpf, sqrt
 
 from bounds import PeopleSample
 
@@ -29,23 +28,23 @@ def statistic(r, risk, n, effective, nats):
     """K [kl(R̂‖r) - kl(R̂‖q(r))], the log of what the sample says against r."""
     q, risk, effective = lower_kl(r, mpf(nats) / n), mpf(risk), mpf(effective)
     if q == 0 and risk > 0:
-        return -mp.inf
-    wrong = risk * mp.log(q / r) if risk > 0 else 0
-    return effective * (wrong + (1 - risk) * mp.log((1 - q) / (1 - r)))
+        return -inf
+    wrong = risk * log(q / r) if risk > 0 else 0
+    return effective * (wrong + (1 - risk) * log((1 - q) / (1 - r)))
 
 
 def log_wealth(m, sizes, sums, most_examples, failure_prob):
     """What the game on a ratio pays at m."""
-    n, level = len(sizes), mp.log(1 / mpf(failure_prob))
+    n, level = len(sizes), log(1 / mpf(failure_prob))
     shares = [mpf(int(size)) / most_examples for size in sizes]
     values = [mpf(float(total)) / int(size) for size, total in zip(sizes, sums, strict=True)]
     weighted, weight, spread, wealth = mpf("0.5"), mpf(1), mpf("0.25"), mpf(1)
     for i, (w, x) in enumerate(zip(shares, values, strict=True), start=1):
-        bet = min(mp.sqrt(2 * level / (n * spread / i)), 3 / (4 * (1 - m)))
+        bet = min(sqrt(2 * level / (n * spread / i)), 3 / (4 * (1 - m)))
         wealth *= 1 + bet * w * (m - x)
         weighted, weight = weighted + w * x, weight + w
         spread += (w * (x - weighted / weight)) ** 2
-    return mp.log(wealth)
+    return log(wealth)
 
 
 def samples(kinds, n, ordered=False):

@@ -5,11 +5,10 @@ For accounted mechanisms the theorem is evaluated at the orders, levels and spli
 
 import functools
 
-import mpmath as mp
 import noisy_by_mpmath as noisy
 import numpy as np
 import transfer_by_mpmath as slow
-from mpmath import mpf
+from mpmath import exp, log, mpf, sqrt
 
 from bounds import noisy_sums, prices
 from bounds.privacy import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
@@ -17,7 +16,7 @@ from bounds.privacy import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 
 def nats(price, n, failure_prob, terms):
     """Λ at this price, failure_prob being all that it may fail with; ``terms`` are those of the certificate."""
-    log_inv = -mp.log(mpf(failure_prob))
+    log_inv = -log(mpf(failure_prob))
     match price:
         case prices.Independent():
             return log_inv
@@ -25,9 +24,9 @@ def nats(price, n, failure_prob, terms):
             return sharp(epsilon, n, log_inv)
         case prices.MaxInformation(epsilon=epsilon):
             epsilon = mpf(epsilon)
-            return mp.log(2) + log_inv + n * epsilon**2 / 2 + epsilon * mp.sqrt(n * (mp.log(4) + log_inv) / 2)
+            return log(2) + log_inv + n * epsilon**2 / 2 + epsilon * sqrt(n * (log(4) + log_inv) / 2)
         case prices.Printed2018(epsilon=epsilon):
-            return 2 * max(mp.log(3) + log_inv, n * mpf(epsilon) ** 2)
+            return 2 * max(log(3) + log_inv, n * mpf(epsilon) ** 2)
         case noisy_sums.WorstCaseSum(mu=mu):
             return noisy.worst_case(mu, n, log_inv)
         case noisy_sums.PoissonSum(event=event):
@@ -48,16 +47,16 @@ def even(weights, orders):
 
 
 def sharp(epsilon, n, log_inv):
-    return (mp.sqrt(log_inv) + mpf(epsilon) * mp.sqrt(mpf(n) / 8)) ** 2
+    return (sqrt(log_inv) + mpf(epsilon) * sqrt(mpf(n) / 8)) ** 2
 
 
 def general(privacy, n, alpha, level, for_transfer, for_tail, for_unbounded):
     """n (a + H/δ₂) + α/(α-1) ln(1/δ₁)."""
     if isinstance(privacy, GaussianDP | ZeroConcentratedDP) and level == 0.0:
-        return -mp.log(mpf(for_transfer))
+        return -log(mpf(for_transfer))
     alpha, level = mpf(alpha), mpf(level)
     excess = divergence(privacy, n, alpha, level, for_unbounded)
-    return n * (level + excess / mpf(for_tail)) - alpha / (alpha - 1) * mp.log(mpf(for_transfer))
+    return n * (level + excess / mpf(for_tail)) - alpha / (alpha - 1) * log(mpf(for_transfer))
 
 
 @functools.cache
@@ -70,7 +69,7 @@ def divergence(privacy, n, alpha, level, for_unbounded):
             return slow.concentrated(alpha, level, rho)
         case ApproxDP(epsilon=epsilon, delta=delta):
             epsilon, delta = mpf(epsilon), mpf(delta)
-            mass = (1 - delta) / (1 + mp.exp(-epsilon))
+            mass = (1 - delta) / (1 + exp(-epsilon))
             return on_points([epsilon, -epsilon], [mass, mass], delta, delta, n, alpha, level, for_unbounded)
         case _:
             masses = np.where(privacy.losses >= 0, privacy.with_record, privacy.without_record)
@@ -84,10 +83,10 @@ def on_points(losses, masses, infinity_mass, zero_mass, n, alpha, level, for_unb
     for loss, mass in zip(losses, masses, strict=True):
         if mass > 0:
             x = mpf(loss)
-            whole += mpf(mass) * max(0, slow.zeta(alpha, x) - level) * (1 if x >= 0 else mp.exp(x))
+            whole += mpf(mass) * max(0, slow.zeta(alpha, x) - level) * (1 if x >= 0 else exp(x))
     if infinity_mass:
-        margin = -mp.log(1 - n * infinity_mass / mpf(for_unbounded))  # n π / (1 - e^(-t)) is what was paid
+        margin = -log(1 - n * infinity_mass / mpf(for_unbounded))  # n π / (1 - e^(-t)) is what was paid
         cutoff = max(0, *(x for x, mass in zip(losses, masses, strict=True) if mass > 0)) + margin
-        slope = (alpha * mp.exp((alpha - 1) * cutoff) - 1) / (alpha - 1) - 1 - level
+        slope = (alpha * exp((alpha - 1) * cutoff) - 1) / (alpha - 1) - 1 - level
         whole += infinity_mass * max(0, slope)
     return whole
