@@ -25,11 +25,12 @@ from bounds import (
     unproved,
 )
 
+RISK = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
 STEP = partial(maurer, kl_nats=20.0, n=6000)
 
 
 def candidates(failure_prob, risks=(0.2, 0.1, 0.3)):
-    return [maurer(risk=risk, kl_nats=1.0, n=100, failure_prob=failure_prob) for risk in risks]
+    return [maurer(risk=RISK, kl_nats=1.0, n=100, failure_prob=failure_prob) for risk in risks]
 
 
 def ledger():
@@ -87,10 +88,9 @@ def test_what_is_proved_of_one_statement_is_not_proved_of_another():
     assert best_of(made[1:], budget=0.02).hypothesis("chain stationary") == standings[1]
     drawn = proved("draws independent", "a generator of their own")
     guess = unproved("draws independent", "one chain")
-    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
     for first, second in ((drawn, guess), (guess, drawn)):
         both = overall_certificate(
-            risk=risk.resting_on(first),
+            risk=RISK.resting_on(first),
             bound=lambda known=second, **given: STEP(**given).resting_on(known),
             budget=ledger(),
         )
@@ -112,14 +112,13 @@ def test_what_measures_different_risks_is_not_compared():
 
 
 def test_overall_certificate_is_kl_inverse_within_kl_inverse():
-    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
-    made = overall_certificate(risk=risk, bound=STEP, budget=ledger())
+    made = overall_certificate(risk=RISK, bound=STEP, budget=ledger())
     inner = kl_upper(0.02, -log(0.01) / 5000)
     outer = kl_upper(inner, (20.0 + log_xi(6000) - log(0.03)) / 6000)
     assert float(outer) <= made.value <= float(outer) * (1 + 1e-12)
     assert made.failure_prob == pytest.approx(0.04)
     assert dict(made.budget) == {"Monte Carlo": 0.01, "PAC step": 0.03}
-    assert (made.terms["empirical_risk"], made.terms["monte_carlo_draws"]) == (risk.value, 5000)
+    assert (made.terms["empirical_risk"], made.terms["monte_carlo_draws"]) == (RISK.value, 5000)
     assert read_again(made) == made
     assert made.value > STEP(risk=0.02, failure_prob=0.03).value
 
@@ -140,13 +139,12 @@ def test_further_entries_are_charged_and_chains_stay_optimistic():
 
 
 def test_overall_certificate_refuses_what_the_ledger_does_not_pay():
-    risk = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
     for missing in ("Monte Carlo", "PAC step"):
         other = "PAC step" if missing == "Monte Carlo" else "Monte Carlo"
         refused(
             f"^budget must have an entry '{missing}'",
             overall_certificate,
-            risk=risk,
+            risk=RISK,
             bound=STEP,
             budget=FailureBudget(0.05).spend(other, 0.01),
         )
@@ -167,7 +165,7 @@ def test_overall_certificate_refuses_what_the_ledger_does_not_pay():
     refused(
         r"^bound must fail with at most the 0\.03",
         overall_certificate,
-        risk=risk,
+        risk=RISK,
         bound=lambda **given: STEP(**given).charged("log partition", 0.001),
         budget=ledger(),
     )

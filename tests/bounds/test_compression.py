@@ -25,23 +25,25 @@ UNIFORM = [
 every_size = pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
 
 
+def is_the_root(exact, **told):
+    """Above the exact root, and idle by a part in 10⁹ at most."""
+    value = compression(**told).value
+    with mp.workdps(60):
+        assert value == 1.0 or exact(v=value, **told) > 1
+        assert exact(v=value * (1 - 1e-9), **told) < 1
+
+
 @pytest.mark.every_case
 @every_size
 def test_formal_guarantee_above_the_exact_root_and_close(k, n, failure_prob):
-    value = compression(k=k, n=n, failure_prob=failure_prob).value
-    with mp.workdps(60):
-        assert value == 1.0 or slow.uniform(k, n, value, failure_prob) > 1
-        assert slow.uniform(k, n, value * (1 - 1e-9), failure_prob) < 1  # idle by a part in 10⁹ at most
+    is_the_root(slow.uniform, k=k, n=n, failure_prob=failure_prob)
 
 
 @every_size
 def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
     sizes = sorted({k, k + (n - 1 - k) // 2, n - 1 - (n - 1 - k) // 50, n - 1})
     weights = dict(zip(sizes, (0.1, 0.2, 0.3, 0.4), strict=False))
-    value = compression(k=k, n=n, failure_prob=failure_prob, weights=weights).value
-    with mp.workdps(60):
-        assert value == 1.0 or slow.weighted(k, n, value, failure_prob, weights) > 1
-        assert slow.weighted(k, n, value * (1 - 1e-9), failure_prob, weights) < 1
+    is_the_root(slow.weighted, k=k, n=n, failure_prob=failure_prob, weights=weights)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
@@ -77,15 +79,14 @@ def test_the_chosen_size_is_the_best_one_and_two_are_shared():
 def test_laws(n, share, failure_prob, placed):
     k = min(n, int(share * n))
     weights = None if placed is None else {min(n - 1, int(placed * n)): 1.0}
-    made = compression(k=k, n=n, failure_prob=failure_prob, weights=weights)
+    told = {"n": n, "failure_prob": failure_prob, "weights": weights}
+    made = compression(k=k, **told)
     assert k / n <= made.value <= 1.0
     assert read_again(made) == made
     room = 1 + 1e-9
     if k < n:
-        more = compression(k=k + 1, n=n, failure_prob=failure_prob, weights=weights)
-        assert made.value <= more.value * room
-    surer = compression(k=k, n=n, failure_prob=failure_prob / 2, weights=weights)
-    assert made.value <= surer.value * room
+        assert made.value <= compression(k=k + 1, **told).value * room
+    assert made.value <= compression(k=k, **(told | {"failure_prob": failure_prob / 2})).value * room
     if weights is None:
         assert compression(k=k, n=2 * n, failure_prob=failure_prob).value <= made.value * room
         held_out = clopper_pearson_upper(k, n, failure_prob)
@@ -93,11 +94,12 @@ def test_laws(n, share, failure_prob, placed):
 
 
 def test_nothing_is_said_where_everything_was_kept_or_nothing_was_put():
-    assert compression(k=5, n=5, failure_prob=0.5).value == 1.0
-    assert compression(k=3, n=5, failure_prob=0.5, weights={2: 1.0}).value == 1.0
-    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0, 4: 0.0}).value < 1.0
-    less = compression(k=2, n=5, failure_prob=0.5, weights={2: 0.5}).value
-    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0}).value < less
+    def value(k, weights=None):
+        return compression(k=k, n=5, failure_prob=0.5, weights=weights).value
+
+    assert value(5) == value(3, {2: 1.0}) == 1.0
+    assert value(2, {2: 1.0, 4: 0.0}) < 1.0
+    assert value(2, {2: 1.0}) < value(2, {2: 0.5})
 
 
 def run(records, learner, sizes, rule):

@@ -30,14 +30,14 @@ from bounds import (
     poisson_sum_realised,
     unproved,
 )
-from bounds import accounting as ran
+from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, sampled_gaussians
 from bounds.noisy_steps import log_moment
 
 LOG = math.log(20)
 
 
 def full(noise, steps):
-    return ran.SelfComposed(event=ran.Gaussian(noise_multiplier=noise), count=steps)
+    return SelfComposed(event=Gaussian(noise_multiplier=noise), count=steps)
 
 
 def nats(price, n=60_000, failure_prob=0.05):
@@ -154,18 +154,18 @@ def test_more_noise_and_fewer_samples_never_cost():
 
 def test_prices_of_runs_are_sums_over_their_steps():
     noises = [3.0, 3.0, 5.0, 7.0]
-    event = ran.sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
+    event = sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
     made = noisy_sum_realised(event=event, squared_norms=[10.0, 0.0, 25.0, 1e-320], records=40)
     assert 10 / 9 + 1 <= made.contributions <= (10 / 9 + 1) * (1 + 1e-14)
     worst = noisy_sum_worst_case(event=event)
     exact = mp.sqrt(sum(mpf(noise) ** -2 for noise in noises))
     assert exact <= worst.mu <= exact * (1 + mpf("1e-14"))
-    public = ran.sampled_gaussians(sample_rate=0.1, noise_multipliers=noises)  # known batches: of their members alone
+    public = sampled_gaussians(sample_rate=0.1, noise_multipliers=noises)  # known batches: of their members alone
     assert noisy_sum_realised(event=public, squared_norms=[10.0, 0.0, 25.0, 1e-320], records=40) == made
 
 
 def test_secret_batches_from_norms_and_from_moments():
-    event = ran.Composed(events=(steps(2.0, 0.1, 3), full(30.0, 2)))
+    event = Composed(events=(steps(2.0, 0.1, 3), full(30.0, 2)))
     rng = default_rng(0)
     norms = rng.uniform(0.0, 1.0, (5, 40))
     made = poisson_sum_realised(event=event, squared_norms=norms.sum(axis=1).tolist(), records=40, orders=ALPHAS)
@@ -222,7 +222,7 @@ def test_a_plan_is_what_the_run_then_pays():
     )
     sizes = [0.02 * t**-0.5 for t in range(1, 151)]
     noises = [langevin_noise(step_size=h, tau=2e5, examples=5000) for h in sizes]
-    event = ran.sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
+    event = sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
     run = noisy_sum_realised(event=event, squared_norms=[0.7 * 5000] * 150, records=5000, orders=plan.orders)
     assert run.contributions == within_rounding(plan.contributions)
     made = maurer(risk=0.02, kl_nats=0.0, n=5000, failure_prob=0.05, price=run)
@@ -230,7 +230,7 @@ def test_a_plan_is_what_the_run_then_pays():
     assert plan.nats < 1.15 * (sqrt(plan.contributions / 2) + sqrt(LOG)) ** 2
     secret = plan_noisy_sum(**told, risk=0.02, failure_prob=0.05, batch_size=500)
     noises = [langevin_noise(step_size=h, tau=2e5, examples=500) / sqrt(0.7) for h in sizes]
-    worst = poisson_sum(event=ran.sampled_gaussians(sample_rate=0.1, noise_multipliers=noises))
+    worst = poisson_sum(event=sampled_gaussians(sample_rate=0.1, noise_multipliers=noises))
     assert nats(worst, n=5000) <= secret.nats < 1.15 * nats(worst, n=5000) + 2.0
 
 
@@ -242,7 +242,7 @@ def test_noise_of_a_langevin_step_is_rounded_down():
 
 
 def test_sums_of_nothing_cost_nothing_and_weights_of_orders_are_kept_as_a_tuple():
-    step = ran.PoissonSampled(sample_rate=0.1, event=ran.Gaussian(noise_multiplier=1e-160))
+    step = PoissonSampled(sample_rate=0.1, event=Gaussian(noise_multiplier=1e-160))
     given = {"records": 10, "orders": (1.5, 2.0)}
     assert poisson_sum_realised(event=step, squared_norms=[0.0], **given).log_moments == (0.0, 0.0)
     assert bounds.RealisedSum(contributions=1.0, weights=[0.5, 0.5], **given).weights == (0.5, 0.5)

@@ -110,8 +110,7 @@ def test_less_information_never_helps_a_tail(bound, name, values):
 
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(1e-6, 2 - 1e-6))
-def test_maurer_is_never_above_its_relaxations(risk, kl_nats, n, failure_prob, lam):
-    at = {"risk": risk, "kl_nats": kl_nats, "n": n, "failure_prob": failure_prob}
+def test_maurer_is_never_above_its_relaxations(lam, **at):
     tight = maurer(**at).value
     quadratic = bounds.quadratic(**at).value
     for looser in (langford_seeger, mcallester, tolstikhin_seldin, thiemann):
@@ -121,14 +120,12 @@ def test_maurer_is_never_above_its_relaxations(risk, kl_nats, n, failure_prob, l
 
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(0.51, 1e6))
-def test_linear_is_never_below_catoni(risk, kl_nats, n, failure_prob, lam):
-    at = {"risk": risk, "kl_nats": kl_nats, "n": n, "failure_prob": failure_prob}
-    assert catoni(**at, inverse_temperature=n / lam).value <= linear(**at, lam=lam).value * SLACK
+def test_linear_is_never_below_catoni(lam, **at):
+    assert catoni(**at, inverse_temperature=at["n"] / lam).value <= linear(**at, lam=lam).value * SLACK
 
 
 @given(risk=RISKS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
-def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_2018(risk, n, epsilon, failure_prob):
-    at = {"risk": risk, "n": n, "epsilon": epsilon, "failure_prob": failure_prob}
+def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_2018(**at):
     tight = dp_kl_chernoff(**at).value
     assert tight <= dp_chernoff(**at).value <= dp_chernoff_2018(**at).value * SLACK
     assert tight <= dp_hoeffding(**at).value <= dp_hoeffding_2018(**at).value * SLACK

@@ -41,6 +41,11 @@ def rows(edit):
     return lambda r: [edit(row) for row in r["details"]["statements"]]
 
 
+def exchanged(a, b):
+    """An edit of all rows: two names exchanged in what they are about."""
+    return rows(lambda row: row.update(quantity=swapped(row["quantity"], a, b)))
+
+
 def without(family):
     """An edit that takes a family out, its certificates too, and puts the places right."""
 
@@ -72,11 +77,9 @@ def below_the_mean(r):
 
 
 EDITS = {
-    "classes exchanged": rows(lambda row: row.update(quantity=swapped(row["quantity"], "class 0", "class 1"))),
-    "groups exchanged": rows(lambda row: row.update(quantity=swapped(row["quantity"], "'a'", "'b'"))),
-    "rates taken for others": rows(
-        lambda row: row.update(quantity=swapped(row["quantity"], "precision of", "specificity of"))
-    ),
+    "classes exchanged": exchanged("class 0", "class 1"),
+    "groups exchanged": exchanged("'a'", "'b'"),
+    "rates taken for others": exchanged("precision of", "specificity of"),
     "another rate": rows(lambda row: row.update(measured=0.5 * row["measured"])),
     "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
