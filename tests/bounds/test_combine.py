@@ -30,7 +30,7 @@ STEP = partial(maurer, kl_nats=20.0, n=6000)
 
 
 def candidates(failure_prob, risks=(0.2, 0.1, 0.3)):
-    return [maurer(risk=RISK, kl_nats=1.0, n=100, failure_prob=failure_prob) for risk in risks]
+    return [maurer(risk=risk, kl_nats=1.0, n=100, failure_prob=failure_prob) for risk in risks]
 
 
 def ledger():
