@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import TensorDataset
 
 import bounds
 from experiments.registry import studies, study
@@ -148,24 +151,24 @@ def digits():
 
 
 def test_the_readme_s_lines_certify_a_torch_model(printed):
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
-    new = torch.utils.data.TensorDataset(*digits())
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
+    new = TensorDataset(*digits())
     (headline,) = printed(README, "certify_network", model=model, new_examples=new)
     assert "at most" in headline
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_readme_s_lines_train_privately(printed):
-    model = torch.nn.Linear(4, 2)
+    model = nn.Linear(4, 2)
     inputs, labels = torch.arange(1024.0).reshape(256, 4) / 1024, torch.arange(256) % 2
 
     def train(model, optimizer, loader):
         batch, targets = next(iter(loader))
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(batch), targets).backward()
+        cross_entropy(model(batch), targets).backward()
         optimizer.step()
 
-    optimizer, dataset = torch.optim.SGD(model.parameters(), lr=0.1), torch.utils.data.TensorDataset(inputs, labels)
+    optimizer, dataset = torch.optim.SGD(model.parameters(), lr=0.1), TensorDataset(inputs, labels)
     (epsilon,) = printed(README, "PrivateEngine", model=model, optimizer=optimizer, dataset=dataset, train=train)
     assert 0.0 < float(epsilon) < 5.0
 
@@ -191,7 +194,7 @@ def test_the_readme_s_lines_certify_predictions(printed):
 
 def test_the_lines_that_train_with_noise_certify_what_they_train(printed):
     data = seen_through(load("digits")[0], "coarse-waves")
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(500, 10))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(500, 10))
     ((value, status),) = [line.split() for line in printed(NETWORK_PAGE, "train_certified", data=data, model=model)]
     with torch.no_grad():
         error = float((model(torch.tensor(data.inputs)).argmax(dim=1) != torch.tensor(data.labels)).double().mean())
@@ -201,13 +204,13 @@ def test_the_lines_that_train_with_noise_certify_what_they_train(printed):
 
 def test_ten_lines_certify_a_network_of_one_s_own(printed):
     inputs, labels = digits()
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
     def train(model, inputs, labels):
         optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(100):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+            cross_entropy(model(inputs), labels).backward()
             optimizer.step()
 
     _, *rows = printed(NETWORK_PAGE, "GaussianPosterior", inputs=inputs, labels=labels, model=model, train=train)

@@ -4,16 +4,20 @@ A cell is called with the risk, the nats of its divergence, n, the failure proba
 epsilon, a mu, the root of 2 rho.
 """
 
-import itertools
-import math
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import inf
 
+import pytest
 from gaussian_cells import gaussian_cells
 
 import bounds
 from bounds import (
     Accounted,
     ApproxDP,
+    Certificate,
+    ExcessStep,
     GaussianDP,
     Independent,
     MaxInformation,
@@ -24,20 +28,56 @@ from bounds import (
     RealisedSum,
     Sharp,
     WorstCaseSum,
+    catoni,
+    catoni_grid,
+    chernoff,
+    disintegrated,
+    disintegrated_renyi,
+    hoeffding,
+    kl_chernoff,
+    langford_seeger,
+    linear,
+    maurer,
+    mcallester,
+    new_example_kl,
+    new_example_pac_bayes,
+    quadratic,
+    thiemann,
+    tolstikhin_seldin,
 )
 from bounds import ZeroConcentratedDP as Concentrated
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed
+
+
+def refused(words, call, *args, **told):
+    """The call is refused by a ValueError in which these words are found."""
+    with pytest.raises(ValueError, match=words):
+        call(*args, **told)
+
+
+within_rounding = partial(pytest.approx, rel=1e-12)
+"""For what is computed in another way, in double precision."""
+
+
+def read_again(made):
+    """A certificate after its JSON."""
+    return Certificate.from_json(made.to_json())
+
 
 KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 GRID = gaussian_cells(0.02, 1e-3)
 ALPHAS = (1.05, 1.2, 1.5, 2.0, 3.0, 4.5)
 
 
+def steps(noise_multiplier, sample_rate, count=1):
+    one = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
+    return SelfComposed(event=one, count=count)
+
+
 def sampled(knob):
     """100 steps on a twentieth of the records, at most so large against the noise."""
     noise = min(1e300, 1.0 / knob) if knob > 0.0 else 1e300
-    step = PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=max(noise, 1e-150)))
-    return SelfComposed(event=step, count=100)
+    return steps(max(noise, 1e-150), 0.05, 100)
 
 
 PRICES = {
@@ -79,8 +119,8 @@ def _of_kl(function, **fixed):
     return lambda risk, nats, **at: function(risk=risk, kl_nats=nats, **fixed, **at)
 
 
-def _alone(function, **fixed):
-    return lambda risk, nats, **at: function(risk=risk, **fixed, **at)
+def _alone(function):
+    return lambda risk, nats, **at: function(risk=risk, **at)
 
 
 def split_kl(risk, nats, **at):
@@ -98,7 +138,7 @@ def ece_pac_bayes(risk, nats, **at):
 
 def recursive(risk, nats, n, **at):
     """The second posterior errs as often as the first, on the half that the first has not seen."""
-    step = bounds.ExcessStep(shares=(1.0, risk, risk), kl_nats=nats, n=max(1, n // 2))
+    step = ExcessStep(shares=(1.0, risk, risk), kl_nats=nats, n=max(1, n // 2))
     return bounds.recursive(risk=risk, kl_nats=nats, n=n, steps=(step,) if n > 1 else (), gamma=0.5, **at)
 
 
@@ -116,29 +156,25 @@ def gibbs_catoni(risk, nats, **at):
 
 
 FORMULAS = {
-    "maurer": _of_kl(bounds.maurer),
-    "langford_seeger": _of_kl(bounds.langford_seeger),
-    "mcallester": _of_kl(bounds.mcallester),
-    "quadratic": _of_kl(bounds.quadratic),
-    "tolstikhin_seldin": _of_kl(bounds.tolstikhin_seldin),
-    "thiemann": _of_kl(bounds.thiemann),
-    "thiemann at 0.7": _of_kl(bounds.thiemann, lam=0.7),
-    "catoni": _of_kl(bounds.catoni, inverse_temperature=150.0),
-    "catoni_grid": _of_kl(bounds.catoni_grid, inverse_temperatures=(20.0, 75.0, 150.0, 1200.0)),
-    "linear": _of_kl(bounds.linear, lam=1.5),
+    **{
+        one.__name__: _of_kl(one)
+        for one in (maurer, langford_seeger, mcallester, quadratic, tolstikhin_seldin, thiemann)
+    },
+    "thiemann at 0.7": _of_kl(thiemann, lam=0.7),
+    "catoni": _of_kl(catoni, inverse_temperature=150.0),
+    "catoni_grid": _of_kl(catoni_grid, inverse_temperatures=(20.0, 75.0, 150.0, 1200.0)),
+    "linear": _of_kl(linear, lam=1.5),
     "unexpected_bernstein": unexpected_bernstein,
     "split_kl": split_kl,
-    "disintegrated": lambda risk, nats, **at: bounds.disintegrated(risk=risk, log_density_ratio=nats, **at),
-    "disintegrated_renyi": lambda risk, nats, **at: bounds.disintegrated_renyi(risk=risk, renyi_nats=nats, **at),
+    "disintegrated": lambda risk, nats, **at: disintegrated(risk=risk, log_density_ratio=nats, **at),
+    "disintegrated_renyi": lambda risk, nats, **at: disintegrated_renyi(risk=risk, renyi_nats=nats, **at),
     "recursive": recursive,
     "gibbs_pac_bayes": gibbs_pac_bayes,
     "gibbs_catoni": gibbs_catoni,
     "ece_pac_bayes": ece_pac_bayes,
-    "kl_chernoff": _alone(bounds.kl_chernoff),
-    "chernoff": _alone(bounds.chernoff),
-    "hoeffding": _alone(bounds.hoeffding),
-    "new_example_kl": lambda nats, n, **at: bounds.new_example_kl(n=n, examples=2 * n, most_examples=2, **at),
-    "new_example_pac_bayes": lambda nats, n, **at: bounds.new_example_pac_bayes(
+    **{one.__name__: _alone(one) for one in (kl_chernoff, chernoff, hoeffding)},
+    "new_example_kl": lambda nats, n, **at: new_example_kl(n=n, examples=2 * n, most_examples=2, **at),
+    "new_example_pac_bayes": lambda nats, n, **at: new_example_pac_bayes(
         kl_nats=nats, n=n, examples=2 * n, most_examples=2, **at
     ),
 }
@@ -181,15 +217,15 @@ class Cell:
 
 CELLS = [
     Cell(formula, price)
-    for price, formula in itertools.product(PRICES, FORMULAS)
+    for price, formula in product(PRICES, FORMULAS)
     if not (price in REALISED and formula in WITHOUT_NATS)  # no theorem: test_noisy_sums
 ]
 CROSS = [cell for cell in CELLS if cell.price in ("independent", "sharp") or cell.formula == "maurer"]
 FEW = [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]
 HARDER = {
     "risk": FEW,
-    "nats": [0.0, 1e-9, 1.0, 30.0, 500.0, math.inf],
+    "nats": [0.0, 1e-9, 1.0, 30.0, 500.0, inf],
     "n": [10**6, 60_000, 999, 50, 7, 2, 1],
     "failure_prob": [1 - 1e-12, 0.5, 0.05, 1e-6, 1e-300],
-    "knob": [0.0, 1e-6, 0.01, 0.1, 1.0, 1e100, math.inf],
+    "knob": [0.0, 1e-6, 0.01, 0.1, 1.0, 1e100, inf],
 }

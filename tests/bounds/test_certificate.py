@@ -2,12 +2,13 @@
 
 import copy
 import json
-import math
 import pickle
+from math import inf, nan
 
 import pytest
+from cells import read_again, refused
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers
 
 from bounds import Certificate, Cost, declared, dp_pac_bayes, maurer, proved, unproved
 
@@ -29,20 +30,20 @@ def certificate(**changes):
     return Certificate(**{**values, **changes})
 
 
-@given(value=st.floats(0, 5), term=st.floats(allow_nan=False), n=st.integers(1, 10**12))
+@given(value=floats(0, 5), term=floats(allow_nan=False), n=integers(1, 10**12))
 def test_json_and_pickle_round_trips_are_exact(value, term, n):
-    if term == -math.inf:
+    if term == -inf:
         return
-    made = certificate(value=value, terms={"x": term}, inputs={"n": n, "epsilon": math.inf, "source": "é"})
-    for back in (Certificate.from_json(made.to_json()), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
+    made = certificate(value=value, terms={"x": term}, inputs={"n": n, "epsilon": inf, "source": "é"})
+    for back in (read_again(made), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
         assert back == made
         assert back.to_json() == made.to_json()
         assert hash(back) == hash(made)
-    assert type(Certificate.from_json(made.to_json()).inputs["n"]) is int
+    assert type(read_again(made).inputs["n"]) is int
 
 
 def test_json_holds_no_nan_or_infinity():
-    made = dp_pac_bayes(risk=0.1, kl_nats=5.0, n=100, epsilon=math.inf, failure_prob=0.05)
+    made = dp_pac_bayes(risk=0.1, kl_nats=5.0, n=100, epsilon=inf, failure_prob=0.05)
     text = made.to_json()
     json.loads(text, parse_constant=pytest.fail)
     assert Certificate.from_json(text) == made
@@ -54,7 +55,7 @@ def test_value_is_capped_and_vacuous_says_so():
     assert certificate(value=1.0).vacuous
     assert not certificate().vacuous
     assert float(certificate()) == 0.25
-    assert certificate(value=math.inf).value == 1.0
+    assert certificate(value=inf).value == 1.0
 
 
 def test_optimistic_means_unproved_hypotheses_and_they_add_up():
@@ -66,8 +67,7 @@ def test_optimistic_means_unproved_hypotheses_and_they_add_up():
     assert again.unproved == (STATIONARY, drawn)
     assert again.declared == certificate().hypotheses
     assert again.value == 0.25
-    with pytest.raises(ValueError, match=r"^hypotheses must be at least one"):
-        certificate().resting_on()
+    refused(r"^hypotheses must be at least one", certificate().resting_on)
 
 
 def test_only_a_proof_takes_the_place_of_what_is_unproved():
@@ -83,30 +83,26 @@ def test_charged_adds_failure_probability_and_terms():
     assert made.failure_prob == pytest.approx(0.05)
     assert dict(made.budget) == {"bound": 0.04, "sampling": 0.01}
     assert made.terms["sampled_risk"] == 0.09
-    with pytest.raises(ValueError, match=r"^name must be new to the budget"):
-        made.charged("sampling", 0.01)
-    with pytest.raises(ValueError, match=r"^terms must be new"):
-        made.charged("more", 0.01, empirical_risk=1.0)
+    refused(r"^name must be new to the budget", made.charged, "sampling", 0.01)
+    refused(r"^terms must be new", made.charged, "more", 0.01, empirical_risk=1.0)
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"terms": {"x": math.nan}}, "x.* must be a real number"),
-        ({"terms": {"x": -math.inf}}, "x.* must be above minus infinity"),
+        ({"terms": {"x": nan}}, "x.* must be a real number"),
+        ({"terms": {"x": -inf}}, "x.* must be above minus infinity"),
         ({"inputs": {"x": "inf"}}, "x.* must be a number"),
         ({"budget": {"bound": 0.06}}, "^budget sums to 0.06"),
     ],
 )
 def test_contradictions_are_refused(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        certificate(**changes)
+    refused(sentence, certificate, **changes)
 
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", ["format", "terms", "budget", "hypotheses", "costs", "status", "inputs", "value"])
 def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
-    with pytest.raises(ValueError, match=name):
-        Certificate.from_dict(record)
+    refused(name, Certificate.from_dict, record)

@@ -1,19 +1,19 @@
 """Sample compression: the number at 60 digits and by its definition; property (P) by brute force over learners."""
 
-import itertools
-import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations, count, product
+from math import comb
 
 import compression_by_mpmath as slow
 import mpmath as mp
-import numpy as np
 import pytest
+from cells import read_again
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, none
+from numpy.random import default_rng
 
-import bounds
-from bounds import compression, compression_weights
+from bounds import clopper_pearson_upper, compression, compression_weights
 
 UNIFORM = [
     (0, 1, 0.05), (0, 2, 0.05), (1, 2, 0.5), (3, 40, 0.05), (39, 40, 1e-6), (0, 60_000, 1e-12), (1137, 60_000, 0.05),
@@ -25,31 +25,33 @@ UNIFORM = [
 every_size = pytest.mark.parametrize(("k", "n", "failure_prob"), UNIFORM)
 
 
+def is_the_root(exact, **told):
+    """Above the exact root, and idle by a part in 10⁹ at most."""
+    value = compression(**told).value
+    with mp.workdps(60):
+        assert value == 1.0 or exact(v=value, **told) > 1
+        assert exact(v=value * (1 - 1e-9), **told) < 1
+
+
 @pytest.mark.every_case
 @every_size
 def test_formal_guarantee_above_the_exact_root_and_close(k, n, failure_prob):
-    value = compression(k=k, n=n, failure_prob=failure_prob).value
-    with mp.workdps(60):
-        assert value == 1.0 or slow.uniform(k, n, value, failure_prob) > 1
-        assert slow.uniform(k, n, value * (1 - 1e-9), failure_prob) < 1  # idle by a part in 10⁹ at most
+    is_the_root(slow.uniform, k=k, n=n, failure_prob=failure_prob)
 
 
 @every_size
 def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
     sizes = sorted({k, k + (n - 1 - k) // 2, n - 1 - (n - 1 - k) // 50, n - 1})
     weights = dict(zip(sizes, (0.1, 0.2, 0.3, 0.4), strict=False))
-    value = compression(k=k, n=n, failure_prob=failure_prob, weights=weights).value
-    with mp.workdps(60):
-        assert value == 1.0 or slow.weighted(k, n, value, failure_prob, weights) > 1
-        assert slow.weighted(k, n, value * (1 - 1e-9), failure_prob, weights) < 1
+    is_the_root(slow.weighted, k=k, n=n, failure_prob=failure_prob, weights=weights)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 def test_the_sum_is_that_of_the_theorem_in_fractions(n):
-    for k, failure_prob in itertools.product(range(n), (0.9, 0.05, 1e-9)):
+    for k, failure_prob in product(range(n), (0.9, 0.05, 1e-9)):
         value = compression(k=k, n=n, failure_prob=failure_prob).value
         for v, above in ((Fraction(value), True), (Fraction(value) * (1 - Fraction(1, 10**8)), False)):
-            terms = (Fraction(math.comb(m, k), math.comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
+            terms = (Fraction(comb(m, k), comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
             assert (Fraction(failure_prob) / n * sum(terms) > 1) == above
 
 
@@ -69,41 +71,41 @@ def test_the_chosen_size_is_the_best_one_and_two_are_shared():
 
 
 @given(
-    n=st.integers(1, 10**6),
-    share=st.floats(0, 1),
-    failure_prob=st.floats(1e-300, 1 - 1e-9),
-    placed=st.none() | st.floats(0, 1),
+    n=integers(1, 10**6),
+    share=floats(0, 1),
+    failure_prob=floats(1e-300, 1 - 1e-9),
+    placed=none() | floats(0, 1),
 )
 def test_laws(n, share, failure_prob, placed):
     k = min(n, int(share * n))
     weights = None if placed is None else {min(n - 1, int(placed * n)): 1.0}
-    made = compression(k=k, n=n, failure_prob=failure_prob, weights=weights)
+    told = {"n": n, "failure_prob": failure_prob, "weights": weights}
+    made = compression(k=k, **told)
     assert k / n <= made.value <= 1.0
-    assert bounds.Certificate.from_json(made.to_json()) == made
+    assert read_again(made) == made
     room = 1 + 1e-9
     if k < n:
-        more = compression(k=k + 1, n=n, failure_prob=failure_prob, weights=weights)
-        assert made.value <= more.value * room
-    surer = compression(k=k, n=n, failure_prob=failure_prob / 2, weights=weights)
-    assert made.value <= surer.value * room
+        assert made.value <= compression(k=k + 1, **told).value * room
+    assert made.value <= compression(k=k, **(told | {"failure_prob": failure_prob / 2})).value * room
     if weights is None:
         assert compression(k=k, n=2 * n, failure_prob=failure_prob).value <= made.value * room
-        held_out = bounds.clopper_pearson_upper(k, n, failure_prob)
+        held_out = clopper_pearson_upper(k, n, failure_prob)
         assert made.value >= held_out / room  # a fixed network is a learner that picks nothing
 
 
 def test_nothing_is_said_where_everything_was_kept_or_nothing_was_put():
-    assert compression(k=5, n=5, failure_prob=0.5).value == 1.0
-    assert compression(k=3, n=5, failure_prob=0.5, weights={2: 1.0}).value == 1.0
-    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0, 4: 0.0}).value < 1.0
-    less = compression(k=2, n=5, failure_prob=0.5, weights={2: 0.5}).value
-    assert compression(k=2, n=5, failure_prob=0.5, weights={2: 1.0}).value < less
+    def value(k, weights=None):
+        return compression(k=k, n=5, failure_prob=0.5, weights=weights).value
+
+    assert value(5) == value(3, {2: 1.0}) == 1.0
+    assert value(2, {2: 1.0, 4: 0.0}) < 1.0
+    assert value(2, {2: 1.0}) < value(2, {2: 0.5})
 
 
 def run(records, learner, sizes, rule):
     """The run of docs/guarantees.md on a set of records; what is kept, and the network at the end."""
     picked, network = [], learner(())
-    rounds = itertools.count() if rule == "a" else range(len(sizes))
+    rounds = count() if rule == "a" else range(len(sizes))
     for j in rounds:
         rest = [z for z in records if z not in picked]
         if rule == "a" and not any(network[z].error for z in rest):
@@ -146,10 +148,10 @@ def violations(rule, ranked, learners=60, size=7):
     """Learners for which κ(S) = T is not the same as κ(T) = T and S - T silent, for some T and S."""
     broken = 0
     for seed in range(learners):
-        learner = table(np.random.default_rng(seed), size, ranked)
+        learner = table(default_rng(seed), size, ranked)
         kept = {}
         for r in range(size + 1):
-            for records in itertools.combinations(range(size), r):
+            for records in combinations(range(size), r):
                 kept[frozenset(records)] = run(records, learner, (1, 2), rule)[0]
         silent = {}
         for t in kept:

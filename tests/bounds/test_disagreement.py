@@ -1,15 +1,15 @@
 """A network certified by another one: the sum of two bounds, what it rests on, and how often it fails."""
 
 import json
-import math
 from dataclasses import replace
+from math import fsum
 
 import numpy as np
 import pytest
-from scipy import stats
+from cells import read_again, refused
+from scipy.stats import binom
 
-import bounds
-from bounds import Certificate, clopper_pearson_upper, compression, disagreement
+from bounds import Certificate, clopper_pearson_upper, compression, disagreement, proved, unproved
 
 SURROGATE = compression(k=40, n=2000, failure_prob=0.03)
 
@@ -19,20 +19,20 @@ SURROGATE = compression(k=40, n=2000, failure_prob=0.03)
 def test_formal_guarantee_the_two_bounds_add_up(k, n, failure_prob):
     made = disagreement(surrogate=SURROGATE, k=k, n=n, failure_prob=failure_prob)
     parts = SURROGATE.value, clopper_pearson_upper(k, n, failure_prob)
-    assert min(1.0, math.fsum(parts)) <= made.value <= min(1.0, math.fsum(parts) * (1 + 1e-14))
+    assert min(1.0, fsum(parts)) <= made.value <= min(1.0, fsum(parts) * (1 + 1e-14))
     assert made.failure_prob == pytest.approx(0.03 + failure_prob, rel=1e-15)
     assert (made.terms["surrogate_risk"], made.terms["disagreement"]) == parts
     assert made.budget == {"surrogate": 0.03, "test set": failure_prob}
     again = Certificate.from_dict(json.loads(made.inputs["surrogate"]))
     assert again == SURROGATE
-    assert Certificate.from_json(made.to_json()) == made
+    assert read_again(made) == made
 
 
 def test_it_rests_on_all_that_the_other_rests_on():
     other = SURROGATE.resting_on(
-        bounds.proved("learner saw picked records alone", "a replay"),
-        bounds.proved("records independent", "a draw", "example"),
-        bounds.unproved("chain stationary", "nothing shows it"),
+        proved("learner saw picked records alone", "a replay"),
+        proved("records independent", "a draw", "example"),
+        unproved("chain stationary", "nothing shows it"),
     )
     made = disagreement(surrogate=other, k=3, n=500, failure_prob=0.02)
     assert made.status == "optimistic"
@@ -42,16 +42,21 @@ def test_it_rests_on_all_that_the_other_rests_on():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match=r"surrogate must bound the 0-1 risk, got 'ECE'"):
-        disagreement(surrogate=replace(SURROGATE, measures="ECE"), k=3, n=500, failure_prob=0.02)
-    with pytest.raises(ValueError, match="must"):
-        disagreement(surrogate=SURROGATE, k=3, n=500, failure_prob=0.98)
+    refused(
+        r"surrogate must bound the 0-1 risk, got 'ECE'",
+        disagreement,
+        surrogate=replace(SURROGATE, measures="ECE"),
+        k=3,
+        n=500,
+        failure_prob=0.02,
+    )
+    refused("must", disagreement, surrogate=SURROGATE, k=3, n=500, failure_prob=0.98)
 
 
 def test_it_fails_as_rarely_as_it_says_where_the_sum_is_tight():
     """h errs at a rate that its certificate bounds exactly, f errs wherever h does and wherever they differ."""
     n, rate, share, failed = 40, 0.1, 0.25, 0.0
-    law = stats.binom.pmf(np.arange(n + 1), n, rate)
+    law = binom.pmf(np.arange(n + 1), n, rate)
     for errors, k in np.ndindex(n + 1, n + 1):
         of_h = replace(SURROGATE, value=clopper_pearson_upper(errors, n, share), failure_prob=share, budget={})
         made = disagreement(surrogate=of_h, k=k, n=n, failure_prob=share)

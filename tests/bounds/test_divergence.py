@@ -1,19 +1,22 @@
 """Gaussian divergence against mpmath, and its refusals."""
 
-import math
+from math import inf
 
 import mpmath as mp
 import numpy as np
 import pytest
+from cells import within_rounding
+from mpmath import mpf
+from numpy.random import default_rng
 
 from bounds import gaussian_kl
 
 
 def by_mpmath(mean_q, std_q, mean_p, std_p):
     with mp.workdps(50):
-        total = mp.mpf(0)
+        total = mpf(0)
         for a, s, b, t in zip(*np.broadcast_arrays(mean_q, std_q, mean_p, std_p), strict=True):
-            a, s, b, t = (mp.mpf(float(v)) for v in (a, s, b, t))
+            a, s, b, t = (mpf(float(v)) for v in (a, s, b, t))
             total += ((s / t) ** 2 - 1 - 2 * mp.log(s / t) + ((a - b) / t) ** 2) / 2
         return total
 
@@ -21,18 +24,18 @@ def by_mpmath(mean_q, std_q, mean_p, std_p):
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 30.0])
 @pytest.mark.parametrize("isotropic", [True, False])
 def test_formal_guarantee_above_the_exact_value_and_close(scale, isotropic):
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     mean_q, mean_p = rng.normal(size=200), rng.normal(size=200)
     std_p = 0.3 if isotropic else rng.uniform(0.1, 1, 200)
     std_q = std_p * (1.0 + scale if isotropic else np.exp(scale * rng.normal(size=200).clip(-3, 3)))
     for left in (mean_q, mean_p):  # also with equal means, where only the spread is left
         value, truth = gaussian_kl(left, std_q, mean_p, std_p), by_mpmath(left, std_q, mean_p, std_p)
-        assert truth <= value <= truth * (1 + mp.mpf("1e-13"))
+        assert truth <= value <= truth * (1 + mpf("1e-13"))
 
 
 def test_check_value_and_equal_laws():
     variances = np.sqrt([0.5, 0.1]), np.sqrt([1.0, 0.2])
-    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == pytest.approx(1.3181471805599, rel=1e-12)
+    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == within_rounding(1.3181471805599)
     assert gaussian_kl(np.ones(7), 0.1, np.ones(7), 0.1) == 0.0
 
 
@@ -44,6 +47,6 @@ def test_numbers_stand_for_every_coordinate():
 
 
 def test_extremes_give_infinity_not_a_warning():
-    assert gaussian_kl(0.0, 1e200, 0.0, 1e-200) == math.inf
-    assert gaussian_kl(0.0, 1e-200, 0.0, 1e200) == math.inf
-    assert gaussian_kl(1e300, 1.0, 0.0, 1e-20) == math.inf
+    assert gaussian_kl(0.0, 1e200, 0.0, 1e-200) == inf
+    assert gaussian_kl(0.0, 1e-200, 0.0, 1e200) == inf
+    assert gaussian_kl(1e300, 1.0, 0.0, 1e-20) == inf

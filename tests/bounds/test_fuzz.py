@@ -5,26 +5,72 @@ that are no numbers. Warnings are errors. A certificate that comes back is one: 
 """
 
 import inspect
-import math
 from dataclasses import is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from math import inf, nan
 
 import bounds_by_mpmath as slow
-import mpmath as mp
 import numpy as np
 import pytest
 from cells import CELLS, CLOSED
+from cells import read_again as reread
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import (
+    booleans,
+    deferred,
+    dictionaries,
+    fixed_dictionaries,
+    floats,
+    integers,
+    just,
+    lists,
+    none,
+    one_of,
+    sampled_from,
+)
+from mpmath import mpf
 
 import bounds
-from bounds import accounting
+from bounds import (
+    Accounted,
+    ApproxDP,
+    Certificate,
+    ConfidenceBin,
+    Cost,
+    ExcessStep,
+    FailureBudget,
+    GaussianDP,
+    Independent,
+    MaxInformation,
+    Monitor,
+    PoissonSum,
+    Printed2018,
+    PureDP,
+    RealisedSum,
+    Sharp,
+    StreamingLogMeanExp,
+    WorstCaseSum,
+    ZeroConcentratedDP,
+    accounting,
+    catoni,
+    control_false_negatives,
+    exchangeable,
+    exponential_mechanism_epsilon,
+    linear,
+    maurer,
+    people_sample,
+    quadratic,
+    thiemann,
+    transfer_cost,
+)
+from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed
 
 EXTREMES = (
     5e-324, -5e-324, 1e-310, 2.3e-308, 1e-300, 1e-200, 1e-100, 1e-30, 2.0**-53, 1e-9, 1e-3, 0.05, 0.3, 0.5,
     1.0 - 2.0**-53, 1.0, 1.0 + 2.0**-52, 2.0, 30.0, 745.2, 1e4, 1e9, 2.0**53, 1e100, 1e154, 1e155, 1e200, 1e300,
-    1.7976931348623157e308, -1.0, -1e9, -1e300, -1.7976931348623157e308, 0.0, -0.0, math.inf, -math.inf, math.nan,
+    1.7976931348623157e308, -1.0, -1e9, -1e300, -1.7976931348623157e308, 0.0, -0.0, inf, -inf, nan,
 )  # fmt: skip
 WHOLE = (0, 1, 2, 3, 7, 50, 600, 60_000, 10**6, 10**10, 10**11, 2**53, 2**53 + 1, 10**18, 10**400, -1, True)
 SCALARS = (
@@ -33,17 +79,17 @@ SCALARS = (
 )  # fmt: skip
 NO_NUMBERS = (
     None, "", "0.1", "inf", b"x", 1 + 2j, Decimal("0.1"), Fraction(1, 3), object(), {}, set(), (), [], [None], ["a"],
-    [[0.1], [0.2, 0.3]], np.array(0.5), np.array([]), np.array([0.5]), np.array(["a"]), np.array([1j]), float, math.inf,
+    [[0.1], [0.2, 0.3]], np.array(0.5), np.array([]), np.array([0.5]), np.array(["a"]), np.array([1j]), float, inf,
 )  # fmt: skip
 
-number = st.sampled_from(EXTREMES) | st.floats() | st.floats(0, 1)
-count = st.sampled_from(WHOLE) | st.integers(1, 10**5)
-anything = number | count | st.sampled_from(SCALARS) | st.sampled_from(NO_NUMBERS)
+number = sampled_from(EXTREMES) | floats() | floats(0, 1)
+count = sampled_from(WHOLE) | integers(1, 10**5)
+anything = number | count | sampled_from(SCALARS) | sampled_from(NO_NUMBERS)
 
 
 def likely(usual):
     """Mostly what is wanted, so that calls get past the first check."""
-    return st.one_of(usual, usual, usual, usual, anything)
+    return one_of(usual, usual, usual, usual, anything)
 
 
 def made(kind, **fields):
@@ -55,53 +101,53 @@ def made(kind, **fields):
         except ValueError:
             return None
 
-    return likely(st.fixed_dictionaries(fields).map(build))
+    return likely(fixed_dictionaries(fields).map(build))
 
 
-sequence = st.lists(number, max_size=5) | st.lists(st.floats(0, 1), min_size=1, max_size=5) | anything
-table = sequence | st.lists(st.lists(number, min_size=2, max_size=2), min_size=1, max_size=3)
-word = st.sampled_from(("replace-one", "add-remove", "accounted", "assumes stationarity", "kl", "")) | anything
-unit = likely(st.floats(0, 1) | st.sampled_from((0.0, 5e-324, 1.0, 0.03)))
-inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
-failure = likely(inside | st.sampled_from((0.05, 5e-324, 1e-300, 1 - 2.0**-53)))
+sequence = lists(number, max_size=5) | lists(floats(0, 1), min_size=1, max_size=5) | anything
+table = sequence | lists(lists(number, min_size=2, max_size=2), min_size=1, max_size=3)
+word = sampled_from(("replace-one", "add-remove", "accounted", "assumes stationarity", "kl", "")) | anything
+unit = likely(floats(0, 1) | sampled_from((0.0, 5e-324, 1.0, 0.03)))
+inside = floats(0, 1, exclude_min=True, exclude_max=True)
+failure = likely(inside | sampled_from((0.05, 5e-324, 1e-300, 1 - 2.0**-53)))
 nats, size = likely(number), likely(count)
-adjacency = likely(st.sampled_from(("replace-one", "add-remove")))
+adjacency = likely(sampled_from(("replace-one", "add-remove")))
 known = {
     "adjacency": adjacency,
-    "status": likely(st.sampled_from(("accounted", "exact mechanism", "assumes stationarity"))),
+    "status": likely(sampled_from(("accounted", "exact mechanism", "assumes stationarity"))),
 }
-privacy = st.one_of(
-    made(bounds.PureDP, epsilon=nats, **known),
-    made(bounds.ApproxDP, epsilon=nats, delta=st.sampled_from((0.0, 5e-324, 1e-12, 1e-3)), **known),
-    made(bounds.GaussianDP, mu=nats, **known),
-    made(bounds.ZeroConcentratedDP, rho=nats, **known),
+privacy = one_of(
+    made(PureDP, epsilon=nats, **known),
+    made(ApproxDP, epsilon=nats, delta=sampled_from((0.0, 5e-324, 1e-12, 1e-3)), **known),
+    made(GaussianDP, mu=nats, **known),
+    made(ZeroConcentratedDP, rho=nats, **known),
 )
-price = st.one_of(
-    st.just(bounds.Independent()),
-    made(bounds.Sharp, epsilon=nats),
-    made(bounds.MaxInformation, epsilon=nats),
-    made(bounds.Printed2018, epsilon=nats),
-    made(bounds.Accounted, privacy=privacy),
-    made(bounds.WorstCaseSum, mu=nats),
-    made(bounds.RealisedSum, contributions=nats, records=size),
-    made(bounds.PoissonSum, event=likely(st.deferred(lambda: event))),
+price = one_of(
+    just(Independent()),
+    made(Sharp, epsilon=nats),
+    made(MaxInformation, epsilon=nats),
+    made(Printed2018, epsilon=nats),
+    made(Accounted, privacy=privacy),
+    made(WorstCaseSum, mu=nats),
+    made(RealisedSum, contributions=nats, records=size),
+    made(PoissonSum, event=likely(deferred(lambda: event))),
 )
-shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(lambda found: sorted(found, reverse=True))
-excess = made(bounds.ExcessStep, shares=shares, kl_nats=nats, n=st.integers(1, 500))
-ends = {"low": st.just(0.25), "high": st.just(0.75), "mean_confidence": st.just(0.5)}
-one_bin = made(bounds.ConfidenceBin, count=size, correct=st.integers(0, 9), **ends)
-certificate = st.just(bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.01))
-ledger = st.just(bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03))
-gaussian = made(accounting.Gaussian, noise_multiplier=number)
-pure = made(accounting.ExponentialMechanism, epsilon=number, adjacency=adjacency)
-rate = st.floats(0, 1) | st.sampled_from((5e-324, 1e-9, 1.0))
-step = made(accounting.PoissonSampled, sample_rate=rate, event=gaussian)
-event = st.one_of(
+shares = lists(floats(0, 1), min_size=3, max_size=3).map(lambda found: sorted(found, reverse=True))
+excess = made(ExcessStep, shares=shares, kl_nats=nats, n=integers(1, 500))
+ends = {"low": just(0.25), "high": just(0.75), "mean_confidence": just(0.5)}
+one_bin = made(ConfidenceBin, count=size, correct=integers(0, 9), **ends)
+certificate = just(maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.01))
+ledger = just(FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03))
+gaussian = made(Gaussian, noise_multiplier=number)
+pure = made(ExponentialMechanism, epsilon=number, adjacency=adjacency)
+rate = floats(0, 1) | sampled_from((5e-324, 1e-9, 1.0))
+step = made(PoissonSampled, sample_rate=rate, event=gaussian)
+event = one_of(
     gaussian,
     pure,
     step,
-    made(accounting.SelfComposed, event=step, count=size),
-    made(accounting.Composed, events=st.lists(st.one_of(gaussian, pure, step), max_size=3)),
+    made(SelfComposed, event=step, count=size),
+    made(Composed, events=lists(one_of(gaussian, pure, step), max_size=3)),
 )
 
 UNITS = "promised target risk mean second_moment mean_squared_gap calibration_error share gamma brier"
@@ -123,35 +169,35 @@ ARGUMENTS = {
     **dict.fromkeys(("forward_log_densities", "backward_log_densities"), table),
     **dict.fromkeys(("name", "by", "unit", "text", "of", "measures", "reference"), word),
     **known,
-    "people": likely(st.just([1, 2, 2])),
-    "steps": likely(st.lists(excess, max_size=2)),
-    "bins": likely(st.lists(one_bin, max_size=3)),
+    "people": likely(just([1, 2, 2])),
+    "steps": likely(lists(excess, max_size=2)),
+    "bins": likely(lists(one_bin, max_size=3)),
     "price": likely(price),
     "privacy": likely(privacy),
     "event": likely(event),
-    "sample": likely(st.just(bounds.people_sample(losses=[0.0, 1.0, 0.5], people=[1, 1, 2]))),
+    "sample": likely(just(people_sample(losses=[0.0, 1.0, 0.5], people=[1, 1, 2]))),
     "certificate": likely(certificate),
-    "certificates": likely(st.lists(certificate, max_size=3)),
+    "certificates": likely(lists(certificate, max_size=3)),
     "budget": likely(ledger | number),
-    "bound": likely(st.just(lambda **at: bounds.maurer(**{"failure_prob": 0.1, **at}, kl_nats=1.0, n=9))),
-    "resolution": likely(st.none() | st.sampled_from((0.05, 0.2))),
+    "bound": likely(just(lambda **at: maurer(**{"failure_prob": 0.1, **at}, kl_nats=1.0, n=9))),
+    "resolution": likely(none() | sampled_from((0.05, 0.2))),
     "record": anything,
-    "losses": likely(st.lists(st.floats(0, 1), min_size=3, max_size=3) | st.just([[0, 1], [1, 1], [0, 0]])),
-    "scores": likely(st.lists(number, min_size=3, max_size=3) | st.just([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])),
-    "confidence": likely(st.lists(number, min_size=3, max_size=3)),
-    "positives": likely(st.just([True, False, True])),
-    "labels": likely(st.just([0, 1, 1])),
-    "groups": likely(st.just(["a", "b", "a"])),
-    "positions": likely(st.just([2, 0, 1])),
-    "waiting": likely(st.just(((3, 0.5),))),
-    "control": likely(st.just(bounds.control_false_negatives)),
+    "losses": likely(lists(floats(0, 1), min_size=3, max_size=3) | just([[0, 1], [1, 1], [0, 0]])),
+    "scores": likely(lists(number, min_size=3, max_size=3) | just([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])),
+    "confidence": likely(lists(number, min_size=3, max_size=3)),
+    "positives": likely(just([True, False, True])),
+    "labels": likely(just([0, 1, 1])),
+    "groups": likely(just(["a", "b", "a"])),
+    "positions": likely(just([2, 0, 1])),
+    "waiting": likely(just(((3, 0.5),))),
+    "control": likely(just(control_false_negatives)),
     "promised": likely(certificate | inside),
-    "alarm": likely(st.none() | st.integers(0, 9)),
-    "ordered": likely(st.none() | st.booleans()),
-    "costs": likely(st.lists(made(bounds.Cost, name=word, nats=number, per_example=number), max_size=2)),
-    "hypotheses": likely(st.just(())),
-    "terms": likely(st.dictionaries(st.text(max_size=2), number, max_size=2)),
-    "inputs": likely(st.dictionaries(st.text(max_size=2), anything, max_size=2)),
+    "alarm": likely(none() | integers(0, 9)),
+    "ordered": likely(none() | booleans()),
+    "costs": likely(lists(made(Cost, name=word, nats=number, per_example=number), max_size=2)),
+    "hypotheses": likely(just(())),
+    "terms": likely(dictionaries(st.text(max_size=2), number, max_size=2)),
+    "inputs": likely(dictionaries(st.text(max_size=2), anything, max_size=2)),
 }
 KINDS = [thing for module in (bounds, accounting) for thing in vars(module).values() if is_dataclass(thing)]
 
@@ -162,47 +208,47 @@ def public(module):
 
 
 def charged(name, failure_prob, term):
-    return bounds.maurer(risk=0.1, kl_nats=1.0, n=9, failure_prob=0.01).charged(name, failure_prob, term=term)
+    return maurer(risk=0.1, kl_nats=1.0, n=9, failure_prob=0.01).charged(name, failure_prob, term=term)
 
 
 def spent(name, amount):
-    return bounds.FailureBudget(0.05).spend(name, amount)
+    return FailureBudget(0.05).spend(name, amount)
 
 
 def shared(ways):
-    return bounds.FailureBudget(0.05).spend("x", 0.01).share("x", ways)
+    return FailureBudget(0.05).spend("x", 0.01).share("x", ways)
 
 
 def split(total, a, b):
-    return bounds.FailureBudget.split(total, a=a, b=b)
+    return FailureBudget.split(total, a=a, b=b)
 
 
 def pushed(values):
-    stream = bounds.StreamingLogMeanExp()
+    stream = StreamingLogMeanExp()
     stream.push(values)
     return stream.value
 
 
 def watched(promised, failure_prob, losses, positions):
-    monitor = bounds.Monitor.start(promised, failure_prob=failure_prob, false_alarm_prob=0.01)
+    monitor = Monitor.start(promised, failure_prob=failure_prob, false_alarm_prob=0.01)
     return str(monitor.observe(losses, positions=positions).observe(losses, positions=positions))
 
 
 def read_again(text, losses):
-    monitor = bounds.Monitor.start(0.1, failure_prob=0.05, false_alarm_prob=0.01).observe(losses)
-    return bounds.Monitor.from_json(monitor.to_json().replace("null", str(text)))
+    monitor = Monitor.start(0.1, failure_prob=0.05, false_alarm_prob=0.01).observe(losses)
+    return Monitor.from_json(monitor.to_json().replace("null", str(text)))
 
 
 def alarmed(old, new, failure_prob):
-    return bounds.exchangeable(old=old, new=new).alarm(failure_prob)
+    return exchangeable(old=old, new=new).alarm(failure_prob)
 
 
 METHODS = (charged, spent, shared, split, pushed, watched, read_again, alarmed)
 READERS = (
-    bounds.Certificate.from_dict,
-    bounds.Certificate.from_json,
-    bounds.FailureBudget.from_dict,
-    bounds.Monitor.from_json,
+    Certificate.from_dict,
+    Certificate.from_json,
+    FailureBudget.from_dict,
+    Monitor.from_json,
 )
 OTHERS = {thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}
 CALLED = {**public(bounds), **public(accounting), **OTHERS}
@@ -216,8 +262,8 @@ def arguments(function):
             continue
         strategy = ARGUMENTS.get(name, nats)
         optional = parameter.default is not inspect.Parameter.empty
-        fields[name] = st.just(parameter.default) | strategy if optional else strategy
-    return st.fixed_dictionaries(fields)
+        fields[name] = just(parameter.default) | strategy if optional else strategy
+    return fixed_dictionaries(fields)
 
 
 def survives(function, values):
@@ -228,9 +274,9 @@ def survives(function, values):
         if not str(error):
             raise AssertionError("a refusal without a sentence") from error
         return
-    if isinstance(found, bounds.Certificate):
+    if isinstance(found, Certificate):
         assert 0.0 <= found.value <= 1.0
-        assert bounds.Certificate.from_json(found.to_json()) == found
+        assert reread(found) == found
         assert found.total_nats >= 0.0 <= found.total_per_example
     if isinstance(found, float) and "gives NaN" not in inspect.getmodule(function).__doc__:
         assert found == found
@@ -266,12 +312,12 @@ def test_only_value_errors_in_ten_thousand_calls(name):
 
 
 def test_what_failed_before_is_a_value_now():
-    claim = bounds.GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
-    found = [bounds.transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
+    claim = GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
+    found = [transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
     assert found[0] <= found[1] <= found[2] < 1.2 * found[0]
     at = {"risk": 0.1, "failure_prob": 0.05}
-    assert bounds.quadratic(**at, kl_nats=1e308, n=1).value == 1.0
-    assert bounds.catoni(**at, kl_nats=1.0, n=600, inverse_temperature=5e-324).value == 1.0
+    assert quadratic(**at, kl_nats=1e308, n=1).value == 1.0
+    assert catoni(**at, kl_nats=1.0, n=600, inverse_temperature=5e-324).value == 1.0
 
 
 ENDS = {
@@ -297,37 +343,35 @@ def test_values_at_the_ends_of_float64_are_safe(cell):
             price = cell.at(value if name == "knob" else 0.02)
             for paid in made.costs:
                 assert slow.cost(paid.name, made, price) <= paid.nats
-            truth = min(mp.mpf(1), slow.VALUES[cell.formula.split()[0]](made))
-            assert truth * (1 - mp.mpf("1e-25")) <= made.value
+            assert slow.is_safe(made, cell.formula)
 
 
 @pytest.mark.parametrize(
     ("bound", "name", "values"),
     [
-        (bounds.catoni, "inverse_temperature", [5e-324, 1e-300, 1e-280, 1e-20, 1e20, 1e300, 1.7e308]),
-        (bounds.linear, "lam", [0.5 + 2.0**-53, 0.5 + 1e-12, 1e20, 1e300, 1.7e308]),
-        (bounds.thiemann, "lam", [5e-324, 1e-300, 1e-20, 2.0 - 2.0**-52]),
+        (catoni, "inverse_temperature", [5e-324, 1e-300, 1e-280, 1e-20, 1e20, 1e300, 1.7e308]),
+        (linear, "lam", [0.5 + 2.0**-53, 0.5 + 1e-12, 1e20, 1e300, 1.7e308]),
+        (thiemann, "lam", [5e-324, 1e-300, 1e-20, 2.0 - 2.0**-52]),
     ],
 )
 def test_parameters_at_the_ends_of_float64_are_safe(bound, name, values):
     for value in values:
         for risk, kl_nats, n in ((0.0, 0.0, 1), (0.03, 5.0, 600), (1.0, 1e308, 2), (5e-324, 5e-324, 600)):
             made = bound(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05, **{name: value})
-            truth = min(mp.mpf(1), slow.VALUES[made.name](made))
-            assert truth * (1 - mp.mpf("1e-25")) <= made.value
+            assert slow.is_safe(made)
 
 
 def test_floats_that_are_rounded_up_are_not_lost_to_denormals():
-    assert bounds.exponential_mechanism_epsilon(beta=1e-200, tau=1e-200, loss_range=1e-9, n=1) > 0.0
+    assert exponential_mechanism_epsilon(beta=1e-200, tau=1e-200, loss_range=1e-9, n=1) > 0.0
     for beta, tau, wide in ((5e-324, 3.0, 1e15), (1e-200, 1e-200, 1e300), (1e-320, 1e4, 1e4), (1e300, 1e-300, 1e300)):
-        found = bounds.exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=wide, n=7)
-        assert found >= 2 * mp.mpf(beta) * mp.mpf(tau) * mp.mpf(wide) / 7
-    made = bounds.maurer(risk=0.1, kl_nats=5e-324, n=7, failure_prob=0.05)
-    assert made.costs[0].per_example >= mp.mpf(5e-324) / 7
+        found = exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=wide, n=7)
+        assert found >= 2 * mpf(beta) * mpf(tau) * mpf(wide) / 7
+    made = maurer(risk=0.1, kl_nats=5e-324, n=7, failure_prob=0.05)
+    assert made.costs[0].per_example >= mpf(5e-324) / 7
 
 
 def test_whole_numbers_that_no_double_holds_are_kept():
-    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=2**53, failure_prob=0.05)
+    made = maurer(risk=0.1, kl_nats=1.0, n=2**53, failure_prob=0.05)
     assert made.value < 0.1 + 1e-6
     seeded = replace(made, inputs={"seed": 2**64})
-    assert bounds.Certificate.from_json(seeded.to_json()).inputs["seed"] == 2**64
+    assert reread(seeded).inputs["seed"] == 2**64

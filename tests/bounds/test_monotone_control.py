@@ -1,19 +1,28 @@
 """Thresholds of detectors and of prediction sets: exact failure probabilities, and the limits that decide."""
 
-import itertools
-import math
 from fractions import Fraction
+from itertools import product
+from math import comb, factorial, prod
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers
+from numpy.random import default_rng
 
 from bounds import clopper_pearson_upper, control_false_negatives, control_miscoverage
 from bounds.monotone_control import allowed_misses
 
 
-@given(st.integers(1, 10**6), st.floats(0, 1), st.floats(1e-9, 1 - 1e-9))
+def detect(scores, target, failure_prob=0.05, positives=None, **groups):
+    """For positives all of them, unless told otherwise."""
+    positives = [True] * len(scores) if positives is None else positives
+    return control_false_negatives(
+        scores=scores, positives=positives, target=target, failure_prob=failure_prob, **groups
+    )
+
+
+@given(integers(1, 10**6), floats(0, 1), floats(1e-9, 1 - 1e-9))
 def test_so_many_misses_and_no_more_are_allowed(n, target, failure_prob):
     allowed = allowed_misses(n, target, failure_prob)
     assert -1 <= allowed <= n
@@ -28,31 +37,31 @@ def test_so_many_misses_and_no_more_are_allowed(n, target, failure_prob):
 def test_false_negatives_fail_no_more_than_they_say_over_every_sample(law, target):
     """Scores 0, 1, 2 of eight positives: the rate at threshold s is the probability of a smaller score."""
     rates, failing = np.concatenate([[0.0], np.cumsum(law)]), 0.0
-    for counts in itertools.product(range(9), repeat=3):
+    for counts in product(range(9), repeat=3):
         if sum(counts) != 8:
             continue
         scores = np.repeat([0.0, 1.0, 2.0], counts)
-        made = control_false_negatives(scores=scores, positives=[True] * 8, target=target, failure_prob=0.2)
+        made = detect(scores, target, 0.2)
         if made.threshold is not None and rates[int(made.threshold)] > target:
-            ways = math.factorial(8) / math.prod(map(math.factorial, counts))
-            failing += ways * math.prod(p**k for p, k in zip(law, counts, strict=True))
+            ways = factorial(8) / prod(map(factorial, counts))
+            failing += ways * prod(p**k for p, k in zip(law, counts, strict=True))
     assert failing <= 0.2
 
 
 def test_the_bound_is_sharp_where_no_scores_are_equal():
     """With continuous scores the rate at the (k+1)-th of n is Beta(k+1, n-k): it fails with almost failure_prob."""
     k, n = allowed_misses(500, 0.1, 0.05), 500
-    tail = sum(Fraction(math.comb(n, j)) * Fraction(1, 10) ** j * Fraction(9, 10) ** (n - j) for j in range(k + 1))
+    tail = sum(Fraction(comb(n, j)) * Fraction(1, 10) ** j * Fraction(9, 10) ** (n - j) for j in range(k + 1))
     assert 0.03 < float(tail) <= 0.05
-    more = tail + Fraction(math.comb(n, k + 1)) * Fraction(1, 10) ** (k + 1) * Fraction(9, 10) ** (n - k - 1)
+    more = tail + Fraction(comb(n, k + 1)) * Fraction(1, 10) ** (k + 1) * Fraction(9, 10) ** (n - k - 1)
     assert float(more) > 0.05
 
 
 def test_a_detector_sounds_where_it_must():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     positive = rng.random(3000) < 0.1
     scores = rng.normal(size=3000) + 2.0 * positive
-    made = control_false_negatives(scores=scores, positives=positive, target=0.1, failure_prob=0.05)
+    made = detect(scores, 0.1, positives=positive)
     found = scores >= made.threshold
     missed = int((~found & positive).sum())
     assert missed == allowed_misses(int(positive.sum()), 0.1, 0.05)
@@ -63,7 +72,7 @@ def test_a_detector_sounds_where_it_must():
 
 
 def test_prediction_sets_hold_the_true_label():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     scores = rng.dirichlet(np.ones(5), size=3000)
     labels = np.array([rng.choice(5, p=row) for row in scores])
     made = control_miscoverage(scores=scores, labels=labels, target=0.1, failure_prob=0.05)
@@ -74,21 +83,18 @@ def test_prediction_sets_hold_the_true_label():
 
 
 def test_groups_share_the_least_threshold():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     groups = np.repeat([0, 1], 500)
     scores = rng.normal(size=1000) + groups
-    at = {"positives": [True] * 1000, "target": 0.2}
-    both = control_false_negatives(scores=scores, groups=groups, failure_prob=0.05, **at)
-    alone = control_false_negatives(scores=scores[:500], positives=[True] * 500, target=0.2, failure_prob=0.05)
+    both, alone = detect(scores, 0.2, groups=groups), detect(scores[:500], 0.2)
     assert both.threshold == alone.threshold
     assert (both.tests[0].records, both.tests[0].limit) == (500, alone.tests[0].limit)
-    nobody = control_false_negatives(scores=scores, positives=groups == 1, groups=groups, target=0.9, failure_prob=0.05)
+    nobody = detect(scores, 0.9, positives=groups == 1, groups=groups)
     assert not nobody.qualifies
 
 
 def test_too_few_positives_say_so():
-    made = control_false_negatives(scores=np.arange(58.0), positives=[True] * 58, target=0.05, failure_prob=0.05)
+    made = detect(np.arange(58.0), 0.05)
     assert made.threshold is None
     assert made.certificate.vacuous
-    trivial = control_false_negatives(scores=np.arange(9.0), positives=[True] * 9, target=1.0, failure_prob=0.05)
-    assert trivial.threshold == 8.0
+    assert detect(np.arange(9.0), 1.0).threshold == 8.0

@@ -15,25 +15,23 @@ from bounds import (
 )
 
 AT = {"n": 1000, "failure_prob": 0.05}
-CASE = {"risk": 0.07, "kl_nats": 12.0}
+CASE = {"risk": 0.07, "kl_nats": 12.0, **AT}
 
 
 def test_objectives_are_the_bounds_before_rounding():
-    assert f_classic(**CASE, **AT) == pytest.approx(mcallester(**CASE, **AT).value, rel=1e-13)
-    assert f_quad(**CASE, **AT) == pytest.approx(quadratic(**CASE, **AT).value, rel=1e-13)
-    assert f_lambda(**CASE, lam=0.6, **AT) == pytest.approx(thiemann(**CASE, **AT, lam=0.6).value, rel=1e-13)
-    assert f_kl(**CASE, **AT).value == pytest.approx(maurer(**CASE, **AT).value, rel=1e-13)
-    lam = best_lambda(**CASE, **AT)
-    assert f_lambda(**CASE, lam=lam, **AT) == pytest.approx(f_quad(**CASE, **AT), rel=1e-13)
-    assert (
-        f_lambda(**CASE, lam=lam * 1.01, **AT) > f_lambda(**CASE, lam=lam, **AT) < f_lambda(**CASE, lam=0.9 * lam, **AT)
-    )
+    assert f_classic(**CASE) == pytest.approx(mcallester(**CASE).value, rel=1e-13)
+    assert f_quad(**CASE) == pytest.approx(quadratic(**CASE).value, rel=1e-13)
+    assert f_lambda(**CASE, lam=0.6) == pytest.approx(thiemann(**CASE, lam=0.6).value, rel=1e-13)
+    assert f_kl(**CASE).value == pytest.approx(maurer(**CASE).value, rel=1e-13)
+    lam = best_lambda(**CASE)
+    assert f_lambda(**CASE, lam=lam) == pytest.approx(f_quad(**CASE), rel=1e-13)
+    assert f_lambda(**CASE, lam=lam * 1.01) > f_lambda(**CASE, lam=lam) < f_lambda(**CASE, lam=0.9 * lam)
 
 
 def test_kl_objective_derivatives_against_differences():
-    found = f_kl(**CASE, **AT)
+    found = f_kl(**CASE)
     for name, h, slope in (("risk", 1e-7, found.by_risk), ("kl_nats", 1e-4, found.by_kl_nats)):
-        high, low = (f_kl(**{**CASE, name: CASE[name] + sign * h}, **AT).value for sign in (1, -1))
+        high, low = (f_kl(**{**CASE, name: CASE[name] + sign * h}).value for sign in (1, -1))
         assert slope == pytest.approx((high - low) / (2 * h), rel=1e-6)
 
 

@@ -1,22 +1,49 @@
 """Which bound is never above which, and that no public bound escapes the laws."""
 
 import inspect
-import itertools
-import math
+from itertools import pairwise
+from math import ceil, inf, isnan, log, sqrt
 
 import pytest
 from cells import FORMULAS
 from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, just, sampled_from
 from test_laws import PARTIALS, UNPRICED
 
 import bounds
+from bounds import (
+    Certificate,
+    catoni,
+    clopper_pearson_upper,
+    dp_chernoff,
+    dp_chernoff_2018,
+    dp_hoeffding,
+    dp_hoeffding_2018,
+    dp_kl_chernoff,
+    dp_pac_bayes,
+    dp_pac_bayes_2018,
+    dp_pac_bayes_max_information,
+    gibbs_risk_upper,
+    hoeffding_upper,
+    kl_chernoff_upper,
+    langford_seeger,
+    linear,
+    maurer,
+    max_information_nats,
+    mcallester,
+    second_moment_upper,
+    thiemann,
+    tolstikhin_seldin,
+    transfer_nats,
+    transfer_nats_2018,
+    weighted_risk_upper,
+)
 
-RISKS = st.sampled_from([0.0, 1.0]) | st.floats(0, 1) | st.floats(-12, 0).map(lambda x: 10.0**x)
-NATS = st.sampled_from([0.0, math.inf]) | st.floats(-9, 6).map(lambda x: 10.0**x)
-COUNTS = st.integers(1, 10**6)
-LEVELS = st.floats(-300, -1e-9).map(lambda x: 10.0**x)
-EPSILONS = st.just(0.0) | st.floats(-9, 1).map(lambda x: 10.0**x)
+RISKS = sampled_from([0.0, 1.0]) | floats(0, 1) | floats(-12, 0).map(lambda x: 10.0**x)
+NATS = sampled_from([0.0, inf]) | floats(-9, 6).map(lambda x: 10.0**x)
+COUNTS = integers(1, 10**6)
+LEVELS = floats(-300, -1e-9).map(lambda x: 10.0**x)
+EPSILONS = just(0.0) | floats(-9, 1).map(lambda x: 10.0**x)
 SLACK = 1 + 1e-13  # of rounding: both sides are rounded up
 
 
@@ -26,19 +53,17 @@ def by_position(bound):
 
 def exact(mean, draws, failure_prob):
     k = mean * draws
-    return bounds.clopper_pearson_upper(k if math.isnan(k) else math.ceil(k), draws, failure_prob)
+    return clopper_pearson_upper(k if isnan(k) else ceil(k), draws, failure_prob)
 
 
 TAILS = {
-    "kl_chernoff_upper": by_position(bounds.kl_chernoff_upper),
-    "hoeffding_upper": by_position(bounds.hoeffding_upper),
+    "kl_chernoff_upper": by_position(kl_chernoff_upper),
+    "hoeffding_upper": by_position(hoeffding_upper),
     "clopper_pearson_upper": exact,
-    "second_moment_upper": lambda mean, draws, failure_prob: bounds.second_moment_upper(
-        mean, mean, draws, failure_prob
-    ),
-    "gibbs_risk_upper": lambda **at: float(bounds.gibbs_risk_upper(**at)),
+    "second_moment_upper": lambda mean, draws, failure_prob: second_moment_upper(mean, mean, draws, failure_prob),
+    "gibbs_risk_upper": lambda **at: float(gibbs_risk_upper(**at)),
     "weighted_risk_upper": lambda mean, draws, failure_prob: float(
-        bounds.weighted_risk_upper(values=[mean] * draws, weights=[1.0] * draws, failure_prob=failure_prob)
+        weighted_risk_upper(values=[mean] * draws, weights=[1.0] * draws, failure_prob=failure_prob)
     ),
 }
 every_tail = pytest.mark.parametrize("bound", TAILS.values(), ids=TAILS)
@@ -46,7 +71,7 @@ every_tail = pytest.mark.parametrize("bound", TAILS.values(), ids=TAILS)
 
 def test_every_public_bound_is_under_the_laws():
     made = {name for name, thing in vars(bounds).items() if inspect.isfunction(thing)
-            and inspect.signature(thing).return_annotation is bounds.Certificate}  # fmt: skip
+            and inspect.signature(thing).return_annotation is Certificate}  # fmt: skip
     in_laws = {formula.split()[0] for formula in FORMULAS} | UNPRICED.keys() | PARTIALS.keys() | TAILS.keys()
     elsewhere = {
         "hybrid_pac_bayes",  # test_private_pac_bayes.py
@@ -63,7 +88,7 @@ def test_every_public_bound_is_under_the_laws():
 
 
 @every_tail
-@given(mean=st.sampled_from([0.0, 1.0]) | st.floats(0, 1), draws=st.integers(1, 300), failure_prob=LEVELS)
+@given(mean=sampled_from([0.0, 1.0]) | floats(0, 1), draws=integers(1, 300), failure_prob=LEVELS)
 def test_tails_lie_between_the_mean_and_one(bound, mean, draws, failure_prob):
     if bound is exact:
         failure_prob = min(0.5, failure_prob)  # beyond, its quantile may lie below the mean
@@ -81,56 +106,53 @@ def test_tails_lie_between_the_mean_and_one(bound, mean, draws, failure_prob):
 )
 def test_less_information_never_helps_a_tail(bound, name, values):
     found = [bound(**{"mean": 0.3, "draws": 100, "failure_prob": 0.05, name: value}) for value in values]
-    assert all(better <= worse * SLACK for better, worse in itertools.pairwise(found))
+    assert all(better <= worse * SLACK for better, worse in pairwise(found))
 
 
-@given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=st.floats(1e-6, 2 - 1e-6))
-def test_maurer_is_never_above_its_relaxations(risk, kl_nats, n, failure_prob, lam):
-    at = {"risk": risk, "kl_nats": kl_nats, "n": n, "failure_prob": failure_prob}
-    tight = bounds.maurer(**at).value
+@given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(1e-6, 2 - 1e-6))
+def test_maurer_is_never_above_its_relaxations(lam, **at):
+    tight = maurer(**at).value
     quadratic = bounds.quadratic(**at).value
-    for looser in (bounds.langford_seeger, bounds.mcallester, bounds.tolstikhin_seldin, bounds.thiemann):
+    for looser in (langford_seeger, mcallester, tolstikhin_seldin, thiemann):
         assert tight <= looser(**at).value
-    assert tight <= quadratic <= bounds.thiemann(**at, lam=lam).value * SLACK
-    assert quadratic <= bounds.tolstikhin_seldin(**at).value * SLACK
+    assert tight <= quadratic <= thiemann(**at, lam=lam).value * SLACK
+    assert quadratic <= tolstikhin_seldin(**at).value * SLACK
 
 
-@given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=st.floats(0.51, 1e6))
-def test_linear_is_never_below_catoni(risk, kl_nats, n, failure_prob, lam):
-    at = {"risk": risk, "kl_nats": kl_nats, "n": n, "failure_prob": failure_prob}
-    assert bounds.catoni(**at, inverse_temperature=n / lam).value <= bounds.linear(**at, lam=lam).value * SLACK
+@given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(0.51, 1e6))
+def test_linear_is_never_below_catoni(lam, **at):
+    assert catoni(**at, inverse_temperature=at["n"] / lam).value <= linear(**at, lam=lam).value * SLACK
 
 
 @given(risk=RISKS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
-def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_2018(risk, n, epsilon, failure_prob):
-    at = {"risk": risk, "n": n, "epsilon": epsilon, "failure_prob": failure_prob}
-    tight = bounds.dp_kl_chernoff(**at).value
-    assert tight <= bounds.dp_chernoff(**at).value <= bounds.dp_chernoff_2018(**at).value * SLACK
-    assert tight <= bounds.dp_hoeffding(**at).value <= bounds.dp_hoeffding_2018(**at).value * SLACK
+def test_kl_chernoff_is_never_above_its_relaxations_nor_the_printed_forms_of_2018(**at):
+    tight = dp_kl_chernoff(**at).value
+    assert tight <= dp_chernoff(**at).value <= dp_chernoff_2018(**at).value * SLACK
+    assert tight <= dp_hoeffding(**at).value <= dp_hoeffding_2018(**at).value * SLACK
 
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
 def test_the_sharp_transfer_and_prior_are_never_above_the_older_ones(risk, kl_nats, **at):
-    assert bounds.transfer_nats(**at) <= min(bounds.max_information_nats(**at), bounds.transfer_nats_2018(**at) * SLACK)
-    tight = bounds.dp_pac_bayes(risk=risk, kl_nats=kl_nats, **at).value
-    for older in (bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes_2018):
+    assert transfer_nats(**at) <= min(max_information_nats(**at), transfer_nats_2018(**at) * SLACK)
+    tight = dp_pac_bayes(risk=risk, kl_nats=kl_nats, **at).value
+    for older in (dp_pac_bayes_max_information, dp_pac_bayes_2018):
         assert tight <= older(risk=risk, kl_nats=kl_nats, **at).value
 
 
-@given(n=COUNTS, failure_prob=LEVELS, factor=st.floats(-6, 0).map(lambda x: 10.0**x / 4) | st.floats(2, 1e6))
+@given(n=COUNTS, failure_prob=LEVELS, factor=floats(-6, 0).map(lambda x: 10.0**x / 4) | floats(2, 1e6))
 def test_max_information_is_below_the_transfer_of_2018_for_small_and_for_large_epsilon(n, failure_prob, factor):
     """With L = ln(4/δ): for nε² ≤ L/4 and for nε² ≥ 2L; between, either may be the smaller one."""
-    at = {"epsilon": math.sqrt(factor * math.log(4 / failure_prob) / n), "n": n, "failure_prob": failure_prob}
-    assert bounds.max_information_nats(**at) <= bounds.transfer_nats_2018(**at) * SLACK
-    between = {"epsilon": math.sqrt(math.log(3e9) / 1000), "n": 1000, "failure_prob": 1e-9}
-    assert bounds.transfer_nats_2018(**between) < bounds.max_information_nats(**between)
+    at = {"epsilon": sqrt(factor * log(4 / failure_prob) / n), "n": n, "failure_prob": failure_prob}
+    assert max_information_nats(**at) <= transfer_nats_2018(**at) * SLACK
+    between = {"epsilon": sqrt(log(3e9) / 1000), "n": 1000, "failure_prob": 1e-9}
+    assert transfer_nats_2018(**between) < max_information_nats(**between)
 
 
-@given(k=st.integers(0, 400), n=st.integers(1, 400), failure_prob=LEVELS)
+@given(k=integers(0, 400), n=integers(1, 400), failure_prob=LEVELS)
 @example(k=35, n=165, failure_prob=1e-290)  # SciPy's quantile is far above
 def test_exact_is_never_above_kl_chernoff_nor_that_above_hoeffding(k, n, failure_prob):
     k = min(k, n)
-    exact = bounds.clopper_pearson_upper(k, n, failure_prob)
-    chernoff = bounds.kl_chernoff_upper(k / n, n, failure_prob)
+    exact = clopper_pearson_upper(k, n, failure_prob)
+    chernoff = kl_chernoff_upper(k / n, n, failure_prob)
     assert exact <= chernoff * SLACK
-    assert chernoff <= bounds.hoeffding_upper(k / n, n, failure_prob) * SLACK
+    assert chernoff <= hoeffding_upper(k / n, n, failure_prob) * SLACK

@@ -1,26 +1,45 @@
 """People as records: sums, bounds for a new person, Monte Carlo with fresh weights, private priors."""
 
-import math
 from fractions import Fraction
+from math import expm1, fsum, log
 
 import numpy as np
 import people_by_mpmath as slow
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats
+from hypothesis.strategies import booleans, floats, integers, lists, tuples
+from numpy.random import default_rng
+from people_by_mpmath import ALIKE, of
+from scipy.stats import binom, chisquare
 
 import bounds
-from bounds import PeopleSample, people_sample, thinned
+from bounds import (
+    betting_upper,
+    binary_kl_upper,
+    clopper_pearson_upper,
+    dp_pac_bayes,
+    empirical_bernstein_upper,
+    for_a_new_person,
+    gibbs_risk_upper,
+    hoeffding_upper,
+    kl_chernoff_upper,
+    maurer,
+    new_example_monte_carlo,
+    new_person_monte_carlo,
+    people_sample,
+    second_moment_upper,
+    thinned,
+    weighted_risk_upper,
+)
 
 OF_MEANS = {
-    "kl": lambda values, level: bounds.kl_chernoff_upper(float(np.mean(values)), len(values), level),
-    "hoeffding": lambda values, level: bounds.hoeffding_upper(float(np.mean(values)), len(values), level),
-    "bernstein": bounds.empirical_bernstein_upper,
-    "second_moment": lambda values, level: bounds.second_moment_upper(
+    "kl": lambda values, level: kl_chernoff_upper(float(np.mean(values)), len(values), level),
+    "hoeffding": lambda values, level: hoeffding_upper(float(np.mean(values)), len(values), level),
+    "bernstein": empirical_bernstein_upper,
+    "second_moment": lambda values, level: second_moment_upper(
         float(np.mean(values)), float(np.mean(values**2)), len(values), level
     ),
-    "betting": bounds.betting_upper,
+    "betting": betting_upper,
 }
 every_bound = pytest.mark.parametrize("name", OF_MEANS)
 TINY = 5e-324  # the smallest float: below it nothing is rounded relative to what it is
@@ -31,26 +50,22 @@ def new_person(name, sample, failure_prob=0.05):
     return getattr(bounds, f"new_person_{name}")(sample=sample, failure_prob=failure_prob)
 
 
-def of(sizes, sums):
-    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=60), st.booleans())
+@given(lists(tuples(integers(0, 9), floats(0, 1)), min_size=1, max_size=60), booleans())
 def test_sums_are_those_of_the_definition_rounded_up(rows, counted):
     people = np.array([person for person, _ in rows])
     losses = np.array([float(loss > 0.5) if counted else loss for _, loss in rows])
     sample = people_sample(losses=losses, people=people)
     found = sorted(zip(sample.sizes.tolist(), sample.sums.tolist(), strict=True))
-    exact = sorted((int((people == p).sum()), math.fsum(losses[people == p])) for p in set(people.tolist()))
+    exact = sorted((int((people == p).sum()), fsum(losses[people == p])) for p in set(people.tolist()))
     for (size, total), (count, truth) in zip(found, exact, strict=True):
         assert size == count
         assert truth <= total <= min(size, truth * (1 + 1e-13) + TINY)
         assert total == truth or not counted
     for size, total, mean in zip(sample.sizes.tolist(), sample.sums.tolist(), sample.means.tolist(), strict=True):
         assert 0 <= Fraction(mean) - Fraction(total) / size <= 2.0**-51 * Fraction(mean) + Fraction(TINY)
-    mean = math.fsum(total / size for size, total in exact) / sample.n
+    mean = fsum(total / size for size, total in exact) / sample.n
     assert mean * (1 - 1e-15) <= sample.person_risk <= min(1.0, mean * (1 + 1e-13) + 1e-300)
-    assert math.fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
+    assert fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
     assert sample.person_risk**2 * (1 - 1e-9) <= sample.person_second_moment <= sample.person_risk * (1 + 1e-9)
 
 
@@ -61,17 +76,17 @@ def test_thinning_keeps_at_most_so_many_and_everyone_and_draws_without_favour():
     assert dict(zip(*np.unique(people[kept], return_counts=True), strict=True)) == {5: 1, 2: 4, 9: 4}
     assert (thinned(people=people, most_examples=40, seed=0) == np.arange(45)).all()
     drawn = np.concatenate([thinned(people=people, most_examples=4, seed=seed)[5:] for seed in range(600)])
-    assert stats.chisquare(np.bincount(drawn - 5, minlength=40)).pvalue > 1e-4
+    assert chisquare(np.bincount(drawn - 5, minlength=40)).pvalue > 1e-4
 
 
 @every_bound
 def test_one_example_a_person_gives_the_plain_bound_back(name):
-    for losses in ((np.arange(50) % 7 == 0) * 1.0, np.random.default_rng(0).random(50)):
+    for losses in ((np.arange(50) % 7 == 0) * 1.0, default_rng(0).random(50)):
         sample = people_sample(losses=losses, people=np.arange(50))
         plain = OF_MEANS[name](sample.sums, 0.05)
         assert plain * (1 - 1e-12) <= new_person(name, sample).value <= plain * (1 + 1e-12)
     alone = people_sample(losses=(np.arange(50) % 7 == 0) * 1.0, people=np.arange(50))
-    exact = bounds.clopper_pearson_upper(8, 50, 0.05)
+    exact = clopper_pearson_upper(8, 50, 0.05)
     assert new_person("clopper_pearson", alone).value == exact <= new_person("kl", alone).value
 
 
@@ -81,7 +96,7 @@ def test_laws_of_a_new_person(name):
     base = new_person(name, sample)
     assert (base.measures, base.inputs["n"], base.inputs["examples"]) == ("risk of a new person", 6, 58)
     assert base.hypothesis("records independent").unit == "person"
-    assert base.total_nats >= math.log(20)
+    assert base.total_nats >= log(20)
     assert sample.person_risk <= base.value <= 1.0
     assert new_person(name, sample, 0.001).value >= base.value
     worse = of(SIZES, [*SUMS[:-1], 5.0])
@@ -92,7 +107,6 @@ def test_laws_of_a_new_person(name):
 
 
 KINDS = [(0.3, 1, 0), (0.25, 4, 1), (0.15, 2, 2), (0.2, 10, 1), (0.1, 10, 10)]
-ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
 
 
 @every_bound
@@ -109,15 +123,15 @@ def test_coverage_of_a_new_person_over_every_sample(name, kinds):
 @pytest.mark.parametrize("share", [1.0, 2 / 3, 0.5])
 def test_examples_as_records_fail_and_so_does_a_third_of_the_cost_left_out(share):
     """All or nothing, at the rate where a sample without a loss refutes a bound at this share of its cost."""
-    n, level, nats = 12, 0.05, math.log(20) / 12
-    rate = -math.expm1(-share * nats) * (1 + 1e-9)
+    n, level, nats = 12, 0.05, log(20) / 12
+    rate = -expm1(-share * nats) * (1 + 1e-9)
 
     def missed(bound):
         return slow.failures(lambda a, b: bound(of(a, b)), [(1 - rate, 10, 0), (rate, 10, 10)], n, rate)
 
     assert missed(lambda sample: new_person("kl", sample, level).value) <= level
-    assert missed(lambda sample: bounds.binary_kl_upper(sample.person_risk, share * nats)) >= 0.99 * level**share
-    as_examples = missed(lambda sample: bounds.clopper_pearson_upper(int(sum(sample.sums)), sample.examples, level))
+    assert missed(lambda sample: binary_kl_upper(sample.person_risk, share * nats)) >= 0.99 * level**share
+    as_examples = missed(lambda sample: clopper_pearson_upper(int(sum(sample.sums)), sample.examples, level))
     assert as_examples > 4 * level
 
 
@@ -125,12 +139,12 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     """One person of one example, one of many: the average is no better than a third of a coin."""
     sizes, passes, level = [1, 6, 6], 2, 0.3
     sample = of(sizes, [0.5, 2.0, 0.0])
-    made = bounds.new_person_monte_carlo(sample=sample, passes=passes, failure_prob=level)
+    made = new_person_monte_carlo(sample=sample, passes=passes, failure_prob=level)
     assert made.terms["monte_carlo_draws"] == 3 * passes * 1
-    assert made.value == bounds.gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
-    pooled = bounds.new_example_monte_carlo(sample=sample, passes=passes, failure_prob=level)
+    assert made.value == gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
+    pooled = new_example_monte_carlo(sample=sample, passes=passes, failure_prob=level)
     assert pooled.terms["monte_carlo_draws"] == 13 * passes
-    weighted = bounds.weighted_risk_upper(
+    weighted = weighted_risk_upper(
         values=[0.25] * (13 * passes),
         weights=[1 / size for size in sizes for _ in range(size * passes)],
         failure_prob=level,
@@ -140,7 +154,7 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18), (0.5, 0.1, 0.3)):  # of the examples of the three people
         truth = sum(rates) / 3
         counts = np.arange(passes * 6 + 1)
-        laws = [stats.binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)]
+        laws = [binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)]
         failing, as_examples = 0.0, 0.0
         for i in range(passes + 1):
             for j, k in np.ndindex(len(counts), len(counts)):
@@ -148,9 +162,9 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
                 if probability == 0.0:
                     continue
                 drawn = of(sizes, [i / passes, j / passes, k / passes])
-                bound = bounds.new_person_monte_carlo(sample=drawn, passes=passes, failure_prob=level)
+                bound = new_person_monte_carlo(sample=drawn, passes=passes, failure_prob=level)
                 failing += probability * (bound.value < truth)
-                wrong = bounds.gibbs_risk_upper(mean=drawn.person_risk, draws=13 * passes, failure_prob=level)
+                wrong = gibbs_risk_upper(mean=drawn.person_risk, draws=13 * passes, failure_prob=level)
                 as_examples += probability * (wrong.value < truth)
         assert failing <= level
         if rates[0] == 0.9:
@@ -161,8 +175,8 @@ def test_private_formulas_take_people_as_records():
     """The same price with n people: a formula knows records only, so that the law is the same number."""
     sample = of(SIZES * 200, SUMS * 200)
     told = {"risk": sample.person_risk, "kl_nats": 3.0, "n": sample.n, "failure_prob": 0.05}
-    for made in (bounds.maurer(**told), bounds.dp_pac_bayes(**told, epsilon=0.1)):
-        of_person = bounds.for_a_new_person(made)
+    for made in (maurer(**told), dp_pac_bayes(**told, epsilon=0.1)):
+        of_person = for_a_new_person(made)
         assert of_person.value == made.value
         assert of_person.measures == "risk of a new person"
         assert of_person.hypothesis("records independent").unit == "person"

@@ -2,12 +2,13 @@
 
 import copy
 import json
-import math
 import pickle
 from fractions import Fraction
+from math import exp, log, log1p, sqrt
 
 import numpy as np
 import pytest
+from cells import KNOWN
 from gaussian_cells import gaussian_cells
 
 from bounds import (
@@ -19,7 +20,6 @@ from bounds import (
     exponential_mechanism_epsilon,
 )
 
-KNOWN = {"adjacency": "add-remove", "status": "accounted"}
 RECORDS = {
     "pure": PureDP(epsilon=0.1, adjacency="replace-one", status="assumes stationarity"),
     "approximate": ApproxDP(epsilon=0.3, delta=1e-7, **KNOWN),
@@ -65,8 +65,8 @@ def test_masses_cannot_be_changed_from_outside():
 
 
 def test_exponential_mechanism_formal_guarantee_and_paper_values():
-    tau, n = math.sqrt(60_000), 60_000
-    four = 4 + math.log1p(-math.exp(-4))  # oscillation of -ln psi with L = 4, two classes
+    tau, n = sqrt(60_000), 60_000
+    four = 4 + log1p(-exp(-4))  # oscillation of -ln psi with L = 4, two classes
     assert exponential_mechanism_epsilon(beta=1, tau=tau, loss_range=four, n=n) == pytest.approx(0.0325089302, rel=1e-8)
     exact = 2 * Fraction(0.7) * Fraction(tau) * Fraction(four) / n
     assert (
@@ -81,9 +81,9 @@ def test_exponential_mechanism_is_as_private_as_said_on_a_finite_set():
     n, beta, tau = 4, 1.3, 6.0
 
     def law(ones):
-        weights = [math.exp(-beta * tau * ((n - ones) * a + ones * b) / n) for a, b in zip(*losses, strict=True)]
+        weights = [exp(-beta * tau * ((n - ones) * a + ones * b) / n) for a, b in zip(*losses, strict=True)]
         return [weight / sum(weights) for weight in weights]
 
     epsilon = exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=1.0, n=n)
-    worst = max(abs(math.log(p / q)) for k in range(n) for p, q in zip(law(k), law(k + 1), strict=True))
+    worst = max(abs(log(p / q)) for k in range(n) for p, q in zip(law(k), law(k + 1), strict=True))
     assert 0.3 * epsilon < worst <= epsilon

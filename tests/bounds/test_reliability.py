@@ -1,14 +1,15 @@
 """Calibration error and Brier risk: check values, exact coverage, what the private forms pay, convexity."""
 
-import itertools
-import math
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
+from math import log
 
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+from mpmath import mpf
+from scipy.stats import multinomial
 
 from bounds import (
     PureDP,
@@ -30,10 +31,10 @@ KNOWN = {"adjacency": "replace-one", "status": "accounted"}
 @pytest.mark.parametrize("mean_squared_gap", [0.0001, 0.02, 1.0])
 def test_value_at_fifty_digits(kl_nats, mean_squared_gap):
     told = {**SAMPLE, "mean_squared_gap": mean_squared_gap, "kl_nats": kl_nats}
-    cost = mp.mpf(kl_nats) - mp.log(mp.mpf(0.05)) + mp.log(20)
-    etas = [mp.mpf(0.5 * 0.8**k) for k in range(20)]
-    slack = min((-e - mp.log(1 - e)) / e * mp.mpf(mean_squared_gap) + cost / (e * 10_000) for e in etas)
-    truth = min(mp.mpf(1), mp.mpf(0.01) + slack)
+    cost = mpf(kl_nats) - mp.log(mpf(0.05)) + mp.log(20)
+    etas = [mpf(0.5 * 0.8**k) for k in range(20)]
+    slack = min((-e - mp.log(1 - e)) / e * mpf(mean_squared_gap) + cost / (e * 10_000) for e in etas)
+    truth = min(mpf(1), mpf(0.01) + slack)
     assert truth <= ece_pac_bayes(**told).value <= truth * (1 + 1e-13)
 
 
@@ -44,12 +45,12 @@ def test_private_forms_pay_the_transfer_once():
     as_pure, as_dp = private_ece_pac_bayes(**told, privacy=pure), dp_ece_pac_bayes(**told, epsilon=0.02)
     assert as_pure.value == as_dp.value
     assert as_dp.nats("transfer") == transfer_nats(epsilon=0.02, n=10_000, failure_prob=0.05)
-    assert as_dp.nats("grid") == pytest.approx(math.log(20))
+    assert as_dp.nats("grid") == pytest.approx(log(20))
 
 
 def compositions(n, parts):
     """All ways to write n as an ordered sum of counts."""
-    for bars in itertools.combinations(range(n + parts - 1), parts - 1):
+    for bars in combinations(range(n + parts - 1), parts - 1):
         yield np.diff([-1, *bars, n + parts - 1]) - 1
 
 
@@ -65,7 +66,7 @@ def test_coverage_of_held_out_calibration_exactly(law, failure_prob):
     for counts in compositions(n, 4):
         plug_in = sum(abs((counts * gaps)[where == b].sum()) for b in (0, 1)) / n
         squares = float((counts * gaps**2).sum() / n)
-        probability = float(stats.multinomial.pmf(counts, n, law))
+        probability = float(multinomial.pmf(counts, n, law))
         told = {"calibration_error": float(plug_in), "n": n, "failure_prob": failure_prob}
         failed["hoeffding"] += probability * (ece_hoeffding(**told).value < true)
         failed["second moment"] += probability * (ece_second_moment(**told, mean_squared_gap=squares).value < true)
@@ -77,6 +78,6 @@ def test_brier_is_twice_the_bound_of_its_half_and_follows_its_certificate():
     half = maurer(risk=0.05, kl_nats=30.0, n=5000, failure_prob=0.05)
     assert made.certificate == replace(half, measures="half the Brier risk")
     assert float(made) == made.value == 2 * half.value
-    assert made.value <= mp.mpf(made.calibration_error) ** 2 <= made.value * (1 + mp.mpf("1e-14"))
+    assert made.value <= mpf(made.calibration_error) ** 2 <= made.value * (1 + mpf("1e-14"))
     assert brier_risk(brier=2.0, bound=partial(maurer, kl_nats=0.0, n=10, failure_prob=0.05)).value == 2.0
     assert brier_risk(brier=5e-324, bound=lambda risk: maurer(risk=risk, kl_nats=0.0, n=9, failure_prob=0.05)).value > 0

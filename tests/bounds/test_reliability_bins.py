@@ -1,13 +1,15 @@
 """Gaps bin by bin: exact coverage, bins without a certificate, counts of a sample."""
 
-import itertools
-import math
 from fractions import Fraction
+from itertools import pairwise
+from math import log, sqrt
 
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+from mpmath import mpf
+from numpy.random import default_rng
+from scipy.stats import beta, binom
 
 from bounds import ConfidenceBin, calibration_sample, mce_clopper_pearson, mce_hoeffding
 
@@ -20,15 +22,19 @@ def filled(count, correct, low=0.6, high=0.7, mean_confidence=None):
     return ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=mean)
 
 
+def at(bound, *bins, min_count=1, failure_prob=0.05):
+    return bound(bins=list(bins), min_count=min_count, failure_prob=failure_prob)
+
+
 @every_bound
 @pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-3])
 def test_coverage_of_one_bin_exactly(bound, failure_prob):
     """Confidence 0.65 for all, any accuracy: every number of correct answers of thirty with its probability."""
     n = 30
-    told = [bound(bins=[filled(n, k)], min_count=1, failure_prob=failure_prob).value for k in range(n + 1)]
+    told = [at(bound, filled(n, k), failure_prob=failure_prob).value for k in range(n + 1)]
     for accuracy in np.linspace(0, 1, 101):
         true = abs(accuracy - 0.65)
-        failed = sum(stats.binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
+        failed = sum(binom.pmf(k, n, accuracy) for k in range(n + 1) if told[k] < true)
         assert failed <= failure_prob
 
 
@@ -42,48 +48,46 @@ def test_coverage_where_confidences_vary_in_their_bin(bound):
         for right_low in range(n - m + 1):
             for right_high in range(m + 1):
                 weight = (
-                    stats.binom.pmf(m, n, 1 - share)
-                    * stats.binom.pmf(right_low, n - m, accuracy[0])
-                    * stats.binom.pmf(right_high, m, accuracy[1])
+                    binom.pmf(m, n, 1 - share)
+                    * binom.pmf(right_low, n - m, accuracy[0])
+                    * binom.pmf(right_high, m, accuracy[1])
                 )
                 mean = ((n - m) * ends[0] + m * ends[1]) / n
-                bins = [filled(n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0))]
-                failed += weight * (bound(bins=bins, min_count=1, failure_prob=failure_prob).value < true)
+                seen = filled(n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0))
+                failed += weight * (at(bound, seen, failure_prob=failure_prob).value < true)
     assert failed <= failure_prob
 
 
 @every_bound
 def test_bins_that_are_not_certified_are_free_and_vacuous(bound):
     kept = [filled(200, 140), filled(900, 700, 0.7, 0.8)]
-    alone = bound(bins=kept, min_count=50, failure_prob=0.05)
-    among = bound(
-        bins=[filled(0, 0, 0.0, 0.3), kept[0], filled(49, 3, 0.3, 0.6), kept[1]], min_count=50, failure_prob=0.05
-    )
+    alone = at(bound, *kept, min_count=50)
+    among = at(bound, filled(0, 0, 0.0, 0.3), kept[0], filled(49, 3, 0.3, 0.6), kept[1], min_count=50)
     assert among.value == alone.value
     assert [among.terms[f"gap_{b}"] for b in range(4)] == [1.0, alone.terms["gap_0"], 1.0, alone.terms["gap_1"]]
     assert (among.terms["bins"], among.terms["bins_certified"]) == (4, 2)
     assert among.terms["share_certified"] == pytest.approx(1100 / 1149)
-    assert bound(bins=kept, min_count=1000, failure_prob=0.05).value == 1.0
-    assert bound(bins=kept[:1], min_count=50, failure_prob=0.05).value < alone.terms["gap_0"]  # two bins cost a union
+    assert at(bound, *kept, min_count=1000).value == 1.0
+    assert at(bound, kept[0], min_count=50).value < alone.terms["gap_0"]  # two bins cost a union
 
 
 def test_values_at_fifty_digits():
     one, two = filled(200, 140, mean_confidence=0.625), filled(900, 700, 0.7, 0.8)
-    made = mce_hoeffding(bins=[one, two], min_count=1, failure_prob=0.05)
+    made = at(mce_hoeffding, one, two)
     for b, each in enumerate((one, two)):
-        gap = abs(mp.mpf(each.correct) / each.count - mp.mpf(each.mean_confidence))
-        width = mp.mpf(each.high) - mp.mpf(each.low)
-        truth = gap + (1 + width) * mp.sqrt(mp.log(2 / mp.mpf(0.05)) / (2 * each.count))
+        gap = abs(mpf(each.correct) / each.count - mpf(each.mean_confidence))
+        width = mpf(each.high) - mpf(each.low)
+        truth = gap + (1 + width) * mp.sqrt(mp.log(2 / mpf(0.05)) / (2 * each.count))
         assert truth <= made.terms[f"gap_{b}"] <= truth + 1e-14
-    made = mce_clopper_pearson(bins=[one], min_count=1, failure_prob=0.05)
-    above = stats.beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * math.sqrt(math.log(40) / 400))
+    made = at(mce_clopper_pearson, one)
+    above = beta.ppf(1 - 0.025, 141, 60) - max(0.6, 0.625 - 0.1 * sqrt(log(40) / 400))
     assert made.value == pytest.approx(above, rel=1e-9)
 
 
 @every_bound
 def test_laws(bound):
     def value(count=400, correct=300, failure_prob=0.05):
-        return bound(bins=[filled(count, correct)], min_count=1, failure_prob=failure_prob).value
+        return at(bound, filled(count, correct), failure_prob=failure_prob).value
 
     assert 1.0 >= value(1, 0) > value(100, 75) > value(400, 300) > value(4000, 3000) > 0.1
     by_level = [value(failure_prob=level) for level in (0.9, 0.05, 1e-6, 1e-300)]
@@ -93,7 +97,7 @@ def test_laws(bound):
 
 
 def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     f, edges = rng.random(500), [0.0, 0.25, 0.5, 0.75, 1.0]
     f[:3] = (0.0, 0.5, 1.0)
     c = rng.random(500) < f
@@ -110,9 +114,9 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     assert [one.count for one in made.bins] == np.bincount(slot, minlength=4).tolist()
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500
-    assert [(one.low, one.high) for one in made.bins] == list(itertools.pairwise(edges))
+    assert [(one.low, one.high) for one in made.bins] == list(pairwise(edges))
 
 
 def test_one_example_in_one_bin_is_all_of_them():
     one = ConfidenceBin(low=0.0, high=1.0, count=1, correct=1, mean_confidence=0.5)
-    assert mce_hoeffding(bins=[one], min_count=1, failure_prob=0.05).terms["share_certified"] == 1.0
+    assert at(mce_hoeffding, one).terms["share_certified"] == 1.0

@@ -1,15 +1,16 @@
 """Thresholds that control a risk: exact failure probabilities over every sample, and a naive twin of the tests."""
 
-import itertools
-import math
+from itertools import product
+from math import comb, fsum, prod
 
 import numpy as np
 import pytest
+from cells import read_again
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers
+from numpy.random import default_rng
 
 from bounds import (
-    Certificate,
     betting_upper,
     clopper_pearson_upper,
     control_groups,
@@ -35,13 +36,13 @@ def chance_of_failure(chosen, n, rates, target=0.4):
     """The exact probability that the selective risk at the chosen threshold exceeds the target, over all samples."""
     risks = np.cumsum(rates) / np.arange(1, 4)  # the levels are equally likely
     failing, seen = 0.0, {}
-    for sample in itertools.product(itertools.product(range(3), (0, 1)), repeat=n):
+    for sample in product(product(range(3), (0, 1)), repeat=n):
         key = tuple(sorted(sample))
         if key not in seen:
             seen[key] = chosen(list(sample))
         at = seen[key]
         if at is not None and risks[at] > target:
-            failing += math.prod((rates[level] if error else 1 - rates[level]) / 3 for level, error in sample)
+            failing += prod((rates[level] if error else 1 - rates[level]) / 3 for level, error in sample)
     return failing
 
 
@@ -66,7 +67,7 @@ def test_a_choice_that_nobody_paid_for_fails_more_often():
             losses = (np.arange(n) < k)[:, None]
             if not control_risk(losses=losses, thresholds=[0], target=target, failure_prob=failure_prob).qualifies:
                 return chance
-            chance += math.comb(n, k) * target**k * (1 - target) ** (n - k)
+            chance += comb(n, k) * target**k * (1 - target) ** (n - k)
         raise AssertionError("every number of errors passes")
 
     assert 1 - (1 - passing(0.05)) ** count > 0.12  # the best of five at the whole failure probability
@@ -88,12 +89,12 @@ def naive(losses, target, failure_prob, starts):
 
 
 @given(
-    st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.floats(0.01, 0.99), st.floats(0.01, 0.99),
-    st.integers(0, 99),
+    integers(1, 60), integers(1, 9), integers(1, 9), floats(0.01, 0.99), floats(0.01, 0.99),
+    integers(0, 99),
 )  # fmt: skip
 def test_tests_are_those_of_a_naive_twin(n, count, starts, target, failure_prob, seed):
     starts = min(starts, count)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     losses = rng.random((n, count)) < np.sort(rng.random(count)) * target * 1.5
     made = control_risk(
         losses=losses, thresholds=list(range(count)), target=target, failure_prob=failure_prob, starts=starts
@@ -103,8 +104,8 @@ def test_tests_are_those_of_a_naive_twin(n, count, starts, target, failure_prob,
     assert made.threshold == (max(passed) if passed else None)
     assert made.level * starts <= failure_prob * (1 + 1e-15)
     certificate = made.certificate
-    assert Certificate.from_json(certificate.to_json()) == certificate
-    assert math.fsum(certificate.budget.values()) == certificate.failure_prob == failure_prob
+    assert read_again(certificate) == certificate
+    assert fsum(certificate.budget.values()) == certificate.failure_prob == failure_prob
     assert certificate.inputs["starts"] == starts
     if not passed:
         assert certificate.vacuous
@@ -127,7 +128,7 @@ def test_the_type_of_the_losses_decides_between_the_exact_and_the_betting_bound(
 
 
 def test_selective_risk_is_that_of_the_records_answered():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     confidence = rng.random(3000)
     errors = rng.random(3000) < 0.4 * (1 - confidence)
     thresholds = [k / 20 for k in range(1, 20)]
@@ -152,7 +153,7 @@ def test_nothing_is_answered_above_every_confidence():
 
 
 def test_the_mean_size_of_sets_stays_below_the_target():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     scores = rng.dirichlet(np.ones(5), size=2000)
     thresholds = np.linspace(0.0, 0.9, 46).tolist()
     made = control_set_size(scores=scores, thresholds=thresholds, most_labels=2.0, failure_prob=0.05)
@@ -164,7 +165,7 @@ def test_the_mean_size_of_sets_stays_below_the_target():
 
 
 def test_one_threshold_for_every_group_is_judged_by_the_worst():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     groups = np.array(["a", "b"])[(rng.random(4000) < 0.2).astype(int)]
     confidence = rng.random(4000)
     errors = rng.random(4000) < np.where(groups == "a", 0.2, 0.5) * (1 - confidence)

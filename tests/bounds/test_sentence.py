@@ -5,16 +5,17 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis.strategies import floats
 
 import bounds
+from bounds import declared, maurer, unproved
 from bounds.sentence import confidence, first_sentence, headline
 
-MADE = bounds.maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
+MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
 
 
-@given(value=st.floats(0.0, 1.0, exclude_max=True), failure_prob=st.floats(1e-300, 1.0 - 1e-9, exclude_min=True))
+@given(value=floats(0.0, 1.0, exclude_max=True), failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True))
 def test_the_percentages_are_never_better_than_the_certificate(value, failure_prob):
     made = replace(MADE, value=value, failure_prob=failure_prob, budget={})
     found = re.search(r"at most ([\d.]+)%, with ([\d.]+)% confidence", headline(made))
@@ -32,7 +33,7 @@ def test_percentages_are_rounded_up_and_whole_ones_stay(value, said):
 
 def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     proved = bounds.proved("settings fixed beforehand", "the list, written before the runs")
-    made = MADE.resting_on(proved, bounds.unproved("chain stationary", "nothing shows it"))
+    made = MADE.resting_on(proved, unproved("chain stationary", "nothing shows it"))
     said = headline(made)
     assert said.index("chain stationary") < said.index("records independent") < said.index("new data follow")
     assert "settings fixed" not in said
@@ -43,7 +44,7 @@ def test_every_hypothesis_without_a_proof_is_in_the_sentence():
 @pytest.mark.parametrize(("unit", "several"), [("person", "people"), ("document", "documents")])
 def test_people_and_documents_are_called_what_they_are(unit, several):
     made = replace(MADE, measures=f"0-1 risk of a new {unit}").resting_on(
-        bounds.declared("records independent", "the clinic", unit)
+        declared("records independent", "the clinic", unit)
     )
     assert f"The error of the weights on a new {unit} is" in headline(made)
     assert f"1000 {several}" in headline(made)

@@ -1,12 +1,13 @@
 """Confidence bounds for one rate, against exact binomial sums."""
 
-import math
 from fractions import Fraction
+from math import log
 
 import binomial
 import mpmath as mp
 import numpy as np
 import pytest
+from mpmath import mpf
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper, kl_chernoff_upper
 
@@ -32,7 +33,7 @@ def test_clopper_pearson_formal_guarantee(k, n, failure_prob):
 def test_large_samples_are_safe_in_log_space():
     for k, n, failure_prob in ((1, 60_000, 1e-3), (300, 10_000, 0.05), (59_990, 60_000, 1e-9)):
         upper = clopper_pearson_upper(k, n, failure_prob)
-        assert binomial.log_cdf(k, n, upper) == pytest.approx(math.log(failure_prob), rel=1e-6)
+        assert binomial.log_cdf(k, n, upper) == pytest.approx(log(failure_prob), rel=1e-6)
 
 
 def test_kl_chernoff_formal_guarantee_for_unequal_variables():
@@ -53,7 +54,7 @@ def test_tiny_failure_probabilities_for_some_of_which_scipy_has_no_quantile(k, n
     assert 0.0 <= lower < k / n < upper <= 1.0
 
     def mass(p, counts):
-        return mp.fsum(mp.binomial(n, j) * mp.mpf(p) ** j * (1 - mp.mpf(p)) ** (n - j) for j in counts)
+        return mp.fsum(mp.binomial(n, j) * mpf(p) ** j * (1 - mpf(p)) ** (n - j) for j in counts)
 
     with mp.workdps(40):
         assert mass(upper, range(k + 1)) <= failure_prob

@@ -1,12 +1,26 @@
 """Between a world's columns and a bound that wants them otherwise; ``fraction`` is that of the cost (see ``costs``)."""
 
-import math
 from functools import lru_cache, partial
+from math import expm1, log
 
 import numpy as np
 
 import bounds
-from bounds import FailureBudget, best_of, overall_certificate
+from bounds import (
+    ConfidenceBin,
+    ExcessStep,
+    FailureBudget,
+    best_of,
+    binary_kl_upper,
+    catoni,
+    empirical_bernstein_upper,
+    gibbs_risk_upper,
+    in_expectation_nats,
+    markov_transfer_nats,
+    maurer,
+    overall_certificate,
+    second_moment_upper,
+)
 from tests.coverage import catalogue
 from tests.coverage.costs import at_fraction, bernstein
 
@@ -21,7 +35,7 @@ def shared(failure_prob, ways, fraction):
 
 @lru_cache(maxsize=4096)
 def risk_upper(k, n, failure_prob):
-    return bounds.gibbs_risk_upper(mean=k / n, draws=n, failure_prob=failure_prob)
+    return gibbs_risk_upper(mean=k / n, draws=n, failure_prob=failure_prob)
 
 
 def checkpoints_at_share(errors, n, failure_prob, fraction=1.0):
@@ -31,7 +45,7 @@ def checkpoints_at_share(errors, n, failure_prob, fraction=1.0):
 
 
 def prior_grid_paid(risk, n, count, failure_prob):  # the least risk has the least certificate
-    return bounds.maurer(risk=risk, kl_nats=0.0, n=n, failure_prob=failure_prob / count)
+    return maurer(risk=risk, kl_nats=0.0, n=n, failure_prob=failure_prob / count)
 
 
 def overall(bound, mean, draws, kl_nats, n, failure_prob, fraction=1.0):
@@ -39,9 +53,9 @@ def overall(bound, mean, draws, kl_nats, n, failure_prob, fraction=1.0):
     share = budget.spent["Monte Carlo"]
     step = partial(bound, kl_nats=kl_nats, n=n)
     if fraction == 1.0:
-        risk = bounds.gibbs_risk_upper(mean=mean, draws=draws, failure_prob=share)
+        risk = gibbs_risk_upper(mean=mean, draws=draws, failure_prob=share)
         return overall_certificate(risk=risk, bound=step, budget=budget)
-    risk = bounds.gibbs_risk_upper(mean=mean, draws=draws, failure_prob=share**fraction)
+    risk = gibbs_risk_upper(mean=mean, draws=draws, failure_prob=share**fraction)
     return at_fraction(step(risk=risk.value, failure_prob=budget.spent["PAC step"]), fraction)
 
 
@@ -75,9 +89,9 @@ def gibbs_catoni(
     if fraction == 1.0:
         return made
     spread = tau * (loss_high - loss_low)
-    free = -made.inputs["log_partition_lower_nats"] - math.log(made.inputs["failure_prob"])
+    free = -made.inputs["log_partition_lower_nats"] - log(made.inputs["failure_prob"])
     exponent = fraction * free + (1 - fraction) * spread * posterior_risk
-    return math.expm1(-exponent / n) / math.expm1(-spread / n)
+    return expm1(-exponent / n) / expm1(-spread / n)
 
 
 def linear(risk, kl_nats, n, failure_prob, inverse_temperature=None):
@@ -88,7 +102,7 @@ def linear(risk, kl_nats, n, failure_prob, inverse_temperature=None):
 def best_of_catoni(risk, kl_nats, n, failure_prob, inverse_temperature=None, fraction=1.0):
     grid = _grid(n, inverse_temperature)
     each = failure_prob / len(grid)
-    made = [bounds.catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c) for c in grid]
+    made = [catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c) for c in grid]
     return best_of(made, budget=failure_prob) if fraction == 1.0 else min(at_fraction(one, fraction) for one in made)
 
 
@@ -107,37 +121,37 @@ def split_kl(share_1, share_2, kl_nats, n, failure_prob):
 
 
 def recursive(risk, kl_nats, n, share_1, share_2, share_3, step_kl_nats, step_n, gamma, failure_prob):
-    step = bounds.ExcessStep(shares=(share_1, share_2, share_3), kl_nats=step_kl_nats, n=step_n)
+    step = ExcessStep(shares=(share_1, share_2, share_3), kl_nats=step_kl_nats, n=step_n)
     return bounds.recursive(risk=risk, kl_nats=kl_nats, n=n, steps=[step], gamma=gamma, failure_prob=failure_prob)
 
 
 def prior_scale(risk, scale, index, n, failure_prob):
     (nats,) = (point.nats for point in catalogue.neighbours(scale) if point.index == index)
-    return bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
+    return maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
 
 
 def empirical_bernstein(failure_prob, values=None, k=None, n=None, fraction=1.0):
     values = 1.0 * (np.arange(n) < k) if values is None else values
-    return bounds.empirical_bernstein_upper(values, shared(failure_prob, 2, fraction))
+    return empirical_bernstein_upper(values, shared(failure_prob, 2, fraction))
 
 
 def second_moment(mean, second_moment, n, failure_prob, fraction=1.0):
     if fraction == 1.0:
-        return bounds.second_moment_upper(mean, second_moment, n, failure_prob)
-    return bernstein(mean, second_moment, fraction * math.log(20 / failure_prob) / n)
+        return second_moment_upper(mean, second_moment, n, failure_prob)
+    return bernstein(mean, second_moment, fraction * log(20 / failure_prob) / n)
 
 
 def markov_transfer(risk, n, privacy, failure_prob, fraction=1.0):
-    information = bounds.in_expectation_nats(privacy=privacy, n=n).information_nats
-    nats = bounds.markov_transfer_nats(information_nats=information, failure_prob=failure_prob)
-    return bounds.binary_kl_upper(risk, fraction * nats / n)
+    information = in_expectation_nats(privacy=privacy, n=n).information_nats
+    nats = markov_transfer_nats(information_nats=information, failure_prob=failure_prob)
+    return binary_kl_upper(risk, fraction * nats / n)
 
 
 private_catoni = partial(bounds.private_catoni, inverse_temperature=100.0)
 
 
 def brier_risk(brier, kl_nats, n, failure_prob):
-    return bounds.brier_risk(brier=brier, bound=partial(bounds.maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
+    return bounds.brier_risk(brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
 
 
 def mce_hoeffding(counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):
@@ -159,4 +173,4 @@ def _bins_together(bound, counts, corrects, confidences, true_gaps, min_count, f
 
 def _bin(count, correct, confidence):
     low, high = max(0.0, confidence - 0.005), min(1.0, confidence + 0.005)
-    return bounds.ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=confidence)
+    return ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=confidence)

@@ -4,7 +4,7 @@ import numpy as np
 
 from bounds import GaussianDP, PureDP, exponential_mechanism_epsilon
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA, chunks
+from tests.coverage.worlds import in_parts, luckiest
 
 
 def _kinds(confidence):
@@ -26,7 +26,6 @@ def _columns(counts, gaps, n, bins):
         "calibration_error": np.minimum(1.0, error * (1 + 1e-12)),
         "mean_squared_gap": np.minimum(1.0, squares * (1 + 1e-12)),
         "n": n,
-        "failure_prob": DELTA,
     }
 
 
@@ -36,7 +35,7 @@ def held_out(n, law, confidence, name, bins=2):
 
     def world(rng, datasets):
         columns = _columns(rng.multinomial(n, law, datasets), gaps, n, bins)
-        return Cases(columns, np.full(datasets, _errors(law, gaps, bins)))
+        return Cases(columns, _errors(law, gaps, bins))
 
     world.__doc__ = f"n = {n}, {name}, ECE {_errors(law, gaps, bins):.3f}"
     return world
@@ -50,7 +49,7 @@ def chosen(n, hypotheses, law, confidence, release="", strength=0.0, bins=2):
     law, gaps = np.asarray(law), _kinds(confidence)
 
     def world(rng, datasets):
-        taken = np.concatenate([_some(rng, len(part)) for part in chunks(datasets)])
+        (taken,) = in_parts(_some, rng, datasets)
         columns = _columns(taken, gaps, n, bins) | {"kl_nats": 0.0 if release else float(np.log(hypotheses))}
         if release == "exponential":
             epsilon = exponential_mechanism_epsilon(beta=1.0, tau=strength, loss_range=2.0, n=n)
@@ -58,7 +57,7 @@ def chosen(n, hypotheses, law, confidence, release="", strength=0.0, bins=2):
             columns |= {"epsilon": epsilon, "privacy": privacy}
         elif release == "Gaussian":
             columns |= {"privacy": GaussianDP(mu=strength, adjacency="add-remove", status="exact mechanism")}
-        return Cases(columns, np.full(datasets, _errors(law, gaps, bins)))
+        return Cases(columns, _errors(law, gaps, bins))
 
     def _some(rng, many):
         counts = rng.multinomial(n, law, (many, hypotheses))
@@ -67,7 +66,7 @@ def chosen(n, hypotheses, law, confidence, release="", strength=0.0, bins=2):
             error = strength * error + rng.gumbel(size=error.shape)
         elif release == "Gaussian":
             error = n * error + np.sqrt(hypotheses) / strength * rng.normal(size=error.shape)
-        return counts[np.arange(many), error.argmin(axis=1)]
+        return [counts[np.arange(many), error.argmin(axis=1)]]
 
     how = f"released by the {release} mechanism, {strength:g}" if release else "the best calibrated"
     world.__doc__ = f"n = {n}, {hypotheses} predictors of ECE {_errors(law, gaps, bins):.3f}, {how}"
@@ -82,9 +81,14 @@ def bins_of(n, accuracies, confidences, name):
     def world(rng, datasets):
         counts = rng.multinomial(n, np.full(size, 1 / size), datasets)
         corrects = rng.binomial(counts, accuracies)
-        columns = {"counts": counts, "corrects": corrects, "confidences": np.tile(confidences, (datasets, 1))}
-        columns |= {"true_gaps": np.tile(np.abs(accuracies - confidences), (datasets, 1)), "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases(
+            {
+                "counts": counts,
+                "corrects": corrects,
+                "confidences": np.tile(confidences, (datasets, 1)),
+                "true_gaps": np.tile(np.abs(accuracies - confidences), (datasets, 1)),
+            }
+        )
 
     world.__doc__ = f"n = {n}, {size} bins, {name}, the largest excess of a true gap over its bound"
     return world
@@ -95,10 +99,9 @@ def brier(n, hypotheses, sure, rate):
     right, wrong = 2 * (1 - sure) ** 2, 2 * sure**2
 
     def world(rng, datasets):
-        errors = np.concatenate([rng.binomial(n, rate, (len(part), hypotheses)).min(1) for part in chunks(datasets)])
+        errors = luckiest(rng, datasets, hypotheses, n, rate)
         mean = np.minimum(2.0, (right + (wrong - right) * errors / n) * (1 + 1e-12))
-        columns = {"brier": mean, "kl_nats": float(np.log(hypotheses)), "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, right + (wrong - right) * rate))
+        return Cases({"brier": mean, "kl_nats": float(np.log(hypotheses)), "n": n}, right + (wrong - right) * rate)
 
     world.__doc__ = f"n = {n}, confidence {sure:g}, the luckiest of {hypotheses} predictors, rate {rate:g}"
     return world

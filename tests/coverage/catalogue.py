@@ -1,11 +1,11 @@
 """Worlds of the wider catalogue: spread and levels of a loss, one draw of a posterior, chains, prior scales."""
 
 import numpy as np
-from scipy import stats
+from scipy.stats import binom
 
 from bounds import betting_upper, gaussian_log_density_ratio, gaussian_renyi, log_xi, prior_scale_grid
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA, chunks, gibbs, luckiest
+from tests.coverage.worlds import DELTA, chunks, gibbs, in_parts, luckiest
 
 _JUST_ABOVE = 1 + 1e-9
 
@@ -20,8 +20,9 @@ def draws(name, n, sample, mean):
 
     def world(rng, datasets):
         values = sample(rng, (datasets, n))
-        columns = {"values": values, "mean": values.mean(axis=1), "second_moment": (values**2).mean(axis=1), "n": n}
-        return Cases(columns | {"failure_prob": DELTA}, np.full(datasets, mean))
+        return Cases(
+            {"values": values, "mean": values.mean(axis=1), "second_moment": (values**2).mean(axis=1), "n": n}, mean
+        )
 
     world.__doc__ = f"{n} draws, {name}"
     return world
@@ -35,22 +36,23 @@ def levels(n, law, hypotheses=1):
     """Losses 0, 1/4 and 1; a point posterior on the hypothesis of least mean loss."""
 
     def world(rng, datasets):
-        counts = np.concatenate([_best(rng, len(part)) for part in chunks(datasets)])
-        columns = {
-            "share_1": (counts[:, 1] + counts[:, 2]) / n,
-            "share_2": counts[:, 2] / n,
-            "risk": (counts[:, 1] / 4 + counts[:, 2]) / n,
-            "second_moment": (counts[:, 1] / 16 + counts[:, 2]) / n,
-            "kl_nats": float(np.log(hypotheses)),
-            "n": n,
-            "failure_prob": DELTA,
-        }
-        return Cases(columns, np.full(datasets, law[1] / 4 + law[2]))
+        (counts,) = in_parts(_best, rng, datasets)
+        return Cases(
+            {
+                "share_1": (counts[:, 1] + counts[:, 2]) / n,
+                "share_2": counts[:, 2] / n,
+                "risk": (counts[:, 1] / 4 + counts[:, 2]) / n,
+                "second_moment": (counts[:, 1] / 16 + counts[:, 2]) / n,
+                "kl_nats": float(np.log(hypotheses)),
+                "n": n,
+            },
+            law[1] / 4 + law[2],
+        )
 
     def _best(rng, many):
         counts = rng.multinomial(n, law, (many, hypotheses))
         best = (counts[:, :, 1] + 4 * counts[:, :, 2]).argmin(axis=1)
-        return counts[np.arange(many), best]
+        return [counts[np.arange(many), best]]
 
     who = "one hypothesis" if hypotheses == 1 else f"the luckiest of {hypotheses} hypotheses"
     world.__doc__ = f"n = {n}, losses 0, 1/4 and 1 of probabilities {', '.join(f'{p:.3g}' for p in law)}, {who}"
@@ -67,15 +69,16 @@ def half_lucky(n, hypotheses, paid):
     def world(rng, datasets):
         errors = [rng.binomial(n, rate, (len(part), hypotheses)) for part in chunks(datasets)]
         errors = np.concatenate([_drawn(rng, part) for part in errors])
-        columns = {
-            "risk": errors[:, 0] / n,
-            "log_density_ratio": np.where(errors[:, 1] == 1, np.log(on_lucky), np.log(elsewhere)),
-            "renyi_nats": float(np.log(mass[0] * on_lucky + mass[1] * elsewhere)),
-            "kl_nats": float(kl),
-            "n": n,
-            "failure_prob": DELTA,
-        }
-        return Cases(columns, np.full(datasets, rate))
+        return Cases(
+            {
+                "risk": errors[:, 0] / n,
+                "log_density_ratio": np.where(errors[:, 1] == 1, np.log(on_lucky), np.log(elsewhere)),
+                "renyi_nats": float(np.log(mass[0] * on_lucky + mass[1] * elsewhere)),
+                "kl_nats": float(kl),
+                "n": n,
+            },
+            rate,
+        )
 
     def _drawn(rng, errors):
         """Errors of the draw, and whether it is the luckiest hypothesis."""
@@ -94,48 +97,42 @@ def noisy_threshold(rng, datasets):
     n, std, prior_mean, grid = 40, 0.1, 0.5, np.linspace(0, 1, 21)
     x = rng.random((datasets, n))
     labels = (x >= 0.6) ^ (rng.random(x.shape) < 0.1)
-    means = []
-    for part in chunks(datasets):
-        errors = ((x[part][:, None, :] >= grid[:, None]) != labels[part][:, None, :]).sum(axis=2)
-        means.append(grid[errors.argmin(axis=1)])
-    mean = np.concatenate(means)
+    errors = [((x >= at) != labels).sum(axis=1) for at in grid]
+    mean = grid[np.argmin(errors, axis=0)]
     w = mean + std * rng.normal(size=datasets)
-    columns = {
-        "risk": ((x >= w[:, None]) != labels).mean(axis=1),
-        "log_density_ratio": np.array(
-            [gaussian_log_density_ratio([a], [b], std, [prior_mean], std) for a, b in zip(w, mean, strict=True)]
-        ),
-        "renyi_nats": np.array([gaussian_renyi([b], [prior_mean], std) for b in mean]),
-        "n": n,
-        "failure_prob": DELTA,
-    }
-    return Cases(columns, 0.1 + 0.8 * np.abs(w.clip(0, 1) - 0.6))
+    return Cases(
+        {
+            "risk": ((x >= w[:, None]) != labels).mean(axis=1),
+            "log_density_ratio": np.array(
+                [gaussian_log_density_ratio([a], [b], std, [prior_mean], std) for a, b in zip(w, mean, strict=True)]
+            ),
+            "renyi_nats": np.array([gaussian_renyi([b], [prior_mean], std) for b in mean]),
+            "n": n,
+        },
+        0.1 + 0.8 * np.abs(w.clip(0, 1) - 0.6),
+    )
 
 
-def _step(old, new):
-    """Shares of an excess step from the losses (data sets, examples) of predecessor and posterior."""
-    return {
-        "share_1": (1 - (1 - new) * old).mean(axis=1).clip(0, 1),
-        "share_2": new.mean(axis=1).clip(0, 1),
-        "share_3": (new * (1 - old)).mean(axis=1).clip(0, 1),
-    }
+def _shares(old, new):
+    """The three of an excess step, from the losses (data sets, examples) of predecessor and posterior."""
+    return [one.mean(axis=1).clip(0, 1) for one in (1 - (1 - new) * old, new, new * (1 - old))]
 
 
 def chain(rng, datasets):
     """n = 80, a Gibbs posterior of half the sample, and another that starts from it, 20 hypotheses"""
-    n, rates, made, truth = 80, np.linspace(0.02, 0.5, 20), [], []
-    for part in chunks(datasets):
-        losses = rng.random((len(part), n, rates.size)) < rates
+    n, rates = 80, np.linspace(0.02, 0.5, 20)
+
+    def some(rng, many):
+        losses = rng.random((many, n, rates.size)) < rates
         earlier, later = losses[:, : n // 2].mean(axis=1), losses[:, n // 2 :].mean(axis=1)
         first, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), earlier, 40.0)
         second, step_kl, _ = gibbs(first, later, 60.0)
         old, new = (np.einsum("bnh,bh->bn", losses, weights) for weights in (first, second))
-        made.append({"risk": old.mean(axis=1).clip(0, 1), "kl_nats": kl, "step_kl_nats": step_kl}
-                    | _step(old[:, n // 2 :], new[:, n // 2 :]))  # fmt: skip
-        truth.append(second @ rates)
-    columns = {name: np.concatenate([each[name] for each in made]) for name in made[0]}
-    columns |= {"n": n, "step_n": n // 2, "gamma": 0.5, "failure_prob": DELTA}
-    return Cases(columns, np.concatenate(truth))
+        return old.mean(axis=1).clip(0, 1), kl, step_kl, *_shares(old[:, n // 2 :], new[:, n // 2 :]), second @ rates
+
+    *made, truth = in_parts(some, rng, datasets)
+    names = ("risk", "kl_nats", "step_kl_nats", "share_1", "share_2", "share_3")
+    return Cases(dict(zip(names, made, strict=True)) | {"n": n, "step_n": n // 2, "gamma": 0.5}, truth)
 
 
 def lucky_chain(seen):
@@ -143,14 +140,14 @@ def lucky_chain(seen):
     half, hypotheses, rate = 20, 10_000_000, 0.5
 
     def world(rng, datasets):
-        lucky = stats.binom.ppf(-np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate)  # least of them
+        lucky = binom.ppf(-np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate)  # least of them
         fresh = rng.binomial(half, rate, datasets)
         share = (lucky if seen else fresh) / half
         columns = {"risk": (lucky + fresh) / (2 * half), "kl_nats": float(np.log(hypotheses)), "step_kl_nats": 0.0}
         # a certain hypothesis against itself: the excess is (1 - gamma) times its loss
         columns |= {"share_1": 1.0, "share_2": share, "share_3": 0.0}
-        columns |= {"n": 2 * half, "step_n": half, "gamma": 0.05, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        columns |= {"n": 2 * half, "step_n": half, "gamma": 0.05}
+        return Cases(columns, rate)
 
     where = "examples that chose it" if seen else "fresh examples"
     world.__doc__ = f"the luckiest of {hypotheses:.0e} hypotheses on 20 examples, its excess measured on 20 {where}"
@@ -169,8 +166,7 @@ def prior_scales(n, count, paid, fraction=1.0):
         errors = rng.binomial(n, rates, (datasets, count))
         best = errors.argmin(axis=1)
         risk = errors[np.arange(datasets), best] / n
-        columns = {"risk": risk, "scale": scales[best], "index": index[best], "n": n, "failure_prob": DELTA}
-        return Cases(columns, rates[best])
+        return Cases({"risk": risk, "scale": scales[best], "index": index[best], "n": n}, rates[best])
 
     how = "with" if paid else "without"
     of = "" if fraction == 1.0 else f", {fraction:.2g} of all cost"
@@ -187,8 +183,16 @@ def one_hypothesis(n):
 
     def world(rng, datasets):
         rate = rate_of_none(n, log_xi(n))
-        columns = {"risk": luckiest(rng, datasets, 1, n, rate) / n, "kl_nats": 0.0, "n": n, "failure_prob": DELTA}
-        return Cases(columns | {"log_density_ratio": 0.0, "renyi_nats": 0.0}, np.full(datasets, rate))
+        return Cases(
+            {
+                "risk": luckiest(rng, datasets, 1, n, rate) / n,
+                "kl_nats": 0.0,
+                "n": n,
+                "log_density_ratio": 0.0,
+                "renyi_nats": 0.0,
+            },
+            rate,
+        )
 
     world.__doc__ = f"n = {n}, one draw of a posterior that is its prior"
     return world

@@ -3,7 +3,7 @@ networks that are certified by another one."""
 
 import numpy as np
 
-import bounds
+from bounds import Certificate, clopper_pearson_upper, compression, disagreement
 from tests.coverage.harness import Cases, Entry
 from tests.coverage.tight import none_at
 from tests.coverage.worlds import DELTA, TAILS, tail
@@ -13,25 +13,25 @@ ROUNDS = 40
 
 def chosen_size(k, n, failure_prob):
     """All of the weight on a size a tenth below n."""
-    return bounds.compression(k=k, n=n, failure_prob=failure_prob, weights={n - max(1, n // 10): 1.0})
+    return compression(k=k, n=n, failure_prob=failure_prob, weights={n - max(1, n // 10): 1.0})
 
 
 def watched(kept, n, failure_prob):
     """The best of the rounds that were watched, each at its share."""
-    return bounds.compression(k=int(kept.min()), n=n, failure_prob=failure_prob / len(kept))
+    return compression(k=int(kept.min()), n=n, failure_prob=failure_prob / len(kept))
 
 
 def as_test_set(kept, n, failure_prob):
     """The records kept, counted as the errors of a network that saw none of them."""
-    return bounds.clopper_pearson_upper(int(kept.min()), n, failure_prob)
+    return clopper_pearson_upper(int(kept.min()), n, failure_prob)
 
 
 def beside_another(errors, held_out, differ, m, failure_prob):
     """A network whose stand-in is counted on held-out records, each half at half of the failure probability."""
-    value = bounds.clopper_pearson_upper(errors, held_out, failure_prob / 2)
-    surrogate = bounds.Certificate(name="count", value=value, failure_prob=failure_prob / 2, measures="0-1 risk",
+    value = clopper_pearson_upper(errors, held_out, failure_prob / 2)
+    surrogate = Certificate(name="count", value=value, failure_prob=failure_prob / 2, measures="0-1 risk",
                                    hypotheses=(), terms={}, budget={}, reference="a count", inputs={})  # fmt: skip
-    return bounds.disagreement(surrogate=surrogate, k=differ, n=m, failure_prob=failure_prob / 2)
+    return disagreement(surrogate=surrogate, k=differ, n=m, failure_prob=failure_prob / 2)
 
 
 def on_rows_it_saw(errors, held_out, m, failure_prob):
@@ -41,7 +41,7 @@ def on_rows_it_saw(errors, held_out, m, failure_prob):
 
 def errors_left_out(picked, n, failure_prob):
     """Records picked, and not those on which the last network errs."""
-    return bounds.compression(k=picked, n=n, failure_prob=failure_prob)
+    return compression(k=picked, n=n, failure_prob=failure_prob)
 
 
 def _until_no_errors(x, y, predict):
@@ -79,7 +79,7 @@ def line(n, predict, noise, name):
             picked = _until_no_errors(x, y.astype(int), predict)
             wrong = np.mean(predict(x[picked], y[picked].astype(int), grid) != (grid > 0.7))
             k[row], truth[row] = len(picked), noise + (1 - 2 * noise) * wrong
-        return Cases({"k": k, "n": n, "failure_prob": DELTA}, truth)
+        return Cases({"k": k, "n": n}, truth)
 
     world.__doc__ = f"n = {n}, {name}, labels flipped at rate {noise:g}"
     return world
@@ -90,7 +90,7 @@ def by_heart(n, rate):
 
     def world(rng, datasets):
         k = rng.binomial(n, rate, datasets)
-        return Cases({"k": k, "n": n, "failure_prob": DELTA}, np.full(datasets, rate))
+        return Cases({"k": k, "n": n}, rate)
 
     world.__doc__ = f"n = {n}, a learner by heart, share of class 1 {rate:.3f}"
     return world
@@ -102,8 +102,7 @@ def rounds(n, rate):
     def world(rng, datasets):
         picked = np.arange(1, ROUNDS + 1)
         kept = picked + rng.binomial(n - picked, rate, (datasets, ROUNDS))
-        columns = {"kept": kept, "picked": ROUNDS, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        return Cases({"kept": kept, "picked": ROUNDS, "n": n}, rate)
 
     world.__doc__ = f"n = {n}, {ROUNDS} rounds watched, rate {rate:g}"
     return world
@@ -115,7 +114,7 @@ def one_record(fraction):
 
     def world(rng, datasets):
         kept = 1 * (rng.random((datasets, ROUNDS)) < rate)
-        return Cases({"kept": kept, "n": 1, "failure_prob": DELTA}, np.full(datasets, rate))
+        return Cases({"kept": kept, "n": 1}, rate)
 
     world.__doc__ = f"one record, {ROUNDS} rounds watched, rate {rate:.4f}"
     return world
@@ -126,15 +125,15 @@ def apart(held_out, m, rate, differ):
 
     def world(rng, datasets):
         columns = {"errors": rng.binomial(held_out, rate, datasets), "held_out": held_out,
-                   "differ": rng.binomial(m, differ, datasets), "m": m, "failure_prob": DELTA}  # fmt: skip
-        return Cases(columns, np.full(datasets, rate + differ))
+                   "differ": rng.binomial(m, differ, datasets), "m": m}  # fmt: skip
+        return Cases(columns, rate + differ)
 
     world.__doc__ = f"stand-in of rate {rate:.3f} on {held_out} held out, differing at rate {differ:g} on {m}"
     return world
 
 
 def _just_above(errors, held_out, prob):
-    return bounds.clopper_pearson_upper(errors, held_out, prob) * (1 + 1e-3)
+    return clopper_pearson_upper(errors, held_out, prob) * (1 + 1e-3)
 
 
 _ALONE = tuple(tail(1, rate=none_at(1, fraction * np.log(1 / DELTA))) for fraction in (2 / 3, 1))
@@ -150,7 +149,7 @@ APART = (apart(300, 300, 0.05, 0.1), apart(40, 10**6, _just_above(3, 40, DELTA /
 _NEAR = (apart(40, 10**6, _just_above(3, 40, DELTA ** (2 / 3) / 2), 0.0),)
 _FEW = (one_record(1.0), one_record(2 / 3))
 ENTRIES = [
-    Entry("compression", bounds.compression, (*TAILS, *LEARNERS), _ALONE, share=0.9),
+    Entry("compression", compression, (*TAILS, *LEARNERS), _ALONE, share=0.9),
     Entry("compression, weights chosen", chosen_size, (*TAILS, *LEARNERS), _ALONE, share=0.9),
     Entry("compression, best of the rounds watched", watched, WATCHED, _FEW, share=0.9),
     Entry("disagreement", beside_another, APART, _NEAR, share=0.4),

@@ -4,12 +4,13 @@ Each adapter returns by how much its promise exceeds the truth, so that the trut
 negative number is a failure.
 """
 
-import math
 from functools import lru_cache
+from math import log
 
 import numpy as np
 
 import bounds
+from bounds import Monitor, betting_upper, clopper_pearson_upper
 from tests.coverage import tight
 from tests.coverage.harness import FRACTIONS, Cases, Entry
 from tests.coverage.worlds import DELTA
@@ -25,8 +26,7 @@ def nested(n, risks, target, name):
 
     def world(rng, datasets):
         losses = rng.random((datasets, n, 1)) < listed
-        columns = {"losses": losses.astype(np.int8), "risks": np.tile(listed, (datasets, 1)), "target": target}
-        return Cases(columns | {"failure_prob": DELTA}, np.zeros(datasets))
+        return Cases({"losses": losses.astype(np.int8), "risks": np.tile(listed, (datasets, 1)), "target": target})
 
     world.__doc__ = f"n = {n}, rules of risk {', '.join(f'{one:.3g}' for one in listed)}, target {target:.3g}, {name}"
     return world
@@ -39,8 +39,9 @@ def answering(counts, risk, name):
 
     def world(rng, datasets):
         losses = (rng.random((datasets, confidence.size)) < risk * _ABOVE).astype(np.int8)
-        columns = {"confidence": np.tile(confidence, (datasets, 1)), "losses": losses, "target": risk}
-        return Cases(columns | {"risk": risk * _ABOVE, "failure_prob": DELTA}, np.zeros(datasets))
+        return Cases(
+            {"confidence": np.tile(confidence, (datasets, 1)), "losses": losses, "target": risk, "risk": risk * _ABOVE}
+        )
 
     world.__doc__ = f"{' and '.join(map(str, counts))} examples by confidence, risk and target {risk:.3g}, {name}"
     return world
@@ -51,8 +52,7 @@ def sizes(n, size):
 
     def world(rng, datasets):
         taken = rng.random((datasets, n)) < size
-        columns = {"scores": taken.astype(np.float64), "most": size / _ABOVE, "size": size, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"scores": taken.astype(np.float64), "most": size / _ABOVE, "size": size})
 
     world.__doc__ = f"n = {n}, sets of {size:.3f} labels, target just below"
     return world
@@ -62,8 +62,7 @@ def uniform_scores(n, target, name):
     """Scores of positives, uniform: the rate of misses below a threshold is the threshold."""
 
     def world(rng, datasets):
-        columns = {"scores": rng.random((datasets, n)), "target": target, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"scores": rng.random((datasets, n)), "target": target})
 
     world.__doc__ = f"n = {n}, uniform scores, target {target:.3g}, {name}"
     return world
@@ -74,8 +73,7 @@ def stream(n, rate):
 
     def world(rng, datasets):
         losses = (rng.random((datasets, n)) < rate).astype(np.float64)
-        columns = {"losses": losses, "rate": rate, "failure_prob": DELTA}
-        return Cases(columns, np.zeros(datasets))
+        return Cases({"losses": losses, "rate": rate})
 
     world.__doc__ = f"{n} losses at rate {rate:g}"
     return world
@@ -86,8 +84,9 @@ def scores_of_one_law(old, new, kinds=0):
 
     def world(rng, datasets):
         drawn = rng.random((datasets, old + new)) if kinds == 0 else rng.integers(0, kinds, (datasets, old + new))
-        columns = {"old": drawn[:, :old].astype(float), "new": drawn[:, old:].astype(float), "failure_prob": DELTA}
-        return Cases({**columns, "seed": np.arange(datasets)}, np.zeros(datasets))
+        return Cases(
+            {"old": drawn[:, :old].astype(float), "new": drawn[:, old:].astype(float), "seed": np.arange(datasets)}
+        )
 
     world.__doc__ = f"{old} old and {new} new scores{f' of {kinds} values' if kinds else ''}"
     return world
@@ -155,13 +154,13 @@ def monitor_lower(losses, rate, failure_prob):
 
 def monitor_alarm(losses, rate, failure_prob):
     """1 without an alarm, -1 with one; what is promised is the rate."""
-    start = bounds.Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
+    start = Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
     return 1.0 if start.observe(losses).alarm is None else -1.0
 
 
 def monitor_alarm_late(losses, rate, failure_prob):
     """The same, when the labels of small losses come first."""
-    start = bounds.Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
+    start = Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
     order = np.argsort(losses, kind="stable")
     return 1.0 if start.observe(losses[order], positions=order).alarm is None else -1.0
 
@@ -176,7 +175,7 @@ def _missed(found):
 
 
 def _watched(losses, failure_prob, side):
-    at, monitor = 0, bounds.Monitor.start(0.5, failure_prob=min(0.999, 2 * failure_prob), false_alarm_prob=0.5)
+    at, monitor = 0, Monitor.start(0.5, failure_prob=min(0.999, 2 * failure_prob), false_alarm_prob=0.5)
     for later in _LATER:
         monitor = monitor.observe(losses[at:later])
         at = later
@@ -187,13 +186,13 @@ def _watched(losses, failure_prob, side):
 def _limit(n, loss_sum, spread, failure_prob, side):
     """The limit on one side, which depends on the sums alone."""
     at = {"n": n, "loss_sum": loss_sum, "spread": spread, "failure_prob": failure_prob}
-    return getattr(bounds.Monitor(promised=0.5, false_alarm_prob=0.5, **at), side)
+    return getattr(Monitor(promised=0.5, false_alarm_prob=0.5, **at), side)
 
 
 def starts_unpaid(confidence, losses, target, risk, failure_prob):
     """Each threshold tested at the whole failure probability."""
     levels = np.unique(confidence).size
-    return control_selective_risk(confidence, losses, target, risk, min(0.999, levels * failure_prob), starts=None)
+    return control_selective_risk(confidence, losses, target, risk, min(0.999, levels * failure_prob))
 
 
 def threshold_at_the_target(scores, target):
@@ -209,9 +208,7 @@ def groups_unpaid(scores, target, failure_prob):
 def limit_at_one_time(losses, rate, failure_prob):
     """The exact limit for one number of records, looked at as they come."""
     counts = np.cumsum(losses)
-    return min(
-        bounds.clopper_pearson_upper(int(counts[n - 1]), n, failure_prob) - rate for n in range(5, losses.size + 1, 5)
-    )
+    return min(clopper_pearson_upper(int(counts[n - 1]), n, failure_prob) - rate for n in range(5, losses.size + 1, 5))
 
 
 def labels_as_they_come(losses, rate, failure_prob):
@@ -224,10 +221,10 @@ def scores_of_training_records(old, new, failure_prob, seed):
     return exchangeable(old - 0.1, new, failure_prob, seed)
 
 
-_EXACT = bounds.clopper_pearson_upper(3, 100, DELTA)
-_NONE = tight.none_at(40, -MOST * math.log(DELTA))
-_BET = bounds.betting_upper(np.zeros(3), DELTA**MOST)
-_SPARED = bounds.clopper_pearson_upper(0, 20, DELTA**MOST / 2) * (1 + 1e-10)
+_EXACT = clopper_pearson_upper(3, 100, DELTA)
+_NONE = tight.none_at(40, -MOST * log(DELTA))
+_BET = betting_upper(np.zeros(3), DELTA**MOST)
+_SPARED = clopper_pearson_upper(0, 20, DELTA**MOST / 2) * (1 + 1e-10)
 
 RULES = (
     nested(100, (_EXACT / 4, _EXACT * _ABOVE, 2 * _EXACT), _EXACT, "just below the second"),
@@ -241,7 +238,7 @@ SIZES = (sizes(3, _BET * (1 + 1e-8)),)
 SCORES = (uniform_scores(100, _EXACT, "the exact bound at 3 misses"), uniform_scores(60, 0.2, "a fifth"))
 FIRST = (uniform_scores(40, _NONE * (1 + 1e-10), "the bound at no miss"),)
 TWO_GROUPS = (uniform_scores(200, _EXACT, "the exact bound at 3 misses in each of two groups"),)
-EACH = (uniform_scores(80, bounds.clopper_pearson_upper(0, 40, DELTA**MOST / 2) * (1 + 1e-10), "two groups"),)
+EACH = (uniform_scores(80, clopper_pearson_upper(0, 40, DELTA**MOST / 2) * (1 + 1e-10), "two groups"),)
 LOW, HIGH, LONGER = (stream(21, 0.2625),), (stream(21, 0.7375),), (stream(60, 0.3),)
 LONG, SHORTER = (stream(2000, 0.4), stream(2000, 0.1)), (stream(800, 0.4),)
 ONE_LAW = (scores_of_one_law(20, 500, kinds=3), scores_of_one_law(200, 800))

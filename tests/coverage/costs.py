@@ -5,7 +5,7 @@ computes the value anew by the bound's formula, from the certificate's inputs; a
 own value, which is a test. This module is the only one of the harness that looks inside a certificate.
 """
 
-import math
+from math import expm1, log, sqrt
 
 import numpy as np
 
@@ -53,15 +53,15 @@ def _kl(inputs, c):
 
 
 def _root(inputs, c):
-    return inputs["risk"] + math.sqrt(c / 2)
+    return inputs["risk"] + sqrt(c / 2)
 
 
 def _quadratic(inputs, c):
-    return inputs["risk"] + c + math.sqrt(c * c + 2 * c * inputs["risk"])
+    return inputs["risk"] + c + sqrt(c * c + 2 * c * inputs["risk"])
 
 
 def _tolstikhin_seldin(inputs, c):
-    return inputs["risk"] + math.sqrt(2 * inputs["risk"] * c) + 2 * c
+    return inputs["risk"] + sqrt(2 * inputs["risk"] * c) + 2 * c
 
 
 def _linear(inputs, c):
@@ -71,7 +71,7 @@ def _linear(inputs, c):
 def _catoni(inputs, c):
     grid = str(inputs.get("inverse_temperatures", inputs.get("inverse_temperature"))).split(", ")
     slopes = [float(temperature) / inputs["n"] for temperature in grid]
-    return min(max(inputs["risk"], math.expm1(-s * inputs["risk"] - c) / math.expm1(-s)) for s in slopes)
+    return min(max(inputs["risk"], expm1(-s * inputs["risk"] - c) / expm1(-s)) for s in slopes)
 
 
 def _split_kl(inputs, c):
@@ -95,7 +95,7 @@ def _recursive(inputs, fraction):
     steps, gamma = 1 + sum(name.startswith("kl_nats_") for name in inputs), inputs["gamma"]
 
     def cost(kl, n, union):
-        return fraction * (kl + log_xi(n) + math.log(union / inputs["failure_prob"])) / n
+        return fraction * (kl + log_xi(n) + log(union / inputs["failure_prob"])) / n
 
     bound = float(binary_kl_upper(inputs["risk"], cost(inputs["kl_nats"], inputs["n"], steps)))
     for t in range(2, steps + 1):
@@ -106,7 +106,7 @@ def _recursive(inputs, fraction):
 
 
 def _gibbs(inputs, fraction):
-    return gibbs_value(inputs, fraction, log_xi(inputs["n"]) - math.log(inputs["failure_prob"]))
+    return gibbs_value(inputs, fraction, log_xi(inputs["n"]) - log(inputs["failure_prob"]))
 
 
 def _dp_gibbs(inputs, fraction):
@@ -115,18 +115,18 @@ def _dp_gibbs(inputs, fraction):
 
 
 def _bar(inputs):
-    return max(inputs["epsilon"], math.sqrt(math.log(3 / inputs["failure_prob"]) / inputs["n"]))
+    return max(inputs["epsilon"], sqrt(log(3 / inputs["failure_prob"]) / inputs["n"]))
 
 
 def _dp_hoeffding_2018(inputs, fraction):
     """Its slack is √(c/2) for a cost of c nats an example, as that of Hoeffding's inequality."""
-    return inputs["risk"] + math.sqrt(fraction) * (_bar(inputs) + inputs["n"] ** -0.5)
+    return inputs["risk"] + sqrt(fraction) * (_bar(inputs) + inputs["n"] ** -0.5)
 
 
 def _dp_chernoff_2018(inputs, fraction):
     """The slack grows like c + √(c risk) in the cost c."""
     bar, n, risk = _bar(inputs), inputs["n"], inputs["risk"]
-    return risk + math.sqrt(6 * risk * fraction) * (bar + n**-0.5) + 6 * fraction * (bar * bar + 1 / n)
+    return risk + sqrt(6 * risk * fraction) * (bar + n**-0.5) + 6 * fraction * (bar * bar + 1 / n)
 
 
 PREFIXES = (

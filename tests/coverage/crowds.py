@@ -1,10 +1,20 @@
 """Worlds of people of different sizes who are alike within: what is lost when examples are counted for people."""
 
 import numpy as np
-from scipy import stats
+from scipy.stats import binom
 
-import bounds
-from bounds import PeopleSample
+from bounds import (
+    PeopleSample,
+    binary_kl_upper,
+    clopper_pearson_upper,
+    dp_kl_chernoff,
+    for_a_new_person,
+    gibbs_risk_upper,
+    new_example_betting,
+    new_example_kl,
+    new_example_pac_bayes,
+    new_person_monte_carlo,
+)
 from tests.coverage import mechanisms, tight
 from tests.coverage.harness import FRACTIONS, Cases, Entry
 from tests.coverage.worlds import DELTA
@@ -20,8 +30,7 @@ def crowd(n, kinds, of, name):
 
     def world(rng, datasets):
         who = rng.choice(len(kinds), size=(datasets, n), p=probability)
-        columns = {"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())}
-        return Cases(columns | {"failure_prob": DELTA}, np.full(datasets, truth))
+        return Cases({"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())}, truth)
 
     world.__doc__ = f"{n} people, {name}, risk of a new {of} {truth:.3f}"
     return world
@@ -47,12 +56,19 @@ def lucky_crowd(n, nats, rate, full):
         lost = np.empty(datasets)
         for count in np.unique(of_size):
             here = of_size == count
-            log_cdf = stats.binom.logcdf(many, count, rate)
+            log_cdf = binom.logcdf(many, count, rate)
             lost[here] = np.searchsorted(log_cdf, np.log(rng.exponential(size=here.sum())) - nats)
         examples = of_size * large + n - of_size
-        columns = {"risk": lost * large / examples, "kl_nats": float(nats), "n": n, "examples": examples}
-        columns |= {"most_examples": large, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, full * rate * large / (full * large + 1 - full)))
+        return Cases(
+            {
+                "risk": lost * large / examples,
+                "kl_nats": float(nats),
+                "n": n,
+                "examples": examples,
+                "most_examples": large,
+            },
+            full * rate * large / (full * large + 1 - full),
+        )
 
     world.__doc__ = f"{n} people, {full:g} of them large, the luckiest of e^{nats:g} hypotheses of rate {rate:g}"
     return world
@@ -64,8 +80,7 @@ def fresh_weights(sizes, passes, rates):
 
     def world(rng, datasets):
         wrong = rng.binomial(passes * sizes, rates, (datasets, sizes.size)) / passes
-        columns = {"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rates.mean()))
+        return Cases({"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes}, rates.mean())
 
     world.__doc__ = f"Monte Carlo, {passes} passes over people of {', '.join(map(str, sizes))} examples"
     return world
@@ -74,22 +89,22 @@ def fresh_weights(sizes, passes, rates):
 def kl_of_ratio(sizes, sums, most_examples, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
     counts = {"n": sample.n, "examples": sample.examples, "most_examples": most_examples}
-    return bounds.new_example_kl(risk=sample.example_risk, **counts, failure_prob=failure_prob)
+    return new_example_kl(risk=sample.example_risk, **counts, failure_prob=failure_prob)
 
 
 def betting_on_ratio(sizes, sums, most_examples, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
-    return bounds.new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob)
+    return new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob)
 
 
 def monte_carlo(sizes, sums, passes, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
-    return bounds.new_person_monte_carlo(sample=sample, passes=passes, failure_prob=failure_prob)
+    return new_person_monte_carlo(sample=sample, passes=passes, failure_prob=failure_prob)
 
 
 def released_to_people(risk, n, epsilon, failure_prob):
-    made = bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob)
-    return bounds.for_a_new_person(made)
+    made = dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob)
+    return for_a_new_person(made)
 
 
 UNLIKE = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
@@ -111,7 +126,7 @@ ENTRIES = [
         EXAMPLE[:1],
         (few_small(3, betting_on_ratio, MOST, small=0.01, allowed=0),),
     ),
-    Entry("new_example_pac_bayes, sizes at random", bounds.new_example_pac_bayes, LUCKY, LUCKY),
+    Entry("new_example_pac_bayes, sizes at random", new_example_pac_bayes, LUCKY, LUCKY),
     Entry("new_person_monte_carlo, uneven people", monte_carlo, UNEVEN, EVEN),
     Entry("for_a_new_person of dp_kl_chernoff", released_to_people, RESPONSE, RESPONSE),
 ]
@@ -119,26 +134,26 @@ ENTRIES = [
 
 def examples_as_people(sizes, sums, failure_prob):
     """Every example counts as an independent record."""
-    return bounds.clopper_pearson_upper(int(sums.sum()), int(sizes.sum()), failure_prob)
+    return clopper_pearson_upper(int(sums.sum()), int(sizes.sum()), failure_prob)
 
 
 def limit_halved(sizes, sums, most_examples, failure_prob):
     """People have up to twice as many examples as the bound is told."""
     sample = PeopleSample(sizes=sizes, sums=sums)
     effective = sample.examples / (most_examples / 2)
-    return bounds.binary_kl_upper(sample.example_risk, np.log(1 / failure_prob) / effective)
+    return binary_kl_upper(sample.example_risk, np.log(1 / failure_prob) / effective)
 
 
 def examples_as_draws(sizes, sums, passes, failure_prob):
     """Every example counts as one draw of the mean over people, whatever its weight."""
     sample = PeopleSample(sizes=sizes, sums=sums)
     draws = sample.examples * passes
-    return bounds.gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
+    return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
 def privacy_of_examples(risk, n, epsilon, failure_prob):
     """Twenty examples a person, each as private as a twentieth of the person, all counted as records."""
-    return bounds.dp_kl_chernoff(risk=risk, n=20 * n, epsilon=epsilon / 20, failure_prob=failure_prob)
+    return dp_kl_chernoff(risk=risk, n=20 * n, epsilon=epsilon / 20, failure_prob=failure_prob)
 
 
 BROKEN = [

@@ -6,20 +6,22 @@ nothing unless it would have found one: every bound is therefore also tried at f
 """
 
 import inspect
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from math import inf
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from numpy.random import default_rng
+from scipy.stats import binom
 
 from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, clopper_pearson_upper
 from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709
+DELTA = 0.05  # which every bound may fail with
 LEVEL = 1e-6  # of the one-sided test that a bound fails more often than it says
 FRACTIONS = (2 / 3, 1 / 2, 1 / 3, 1 / 5, 1 / 10)  # of the cost, at which a bound should fail
 _TOGETHER = 500  # data sets are drawn at least, so that fewer are the first of them
@@ -28,10 +30,13 @@ _ROUNDING = 1e-12  # of the truth; a bound at the truth has not failed
 
 @dataclass(frozen=True)
 class Cases:
-    """Columns (numbers, or arrays with a row for each data set) and the truth (a number a data set)."""
+    """Columns (numbers, or arrays with a row for each data set) and the truth (a number, or one for each data set).
+
+    The failure probability, ``DELTA`` unless a world says otherwise, is a column of all of them.
+    """
 
     columns: Mapping[str, Any]
-    truth: np.ndarray
+    truth: Any = 0.0
 
 
 World = Callable[[np.random.Generator, int], Cases]
@@ -74,7 +79,7 @@ class Outcome:
     @property
     def p_value(self):
         """Probability of so many failures or more if the bound fails just as often as it says."""
-        return float(stats.binom.sf(self.failures - 1, self.datasets, self.nominal))
+        return float(binom.sf(self.failures - 1, self.datasets, self.nominal))
 
     @property
     def interval(self):
@@ -83,7 +88,7 @@ class Outcome:
         return lower, clopper_pearson_upper(self.failures, self.datasets, 0.005)
 
 
-def run(entry, datasets, others=math.inf):
+def run(entry, datasets, others=inf):
     """The entry at its full cost, in each of its worlds; on at most ``others`` data sets where power is not tried."""
     fewer = min(datasets, others) if entry.power else datasets
     sizes = [*((world, fewer) for world in entry.worlds), *((world, datasets) for world in entry.power)]
@@ -101,8 +106,7 @@ def worst(outcomes):
 
 
 def world_name(world):
-    function = world.func if isinstance(world, partial) else world
-    return (function.__doc__ or function.__name__).strip().splitlines()[0].rstrip(".")
+    return world.__doc__.strip().splitlines()[0].rstrip(".")
 
 
 def value_at(bound, given, fraction):
@@ -149,7 +153,8 @@ def _made(entry, world, drawn, fraction):
 @lru_cache(maxsize=64)
 def cases_of(world, datasets):
     """Data sets of a world; each world has its own seed."""
-    return world(np.random.default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+    cases = world(default_rng([SEED, zlib.crc32(world_name(world).encode())]), datasets)
+    return Cases({"failure_prob": DELTA, **cases.columns}, np.broadcast_to(cases.truth, datasets))
 
 
 def given_to(bound, cases, row):

@@ -13,22 +13,22 @@ themselves, are the worst-case function of what is released:
 """
 
 import bisect
-import math
+from math import ceil, exp, log, log1p, sqrt
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
+from scipy.stats import binom, foldnorm, norm
 
 from bounds import GaussianDP, PrivacyLossDistribution, PureDP
 from tests.coverage.harness import Cases
 from tests.coverage.tight import MOST, tilt
-from tests.coverage.worlds import DELTA
 
 EXACT = {"status": "exact mechanism"}
 
 
 def response_rate(epsilon, rate):
     """How often a prediction fails at its own record, if it fails at a fresh one at this rate."""
-    return rate * math.exp(-epsilon) / (1 - rate + rate * math.exp(-epsilon))
+    return rate * exp(-epsilon) / (1 - rate + rate * exp(-epsilon))
 
 
 def randomised_response(n, epsilon, rate=0.5, step=1):
@@ -41,7 +41,7 @@ def randomised_response(n, epsilon, rate=0.5, step=1):
     def world(rng, datasets):
         privacy = PureDP(epsilon=epsilon, adjacency="replace-one", **EXACT)
         columns = columns_of(-(-rng.binomial(n, seen, datasets) // step) * step, n, seen, rate)
-        return Cases(columns | {"epsilon": epsilon, "privacy": privacy}, np.full(datasets, rate))
+        return Cases(columns | {"epsilon": epsilon, "privacy": privacy}, rate)
 
     world.__doc__ = f"n = {n}, randomised response, epsilon = {epsilon:.3g}, truth {rate:.3g}"
     return world
@@ -65,7 +65,7 @@ def shared_noise(n, mu, share=None):
         errors = -(-rng.binomial(n, 1 - right) // step) * step
         columns = columns_of(errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5)
         privacy = GaussianDP(mu=mu, adjacency="add-remove", **EXACT)
-        return Cases(columns | {"privacy": privacy}, np.full(datasets, 0.5))
+        return Cases(columns | {"privacy": privacy}, 0.5)
 
     how = "" if share is None else f", coarse, large with probability {share:g}"
     world.__doc__ = f"n = {n}, shared noise, mu = {mu:g}{how}"
@@ -79,7 +79,7 @@ def shared_gaps(n, mu, share):
 
 def response_failure(n, epsilon, nats):
     """How often so many nats are not enough under randomised response: the probability of the ``rarest`` errors."""
-    return float(stats.binom.cdf(rarest(n, nats), n, response_rate(epsilon, 0.5)))
+    return float(binom.cdf(rarest(n, nats), n, response_rate(epsilon, 0.5)))
 
 
 def noise_failure(n, mu, nats, share=None):
@@ -88,8 +88,8 @@ def noise_failure(n, mu, nats, share=None):
         chances, correct = _levels(mu, share)
     else:
         g = np.linspace(-9, 9, 8001)
-        chances, correct = stats.norm.pdf(g) * (g[1] - g[0]), special.expit(2 * mu * np.abs(mu + g))
-    return float(chances @ stats.binom.cdf(rarest(n, nats), n, 1 - correct))
+        chances, correct = norm.pdf(g) * (g[1] - g[0]), special.expit(2 * mu * np.abs(mu + g))
+    return float(chances @ binom.cdf(rarest(n, nats), n, 1 - correct))
 
 
 def own_loss(mu, spacing):
@@ -97,8 +97,8 @@ def own_loss(mu, spacing):
 
     Each cell's mass is split between its ends so that both P and Q keep theirs: a pair that dominates.
     """
-    x = spacing * np.arange(-math.ceil(24 * mu / spacing), math.ceil(math.log(2) / spacing) + 1)
-    g = -np.log(np.maximum(2 * np.exp(-x) - 1, 0.0), where=x < math.log(2), out=np.full(x.size, -np.inf)) / (2 * mu)
+    x = spacing * np.arange(-ceil(24 * mu / spacing), ceil(log(2) / spacing) + 1)
+    g = -np.log(np.maximum(2 * np.exp(-x) - 1, 0.0), where=x < log(2), out=np.full(x.size, -np.inf)) / (2 * mu)
     tails = [_tails(g, mu, weight) for weight in (1, 0.5)]
     p, q = (np.where(g[:-1] > 0, -np.diff(upper), np.diff(lower)) for lower, upper in tails)
     up = ((p * np.exp(-x[:-1]) - q) / -np.diff(np.exp(-x))).clip(0, p)
@@ -117,13 +117,13 @@ def own_loss(mu, spacing):
 
 def _tails(g, mu, weight):
     """Lower and upper tails of weight N(mu, 1) + (1 - weight) N(-mu, 1)."""
-    return [weight * f(g - mu) + (1 - weight) * f(g + mu) for f in (stats.norm.cdf, stats.norm.sf)]
+    return [weight * f(g - mu) + (1 - weight) * f(g + mu) for f in (norm.cdf, norm.sf)]
 
 
 def _levels(mu, share):
     """Probabilities of small and large |g|, and how often predictions are right then."""
-    edge = float(stats.foldnorm.isf(share, mu))
-    large, all_right = stats.norm.sf(edge - mu), stats.norm.sf(-mu)
+    edge = float(foldnorm.isf(share, mu))
+    large, all_right = norm.sf(edge - mu), norm.sf(-mu)
     return np.array([1 - share, share]), np.array([(all_right - large) / (1 - share), large / share])
 
 
@@ -134,7 +134,7 @@ def rarest(n, nats):
     """
 
     def short(k):
-        return stats.binom.logpmf(k, n, 0.5) - math.log1p(-k / (n - k + 1)) <= -nats
+        return binom.logpmf(k, n, 0.5) - log1p(-k / (n - k + 1)) <= -nats
 
     return bisect.bisect_left(range((n + 1) // 2), True, key=lambda k: not short(k)) - 1
 
@@ -146,7 +146,7 @@ def columns_of(errors, n, seen, rate):
     which a bound from ln Z alone is worst at that risk.
     """
     risk = errors / n
-    tau = tilt(n, seen, rate) / MOST / math.log(2)
+    tau = tilt(n, seen, rate) / MOST / log(2)
     return {
         "risk": risk,
         "kl_nats": 0.0,
@@ -155,25 +155,24 @@ def columns_of(errors, n, seen, rate):
         "inverse_temperature": tilt(n, seen, rate),
         "tau": tau,
         "loss_low": 0.0,
-        "loss_high": math.log(2),
-        "error_loss": math.log(2),
-        "mean_loss": math.log(2) * risk,
-        "log_mean_exp": -tau * math.log(2) * risk,
+        "loss_high": log(2),
+        "error_loss": log(2),
+        "mean_loss": log(2) * risk,
+        "log_mean_exp": -tau * log(2) * risk,
         "draws": 10**9,
-        "failure_prob": DELTA,
     }
 
 
 def _gaps(world, n, right):
     """A predictor of one confidence, nearly calibrated at records of which so many are right, while half of all are."""
-    confidence = right + 2 / math.sqrt(n)  # four deviations: the mean gap keeps its sign
+    confidence = right + 2 / sqrt(n)  # four deviations: the mean gap keeps its sign
 
     def calibrated(rng, datasets):
         cases = world(rng, datasets)
         right = 1 - cases.columns["risk"]
         squares = right * (1 - confidence) ** 2 + (1 - right) * confidence**2
         made = {"calibration_error": np.abs(right - confidence), "mean_squared_gap": squares * (1 + 1e-12)}
-        return Cases({**cases.columns, **made}, np.full(datasets, confidence - 0.5))
+        return Cases({**cases.columns, **made}, confidence - 0.5)
 
     calibrated.__doc__ = f"{world.__doc__}, gaps of one confidence {confidence:.3f}"
     return calibrated

@@ -8,17 +8,18 @@ its probability, and as h → 0 in many records hardly anything of the price is 
 """
 
 import functools
-import math
+from math import log, log1p, sqrt, tanh
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
+from scipy.stats import norm
 
 from bounds import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.accounting import Gaussian, PoissonSampled
 from bounds.noisy_steps import log_moment
 from tests.coverage.harness import Cases
 from tests.coverage.mechanisms import columns_of
-from tests.coverage.worlds import DELTA, chunks
+from tests.coverage.worlds import DELTA, in_parts
 
 JUST_ABOVE = 1 + 1e-9
 AROUND = (1.15, 1.2, 1.27, 1.35, 1.5)  # orders fixed for the worlds, whose price they suit
@@ -44,7 +45,7 @@ def realised_poisson(log_moments, n, failure_prob, fraction=1.0):
 
 def order_after_the_sum(contributions, failure_prob):
     """The price at the order that is best for the V that was realised, which nothing pays for."""
-    return (math.sqrt(contributions / 2) + math.sqrt(math.log(1 / failure_prob))) ** 2
+    return (sqrt(contributions / 2) + sqrt(log(1 / failure_prob))) ** 2
 
 
 def noise_overstated(mu, n, failure_prob):
@@ -62,16 +63,20 @@ def sampled_only(sampled_log_moments, n, failure_prob):
     return realised_poisson(sampled_log_moments, n, failure_prob)
 
 
+def likeliest(told, squares, nats):
+    """f: so many nats on the event, of these two sums of each sample, and minus infinity off it."""
+    return np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER)
+
+
 def constant(n, mu, level, how):
     """Contributions of norm mu; the event's λ is ``level`` of n, mu and δ. Its three sums are simulated as such."""
 
     def world(rng, datasets):
         common, rest = rng.normal(size=datasets), rng.chisquare(n - 1, datasets)
-        told = n * mu + math.sqrt(n) * common
-        squares = n * mu**2 + 2 * mu * math.sqrt(n) * common + common**2 + rest
+        told = n * mu + sqrt(n) * common
+        squares = n * mu**2 + 2 * mu * sqrt(n) * common + common**2 + rest
         nats = level(mu, n, DELTA) * JUST_ABOVE
-        columns = {"mu": mu, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases({"mu": mu, "n": n}, likeliest(told, squares, nats))
 
     world.__doc__ = f"n = {n}, signs in noise, mu = {mu:.3g}, the likeliest event of {how}"
     return world
@@ -81,11 +86,9 @@ def uneven(n, mu, fraction):
     """Contributions of lognormal norms, as drawn with the records: V is random, and λ follows it."""
 
     def world(rng, datasets):
-        parts = [_some(rng, len(part)) for part in chunks(datasets)]
-        told, squares, whole = (np.concatenate(column) for column in zip(*parts, strict=True))
+        told, squares, whole = in_parts(_some, rng, datasets)
         nats = np.array([realised(float(v), n, DELTA, fraction) for v in whole]) * JUST_ABOVE
-        columns = {"contributions": whole, "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases({"contributions": whole, "n": n}, likeliest(told, squares, nats))
 
     def _some(rng, many):
         sizes = np.exp(0.5 * rng.normal(size=(many, n)) - 0.25)
@@ -103,23 +106,23 @@ def secret(n, rate, size, level, how):
     each = np.array([float(log_moment(order, rate, size**2 * JUST_ABOVE)) for order in AROUND])
 
     def world(rng, datasets):
-        parts = [_some(rng, len(part)) for part in chunks(datasets)]
-        told, squares, many = (np.concatenate(column) for column in zip(*parts, strict=True))
+        told, squares, many = in_parts(_some, rng, datasets)
         nats = level(event, n * each, n) * JUST_ABOVE
-        columns = {
-            "event": event,
-            "n": n,
-            "failure_prob": DELTA,
-            "log_moments": np.tile(n * each, (datasets, 1)),
-            "sampled_log_moments": many[:, None] * each,
-        }
-        return Cases(columns, np.where((told > 0) & (told**2 >= 2 * nats * squares), nats, NEVER))
+        return Cases(
+            {
+                "event": event,
+                "n": n,
+                "log_moments": np.tile(n * each, (datasets, 1)),
+                "sampled_log_moments": many[:, None] * each,
+            },
+            likeliest(told, squares, nats),
+        )
 
     def _some(rng, many):
         batch = rng.random((many, n)) < rate
         seen = size * batch + rng.normal(size=(many, n))
-        odds = np.logaddexp(math.log1p(-rate), math.log(rate) + size * seen - size**2 / 2)
-        odds = 0.5 * (odds - np.logaddexp(math.log1p(-rate), math.log(rate) - size * seen - size**2 / 2))
+        odds = np.logaddexp(log1p(-rate), log(rate) + size * seen - size**2 / 2)
+        odds = 0.5 * (odds - np.logaddexp(log1p(-rate), log(rate) - size * seen - size**2 / 2))
         return odds.sum(axis=1), (odds**2).sum(axis=1), _up(batch.sum(axis=1) * 1.0)
 
     world.__doc__ = f"n = {n}, signs in noise on secret batches of rate {rate:g}, the likeliest event of {how}"
@@ -133,18 +136,17 @@ def crossing(rng, datasets):
     f = np.cumsum(steps / 2 + np.sqrt(steps) * rng.normal(size=(datasets, grid.size)), axis=1)  # of many small signs
     above = f > np.array([order_after_the_sum(v, DELTA) for v in grid]) * JUST_ABOVE
     at = np.where(above.any(axis=1), above.argmax(axis=1), grid.size - 1)
-    columns = {"contributions": grid[at], "n": 1, "failure_prob": DELTA}
-    return Cases(columns, f[np.arange(datasets), at])
+    return Cases({"contributions": grid[at], "n": 1}, f[np.arange(datasets), at])
 
 
 def signs(n, mu, rate, price):
     """Weights that predict the sign of each Y_i, whose price is of this kind; with a rate, from a secret batch."""
-    right = (1 - rate) / 2 + rate * float(stats.norm.cdf(mu))
+    right = (1 - rate) / 2 + rate * float(norm.cdf(mu))
     told = {"price": price(n, mu, rate)}
 
     def world(rng, datasets):
         columns = columns_of(rng.binomial(n, 1 - right, datasets), n, 1 - right, 0.5)
-        return Cases(columns | told, np.full(datasets, 0.5))
+        return Cases(columns | told, 0.5)
 
     where = f" on secret batches of rate {rate:g}" if rate < 1 else ""
     world.__doc__ = f"n = {n}, signs of noisy signs{where}, mu = {mu:.3g}"
@@ -170,12 +172,12 @@ def stopped(n, odds):
     In the limit of short steps every prediction is right with probability 1/(1 + e^(-odds)), as under randomised
     response, and a record has contributed odds/2 · tanh(odds/2) in the mean, with the variance of a fair walk's exit.
     """
-    wrong, mean = float(special.expit(-odds)), odds / 2 * math.tanh(odds / 2)
+    wrong, mean = float(special.expit(-odds)), odds / 2 * tanh(odds / 2)
 
     def world(rng, datasets):
-        whole = n * mean + math.sqrt(n * 2 / 3) * mean * rng.normal(size=datasets)
+        whole = n * mean + sqrt(n * 2 / 3) * mean * rng.normal(size=datasets)
         columns = columns_of(rng.binomial(n, wrong, datasets), n, wrong, 0.5)
-        return Cases(columns | {"contributions": _up(whole)}, np.full(datasets, 0.5))
+        return Cases(columns | {"contributions": _up(whole)}, 0.5)
 
     world.__doc__ = f"n = {n}, signs released until their log odds are {odds:.3g}"
     return world
@@ -183,16 +185,16 @@ def stopped(n, odds):
 
 def _up(values):
     """Rounded up to powers of 1.005, so that few prices occur."""
-    return 1.005 ** np.ceil(np.log(values) / math.log(1.005))
+    return 1.005 ** np.ceil(np.log(values) / log(1.005))
 
 
-FULL = functools.partial(constant, 4000, math.sqrt(0.02))
+FULL = functools.partial(constant, 4000, sqrt(0.02))
 WORST = (FULL(worst_case, "the whole price"),)
 WORST_AT = (FULL(functools.partial(worst_case, fraction=2 / 3), "2/3 of the price"),)
-REALISED = (uneven(4000, math.sqrt(0.02), 1.0), crossing)
-REALISED_AT = (uneven(4000, math.sqrt(0.02), 2 / 3),)
-OVERSTATED = (constant(10**6, math.sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
-APART = (constant(4000, math.sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
+REALISED = (uneven(4000, sqrt(0.02), 1.0), crossing)
+REALISED_AT = (uneven(4000, sqrt(0.02), 2 / 3),)
+OVERSTATED = (constant(10**6, sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
+APART = (constant(4000, sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
 
 
 def _secret(fraction, how):
@@ -206,8 +208,8 @@ def _secret(fraction, how):
 
 
 SIGNS = {
-    "WorstCaseSum": (signs(4000, math.sqrt(0.018), 1.0, worst_case_sum),),
-    "RealisedSum": (stopped(4000, 6 * math.sqrt(8 / 4000)),),
+    "WorstCaseSum": (signs(4000, sqrt(0.018), 1.0, worst_case_sum),),
+    "RealisedSum": (stopped(4000, 6 * sqrt(8 / 4000)),),
     "PoissonSum": (signs(10**6, 0.3, 0.05, poisson_sum),),
     "RealisedPoissonSum": (signs(10**6, 0.3, 0.05, realised_poisson_sum),),
 }

@@ -11,7 +11,8 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from numpy.random import default_rng
+from scipy.stats import binomtest
 
 import pacdp
 from pacdp import PredictionReport
@@ -34,24 +35,20 @@ def false(found, truths):
 
 
 def failures(report, trials):
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     return sum(false(*report(rng)) for _ in range(trials))
 
 
 def refuted(failed, trials):
-    return stats.binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
+    return binomtest(failed, trials, FAILURE, alternative="greater").pvalue < 1e-4
 
 
 def _truths(world):
-    each = zip(world.wrong, world.precision, world.false_alarms, strict=True)
-    return {"error": world.error} | {
-        name: value
-        for c, (wrong, precision, alarms) in enumerate(each)
-        for name, value in (
-            (f"error on class {c}", wrong), (f"recall of class {c}", 1 - wrong),
-            (f"precision of class {c}", precision), (f"false-alarm rate of class {c}", alarms),
-        )
-    }  # fmt: skip
+    wrong = np.array(world.wrong)
+    of_classes = {"error on": wrong, "recall of": 1 - wrong, "precision of": world.precision,
+                  "false-alarm rate of": world.false_alarms}  # fmt: skip
+    each = {f"{what} class {c}": value for what, values in of_classes.items() for c, value in enumerate(values)}
+    return {"error": world.error, **each}
 
 
 def plain(rng, *, apart=False):
@@ -119,7 +116,7 @@ def weighted(rng, *, given=True):
 @lru_cache
 def _soft():
     """Brier risk and calibration of a law, by 400,000 draws."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     many = rng.integers(0, 3, 400_000)
     soft = probabilities(many, rng)
     gap = (soft.argmax(1) == many) - soft.max(1)

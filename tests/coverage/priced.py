@@ -11,24 +11,18 @@ from tests.coverage.harness import Entry
 PRICES = {"Sharp": RESPONSE, "Accounted": COARSE, **noisy.SIGNS}
 OF_EVENTS = ("kl_chernoff", "hoeffding", "chernoff")  # no theorem at a price that was measured
 _POINT = {"kl_nats": 0.0}
-# What a formula is told of a prior that is a point, of its risk, and of the temperature at which Catoni's is best.
+# What a formula is told besides the risk: of a prior that is a point, and of the temperature where Catoni's is best.
 TOLD = {
-    "kl_chernoff": lambda risk, best, n: {"risk": risk},
-    "hoeffding": lambda risk, best, n: {"risk": risk},
-    "chernoff": lambda risk, best, n: {"risk": risk},
-    "maurer": lambda risk, best, n: _POINT | {"risk": risk},
-    "langford_seeger": lambda risk, best, n: _POINT | {"risk": risk},
-    "mcallester": lambda risk, best, n: _POINT | {"risk": risk},
-    "catoni": lambda risk, best, n: _POINT | {"risk": risk, "inverse_temperature": best},
-    "catoni_grid": lambda risk, best, n: _POINT | {"risk": risk, "inverse_temperatures": (best / 2, best, 2 * best)},
+    **dict.fromkeys(OF_EVENTS, lambda risk, best, n: {}),
+    **dict.fromkeys(("maurer", "langford_seeger", "mcallester"), lambda risk, best, n: _POINT),
+    "catoni": lambda risk, best, n: _POINT | {"inverse_temperature": best},
+    "catoni_grid": lambda risk, best, n: _POINT | {"inverse_temperatures": (best / 2, best, 2 * best)},
     "split_kl": lambda risk, best, n: _POINT | {"levels": (0.0, 0.25, 1.0), "shares": (risk, risk)},
-    "disintegrated": lambda risk, best, n: {"risk": risk, "log_density_ratio": 0.0},
-    "disintegrated_renyi": lambda risk, best, n: {"risk": risk, "renyi_nats": 0.0},
-    "quadratic": lambda risk, best, n: _POINT | {"risk": risk},
-    "thiemann": lambda risk, best, n: _POINT | {"risk": risk},
-    "tolstikhin_seldin": lambda risk, best, n: _POINT | {"risk": risk},
-    "linear": lambda risk, best, n: _POINT | {"risk": risk, "lam": 2 * n / best},
-    "unexpected_bernstein": lambda risk, best, n: _POINT | {"risk": risk, "second_moment": risk},
+    "disintegrated": lambda risk, best, n: {"log_density_ratio": 0.0},
+    "disintegrated_renyi": lambda risk, best, n: {"renyi_nats": 0.0},
+    **dict.fromkeys(("quadratic", "thiemann", "tolstikhin_seldin"), lambda risk, best, n: _POINT),
+    "linear": lambda risk, best, n: _POINT | {"lam": 2 * n / best},
+    "unexpected_bernstein": lambda risk, best, n: _POINT | {"second_moment": risk},
 }
 # Relaxations of kl are tight at small rates; the worst private worlds have rate 1/2.
 _HALF = "a relaxation of kl for small rates, of which rate 1/2 uses a half or less"
@@ -41,8 +35,8 @@ LOOSE = {
 
 def _at(formula, price):
     def bound(risk, n, inverse_temperature, failure_prob, privacy=None, price=None, contributions=None):
+        told = TOLD[formula](risk, inverse_temperature, n) | ({} if formula == "split_kl" else {"risk": risk})
         paid = _paid(kind, privacy, price, contributions, n)
-        told = TOLD[formula](risk, inverse_temperature, n)
         return getattr(bounds, formula)(**told, n=n, failure_prob=failure_prob, price=paid)
 
     kind = price

@@ -1,7 +1,7 @@
 """How often each price of privacy is not enough under the mechanisms that are worst for it, exactly."""
 
-import math
 from functools import partial
+from math import sqrt
 
 import numpy as np
 
@@ -15,7 +15,7 @@ SHARES = np.geomspace(0.002, 0.5, 120)
 
 def exact_prices(fractions):
     """A row for every price and mechanism; ``fractions`` of the price by value, with their names, the first four."""
-    n, epsilon = 60_000, 8 / math.sqrt(60_000)
+    n, epsilon = 60_000, 8 / sqrt(60_000)
     how, response = f"n = {n}, epsilon = {epsilon:.4f}", partial(mechanisms.response_failure, n, epsilon)
     for price, nats in PURE.items():
         charged = nats(epsilon=epsilon, n=n, failure_prob=DELTA)

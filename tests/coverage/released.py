@@ -4,7 +4,7 @@ import numpy as np
 
 from bounds import GaussianDP
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA, chunks, gibbs
+from tests.coverage.worlds import gibbs, in_parts
 
 
 def noisy_sums(n, hypotheses, rate, mu, posterior_tau=0.0, free=0):
@@ -18,11 +18,9 @@ def noisy_sums(n, hypotheses, rate, mu, posterior_tau=0.0, free=0):
     rates = np.full(pool, rate) if posterior_tau == 0 else np.linspace(0.2, 1.8, pool) * rate
 
     def world(rng, datasets):
-        parts = [_some(rng, len(part)) for part in chunks(datasets)]
-        risk, kl, truth = (np.concatenate(column) for column in zip(*parts, strict=True))
+        risk, kl, truth = in_parts(_some, rng, datasets)
         privacy = GaussianDP(mu=mu, adjacency="add-remove", status="exact mechanism")
-        columns = {"risk": risk.clip(0, 1), "kl_nats": kl, "n": n, "n_bound": n, "privacy": privacy}
-        return Cases(columns | {"failure_prob": DELTA}, truth)
+        return Cases({"risk": risk.clip(0, 1), "kl_nats": kl, "n": n, "n_bound": n, "privacy": privacy}, truth)
 
     def _some(rng, many):
         kept = np.tile(np.arange(pool), (many, 1))

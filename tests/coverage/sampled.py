@@ -1,14 +1,14 @@
 """Worlds with Monte Carlo: weights drawn from a posterior or a prior, and what was estimated from the draws."""
 
-import math
+from math import exp, log, pi, sqrt
 
 import numpy as np
 
 from bounds import StreamingLogMeanExp, annealed_log_weights, exponential_mechanism_epsilon
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA, chunks, gibbs
+from tests.coverage.worlds import DELTA, gibbs, in_parts
 
-ERROR_LOSS = math.log(2)
+ERROR_LOSS = log(2)
 
 
 def fresh_weights(rng, datasets):
@@ -20,15 +20,14 @@ def fresh_weights(rng, datasets):
     chosen = (rng.random((datasets, n, 1)) > posterior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
     seen = np.take_along_axis(losses, chosen[:, None, :], axis=1)[:, 0, :]
     truth = (posterior * empirical).sum(axis=1)
-    return Cases({"mean": seen.mean(axis=1), "draws": n, "failure_prob": DELTA}, truth)
+    return Cases({"mean": seen.mean(axis=1), "draws": n}, truth)
 
 
 def shared_weights(rng, datasets):
     """Gibbs risk, one draw of the weights for all 30 examples of a batch (20 batches, 20 draws)."""
     rate, batches = -np.expm1(-np.log(1 / DELTA) / 20) * (1 + 1e-9), 20
     bad = rng.random((datasets, batches)) < rate  # the weights err on all of a batch or on none of it
-    columns = {"mean": bad.mean(axis=1), "draws": batches, "examples": 30 * batches, "failure_prob": DELTA}
-    return Cases(columns, np.full(datasets, rate))
+    return Cases({"mean": bad.mean(axis=1), "draws": batches, "examples": 30 * batches}, rate)
 
 
 def unequal_batches(alike, fraction=1.0):
@@ -39,8 +38,7 @@ def unequal_batches(alike, fraction=1.0):
 
     def world(rng, datasets):
         bad = (rng.random((datasets, 11)) < rates).astype(np.float64)
-        columns = {"values": bad, "weights": np.tile(sizes, (datasets, 1)), "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, float(sizes @ rates / sizes.sum())))
+        return Cases({"values": bad, "weights": np.tile(sizes, (datasets, 1))}, float(sizes @ rates / sizes.sum()))
 
     kind = f"{'alike' if alike else 'unlike'}, {rates[0]:.3f}"
     world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {kind}"
@@ -49,8 +47,7 @@ def unequal_batches(alike, fraction=1.0):
 
 def single_draw(rng, datasets):
     """Posterior whose hypotheses are always or never wrong, seen through 4 draws."""
-    columns = {"mean": rng.binomial(4, 0.45, datasets) / 4, "draws": 4, "kl_nats": 0.0, "n": 500}
-    return Cases(columns | {"failure_prob": DELTA}, np.full(datasets, 0.45))
+    return Cases({"mean": rng.binomial(4, 0.45, datasets) / 4, "draws": 4, "kl_nats": 0.0, "n": 500}, 0.45)
 
 
 def sampled_posterior(rng, datasets):
@@ -60,8 +57,7 @@ def sampled_posterior(rng, datasets):
     posterior, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), empirical, 60.0)
     risk = (posterior * empirical).sum(axis=1)
     mean = rng.binomial(draws, np.minimum(1.0, risk)) / draws  # each pair errs with probability R̂(Q)
-    columns = {"mean": mean, "draws": draws, "kl_nats": kl, "n": n, "failure_prob": DELTA}
-    return Cases(columns, posterior @ rates)
+    return Cases({"mean": mean, "draws": draws, "kl_nats": kl, "n": n}, posterior @ rates)
 
 
 def coin_loss(probability, tau, draws, name):
@@ -71,16 +67,17 @@ def coin_loss(probability, tau, draws, name):
         zeros = rng.binomial(draws, probability, datasets)
         with np.errstate(divide="ignore"):
             estimate = np.log((zeros + (draws - zeros) * np.exp(-tau)) / draws)
-        columns = {
-            "log_mean_exp": np.minimum(estimate, 0.0),
-            "mean_loss": (draws - zeros) / draws,
-            "tau": tau,
-            "loss_low": 0.0,
-            "loss_high": 1.0,
-            "draws": draws,
-            "failure_prob": DELTA,
-        }
-        return Cases(columns, np.full(datasets, math.log(probability + (1 - probability) * math.exp(-tau))))
+        return Cases(
+            {
+                "log_mean_exp": np.minimum(estimate, 0.0),
+                "mean_loss": (draws - zeros) / draws,
+                "tau": tau,
+                "loss_low": 0.0,
+                "loss_high": 1.0,
+                "draws": draws,
+            },
+            log(probability + (1 - probability) * exp(-tau)),
+        )
 
     world.__doc__ = f"{name}, {draws} prior draws"
     return world
@@ -92,22 +89,25 @@ def gibbs_without_draws(released, hypotheses, tau):
     def world(rng, datasets):
         n, k, mechanism_tau = 50, 100, 5.0
         rates = np.linspace(0.05, 0.5, hypotheses) if hypotheses > 1 else np.array([0.12])
-        columns, truth = {"log_mean_exp": [], "mean_loss": []}, []
-        for part in chunks(datasets):
-            empirical = rng.binomial(n, rates, (len(part), rates.size)) / n
+
+        def some(rng, many):
+            empirical = rng.binomial(n, rates, (many, rates.size)) / n
             prior = np.full(empirical.shape, 1 / rates.size)
             if released:
                 best = (-mechanism_tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
                 prior *= 0.5
-                prior[np.arange(len(part)), best] += 0.5
+                prior[np.arange(many), best] += 0.5
             posterior, _, _ = gibbs(prior, ERROR_LOSS * empirical, tau)
-            drawn = (rng.random((len(part), k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
+            drawn = (rng.random((many, k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
             losses = ERROR_LOSS * np.take_along_axis(empirical, drawn, axis=1)
             # rounded to the safe side, so that few different ones occur
-            columns["log_mean_exp"].append(np.floor(np.log(np.exp(-tau * losses).mean(axis=1)) * 10) / 10)
-            columns["mean_loss"].append(np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50))
-            truth.append(posterior @ rates)
-        fixed = {
+            estimate = np.floor(np.log(np.exp(-tau * losses).mean(axis=1)) * 10) / 10
+            return estimate, np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50), posterior @ rates
+
+        estimate, mean_loss, truth = in_parts(some, rng, datasets)
+        columns = {
+            "log_mean_exp": estimate,
+            "mean_loss": mean_loss,
             "tau": tau,
             "loss_low": 0.0,
             "loss_high": ERROR_LOSS,
@@ -115,9 +115,8 @@ def gibbs_without_draws(released, hypotheses, tau):
             "draws": k,
             "n": n,
             "epsilon": exponential_mechanism_epsilon(beta=1.0, tau=mechanism_tau, loss_range=1.0, n=n),
-            "failure_prob": DELTA,
         }
-        return Cases({name: np.concatenate(parts) for name, parts in columns.items()} | fixed, np.concatenate(truth))
+        return Cases(columns, truth)
 
     prior_name = "a released" if released else "an independent"
     many = "one hypothesis" if hypotheses == 1 else f"{hypotheses} hypotheses"
@@ -130,7 +129,7 @@ def annealed(rng, datasets):
     steps, paths, size, centre, scale = 5, 20, 0.15, 1.5, 2.0
 
     def log_normal(x, mean, variance):
-        return -0.5 * (x - mean) ** 2 / variance - 0.5 * math.log(2 * math.pi * variance)
+        return -0.5 * (x - mean) ** 2 / variance - 0.5 * log(2 * pi * variance)
 
     def drift(w, level):  # a step towards e^(-level·loss) N(0, 1), loss = scale (w - centre)²/2
         return w - size * (w + level * scale * (w - centre))
@@ -138,7 +137,7 @@ def annealed(rng, datasets):
     w = rng.normal(size=(datasets * paths,))
     start, forward, backward = log_normal(w, 0.0, 1.0), [], []
     for level in np.arange(1, steps + 1) / steps:
-        new = drift(w, level) + math.sqrt(2 * size) * rng.normal(size=w.shape)
+        new = drift(w, level) + sqrt(2 * size) * rng.normal(size=w.shape)
         forward.append(log_normal(new, drift(w, level), 2 * size))
         backward.append(log_normal(w, drift(new, level), 2 * size))
         w = new
@@ -149,20 +148,18 @@ def annealed(rng, datasets):
         end_log_prior=log_normal(w, 0.0, 1.0),
         end_loss_nats=scale * (w - centre) ** 2 / 2,
     ).reshape(datasets, paths)
-    estimates = np.empty(datasets)
-    for row in range(datasets):
-        stream = StreamingLogMeanExp()
-        stream.push(weights[row])
-        estimates[row] = stream.value
-    truth = -0.5 * math.log(1 + scale) - scale * centre**2 / (2 * (1 + scale))
-    return Cases({"log_mean_exp": estimates, "failure_prob": DELTA}, np.full(datasets, truth))
+    streams = [StreamingLogMeanExp() for _ in range(datasets)]
+    for stream, row in zip(streams, weights, strict=True):
+        stream.push(row)
+    truth = -0.5 * log(1 + scale) - scale * centre**2 / (2 * (1 + scale))
+    return Cases({"log_mean_exp": np.array([stream.value for stream in streams])}, truth)
 
 
 def log_partition(fraction):
     """Where ln(1/failure_prob), or the best method's ln(2/failure_prob), is just not enough at this fraction of it."""
-    nats, of = -fraction * math.log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
-    good, half = math.exp(-nats) * (1 - 1e-9), math.exp(-nats - fraction * math.log(2)) * (1 - 1e-9)
-    most = math.exp(-nats / 30)
+    nats, of = -fraction * log(DELTA), "" if fraction == 1.0 else f" at {fraction:.2g} of the cost"
+    good, half = exp(-nats) * (1 - 1e-9), exp(-nats - fraction * log(2)) * (1 - 1e-9)
+    most = exp(-nats / 30)
     return (
         coin_loss(good, 700.0, 1, f"one good hypothesis in {1 / good:.3g}{of}"),
         coin_loss(half, 700.0, 1, f"one good hypothesis in {1 / half:.3g}{of}"),

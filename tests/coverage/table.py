@@ -1,8 +1,8 @@
 """Writes docs/coverage.md and docs/coverage.json: ``python -m tests.coverage.table``, minutes on one core."""
 
-import math
 import sys
 import time
+from math import inf
 from pathlib import Path
 
 from pacdp.cli.folder import provenance, write_json
@@ -153,7 +153,7 @@ def _world(outcome):
         "world": outcome.world,
         "failures": outcome.failures,
         "datasets": outcome.datasets,
-        "mean_slack": outcome.slack if outcome.slack < math.inf else "inf",
+        "mean_slack": outcome.slack if outcome.slack < inf else "inf",
     }
 
 

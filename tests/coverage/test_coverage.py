@@ -1,13 +1,14 @@
 """No bound fails more often than it says, and broken bounds are caught by the same test."""
 
 import inspect
-import math
 import re
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 import bounds
+from bounds import Certificate
 from tests.coverage.broken import BROKEN
 from tests.coverage.entries import ENTRIES
 from tests.coverage.harness import FRACTIONS, LEVEL, run, run_at, worst
@@ -25,7 +26,7 @@ SIZES = (100, 200, 500, 1000, 2000, 20_000)
 """Numbers of data sets, of which a bound is tried on the least that shows a part of its cost to be too little."""
 
 
-def check(entry, sizes, others=math.inf):
+def check(entry, sizes, others=inf):
     datasets = next((size for size in sizes if has_power(entry, size)), None)
     assert datasets, f"{entry.caught:.2g} of the cost will do"
     outcomes = run(entry, datasets, others)
@@ -59,7 +60,7 @@ def test_broken_bounds_are_caught(entry):
 
 def test_every_public_bound_has_an_entry():
     public = {name: thing for name, thing in vars(bounds).items() if inspect.isfunction(thing)}
-    certificates = {name for name, f in public.items() if inspect.signature(f).return_annotation is bounds.Certificate}
+    certificates = {name for name, f in public.items() if inspect.signature(f).return_annotation is Certificate}
     tails = {name for name in public if name.endswith("_upper") and "Formal guarantee" in public[name].__doc__}
     # inputs of bounds that are held to their exact values elsewhere, and an estimate that guarantees nothing
     elsewhere = {"binary_kl_upper", "gibbs_kl_upper", "correlated_risk_upper"}

@@ -1,11 +1,10 @@
 """The harness would notice: what is tried at a fraction of the cost is the bound's own formula, and it fails."""
 
-import math
+from math import sqrt
 
 import pytest
 
-import bounds
-from bounds import GaussianDP, transfer_cost, transfer_nats
+from bounds import Certificate, GaussianDP, transfer_cost, transfer_nats
 from tests.coverage import mechanisms
 from tests.coverage.broken import BROKEN
 from tests.coverage.costs import at_fraction, has_formula
@@ -58,7 +57,7 @@ def test_the_formula_at_the_whole_cost_is_the_certificate(entry):
         cases = cases_of(world, 50)
         for row in (0, 20, 40):
             made = entry.bound(**given_to(entry.bound, cases, row))
-            if isinstance(made, bounds.Certificate) and has_formula(made):
+            if isinstance(made, Certificate) and has_formula(made):
                 assert at_fraction(made, 1.0) == pytest.approx(made.value, rel=1e-6, abs=1e-12)
                 assert at_fraction(made, 0.5) <= at_fraction(made, 1.0)
 
@@ -93,12 +92,12 @@ def test_general_transfer_at_the_mechanisms_own_loss_law():
 @pytest.mark.parametrize("n", [1, 2, 5, 40, 400, 4000])
 @pytest.mark.parametrize("root", [0.3, 1.0, 2.0, 6.0, 20.0])
 def test_sharp_transfer_holds_exactly_under_randomised_response(n, root):
-    epsilon = root * math.sqrt(8 / n)
+    epsilon = root * sqrt(8 / n)
     assert mechanisms.response_failure(n, epsilon, transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)) <= DELTA
 
 
 def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
-    n, epsilon = 60_000, 8 / math.sqrt(60_000)
+    n, epsilon = 60_000, 8 / sqrt(60_000)
     spent = transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)
     assert mechanisms.response_failure(n, epsilon, 0.89 * spent) > DELTA
 
@@ -114,7 +113,7 @@ def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
 )
 def test_worlds_fail_as_often_as_their_exact_law_says(world, n, rate):
     failed = (cases_of(world, 20_000).columns["risk"] * n <= mechanisms.rarest(n, 15.0) + 0.5).sum()
-    assert abs(failed - 20_000 * rate) < 5 * math.sqrt(20_000 * rate)
+    assert abs(failed - 20_000 * rate) < 5 * sqrt(20_000 * rate)
     assert 0.05 < rate < 0.5
 
 

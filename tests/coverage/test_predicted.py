@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 import pacdp
 from tests.coverage.predicted import ROWS, TRIALS, error, failures, plain, refuted
@@ -21,7 +22,7 @@ def test_all_rows_hold_together_and_are_not_absurdly_loose():
 
 @pytest.mark.parametrize("order", ["by error", "by class"])
 def test_rows_that_were_sorted_do_not_mislead_the_betting_bounds(order):
-    loss = np.random.default_rng(11).random(500) ** 2
+    loss = default_rng(11).random(500) ** 2
     moved = np.sort(loss) if order == "by error" else np.concatenate([loss[::2], loss[1::2]])
     found = [pacdp.certify_predictions(losses={"loss": each}).statements[0].upper for each in (loss, moved)]
     assert found[1] == found[0]

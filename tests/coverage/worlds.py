@@ -7,9 +7,8 @@ says otherwise, so empirical risks are binomial. The first line of the docstring
 import numpy as np
 
 from bounds import PureDP, clopper_pearson_upper, exponential_mechanism_epsilon, log_xi
-from tests.coverage.harness import Cases
+from tests.coverage.harness import DELTA, Cases
 
-DELTA = 0.05
 _JUST_ABOVE = 1 + 1e-9
 
 
@@ -19,8 +18,7 @@ def tail(n, *, at=None, rate=0.0):
 
     def world(rng, datasets):
         k = rng.binomial(n, rate, datasets)
-        columns = {"k": k, "n": n, "mean": k / n, "draws": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        return Cases({"k": k, "n": n, "mean": k / n, "draws": n}, rate)
 
     where = "" if at is None else f", just above the exact bound at {at} errors"
     world.__doc__ = f"n = {n}, rate {rate:.3f}{where}"
@@ -33,8 +31,7 @@ def point(n, cost, hypotheses=1, fraction=1.0):
 
     def world(rng, datasets):
         errors = luckiest(rng, datasets, hypotheses, n, rate)
-        columns = {"risk": errors / n, "kl_nats": np.log(hypotheses), "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        return Cases({"risk": errors / n, "kl_nats": np.log(hypotheses), "n": n}, rate)
 
     who = "one hypothesis" if hypotheses == 1 else f"point posterior on the luckiest of {hypotheses} hypotheses"
     world.__doc__ = f"n = {n}, {who}, rate {rate:.3f}"
@@ -43,11 +40,18 @@ def point(n, cost, hypotheses=1, fraction=1.0):
 
 def luckiest(rng, datasets, hypotheses, n, rate):
     """The fewest errors among independent hypotheses of one rate, a number a data set."""
-    return np.concatenate([rng.binomial(n, rate, (len(part), hypotheses)).min(axis=1) for part in chunks(datasets)])
+    (errors,) = in_parts(lambda rng, many: [rng.binomial(n, rate, (many, hypotheses)).min(axis=1)], rng, datasets)
+    return errors
 
 
 def chunks(datasets):
     return np.array_split(np.arange(datasets), max(1, datasets // 1000))
+
+
+def in_parts(draw, rng, datasets):
+    """The columns that ``draw`` returns for so many data sets, drawn a thousand at a time, which bounds the memory."""
+    parts = [draw(rng, len(part)) for part in chunks(datasets)]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
 def gibbs(prior, empirical, tau):
@@ -73,8 +77,7 @@ def gibbs_class(n, tau, rates, correlated=False):
             errors = rng.binomial(n, rates, (datasets, rates.size))
         posterior, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), errors / n, tau)
         risk = np.minimum(1.0, (posterior * errors / n).sum(axis=1))
-        columns = {"risk": risk, "kl_nats": kl, "n": n, "failure_prob": DELTA}
-        return Cases(columns, posterior @ rates)
+        return Cases({"risk": risk, "kl_nats": kl, "n": n}, posterior @ rates)
 
     how = "comonotone" if correlated else "independent"
     world.__doc__ = f"n = {n}, Gibbs posterior at tau = {tau:g} over {rates.size} {how} hypotheses"
@@ -85,32 +88,29 @@ def private_release(n, hypotheses, rate, tau, posterior_tau=0.0):
     """A hypothesis released by the exponential mechanism; prior half on it, half uniform, if a posterior is formed."""
 
     def world(rng, datasets):
-        risks, kls, truths = [], [], []
-        rates = np.full(hypotheses, rate) if posterior_tau == 0 else np.linspace(0.2, 0.8, hypotheses) * 2 * rate
-        for part in chunks(datasets):
-            empirical = rng.binomial(n, rates, (len(part), hypotheses)) / n
-            released = (-tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
-            if posterior_tau == 0:
-                risks.append(empirical[np.arange(len(part)), released])
-                kls.append(np.zeros(len(part)))
-                truths.append(rates[released])
-                continue
-            prior = np.full(empirical.shape, 0.5 / hypotheses)
-            prior[np.arange(len(part)), released] += 0.5
-            posterior, kl, _ = gibbs(prior, empirical, posterior_tau)
-            risks.append(np.minimum(1.0, (posterior * empirical).sum(axis=1)))
-            kls.append(kl)
-            truths.append(posterior @ rates)
+        risk, kl, truth = in_parts(some, rng, datasets)
         epsilon = exponential_mechanism_epsilon(beta=1.0, tau=tau, loss_range=1.0, n=n)
-        columns = {
-            "risk": np.concatenate(risks),
-            "kl_nats": np.concatenate(kls),
-            "n": n,
-            "epsilon": epsilon,
-            "privacy": PureDP(epsilon=epsilon, adjacency="replace-one", status="exact mechanism"),
-            "failure_prob": DELTA,
-        }
-        return Cases(columns, np.concatenate(truths))
+        return Cases(
+            {
+                "risk": risk,
+                "kl_nats": kl,
+                "n": n,
+                "epsilon": epsilon,
+                "privacy": PureDP(epsilon=epsilon, adjacency="replace-one", status="exact mechanism"),
+            },
+            truth,
+        )
+
+    def some(rng, many):
+        rates = np.full(hypotheses, rate) if posterior_tau == 0 else np.linspace(0.2, 0.8, hypotheses) * 2 * rate
+        empirical = rng.binomial(n, rates, (many, hypotheses)) / n
+        rows, released = np.arange(many), (-tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
+        if posterior_tau == 0:
+            return empirical[rows, released], np.zeros(many), rates[released]
+        prior = np.full(empirical.shape, 0.5 / hypotheses)
+        prior[rows, released] += 0.5
+        posterior, kl, _ = gibbs(prior, empirical, posterior_tau)
+        return np.minimum(1.0, (posterior * empirical).sum(axis=1)), kl, posterior @ rates
 
     what = "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
     world.__doc__ = f"n = {n}, exponential mechanism, epsilon = {2 * tau / n:.3g}, {hypotheses} hypotheses, {what}"
@@ -122,8 +122,7 @@ def checkpoints(n, count, at):
     rate = (1 - at ** (1 / n)) * _JUST_ABOVE
 
     def world(rng, datasets):
-        columns = {"errors": rng.binomial(n, rate, (datasets, count)), "n": n, "failure_prob": DELTA}
-        return Cases(columns, np.full(datasets, rate))
+        return Cases({"errors": rng.binomial(n, rate, (datasets, count)), "n": n}, rate)
 
     world.__doc__ = f"n = {n}, best of {count} checkpoints of rate {rate:.3f}"
     return world
@@ -134,8 +133,7 @@ def prior_grid(n, count):
 
     def world(rng, datasets):
         rate = -np.expm1(-(np.log(count / DELTA) + log_xi(n)) / n) * _JUST_ABOVE
-        columns = {"risk": luckiest(rng, datasets, count, n, rate) / n, "n": n, "failure_prob": DELTA}
-        return Cases(columns | {"count": count}, np.full(datasets, rate))
+        return Cases({"risk": luckiest(rng, datasets, count, n, rate) / n, "n": n, "count": count}, rate)
 
     world.__doc__ = f"n = {n}, best of {count} point priors"
     return world

@@ -1,8 +1,8 @@
 """Binomial tails: exactly in fractions for small n, in log space for large."""
 
-import math
 from fractions import Fraction
 from functools import cache
+from math import comb, log, log1p
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -11,17 +11,17 @@ from scipy.special import gammaln, logsumexp
 def cdf(k, n, p):
     """P(Bin(n, p) ≤ k), exactly."""
     p = Fraction(p)
-    return sum((math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1)), Fraction(0))
+    return sum((comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k + 1)), Fraction(0))
 
 
 def log_cdf(k, n, p):
     """ln P(Bin(n, p) ≤ k), where SciPy's cdf would underflow."""
     j = np.arange(k + 1)
     log_choose = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-    return float(logsumexp(log_choose + j * math.log(p) + (n - j) * math.log1p(-p)))
+    return float(logsumexp(log_choose + j * log(p) + (n - j) * log1p(-p)))
 
 
 @cache
 def xi(n):
     """Maurer's constant by its definition, Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k)."""
-    return sum((Fraction(math.comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))
+    return sum((Fraction(comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))

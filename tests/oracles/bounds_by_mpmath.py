@@ -4,28 +4,28 @@
 costs.
 """
 
-import mpmath as mp
 import prices_by_mpmath as prices
 from binomial import xi
 from gibbs_by_mpmath import certificate_on_a_grid
 from kl_by_mpmath import kl_upper
+from mpmath import expm1, log, mpf, sqrt
 
 
 def log_inverse(inputs):
-    return -mp.log(mp.mpf(inputs["failure_prob"]))
+    return -log(mpf(inputs["failure_prob"]))
 
 
 def log_xi(inputs):
     exact = xi(inputs["n"])
-    return mp.log(mp.mpf(exact.numerator) / exact.denominator)
+    return log(mpf(exact.numerator) / exact.denominator)
 
 
 def numbered(inputs, name):
-    return [mp.mpf(value) for key, value in inputs.items() if key.startswith(f"{name}_")]
+    return [mpf(value) for key, value in inputs.items() if key.startswith(f"{name}_")]
 
 
 def empirical_risk(inputs):
-    return mp.mpf(inputs["risk"]) if "risk" in inputs else split(inputs, lambda share: share)
+    return mpf(inputs["risk"]) if "risk" in inputs else split(inputs, lambda share: share)
 
 
 def split(inputs, raise_share):
@@ -35,7 +35,7 @@ def split(inputs, raise_share):
 
 
 def temperatures(inputs):
-    return [mp.mpf(float(word)) for word in inputs["inverse_temperatures"].split(", ")]
+    return [mpf(float(word)) for word in inputs["inverse_temperatures"].split(", ")]
 
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -43,31 +43,31 @@ ETAS = [0.5 * 0.8**k for k in range(20)]
 
 def free_energy(inputs):
     """-ln Z - tau · loss_low, at most the spread."""
-    tau, low, high = (mp.mpf(inputs[name]) for name in ("tau", "loss_low", "loss_high"))
-    return min(tau * (high - low), -mp.mpf(inputs["log_partition_lower_nats"]) - tau * low)
+    tau, low, high = (mpf(inputs[name]) for name in ("tau", "loss_low", "loss_high"))
+    return min(tau * (high - low), -mpf(inputs["log_partition_lower_nats"]) - tau * low)
 
 
 COSTS = {
     "free_energy": free_energy,
-    "log_density_ratio": lambda inputs: mp.mpf(inputs["log_density_ratio"]),
-    "renyi": lambda inputs: mp.mpf(inputs["renyi_nats"]),
-    "grid": lambda inputs: mp.log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
-    "levels": lambda inputs: mp.log(len(numbered(inputs, "share"))),
-    "kl": lambda inputs: mp.mpf(inputs["kl_nats"]),
+    "log_density_ratio": lambda inputs: mpf(inputs["log_density_ratio"]),
+    "renyi": lambda inputs: mpf(inputs["renyi_nats"]),
+    "grid": lambda inputs: log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
+    "levels": lambda inputs: log(len(numbered(inputs, "share"))),
+    "kl": lambda inputs: mpf(inputs["kl_nats"]),
     "log_xi": log_xi,
-    "log_two_sqrt_n": lambda inputs: mp.log(2 * mp.sqrt(inputs["n"])),
+    "log_two_sqrt_n": lambda inputs: log(2 * sqrt(inputs["n"])),
 }
 
 
 def cost(name, made, price):
     """What the certificate ought to have paid under this name."""
     if name == "draw":
-        return (2 if "renyi" in made.name else 1) * -mp.log(mp.mpf(made.terms["draw_prob"]))
+        return (2 if "renyi" in made.name else 1) * -log(mpf(made.terms["draw_prob"]))
     if name not in ("confidence", "transfer"):
         return COSTS[name](made.inputs)
     steps = 1 + sum(key.startswith("n_") for key in made.inputs)
     failure_prob = made.budget.get("bound", made.budget.get("transfer"))  # the second is the whole of it if pure
-    return prices.nats(price, made.inputs["n"], mp.mpf(failure_prob) / steps, made.terms)
+    return prices.nats(price, made.inputs["n"], mpf(failure_prob) / steps, made.terms)
 
 
 def kl_of_total(made):
@@ -75,39 +75,39 @@ def kl_of_total(made):
 
 
 def per_example(made):
-    return max(mp.mpf(0), sum(mp.mpf(cost.nats) for cost in made.costs)) / made.inputs["n"]
+    return max(mpf(0), sum(mpf(cost.nats) for cost in made.costs)) / made.inputs["n"]
 
 
 def risk_of(made):
-    return mp.mpf(made.terms["empirical_risk"])
+    return mpf(made.terms["empirical_risk"])
 
 
 def mcallester(made):
-    return risk_of(made) + mp.sqrt(per_example(made) / 2)
+    return risk_of(made) + sqrt(per_example(made) / 2)
 
 
 def quadratic(made):
     half = per_example(made) / 2
-    return (mp.sqrt(risk_of(made) + half) + mp.sqrt(half)) ** 2
+    return (sqrt(risk_of(made) + half) + sqrt(half)) ** 2
 
 
 def thiemann(made):
-    lam = mp.mpf(made.terms["lam"])
+    lam = mpf(made.terms["lam"])
     return (risk_of(made) + per_example(made) / lam) / (1 - lam / 2)
 
 
 def catoni(made):
-    return catoni_at(mp.mpf(made.terms["inverse_temperature"]), made)
+    return catoni_at(mpf(made.terms["inverse_temperature"]), made)
 
 
 def catoni_at(scale, made):
     n = made.inputs["n"]
-    return mp.expm1(-(scale * risk_of(made) / n + per_example(made))) / mp.expm1(-scale / n)
+    return expm1(-(scale * risk_of(made) / n + per_example(made))) / expm1(-scale / n)
 
 
 def bernstein(risk, second_moment, per_example):
-    risk, second = mp.mpf(risk), mp.mpf(second_moment)
-    return risk + min((-eta - mp.log(1 - eta)) / eta * second + per_example / eta for eta in map(mp.mpf, ETAS))
+    risk, second = mpf(risk), mpf(second_moment)
+    return risk + min((-eta - log(1 - eta)) / eta * second + per_example / eta for eta in map(mpf, ETAS))
 
 
 def unexpected_bernstein(made):
@@ -120,60 +120,60 @@ def ece_bernstein(made):
 
 
 def ece_hoeffding(made):
-    return made.inputs["calibration_error"] + mp.sqrt(2 * per_example(made))
+    return made.inputs["calibration_error"] + sqrt(2 * per_example(made))
 
 
 def tolstikhin_seldin(made):
     risk, c = risk_of(made), per_example(made)
-    return risk + mp.sqrt(2 * risk * c) + 2 * c
+    return risk + sqrt(2 * risk * c) + 2 * c
 
 
 def linear(made):
-    lam = mp.mpf(made.terms["lam"])
+    lam = mpf(made.terms["lam"])
     return (risk_of(made) + lam * per_example(made)) / (1 - 1 / (2 * lam))
 
 
 def hoeffding(made):
-    return risk_of(made) + mp.sqrt(per_example(made) / 2)
+    return risk_of(made) + sqrt(per_example(made) / 2)
 
 
 def epsilon_bar(made):
-    log_term = mp.log(3) + log_inverse(made.inputs)
-    return max(mp.mpf(made.inputs["epsilon"]), mp.sqrt(log_term / mp.mpf(made.inputs["n"])))
+    log_term = log(3) + log_inverse(made.inputs)
+    return max(mpf(made.inputs["epsilon"]), sqrt(log_term / mpf(made.inputs["n"])))
 
 
 def dp_hoeffding_2018(made):
-    return risk_of(made) + epsilon_bar(made) + 1 / mp.sqrt(made.inputs["n"])
+    return risk_of(made) + epsilon_bar(made) + 1 / sqrt(made.inputs["n"])
 
 
 def dp_chernoff_2018(made):
-    n, bar = mp.mpf(made.inputs["n"]), epsilon_bar(made)
-    return risk_of(made) + mp.sqrt(6 * risk_of(made)) * (bar + 1 / mp.sqrt(n)) + 6 * (bar**2 + 1 / n)
+    n, bar = mpf(made.inputs["n"]), epsilon_bar(made)
+    return risk_of(made) + sqrt(6 * risk_of(made)) * (bar + 1 / sqrt(n)) + 6 * (bar**2 + 1 / n)
 
 
 def gibbs_catoni(made):
-    scale = mp.mpf(made.inputs["tau"]) * (made.inputs["loss_high"] - mp.mpf(made.inputs["loss_low"])) / made.inputs["n"]
-    return mp.expm1(-per_example(made)) / mp.expm1(-scale)
+    scale = mpf(made.inputs["tau"]) * (made.inputs["loss_high"] - mpf(made.inputs["loss_low"])) / made.inputs["n"]
+    return expm1(-per_example(made)) / expm1(-scale)
 
 
 def gibbs_pac_bayes(made):
     """The largest of many points of a grid, so up to a little below."""
     inputs, nats = made.inputs, float(sum(paid.nats for paid in made.costs))
     at = (inputs[name] for name in ("log_partition_lower_nats", "tau", "loss_low", "loss_high", "error_loss"))
-    return mp.mpf(certificate_on_a_grid(*at, nats * (1 - 1e-14), inputs["n"])) * (1 - mp.mpf("1e-12"))
+    return mpf(certificate_on_a_grid(*at, nats * (1 - 1e-14), inputs["n"])) * (1 - mpf("1e-12"))
 
 
 def recursive(made):
     """At most one later step, whose costs are among the terms."""
-    first = min(mp.mpf(1), kl_of_total(made))
+    first = min(mpf(1), kl_of_total(made))
     if "n_2" not in made.inputs:
         return first
-    gamma, shares = mp.mpf(made.inputs["gamma"]), [made.inputs[f"share_2_{j}"] for j in (1, 2, 3)]
+    gamma, shares = mpf(made.inputs["gamma"]), [made.inputs[f"share_2_{j}"] for j in (1, 2, 3)]
     nats = (value for key, value in made.terms.items() if key.endswith("_nats_2"))
-    each = sum(map(mp.mpf, nats)) / made.inputs["n_2"]
+    each = sum(map(mpf, nats)) / made.inputs["n_2"]
     widths = zip((gamma, 1 - gamma, gamma), shares, strict=True)
     excess = -gamma + sum(width * kl_upper(share, each) for width, share in widths)
-    return max(mp.mpf(0), excess + gamma * first)
+    return max(mpf(0), excess + gamma * first)
 
 
 VALUES = {
@@ -204,3 +204,13 @@ VALUES = {
     "dp_chernoff_2018": dp_chernoff_2018,
     "dp_hoeffding_2018": dp_hoeffding_2018,
 }
+
+
+def value(made, formula=None):
+    """At most 1; ``formula`` may say at which parameters, after its name."""
+    return min(mpf(1), VALUES[(formula or made.name).split()[0]](made))
+
+
+def is_safe(made, formula=None):
+    """Whether the certificate is not below its exact value, to 25 of 50 digits."""
+    return value(made, formula) * (1 - mpf("1e-25")) <= made.value

@@ -1,28 +1,29 @@
 """ε_k once more: from the sum of its definition, and at 60 digits from binomial tails, by bisection."""
 
 import mpmath as mp
+from mpmath import exp, fsum, loggamma, mpf
 
 
 def log_choose(n, k):
-    return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+    return loggamma(n + 1) - loggamma(k + 1) - loggamma(n - k + 1)
 
 
 def uniform(k, n, v, failure_prob):
     """The same for λ_m = failure_prob/n, as failure_prob P(Bin(n, v) > k) / (n v P(Bin(n, v) = k))."""
-    v = mp.mpf(v)
-    mass = mp.exp(log_choose(n, k) + k * mp.log(v) + (n - k) * mp.log(1 - v))
+    v = mpf(v)
+    mass = exp(log_choose(n, k) + k * mp.log(v) + (n - k) * mp.log(1 - v))
     term, below, j = mass, mass, k
-    while j > 0 and term > below * mp.mpf("1e-45"):
-        term *= mp.mpf(j) / (n - j + 1) * (1 - v) / v
+    while j > 0 and term > below * mpf("1e-45"):
+        term *= mpf(j) / (n - j + 1) * (1 - v) / v
         below, j = below + term, j - 1
     return failure_prob * (1 - below) / (n * v * mass)
 
 
 def weighted(k, n, v, failure_prob, weights):
     """The same for λ_m = failure_prob weights[m], in logarithms."""
-    v = mp.mpf(v)
+    v = mpf(v)
     logs = (log_choose(m, k) - log_choose(n, k) + (m - n) * mp.log(1 - v) for m in weights if m >= k)
-    return mp.fsum(
-        failure_prob * mp.mpf(share) * mp.exp(log)
+    return fsum(
+        failure_prob * mpf(share) * exp(log)
         for log, (m, share) in zip(logs, ((m, w) for m, w in weights.items() if m >= k), strict=True)
     )

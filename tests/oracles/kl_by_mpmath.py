@@ -3,32 +3,35 @@
 from functools import cache
 
 import mpmath as mp
+from mpmath import binomial, fsum, inf, isfinite, log, log1p, mpf
 
 mp.mp.dps = 50
 
 
 def kl(q, p):
     """kl(q‖p) of the exact rationals that the floats are."""
-    q, p = mp.mpf(q), mp.mpf(p)
+    q, p = mpf(q), mpf(p)
     if p in (0, 1):
-        return mp.mpf(0) if p == q else mp.inf
-    total = q * mp.log(q / p) if q else mp.mpf(0)
-    return total + ((1 - q) * (mp.log1p(-q) - mp.log1p(-p)) if q != 1 else 0)
+        return mpf(0) if p == q else inf
+    total = q * log(q / p) if q else mpf(0)
+    return total + ((1 - q) * (log1p(-q) - log1p(-p)) if q != 1 else 0)
+
+
+def halved(holds, inside, outside, times=120):
+    """The last number at which it ``holds`` on the way from inside to outside, and the first at which it does not."""
+    for _ in range(times):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside, outside
 
 
 def kl_upper(q, nats):
-    """sup{p : kl(q‖p) ≤ nats} to 30 digits, by bisection."""
-    low, high, nats = mp.mpf(q), mp.mpf(1), mp.mpf(nats)
-    if not mp.isfinite(nats):
-        return high
-    for _ in range(110):
-        middle = (low + high) / 2
-        low, high = (middle, high) if kl(q, middle) <= nats else (low, middle)
-    return high
+    """sup{p : kl(q‖p) ≤ nats} to 30 digits."""
+    return halved(lambda p: kl(q, p) <= nats, mpf(q), mpf(1))[1] if isfinite(nats) else mpf(1)
 
 
 @cache
 def xi(n):
     """Maurer's constant: sum over k of C(n, k) (k/n)^k (1 - k/n)^(n - k), with 0^0 = 1."""
-    inner = mp.fsum(mp.binomial(n, k) * (mp.mpf(k) / n) ** k * (1 - mp.mpf(k) / n) ** (n - k) for k in range(1, n))
+    inner = fsum(binomial(n, k) * (mpf(k) / n) ** k * (1 - mpf(k) / n) ** (n - k) for k in range(1, n))
     return inner + 2

@@ -1,51 +1,57 @@
 """Bounds for people once more: at 50 digits, by bisection, and by going through every possible sample."""
 
-import itertools
-import math
+from itertools import combinations_with_replacement, product
+from math import factorial, fsum, prod
 
-import mpmath as mp
-from kl_by_mpmath import kl
+import numpy as np
+from kl_by_mpmath import halved, kl
+from mpmath import inf, log, mpf, sqrt
+
+from bounds import PeopleSample
+
+UNLIKE = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
+HEAVY = [(0.8, 1, 0), (0.12, 20, 0), (0.08, 20, 20)]
+ALIKE = [(0.55, 10, 0), (0.45, 10, 10)]
+"""Kinds of people: probability, examples, sum of their losses."""
+
+
+def of(sizes, sums):
+    return PeopleSample(sizes=np.array(sizes), sums=np.array(sums, dtype=np.float64))
 
 
 def lower_kl(p, nats):
     """inf{q : kl(q‖p) ≤ nats}."""
-    low, high = mp.mpf(0), mp.mpf(p)
-    if kl(0, p) <= nats:
-        return low
-    for _ in range(120):
-        middle = (low + high) / 2
-        low, high = (low, middle) if kl(middle, p) <= nats else (middle, high)
-    return high
+    return mpf(0) if kl(0, p) <= nats else halved(lambda q: kl(q, p) <= nats, mpf(p), mpf(0))[0]
 
 
 def statistic(r, risk, n, effective, nats):
     """K [kl(R̂‖r) - kl(R̂‖q(r))], the log of what the sample says against r."""
-    q, risk, effective = lower_kl(r, mp.mpf(nats) / n), mp.mpf(risk), mp.mpf(effective)
+    q, risk, effective = lower_kl(r, mpf(nats) / n), mpf(risk), mpf(effective)
     if q == 0 and risk > 0:
-        return -mp.inf
-    wrong = risk * mp.log(q / r) if risk > 0 else 0
-    return effective * (wrong + (1 - risk) * mp.log((1 - q) / (1 - r)))
+        return -inf
+    wrong = risk * log(q / r) if risk > 0 else 0
+    return effective * (wrong + (1 - risk) * log((1 - q) / (1 - r)))
 
 
 def log_wealth(m, sizes, sums, most_examples, failure_prob):
     """What the game on a ratio pays at m."""
-    n, level = len(sizes), mp.log(1 / mp.mpf(failure_prob))
-    shares = [mp.mpf(int(size)) / most_examples for size in sizes]
-    values = [mp.mpf(float(total)) / int(size) for size, total in zip(sizes, sums, strict=True)]
-    weighted, weight, spread, wealth = mp.mpf("0.5"), mp.mpf(1), mp.mpf("0.25"), mp.mpf(1)
+    n, level = len(sizes), log(1 / mpf(failure_prob))
+    shares = [mpf(int(size)) / most_examples for size in sizes]
+    values = [mpf(float(total)) / int(size) for size, total in zip(sizes, sums, strict=True)]
+    weighted, weight, spread, wealth = mpf("0.5"), mpf(1), mpf("0.25"), mpf(1)
     for i, (w, x) in enumerate(zip(shares, values, strict=True), start=1):
-        bet = min(mp.sqrt(2 * level / (n * spread / i)), 3 / (4 * (1 - m)))
+        bet = min(sqrt(2 * level / (n * spread / i)), 3 / (4 * (1 - m)))
         wealth *= 1 + bet * w * (m - x)
         weighted, weight = weighted + w * x, weight + w
         spread += (w * (x - weighted / weight)) ** 2
-    return mp.log(wealth)
+    return log(wealth)
 
 
 def samples(kinds, n, ordered=False):
     """Every sample of n people of these kinds, (probability, size, sum), and in how many orders it comes."""
     if ordered:
-        return ((sample, 1) for sample in itertools.product(kinds, repeat=n))
-    numbers = itertools.combinations_with_replacement(range(len(kinds)), n)
+        return ((sample, 1) for sample in product(kinds, repeat=n))
+    numbers = combinations_with_replacement(range(len(kinds)), n)
     return (([kinds[i] for i in sample], _orders(sample)) for sample in numbers)
 
 
@@ -54,8 +60,8 @@ def expectation(function, kinds, n, ordered=False):
     values = []
     for people, orders in samples(kinds, n, ordered):
         probabilities, sizes, sums = zip(*people, strict=True)
-        values.append(orders * math.prod(probabilities) * function(list(sizes), list(sums)))
-    return math.fsum(values)
+        values.append(orders * prod(probabilities) * function(list(sizes), list(sums)))
+    return fsum(values)
 
 
 def failures(bound, kinds, n, truth, ordered=False):
@@ -65,15 +71,15 @@ def failures(bound, kinds, n, truth, ordered=False):
 
 def _orders(sample):
     counts = [sample.count(i) for i in set(sample)]
-    return math.factorial(len(sample)) // math.prod(math.factorial(c) for c in counts)
+    return factorial(len(sample)) // prod(factorial(c) for c in counts)
 
 
 def new_person(kinds):
     """The risk for a new person."""
-    return math.fsum(probability * total / size for probability, size, total in kinds)
+    return fsum(probability * total / size for probability, size, total in kinds)
 
 
 def new_example(kinds):
     """The risk for a new example."""
-    examples = math.fsum(probability * size for probability, size, _ in kinds)
-    return math.fsum(probability * total for probability, _, total in kinds) / examples
+    examples = fsum(probability * size for probability, size, _ in kinds)
+    return fsum(probability * total for probability, _, total in kinds) / examples

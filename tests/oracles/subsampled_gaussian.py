@@ -3,7 +3,7 @@
 Not for certificates: per-step tails beyond 9.5 standard deviations are dropped, and Fourier noise is left as it is.
 """
 
-import math
+from math import ceil, expm1, floor, log1p
 
 import numpy as np
 from scipy.special import ndtr
@@ -13,8 +13,8 @@ from bounds import PrivacyLossDistribution
 
 def one_step(sample_rate, sigma, spacing):
     """Index of the first loss, and masses, of a pair dominating ((1-q) N(0, σ²) + q N(1, σ²), N(0, σ²))."""
-    top = math.log1p(sample_rate * math.expm1((1 + 19 * sigma) / (2 * sigma**2)))
-    first, last = math.floor(math.log1p(-sample_rate) / spacing), math.ceil(top / spacing)
+    top = log1p(sample_rate * expm1((1 + 19 * sigma) / (2 * sigma**2)))
+    first, last = floor(log1p(-sample_rate) / spacing), ceil(top / spacing)
     x = spacing * np.arange(first, last + 1)
     inner = (np.exp(x) - (1 - sample_rate)) / sample_rate
     z = np.where(inner > 0, sigma**2 * np.log(np.maximum(inner, 1e-300)) + 0.5, -np.inf)

@@ -1,12 +1,24 @@
 """What `bounds` writes follows, and no number of it can be changed without notice."""
 
-import itertools
 import json
+from itertools import product
 
 import pytest
 from made import at_a_price, by_another_network, everything, prices, without_a_price
 
 import bounds
+from bounds import (
+    Certificate,
+    ExcessStep,
+    best_of,
+    langford_seeger,
+    maurer,
+    mcallester,
+    new_example_kl,
+    quadratic,
+    recursive,
+    thiemann,
+)
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from tests.edits import judged, leaves, moved
@@ -29,7 +41,7 @@ def _made(price):
     return list(without_a_price() if price == "none" else at_a_price(prices()[price]))
 
 
-def _standard(formula=bounds.maurer, **changes):
+def _standard(formula=maurer, **changes):
     return formula(**{"risk": 0.07, "kl_nats": 50.0, "n": 5000, "failure_prob": 0.05, **changes})
 
 
@@ -84,14 +96,14 @@ def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
         certificates = [by_another_network()]
     else:
         plain, other = (_standard(kl_nats=k, failure_prob=0.02, price=prices()[price]) for k in (50.0, 70.0))
-        nested = bounds.best_of([bounds.best_of([other, plain], budget=0.1), other], budget=0.1)
+        nested = best_of([best_of([other, plain], budget=0.1), other], budget=0.1)
         certificates = [plain, nested]
     for made in certificates:
         record = made.to_dict()
         assert judged(record) == {FOLLOWS}
         for name in {"among", "privacy_event", "surrogate"} & set(record["inputs"]):
             whole = json.loads(record["inputs"][name])
-            for place, factor in itertools.product(leaves(whole, ("nats", "per_example")), (1.1, 0.9)):
+            for place, factor in product(leaves(whole, ("nats", "per_example")), (1.1, 0.9)):
                 changed = moved(whole, place, factor)
                 # others that were compared may have been larger than they were: nothing is claimed of them
                 if name == "among":
@@ -132,8 +144,8 @@ class _Small(int):
 def test_a_recursion_over_subsamples_that_do_not_shrink_is_noticed(sizes, monkeypatch):
     """Even if every number follows from their sizes."""
     monkeypatch.setattr("bounds._check.count", lambda **_: None)
-    steps = [bounds.ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=_Small(size)) for size in sizes]
-    record = json.loads(_standard(bounds.recursive, gamma=0.5, steps=steps).to_json())
+    steps = [ExcessStep(shares=(0.98, 0.06, 0.01), kl_nats=20.0, n=_Small(size)) for size in sizes]
+    record = json.loads(_standard(recursive, gamma=0.5, steps=steps).to_json())
     assert (DOES_NOT in judged(record)) == (sizes != (3000, 1500))
 
 
@@ -146,18 +158,18 @@ def test_every_public_bound_is_among_those_checked():
     }  # fmt: skip
     for name, function in vars(bounds).items():
         returns = getattr(function, "__annotations__", {}).get("return") if callable(function) else None
-        if returns is bounds.Certificate and name not in same_names:
+        if returns is Certificate and name not in same_names:
             assert any(one.endswith(name) for one in written), f"{name} has no certificate in made.py"
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
 def test_the_grid(n):
-    formulas = (bounds.maurer, bounds.langford_seeger, bounds.mcallester, bounds.quadratic, bounds.thiemann)
-    for risk, kl_nats in itertools.product([0.0, 1e-9, 0.02, 0.5, 1.0], [0.0, 1e-12, 3.0, 1e5]):
+    formulas = (maurer, langford_seeger, mcallester, quadratic, thiemann)
+    for risk, kl_nats in product([0.0, 1e-9, 0.02, 0.5, 1.0], [0.0, 1e-12, 3.0, 1e5]):
         for formula in formulas:
             made = _standard(formula, risk=risk, kl_nats=kl_nats, n=n, failure_prob=1e-3)
             assert judged(made.to_dict()) == {FOLLOWS}, made
     assert judged(_standard(kl_nats=float("inf"), n=n).to_dict()) == {FOLLOWS}
-    for risk, examples in itertools.product((0.0, 0.01, 0.3), (1, 2, 3)):
-        made = bounds.new_example_kl(risk=risk, n=n, examples=examples * n, most_examples=3, failure_prob=0.05)
+    for risk, examples in product((0.0, 0.01, 0.3), (1, 2, 3)):
+        made = new_example_kl(risk=risk, n=n, examples=examples * n, most_examples=3, failure_prob=0.05)
         assert judged(made.to_dict()) == {FOLLOWS}, made

@@ -7,7 +7,7 @@ import pytest
 from cli_tools import forge, read
 from made import SURROGATE, by_another_network
 
-import bounds
+from bounds import compression, compression_weights, unproved
 from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
@@ -20,14 +20,14 @@ from tests.edits import judged
 )
 def test_what_bounds_writes_follows(k, n, failure_prob):
     given = {"n": n, "failure_prob": failure_prob}
-    assert judged(bounds.compression(k=k, **given).to_dict()) == {FOLLOWS}
+    assert judged(compression(k=k, **given).to_dict()) == {FOLLOWS}
     if k < n:
-        weights = bounds.compression_weights(expected=[k], **given)
-        assert judged(bounds.compression(k=k, weights=weights, **given).to_dict()) == {FOLLOWS}
+        weights = compression_weights(expected=[k], **given)
+        assert judged(compression(k=k, weights=weights, **given).to_dict()) == {FOLLOWS}
 
 
 def test_weights_cannot_be_changed():
-    record = bounds.compression(k=60, n=5000, failure_prob=0.05, weights={4700: 0.5, 4900: 0.5}).to_dict()
+    record = compression(k=60, n=5000, failure_prob=0.05, weights={4700: 0.5, 4900: 0.5}).to_dict()
     assert judged(record) == {FOLLOWS}
     for sizes in ("4700, 4800", "4700, 4700", "4700, 5000"):
         assert DOES_NOT in judged(record, weight_sizes=sizes)
@@ -55,7 +55,7 @@ def test_nothing_of_another_network_can_be_changed_or_hidden():
     assert CANNOT in with_another(name="a theorem of its own")
     assert DOES_NOT in with_another(measures="ECE")
     assert DOES_NOT in judged({**record, "budget": {"surrogate": 0.02, "test set": 0.02}})
-    resting = SURROGATE.resting_on(bounds.unproved("chain stationary", "nothing shows it"))
+    resting = SURROGATE.resting_on(unproved("chain stationary", "nothing shows it"))
     record = by_another_network(resting).to_dict()
     assert judged(record) == {FOLLOWS}
     better = [{**one, "standing": "declared"} for one in record["hypotheses"]]

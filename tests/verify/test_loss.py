@@ -1,25 +1,35 @@
 """The checker's brackets of composed privacy losses: around the truth where it is known, and around each other."""
 
-import itertools
-import math
 from collections import Counter
+from itertools import product
+from math import comb, erfc, exp, expm1, inf, pi, sqrt
 
 import numpy as np
 import pytest
 from flint import arb
 
-from bounds import GaussianDP, accounting, transfer_cost
+from bounds import GaussianDP, transfer_cost
+from bounds.accounting import (
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+    event_to_dict,
+    privacy_epsilon,
+)
 from pacdp.verify import loss, prices
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
 
 
 def _phi(z):
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+    return 0.5 * erfc(-z / sqrt(2.0))
 
 
 def _stick(mu, epsilon):
-    return _phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu)
+    return _phi(mu / 2 - epsilon / mu) - exp(epsilon) * _phi(-mu / 2 - epsilon / mu)
 
 
 def _ran(rate, noise, times):
@@ -28,7 +38,7 @@ def _ran(rate, noise, times):
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
 def test_full_batches_are_one_gaussian(mu):
-    made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
+    made = loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, 0.02)
     for epsilon in (0.0, mu / 2, 2 * mu):
         exact = _stick(mu, epsilon)
         for added in (False, True):
@@ -36,32 +46,30 @@ def test_full_batches_are_one_gaussian(mu):
             assert low <= exact * (1 + 1e-12)
             assert high >= exact * (1 - 1e-12)
             assert high - low <= 0.01 * exact + 1e-9, (epsilon, low, high)
-    replaced = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), True, 0.02)
+    replaced = loss.compose(_ran(1.0, sqrt(50) / mu, 50), True, 0.02)
     low, high = replaced.stick(mu)
     assert low <= _stick(2 * mu, mu) <= high
 
 
 def _sampled(rate, times, *inner):
-    return accounting.SelfComposed(
-        event=accounting.PoissonSampled(sample_rate=rate, event=accounting.Composed(events=inner)), count=times
-    )
+    return SelfComposed(event=PoissonSampled(sample_rate=rate, event=Composed(events=inner)), count=times)
 
 
 def _noise(multiplier):
-    return accounting.Gaussian(noise_multiplier=multiplier)
+    return Gaussian(noise_multiplier=multiplier)
 
 
-CHOICE = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
+CHOICE = ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove")
 EVENTS = _sampled(0.01, 300, _noise(1.1)), _sampled(0.002, 5000, _noise(12.0)), _sampled(0.3, 40, _noise(4.0))
 P3SGD = _sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize(("event", "adjacency"), [P3SGD, *itertools.product(EVENTS, ["add-remove", "replace-one"])])
+@pytest.mark.parametrize(("event", "adjacency"), [P3SGD, *product(EVENTS, ["add-remove", "replace-one"])])
 def test_epsilon_lies_in_both_accountants_brackets(event, adjacency):
-    theirs = accounting.privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
+    theirs = privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
     replaced = adjacency == "replace-one"
-    steps = loss.steps_of(accounting.event_to_dict(event), replaced)
+    steps = loss.steps_of(event_to_dict(event), replaced)
     made = loss.compose(frozenset(steps.items()), replaced, 0.01)
     ends = [[made.stick(epsilon, added=added) for added in (False, True)] for epsilon in (theirs.lower, theirs.upper)]
     assert max(high for _, high in ends[0]) >= 1e-5  # no mechanism of this description has less than lower
@@ -85,7 +93,7 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
     mu, e, a = 0.05, 0.1, 0.002
     exact = float(prices._gaussian(ball(mu), ball(e), ball(a)))
     assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
-    made = loss.compose(_ran(1.0, math.sqrt(50) / mu, 50), False, 0.02)
+    made = loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, 0.02)
     low, high = prices._excess(made, e, a, 1e-12)
     assert low <= exact <= high
     assert high - low < 0.02 * exact
@@ -102,24 +110,24 @@ def test_what_is_too_cheap_does_not_follow_and_a_little_more_does():
 
 def test_events_that_are_not_covered_say_so():
     step = _noise(2.0)
-    sample = accounting.PoissonSampled(sample_rate=0.1, event=step)
-    other = accounting.ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
-    choice = accounting.ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
+    sample = PoissonSampled(sample_rate=0.1, event=step)
+    other = ExponentialMechanism(epsilon=0.1, adjacency="replace-one")
+    choice = ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
 
     def steps(event, replaced=False):
-        return loss.steps_of(accounting.event_to_dict(event), replaced)
+        return loss.steps_of(event_to_dict(event), replaced)
 
-    again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": accounting.event_to_dict(sample)}
+    again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": event_to_dict(sample)}
     assert loss.steps_of(again) == Counter({loss.Step(0.05, 2.0): 1})  # a sample of a sample
     assert steps(_sampled(0.1, 1, step, choice)) == Counter({loss.Step(0.1, 2.0, (0.1,)): 1})
-    assert steps(choice, True) == Counter({loss.Step(1.0, math.inf, (0.2,)): 1})
-    two = {**again, "inner": {"event": "Composed", "inner": [again["inner"], accounting.event_to_dict(step)]}}
+    assert steps(choice, True) == Counter({loss.Step(1.0, inf, (0.2,)): 1})
+    two = {**again, "inner": {"event": "Composed", "inner": [again["inner"], event_to_dict(step)]}}
     with pytest.raises(Unchecked):
         loss.steps_of(two)
     for event, replaced in ((_sampled(0.1, 1, step, choice), True), (other, False)):
         with pytest.raises(Unchecked):
             steps(event, replaced)
-    bare = accounting.Composed(events=(sample, accounting.NonPrivate()))
+    bare = Composed(events=(sample, NonPrivate()))
     with pytest.raises(Wrong, match="without any protection"):
         loss.private(steps(bare), 5.0, 1e-5, False)
 
@@ -134,9 +142,9 @@ def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
         replaced = adjacency == "replace-one"
         made = loss.compose(frozenset(loss.steps_of(event, replaced).items()), replaced, resolution)
         for at in (0.0, 0.5 * epsilon, 3.7 * epsilon, 9.5 * epsilon):
-            p = 1 / (1 + math.exp(-epsilon))
+            p = 1 / (1 + exp(-epsilon))
             exact = sum(
-                math.comb(10, k) * p**k * (1 - p) ** (10 - k) * max(0.0, -math.expm1(at - epsilon * (2 * k - 10)))
+                comb(10, k) * p**k * (1 - p) ** (10 - k) * max(0.0, -expm1(at - epsilon * (2 * k - 10)))
                 for k in range(11)
             )
             for added in (False, True):
@@ -153,8 +161,8 @@ def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
     outer, inner = loss.atoms(loss.Step(rate, noise, choices), False, 1e-3, 1, 0.005)
     z = np.linspace(-9.0, 11.0, 400_001)
-    q = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
-    signed = {sign * e: 1 / (1 + math.exp(sign * e)) for e in choices for sign in (1, -1)} or {0.0: 1.0}
+    q = np.exp(-0.5 * z**2) / sqrt(2 * pi) * (z[1] - z[0])
+    signed = {sign * e: 1 / (1 + exp(sign * e)) for e in choices for sign in (1, -1)} or {0.0: 1.0}
     parts = [(p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2)) for r, p in signed.items()]
     for g in (0.7, 0.97, 1.0, 1.02, 1.5, 5.0):
         for sign, beyond in ((1, outer.at_infinity), (-1, outer.at_zero)):

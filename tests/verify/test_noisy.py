@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made import prices
 
-import bounds
-from bounds import accounting
+from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
+from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from tests.edits import judged, leaves, moved
@@ -16,7 +16,7 @@ KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")
 
 
 def _record(kind):
-    return bounds.maurer(risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]).to_dict()
+    return maurer(risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]).to_dict()
 
 
 @pytest.mark.parametrize("kind", ["realised sum", "realised poisson"])
@@ -25,7 +25,7 @@ def test_lists_of_numbers_cannot_be_changed(kind):
     record, price = _record(kind), prices()[kind]
     assert judged(record) == {FOLLOWS}
     alone = [
-        bounds.RealisedPoissonSum(log_moments=(m,), orders=(a,), records=5000).charge(n=5000, failure_prob=0.05).nats
+        RealisedPoissonSum(log_moments=(m,), orders=(a,), records=5000).charge(n=5000, failure_prob=0.05).nats
         for a, m in zip(price.orders, price._moments(), strict=True)
     ]
     for name in {"sum_orders", "sum_weights", "sum_log_moments"} & set(record["inputs"]):
@@ -52,7 +52,7 @@ def test_what_ran_cannot_be_changed(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind):
     at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
-    made = bounds.ece_pac_bayes(**at, price=prices()[kind]).resting_on(bounds.declared("draws independent", "a test"))
+    made = ece_pac_bayes(**at, price=prices()[kind]).resting_on(declared("draws independent", "a test"))
     drawn = {**made.to_dict(), "name": "one_draw_ece", "of": "one draw"}
     assert judged(drawn) == {FOLLOWS}
     for name in {"kl_nats", "sum_mu", "sum_contributions"} & set(drawn["inputs"]):
@@ -66,14 +66,12 @@ def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_ot
 
 
 def test_norms_of_a_run_are_added_up_once_more():
-    steps = [
-        accounting.PoissonSampled(sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=z)) for z in (2, 3.5)
-    ]
-    event = accounting.Composed(events=(*steps, accounting.Gaussian(noise_multiplier=9.0)))
+    steps = [PoissonSampled(sample_rate=0.1, event=Gaussian(noise_multiplier=z)) for z in (2, 3.5)]
+    event = Composed(events=(*steps, Gaussian(noise_multiplier=9.0)))
     norms, orders = [20.0, 0.0, 31.5], [1.1, 1.7, 2.0, 2.3, 5.0]
-    made = bounds.poisson_sum_realised(event=event, squared_norms=norms, records=40, orders=orders)
-    exact = log_moments_of_a_run(accounting.event_to_dict(event), norms, orders)
+    made = poisson_sum_realised(event=event, squared_norms=norms, records=40, orders=orders)
+    exact = log_moments_of_a_run(event_to_dict(event), norms, orders)
     for claimed, moment in zip(made.log_moments, exact, strict=True):
         assert float(moment) <= claimed <= float(moment) * (1 + 1e-9)
     with pytest.raises(Wrong, match="3 steps ran, and 2 norms were recorded"):
-        log_moments_of_a_run(accounting.event_to_dict(event), norms[:2], orders)
+        log_moments_of_a_run(event_to_dict(event), norms[:2], orders)

@@ -1,10 +1,10 @@
 """A private run's folder: its noise is that of its configuration, and no number of that changes without notice."""
 
 import copy
-import itertools
 import json
-import math
 import shutil
+from itertools import product
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,7 @@ def test_no_number_of_a_private_configuration_changes_without_notice(private_run
     run, missed = load_checkpoint(private_runs[name]).header["about"]["run"], set()
     assert not forged(name, run)
     free = FREE | ({"noise", "drift"} if run["method"].get("convention") != "parameter-slot" else {"temperature"})
-    for place, factor in itertools.product(leaves(run, free), (1.1, 0.9)):
+    for place, factor in product(leaves(run, free), (1.1, 0.9)):
         if not {"steps", "report", "privacy spent"} & set(forged(name, moved(run, place, factor))):
             missed.add(place)
     # another budget that ends the run at the same step
@@ -121,29 +121,23 @@ def test_a_run_stopped_by_hand_pays_for_its_plan(private_runs, forged, tmp_path)
 def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     """Budget, adjacency, noise and ledger, in header and result, and what a folder of another format is told."""
     header = load_checkpoint(private_runs["calibrated"]).header
-    budget = header["settings"]["mechanism"]["budget"]
-    settings = {**header["settings"], "mechanism": {**header["settings"]["mechanism"]}}
     for name in ("epsilon", "delta"):
-        settings["mechanism"]["budget"] = {**budget, name: 2 * budget[name]}
+        settings = moved(header["settings"], ("mechanism", "budget", name), 2.0)
         assert "mechanism" in forged("calibrated", settings=settings), name
     for change in ({"adjacency": "replace-one"}, {"randomness": "SeededRandomness"}, {"ledger": None}):
         assert "mechanism" in forged("calibrated", **change), change
     result = read(tmp_path / "forged" / "result.json")
-    for change in (
-        {"adjacency": "add-remove"},
-        {"noise": "seeded"},
-        {"units": 5},
-        {"counted": False},
-        {"epsilon": 1.0},
-    ):
-        edited = {**result, "privacy": {**result["privacy"], **change}}
-        forged("calibrated")
-        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
-        assert {"mechanism", "privacy spent"} & set(_wrong(tmp_path / "forged")), change
+    others = {"adjacency": "add-remove", "noise": "seeded", "units": 5, "counted": False, "epsilon": 1.0}
+    forged("calibrated")
+    folder = tmp_path / "forged"
+    for name, value in others.items():
+        edited = {**result, "privacy": {**result["privacy"], name: value}}
+        (folder / "result.json").write_text(json.dumps(edited))
+        assert {"mechanism", "privacy spent"} & set(_wrong(folder)), name
     for change in ({"format": "pacdp-private-result/0"}, {"rests_on": None}):
         edited = {name: one for name, one in {**result, **change}.items() if one is not None}
-        (tmp_path / "forged" / "result.json").write_text(json.dumps(edited))
-        (said,) = check_folder(tmp_path / "forged", read(tmp_path / "forged" / "certificates.json"))
+        (folder / "result.json").write_text(json.dumps(edited))
+        (said,) = check_folder(folder, read(folder / "certificates.json"))
         assert (said.claim, said.verdict) == ("format", CANNOT)
         assert "check it with pacdp 0." in said.why
 
@@ -154,7 +148,7 @@ def test_quieter_candidates_are_found(private_runs, forged):
     run = header["about"]["run"]
     scales = run["method"]["noise_scales"]
     gaussian, choice = header["event"]["inner"][0]["inner"]["inner"]["inner"]
-    assert gaussian["noise_multiplier"] == pytest.approx(1 / math.sqrt(sum(z**-2 for z in scales)), rel=1e-12)
+    assert gaussian["noise_multiplier"] == pytest.approx(1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12)
     assert choice["epsilon"] == run["method"]["selection_epsilon"]
     for change in ({"nested": True}, {"noise_scales": scales[:1]}):
         assert "steps" in forged("people", {**run, "method": {**run["method"], **change}})

@@ -3,10 +3,11 @@
 import copy
 import json
 
-import numpy as np
 import pytest
+from made import verdicts
+from numpy.random import default_rng
 
-import bounds
+from bounds import maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, main
 
@@ -17,16 +18,16 @@ def record():
 
     from pacdp import self_certify
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = rng.normal(size=(400, 3))
     labels = (inputs[:, 0] + 0.5 * rng.normal(size=400) > 0).astype(int)
     return json.loads(json.dumps(self_certify(LogisticRegression(), (inputs, labels)).to_dict()))
 
 
-def verdicts(record, tmp_path):
+def judged(record, tmp_path):
     path = tmp_path / "self.json"
     path.write_text(json.dumps(record))
-    return {one.verdict for one in check_path(path)}
+    return verdicts(check_path(path))
 
 
 EDITS = {
@@ -48,28 +49,21 @@ EDITS = {
 @pytest.mark.every_case
 @pytest.mark.parametrize("why", EDITS)
 def test_no_part_can_be_changed(record, why, tmp_path):
-    assert DOES_NOT not in verdicts(record, tmp_path)
+    assert DOES_NOT not in judged(record, tmp_path)
     edited = copy.deepcopy(record)
     EDITS[why](edited)
-    assert DOES_NOT in verdicts(edited, tmp_path)
+    assert DOES_NOT in judged(edited, tmp_path)
 
 
 def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
     """3 where something cannot be checked, of other formats all: the version that wrote them is named."""
     path = tmp_path / "file.json"
-    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
-    old = {"provenance": {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}, "certificates": []}
-    cases = [
-        (made, 3),
-        ({**made, "value": 0.2}, 1),
-        (record, 3),
-        ({"format": "pacdp-certificates/1", **old}, 3),
-        ([], 2),
-    ]
-    for content, status in cases:
+    made = maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
+    provenance = {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}
+    old = {"format": "pacdp-certificates/1", "provenance": provenance, "certificates": []}
+    for content, status in ((made, 3), ({**made, "value": 0.2}, 1), (record, 3), ([], 2), (old, 3)):
         path.write_text(json.dumps(content))
         assert main([str(path)]) == status
-    path.write_text(json.dumps({"format": "pacdp-certificates/1", **old}))
     (said,) = check_path(path)
     assert said.verdict == CANNOT
     assert "check it with pacdp 0.0.9 at commit abc" in said.why

@@ -1,12 +1,13 @@
 """No certificate can keep silent about what it takes for true, or call it better shown than it is."""
 
 import copy
-import itertools
 import json
+from itertools import product
 
 import numpy as np
 import pytest
-from made import everything
+from made import everything, verdicts
+from numpy.random import default_rng
 
 from bounds.needs import NEEDS
 from pacdp import certify_predictions
@@ -39,7 +40,7 @@ def changed(record, place, standing=None):
 
 def predicted():
     """Certificates of predictions of every family."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     labels, groups = rng.integers(0, 2, 300), rng.choice(["a", "b"], 300)
     soft = np.round(rng.dirichlet([2.0, 1.0], 300), 6)
     soft[:, 1] = 1.0 - soft[:, 0]
@@ -80,15 +81,15 @@ def test_what_rests_on_a_chain_stays_unproved(runs, name, words):
     for edited in silenced(report):
         for given in (edited, {**edited, "subject": None}):
             found = check_folder(runs[name], given) if given["subject"] is None else check_report(given)
-            assert DOES_NOT in {one.verdict for one in found if one.claim == "hypotheses"}
-    assert {one.verdict for one in check_folder(runs[name], bare) if one.claim == "hypotheses"} == {FOLLOWS}
+            assert DOES_NOT in verdicts(found, "hypotheses")
+    assert verdicts(check_folder(runs[name], bare), "hypotheses") == {FOLLOWS}
 
 
 def test_a_proof_is_accepted_where_the_folder_is_one(runs, private_runs):
     """Noise, clipping and the number of steps are functions of the settings, which the folder holds."""
     from pacdp.verify.report import check_path
 
-    for folder, shown in itertools.product((runs["clipped-sgld"], private_runs["halted"]), (True, False)):
+    for folder, shown in product((runs["clipped-sgld"], private_runs["halted"]), (True, False)):
         found = check_path(folder if shown else folder / "certificates.json")
         (sums,) = [one for one in found if one.claim == "proofs of hypotheses" and "poisson_sum" in one.subject]
         assert sums.verdict == (FOLLOWS if shown else CANNOT)

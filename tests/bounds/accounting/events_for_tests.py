@@ -1,16 +1,12 @@
 """Short names for schedules and what they spend."""
 
 import pytest
+from cells import steps
 
-from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_delta, privacy_epsilon
+from bounds.accounting import privacy_delta, privacy_epsilon
 
 RELATIONS = "add-remove", "replace-one"
 either = pytest.mark.parametrize("adjacency", RELATIONS)
-
-
-def steps(noise_multiplier, sample_rate, count=1):
-    one = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
-    return SelfComposed(event=one, count=count)
 
 
 def spent(event, delta=1e-5, adjacency="add-remove", **options):

@@ -1,12 +1,13 @@
 """Many steps: published numbers, another implementation as a bracket, laws, and the faults that others have."""
 
-import math
+from math import comb, exp, expm1, fsum, inf, sqrt
 
 import numpy as np
 import pytest
+from cells import within_rounding
 from events_for_tests import HEADLINE, either, lost, spent, steps
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, lists, randoms, sampled_from, tuples
 
 from bounds.accounting import (
     Composed,
@@ -78,7 +79,7 @@ def test_selection_on_the_same_sample(scales, published):
     """P3SGD, all candidates released and one chosen by an exponential mechanism, on one Poisson sample."""
     parts = [Gaussian(noise_multiplier=float(scale)) for scale in scales]
     if len(scales) > 1:
-        parts.append(ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))
+        parts.append(ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove"))
     event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=tuple(parts))), count=100)
     assert upper(event, delta=1000**-1.1) == pytest.approx(published, abs=0.006)
 
@@ -94,11 +95,11 @@ def test_exponential_mechanisms_beside_sampled_steps(epsilon, measured):
 def test_pure_mechanisms_compose_as_randomised_response():
     """Exact binomial sums."""
     epsilon, count, delta = 0.3, 20, 1e-4
-    p = 1 / (1 + math.exp(-epsilon))
+    p = 1 / (1 + exp(-epsilon))
 
     def true(at):
-        return math.fsum(
-            math.comb(count, k) * p**k * (1 - p) ** (count - k) * max(0.0, -math.expm1(at - (2 * k - count) * epsilon))
+        return fsum(
+            comb(count, k) * p**k * (1 - p) ** (count - k) * max(0.0, -expm1(at - (2 * k - count) * epsilon))
             for k in range(count + 1)
         )
 
@@ -108,13 +109,11 @@ def test_pure_mechanisms_compose_as_randomised_response():
     assert lost(event, 1.0, "replace-one").upper >= true(1.0)
 
 
-EVENTS = st.tuples(
-    st.floats(0.4, 20.0), st.sampled_from([0.003, 0.02, 0.2, 0.7]), st.integers(1, 300), st.sampled_from([1e-3, 1e-6])
-)
+EVENTS = tuples(floats(0.4, 20.0), sampled_from([0.003, 0.02, 0.2, 0.7]), integers(1, 300), sampled_from([1e-3, 1e-6]))
 
 
 @settings(max_examples=25)
-@given(EVENTS, st.floats(1.01, 2.0), st.sampled_from(["add-remove", "replace-one"]))
+@given(EVENTS, floats(1.01, 2.0), sampled_from(["add-remove", "replace-one"]))
 def test_monotone_in_everything(setting, factor, adjacency):
     sigma, rate, count, delta = setting
     base = spent(steps(sigma, rate, count), delta, adjacency, resolution=0.1)
@@ -146,7 +145,7 @@ def test_delta_and_epsilon_are_inverse_and_renyi_lies_above(setting):
 
 
 @settings(max_examples=10)
-@given(st.lists(st.sampled_from([0.7, 1.0, 1.3, 4.0]), min_size=1, max_size=30), st.randoms(use_true_random=False))
+@given(lists(sampled_from([0.7, 1.0, 1.3, 4.0]), min_size=1, max_size=30), randoms(use_true_random=False))
 def test_order_does_not_matter(multipliers, random):
     shuffled = random.sample(multipliers, len(multipliers))
     events = [sampled_gaussians(sample_rate=0.05, noise_multipliers=values) for values in (multipliers, shuffled)]
@@ -176,7 +175,7 @@ def test_the_central_limit_theorem_understates(q, sigma, count):
 
 
 def test_check_value_of_the_central_limit_theorem():
-    assert clt_gdp(event=steps(1.0, 0.01, 1000)).mu == pytest.approx(0.4145216313365, rel=1e-12)
+    assert clt_gdp(event=steps(1.0, 0.01, 1000)).mu == within_rounding(0.4145216313365)
     assert gaussian_epsilon(mu=clt_gdp(event=FIFTY).mu, delta=1e-5) < 0.6 * spent(FIFTY).lower
 
 
@@ -203,6 +202,6 @@ def test_far_corners(sigma, rate, count, delta, adjacency):
     """Where nobody trains: still ordered, finite, and not above what no sampling would give."""
     made = spent(steps(sigma, rate, count), delta, adjacency)
     plain = SelfComposed(event=Gaussian(noise_multiplier=sigma), count=count)
-    assert 0.0 <= made.lower <= made.estimate <= made.upper < math.inf
+    assert 0.0 <= made.lower <= made.estimate <= made.upper < inf
     assert made.lower <= upper(plain, delta, adjacency)
     assert made.upper <= upper(plain, delta, adjacency) * 1.01

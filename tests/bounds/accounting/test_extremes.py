@@ -1,12 +1,12 @@
 """Noise and rates beyond what a grid of losses can resolve: quiet, ordered, and above the truth."""
 
-import math
+from math import inf
 
 import pytest
 import subsampled_by_mpmath as twin
 from events_for_tests import HEADLINE, RELATIONS, either, lost, spent, steps
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis.strategies import floats, integers, sampled_from
 
 from bounds.accounting import (
     Composed,
@@ -63,20 +63,20 @@ def test_negligible_steps_change_next_to_nothing(extra, adjacency):
 
 def test_noise_too_small_for_a_square():
     for noise in (1e-160, 1e-300):
-        assert spent(Gaussian(noise_multiplier=noise)).upper == math.inf
+        assert spent(Gaussian(noise_multiplier=noise)).upper == inf
         both = Composed(events=(HEADLINE, Gaussian(noise_multiplier=noise)))
-        assert spent(both).upper == math.inf
+        assert spent(both).upper == inf
 
 
 @settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(
-    st.floats(-1.0, 300.0), st.floats(-300.0, 0.0), st.integers(1, 1000), st.floats(-40.0, -1.0),
-    st.sampled_from(["add-remove", "replace-one"]),
+    floats(-1.0, 300.0), floats(-300.0, 0.0), integers(1, 1000), floats(-40.0, -1.0),
+    sampled_from(["add-remove", "replace-one"]),
 )  # fmt: skip
 def test_anything_is_answered_without_a_warning(log_noise, log_rate, count, log_delta, adjacency):
     event, delta = steps(10.0**log_noise, 10.0**log_rate, count), 10.0**log_delta
     made = spent(event, delta, adjacency)
-    assert 0.0 <= made.lower <= made.estimate <= made.upper < math.inf
+    assert 0.0 <= made.lower <= made.estimate <= made.upper < inf
     back = lost(event, made.upper, adjacency)
     assert 0.0 <= back.lower <= min(back.upper, delta * (1 + 1e-6))
     assert (privacy_profile(event=event, adjacency=adjacency).deltas <= 1.0).all()

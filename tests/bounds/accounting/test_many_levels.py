@@ -1,13 +1,15 @@
 """Thousands of noise levels on a few: the theorem in high precision, and both ends against every level by itself."""
 
-import itertools
-import math
+from itertools import pairwise
+from math import log
 
 import mpmath as mp
 import numpy as np
 import pytest
 import subsampled_by_mpmath as exact
 from events_for_tests import either, spent, steps
+from mpmath import mpf
+from numpy.random import default_rng
 
 from bounds.accounting import (
     Composed,
@@ -34,12 +36,12 @@ def of_kind(adjacency, rate, sigma, epsilon):
 def chord(adjacency, rate, sigmas, share, epsilon):
     """That of the mixture of two levels, and its excess over the level between them; relative to their difference."""
     low, middle, high = (of_kind(adjacency, rate, sigma, epsilon) for sigma in sigmas)
-    return (share * low + (1 - share) * high - middle) / (low - high) if low != high else mp.mpf(0)
+    return (share * low + (1 - share) * high - middle) / (low - high) if low != high else mpf(0)
 
 
 def exact_share(adjacency, sigmas):
     scale = mp.sqrt(2 if adjacency == "replace-one" else 8)
-    a, x, b = (mp.erf(1 / (mp.mpf(sigma) * scale)) for sigma in sigmas)
+    a, x, b = (mp.erf(1 / (mpf(sigma) * scale)) for sigma in sigmas)
     return (x - b) / (a - b)
 
 
@@ -51,8 +53,8 @@ def test_a_level_has_less_divergence_than_the_mixture(adjacency, rate, sigmas):
     with mp.workdps(40):
         share = exact_share(adjacency, sigmas)
         excess = [chord(adjacency, rate, sigmas, share, epsilon) for epsilon in EPSILONS]
-        assert min(excess) >= -(mp.mpf(10) ** -20)
-        short = [chord(adjacency, rate, sigmas, share * (1 - mp.mpf("1e-4")), epsilon) for epsilon in EPSILONS]
+        assert min(excess) >= -(mpf(10) ** -20)
+        short = [chord(adjacency, rate, sigmas, share * (1 - mpf("1e-4")), epsilon) for epsilon in EPSILONS]
         assert min(short) < 0
 
 
@@ -67,16 +69,16 @@ def test_a_mixture_linear_in_the_multiplier_would_not_do():
 def test_shares_are_rounded_up_and_no_use_is_lost(adjacency, monkeypatch):
     """Every level between two anchors is counted, with a share not below the exact one and less than 1/32 above."""
     monkeypatch.setattr(_levels, "_MOST", 6)
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     for low, high in ((0.06, 0.2), (0.5, 50.0), (1e3, 1e9), (1.0, 1.0 + 1e-10)):
-        sigmas = np.sort(np.exp(rng.uniform(math.log(low), math.log(high), 40)))
+        sigmas = np.sort(np.exp(rng.uniform(log(low), log(high), 40)))
         uses = rng.integers(1, 9, 40)
         event = Composed(events=tuple(steps(float(s), 0.01, int(n)) for s, n in zip(sigmas, uses, strict=True)))
         parts = mechanisms(schedule(event, adjacency))
         sigmas, levels = np.array([part.sigma for part, _ in parts]), grouped(parts)
         assert sum(level.uses for level in levels) == uses.sum()
         assert 2 <= len(levels) <= 13
-        for before, level in itertools.pairwise(levels):
+        for before, level in pairwise(levels):
             a, b = before.part.sigma, level.part.sigma
             inside = (sigmas > a) & (sigmas < b)
             assert level.times.sum() == uses[inside].sum()
@@ -120,7 +122,7 @@ def test_other_mechanisms_stay_as_they_are(monkeypatch):
     levels = grouped(parts)
     assert sum(level.uses for level in levels) == 2 + 80
     assert [level.part for level in levels if level.uses == 1] == [parts[0][0], parts[-1][0]]
-    for before, level in itertools.pairwise(levels):
+    for before, level in pairwise(levels):
         assert not level.times.size or before.part.rate == level.part.rate < 1.0
 
 

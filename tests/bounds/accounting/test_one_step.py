@@ -1,13 +1,15 @@
 """One step, where delta(epsilon) is known in closed form, in both directions and for both relations."""
 
-import math
 from fractions import Fraction
+from math import exp, expm1, fsum, inf, log, log1p, sqrt, ulp
 
 import mpmath as mp
 import numpy as np
 import pytest
 import subsampled_by_mpmath as twin
 from events_for_tests import RELATIONS, either, lost, spent, steps
+from mpmath import mpf
+from numpy.random import default_rng
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -70,12 +72,12 @@ def test_epsilon_and_mu_are_inverse_to_the_curve():
         epsilon = gaussian_epsilon(mu=mu, delta=1e-6)
         assert gaussian_mu(epsilon=epsilon, delta=1e-6) == pytest.approx(mu, rel=1e-9)
         assert twin.gaussian_delta(mu, epsilon) <= 1e-6
-    assert gaussian_mu(epsilon=math.inf, delta=1e-6) == math.inf  # any mechanism is, and no search has to end
+    assert gaussian_mu(epsilon=inf, delta=1e-6) == inf  # any mechanism is, and no search has to end
 
 
 def test_gaussians_on_all_records_compose_exactly():
     both = Composed(events=(Gaussian(noise_multiplier=5.0), Gaussian(noise_multiplier=10.0)))
-    mu = math.sqrt(1 / 25 + 1 / 100)
+    mu = sqrt(1 / 25 + 1 / 100)
     for adjacency, sensitivity in (("add-remove", 1.0), ("replace-one", 2.0)):
         made = full_batch_gdp(event=both, adjacency=adjacency)
         assert made.mu == pytest.approx(sensitivity * mu, rel=1e-14)
@@ -109,9 +111,9 @@ def test_masses_of_cells(q, sigma, replaced):
     assert total.sum() == pytest.approx(1.0, abs=1e-13)
     assert doubt.sum() < 1e-9
     with mp.workdps(40):
-        at = mp.mpf(q), mp.mpf(sigma)
-        for k in np.random.default_rng(0).integers(0, total.size, 25):
-            x, y = map(mp.mpf, part.losses[k : k + 2])
+        at = mpf(q), mpf(sigma)
+        for k in default_rng(0).integers(0, total.size, 25):
+            x, y = map(mpf, part.losses[k : k + 2])
             inside = [min(max(twin.boundary(*at, loss, -replaced), ends[0]), ends[1]) for loss in (x, y)]
             p, other = np.subtract(*(twin.beyond(*at, z, -replaced) for z in inside))
             if p < 1e-16:  # 40 digits do not last for all of the tail
@@ -131,14 +133,14 @@ def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
         return norm.logpdf(z, at, sigma)
 
     def powers(z, sign=1.0):
-        p = np.logaddexp(math.log1p(-q) + log_density(z, 0.0), math.log(q) + log_density(z, 1.0))
+        p = np.logaddexp(log1p(-q) + log_density(z, 0.0), log(q) + log_density(z, 1.0))
         away = log_density(z, 0.0)
         if adjacency == "replace-one":
-            away = np.logaddexp(math.log1p(-q) + log_density(z, 0.0), math.log(q) + log_density(z, -1.0))
-        return math.exp(order * p + (1.0 - order) * away)
+            away = np.logaddexp(log1p(-q) + log_density(z, 0.0), log(q) + log_density(z, -1.0))
+        return exp(order * p + (1.0 - order) * away)
 
     found, _ = quad(powers, -40.0 * sigma, 40.0 * sigma, epsabs=0.0, epsrel=1e-12, limit=500, points=[0.0, order])
-    true = math.log(found) / (order - 1.0)
+    true = log(found) / (order - 1.0)
     (made,) = renyi_divergences(event=steps(sigma, q), adjacency=adjacency, orders=(order,))
     assert made == pytest.approx(true, rel=1e-6)
 
@@ -147,7 +149,7 @@ def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
 def test_epsilon_from_one_renyi_order(order):
     event, delta = Gaussian(noise_multiplier=2.0), 1e-5
     made = renyi_epsilon(event=event, delta=delta, adjacency="add-remove", orders=(order,))
-    rest = math.log((order - 1.0) / order) - (math.log(delta) + math.log(order)) / (order - 1.0)
+    rest = log((order - 1.0) / order) - (log(delta) + log(order)) / (order - 1.0)
     assert made.upper == pytest.approx(order / (2.0 * 2.0**2) + rest, rel=1e-8)
 
 
@@ -157,7 +159,7 @@ def test_the_mu_of_many_gaussians_is_never_rounded_down():
     true = sum((1 / Fraction(noise)) ** 2 for noise in map(Fraction, noises[:200]))
     few = full_batch_gdp(event=Composed(events=event.events[:200]), adjacency="add-remove").mu
     assert true <= Fraction(few) ** 2 <= true * (1 + Fraction(1, 10**12))
-    rest = math.fsum(1.0 / noise**2 for noise in noises)  # within a few ulp
+    rest = fsum(1.0 / noise**2 for noise in noises)  # within a few ulp
     assert rest * (1 + 1e-14) <= full_batch_gdp(event=event, adjacency="add-remove").mu ** 2 <= rest * (1 + 1e-12)
 
 
@@ -167,16 +169,16 @@ def test_a_curve_of_one_atom_is_on_its_side_to_the_last_digit(sign):
     spacing, start, size, p = 2.0**-6, 40, 64, 0.5
     masses = np.zeros(size)
     masses[20] = p
-    law = Composite(spacing, Window(start, size, 0.0, 0.0, 0.0), 0.0, masses, 0.0, 0.0, -math.inf, -math.inf)
+    law = Composite(spacing, Window(start, size, 0.0, 0.0, 0.0), 0.0, masses, 0.0, 0.0, -inf, -inf)
     curve, y = Curve(law, sign, 0.0, error=0.0), (start + 20) * spacing
     for ulps in (1, 2, 3, 8, 1000, 10**12):
-        epsilon = y - ulps * math.ulp(0.5 * y)
-        true = p * -math.expm1(epsilon - y)
+        epsilon = y - ulps * ulp(0.5 * y)
+        true = p * -expm1(epsilon - y)
         made = curve.at(epsilon) - 1e-300
         assert made >= true * (1 + 1e-15) if sign > 0 else made <= true * (1 - 1e-15)
         assert abs(made - true) <= 2.0**-48 * y
     assert curve.epsilon(0.9) == (start * spacing if sign > 0 else 0.0)  # nothing is known below the window
-    assert curve.epsilon(0.05) == pytest.approx(y + math.log(0.9), rel=1e-9)
+    assert curve.epsilon(0.05) == pytest.approx(y + log(0.9), rel=1e-9)
 
 
 @every_pair

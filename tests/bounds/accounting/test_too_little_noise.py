@@ -1,6 +1,6 @@
 """Steps whose noise is too little for the grid: neither end of the bracket may claim what is not so (finding P4)."""
 
-import math
+from math import inf
 
 import pytest
 import subsampled_by_mpmath as twin
@@ -27,7 +27,7 @@ def test_a_record_that_hardly_ever_takes_part_is_hidden_whatever_the_noise(rate,
 @pytest.mark.parametrize(("rate", "noise", "count"), [(1e-4, 0.03, 1), (0.5, 1e-3, 3), (1e-6, 0.04, 20)])
 def test_the_lower_end_of_what_is_given_up_is_no_claim(rate, noise, count, adjacency):
     found = spent(steps(noise, rate, count), adjacency=adjacency)
-    assert (found.lower, found.upper) == (0.0, math.inf)
+    assert (found.lower, found.upper) == (0.0, inf)
     at_one = lost(steps(noise, rate, count), 1.0, adjacency)
     assert (at_one.lower, at_one.upper) == (0.0, 1.0)
 
@@ -43,7 +43,7 @@ def test_what_is_left_when_it_takes_no_part_is_paid_at_the_delta_that_is_left():
 def test_a_release_without_protection_is_known_to_have_none():
     for event in (NonPrivate(), Composed(events=(NonPrivate(), steps(1.0, 0.01)))):
         found = spent(event)
-        assert (found.lower, found.upper) == (math.inf, math.inf)
+        assert (found.lower, found.upper) == (inf, inf)
     sampled = spent(PoissonSampled(sample_rate=1e-6, event=NonPrivate()))
     assert sampled.lower == 0.0
     assert sampled.upper <= 2e-6

@@ -1,23 +1,21 @@
 """What a composed event is used for: hand-over to bounds, attack rates, calibration, records, refusals."""
 
 import json
-import math
 from dataclasses import replace
+from math import exp
 
 import numpy as np
 import pytest
 from events_for_tests import HEADLINE, either, lost, spent, steps
 from scipy.stats import norm
 
-import bounds
+from bounds import GaussianDP, private_pac_bayes, transfer_cost
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
-    PoissonSampled,
     PrivacyBound,
-    SelfComposed,
     best_true_positive_rate,
     calibrate_noise,
     event_from_dict,
@@ -35,7 +33,7 @@ from bounds.accounting import (
 
 ALL = Composed(
     events=(
-        SelfComposed(event=PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.5)), count=3),
+        steps(1.5, 0.01, 3),
         ExponentialMechanism(epsilon=0.1, adjacency="add-remove"),
         Gaussian(noise_multiplier=7.0),
         NonPrivate(),
@@ -62,7 +60,7 @@ def test_bounds_survive_json():
 def test_the_cost_of_a_private_prior(event, cost):
     """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
     record = privacy_record(event=event, adjacency="add-remove")
-    made = bounds.private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
+    made = private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
     assert made.nats("transfer") / 60_000 == pytest.approx(cost, rel=6e-3)
     assert 0.04 < made.value < 0.3
 
@@ -77,9 +75,9 @@ def test_the_distribution_of_one_gaussian():
     event = Composed(events=(Gaussian(noise_multiplier=20.0), steps(1e5, 1e-5)))
     at = {"n": 60_000, "failure_prob": 0.05}
     record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
-    assert record == bounds.GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
-    exact = bounds.transfer_cost(privacy=record, **at).nats
-    made = bounds.transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
+    assert record == GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
+    exact = transfer_cost(privacy=record, **at).nats
+    made = transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
     assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
 
 
@@ -102,7 +100,7 @@ def test_profiles_agree_with_single_questions_in_both_directions():
     for epsilon, delta in zip(at[1:], profile.deltas[1:], strict=True):
         bound = lost(HEADLINE, float(epsilon))
         assert bound.lower <= delta <= bound.upper * (1 + 1e-6) + 1e-9
-    assert 1 - math.exp(-1.0) <= profile.deltas[0] < 1 - math.exp(-1.0) + 0.01
+    assert 1 - exp(-1.0) <= profile.deltas[0] < 1 - exp(-1.0) + 0.01
 
 
 def test_attack_rates_of_the_headline_setting():
