@@ -1,8 +1,8 @@
 """Every chain's settings answer what the rest of the house asks, so that nobody asks which settings they are."""
 
-import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 import bounds
 from pacdp import LocalGibbs, NoPrivacy, Point
@@ -41,10 +41,10 @@ def test_the_auditor_s_langevin_step_is_the_sampler_s():
     for asked in range(6):
         made, step = sgld.coefficients(columns, None, None, asked), one.langevin_step(asked)
         expected = [made["rate"][0], made["keep"][0], 0.0, made["scale"][0]]
-        np.testing.assert_allclose(step, expected, rtol=1e-14)
+        assert_allclose(step, expected, rtol=1e-14)
     one = EXAMPLES[EntropySGD]
     names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
     inner = entropy_sgd.inner_coefficients(columns_of([one], *names), one.inner_steps)
     for asked in range(2 * one.inner_steps):
         i, step = asked % one.inner_steps, one.langevin_step(asked)
-        np.testing.assert_allclose(step, [inner[name][i, 0] for name in ("rate", "keep", "pull", "scale")], rtol=1e-14)
+        assert_allclose(step, [inner[name][i, 0] for name in ("rate", "keep", "pull", "scale")], rtol=1e-14)

@@ -14,6 +14,7 @@ from toys import keys_of
 from pacdp.algorithms import PSGLD, build, psgld
 from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
+from tests.pacdp.marks import parametrize
 
 
 def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
@@ -28,9 +29,7 @@ def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
     assert torch.equal(state.squares, copies)
 
 
-@pytest.mark.parametrize(
-    ("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)]
-)
+@parametrize(("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)])
 def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(correction, freeze_after, calls):
     potential = Counting(MATRIX, TARGET)
     settings = dataclasses.replace(FROZEN, correction=correction, freeze_after=freeze_after)
@@ -86,7 +85,7 @@ def test_the_correction_makes_the_stationary_variance_right():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("smoothing", [0.5, 0.9])
+@parametrize("smoothing", [0.5, 0.9])
 def test_the_correction_is_right_with_memory_too(smoothing):
     """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
     settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)

@@ -7,6 +7,7 @@ import torch
 from pacdp.algorithms import SGHMC, SGLD, build
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
+from tests.pacdp.marks import parametrize
 
 START, H, STEPS = 2.0, 0.05, 8
 
@@ -46,7 +47,7 @@ def test_sgld_has_the_moment_of_its_kernel():
     assert abs(found - kernel_moment()) < 5 * error < 0.01
 
 
-@pytest.mark.parametrize("kind", [SGLD, SGHMC])
+@parametrize("kind", [SGLD, SGHMC])
 def test_halvings_of_the_time_of_a_step_halve_what_they_change(kind):
     """Weak order 1; SGHMC's time step is √step_size at friction rate a/√step_size = 1."""
     found = []

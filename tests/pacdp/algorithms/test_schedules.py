@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 from exact_laws import Counting
+from torch.testing import assert_close
 from toys import keys_of
 
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, sgd, sghmc, sgld
+from tests.pacdp.marks import parametrize, refusal
 
 MODULES = {
     "SGD": (sgd, SGD(step_size=0.2)),
@@ -19,7 +21,7 @@ MODULES = {
     "SGHMC": (sghmc, SGHMC(tau=10.0, step_size=0.2)),
     "Entropy-SGLD": (entropy_sgd, EntropySGD(tau=10.0, outer_step_size=0.2, inner_steps=2)),
 }
-each = pytest.mark.parametrize("name", MODULES)
+each = parametrize("name", MODULES)
 pytestmark = pytest.mark.every_case
 
 
@@ -50,7 +52,7 @@ def test_a_schedule_takes_the_place_of_the_decay(name):
         for _ in range(5):
             state, _ = sampler.step(state, keys_of(0, 1))
         ends.append(state.weights)
-    torch.testing.assert_close(ends[0], ends[1], rtol=1e-12, atol=1e-12)
+    assert_close(ends[0], ends[1], rtol=1e-12, atol=1e-12)
     assert (ends[0] - ends[2]).abs().max() > 1e-3
 
 
@@ -64,7 +66,7 @@ def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_nam
         state, _ = sampler.step(sampler.init(start), keys)
         state, _ = sampler.step(state, keys)
         calls = source.calls
-        with pytest.raises(ValueError, match=r"step size .* at step 3: expected a finite number >= 0"):
+        with refusal(r"step size .* at step 3: expected a finite number >= 0"):
             sampler.step(state, keys)
         assert source.calls == calls > 0
         assert torch.equal(state.weights, start)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from torch import nn
 
 from pacdp.data import Dataset
@@ -9,8 +10,8 @@ from pacdp.data import Dataset
 
 def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
     """Gaussian clouds around fixed centres."""
-    rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(classes, dim)) * 1.5
+    rng = default_rng(seed)
+    centres = default_rng(99).normal(size=(classes, dim)) * 1.5
     labels = rng.integers(classes, size=n)
     inputs = (centres[labels] + spread * rng.normal(size=(n, dim))).astype(np.float32)
     return Dataset("blobs", inputs, labels.astype(np.int64), classes)

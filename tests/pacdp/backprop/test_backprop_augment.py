@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from pacdp.backprop import Augmentation, augmented
 from tests.pacdp.toys import seeded
@@ -49,7 +50,7 @@ def test_shifts_are_in_pixels_and_rotations_in_degrees_about_the_centre():
     angle = torch.atan2(y, x).rad2deg()
     assert float(angle.abs().max()) <= 20.5
     assert float(angle.std()) == pytest.approx(20 / 3**0.5, rel=0.15)
-    torch.testing.assert_close(torch.hypot(x, y), torch.full((400,), 7.0), atol=0.15, rtol=0)
+    assert_close(torch.hypot(x, y), torch.full((400,), 7.0), atol=0.15, rtol=0)
 
 
 def test_erased_rectangles():

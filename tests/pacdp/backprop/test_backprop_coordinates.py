@@ -5,10 +5,13 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.autograd import grad
 from torch.distributions import Normal, kl_divergence
+from torch.testing import assert_close
 
 from pacdp.backprop import Coordinates
 from pacdp.posterior import GaussianPosterior
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
@@ -45,7 +48,7 @@ def by_torch(coordinates):
     )
 
 
-every_spread = pytest.mark.parametrize("spread", SPREADS)
+every_spread = parametrize("spread", SPREADS)
 
 
 @pytest.mark.every_case
@@ -55,9 +58,9 @@ def test_divergence_and_its_gradient(prior, spread):
     ours, theirs = coordinates.kl_nats(), by_torch(coordinates)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
     assert ours.item() == pytest.approx(coordinates.posterior().kl_nats(prior), rel=1e-5)
-    grads = (torch.autograd.grad(each, coordinates.leaves()) for each in (ours, theirs))
+    grads = (grad(each, coordinates.leaves()) for each in (ours, theirs))
     for a, b in zip(*grads, strict=True):
-        torch.testing.assert_close(a, b, rtol=2e-4, atol=1e-5)
+        assert_close(a, b, rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.every_case
@@ -66,16 +69,16 @@ def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
     coordinates = Coordinates.at(prior, spread=spread)
     leaves = coordinates.leaves()
     assert coordinates.kl_nats().item() == 0.0
-    first = torch.autograd.grad(coordinates.kl_nats(), leaves, create_graph=True)
+    first = grad(coordinates.kl_nats(), leaves, create_graph=True)
     assert not any(each.detach().any() for each in first)
     flat = torch.cat([each.flatten() for each in first])
     for i in range(0, len(flat), 3):
-        second = torch.autograd.grad(flat[i], leaves, retain_graph=True, allow_unused=True)
+        second = grad(flat[i], leaves, retain_graph=True, allow_unused=True)
         row = torch.cat([torch.zeros_like(leaf).flatten() if s is None else s.flatten()
                          for s, leaf in zip(second, leaves, strict=True)])  # fmt: skip
         expected = torch.zeros_like(row)
         expected[i] = 1.0
-        torch.testing.assert_close(row, expected, atol=1e-5, rtol=0)
+        assert_close(row, expected, atol=1e-5, rtol=0)
 
 
 def test_what_is_shared(prior):

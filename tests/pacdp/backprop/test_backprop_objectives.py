@@ -4,9 +4,11 @@ from functools import partial
 
 import pytest
 import torch
+from torch.autograd import grad
 
 import bounds
 from pacdp.backprop import OBJECTIVES, f_kl, f_lambda, f_quad
+from tests.pacdp.marks import every_case, parametrize
 
 CASES = [
     (0.1, 5.0, 300, 0.05, 0.0), (0.01, 0.3, 300, 0.05, 0.0), (0.0, 2.0, 60, 0.2, 1.0), (0.02, 300.0, 400, 0.05, 12.5),
@@ -21,9 +23,8 @@ def by_bounds(name, risk, kl, **given):
     return float(found.value if name == "f_kl" else found)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize(("risk", "kl", "n", "failure_prob", "extra"), CASES)
+@every_case("name", OBJECTIVES)
+@parametrize(("risk", "kl", "n", "failure_prob", "extra"), CASES)
 def test_values_are_those_of_bounds_in_order_and_gradients_their_differences(name, risk, kl, n, failure_prob, extra):
     r, k = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (risk, kl))
     given = {"n": n, "failure_prob": failure_prob, "extra_nats": extra}
@@ -54,7 +55,7 @@ def test_lambda_may_be_trained():
 def test_where_the_bound_says_nothing_the_quadratic_shows_the_way():
     r, k = torch.tensor(0.6, requires_grad=True), torch.tensor(1e4, requires_grad=True)
     value = f_kl(r, k, n=50, failure_prob=0.05)
-    found = torch.autograd.grad(value, (r, k))
+    found = grad(value, (r, k))
     assert float(value.detach()) == 1.0
-    assert found == torch.autograd.grad(f_quad(r, k, n=50, failure_prob=0.05), (r, k))
+    assert found == grad(f_quad(r, k, n=50, failure_prob=0.05), (r, k))
     assert float(found[1]) > 0

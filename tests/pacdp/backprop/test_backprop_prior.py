@@ -21,6 +21,7 @@ from pacdp.backprop import (
     scaled,
 )
 from pacdp.data.rows import Rows
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 QUICK = FitSettings(epochs=4, batch_size=20)
@@ -67,7 +68,7 @@ def test_fitting_sees_its_examples_alone():
     assert all(torch.equal(laws[0].means[name], laws[1].means[name]) for name in laws[0].means)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@parametrize("optimizer", ["adamw", "sgd"])
 def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
     settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05)
@@ -96,7 +97,7 @@ def test_images_are_distorted_while_fitting():
     assert not torch.equal(plain[0].weight, distorted[0].weight)
 
 
-@pytest.mark.parametrize("factor", [0.03, 1.0, 2.5])
+@parametrize("factor", [0.03, 1.0, 2.5])
 def test_the_scale_that_is_chosen(factor):
     module = network()
     prior = GaussianPosterior.around(module, std=1.0)

@@ -25,6 +25,7 @@ from pacdp.certify.evidence import standing
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.marks import every_case
 from tests.pacdp.toys import seeded
 
 
@@ -79,8 +80,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("call", "words"), REFUSED)
+@every_case(("call", "words"), REFUSED)
 def test_what_cannot_be_is_refused(call, words):
     with pytest.raises((ValueError, Diverged)) as caught:
         call()

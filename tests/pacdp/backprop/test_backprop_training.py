@@ -10,6 +10,7 @@ from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, trai
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
+from tests.pacdp.marks import every_case
 from tests.pacdp.toys import seeded
 
 LOSS = bounded_cross_entropy(classes=3)
@@ -33,8 +34,7 @@ def value(posterior, prior, module, data):
     return bounds.maurer(risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05).value
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", OBJECTIVES)
+@every_case("name", OBJECTIVES)
 def test_the_bound_improves(name, data):
     module = network()
     prior = GaussianPosterior.around(module, std=0.3)
@@ -42,8 +42,7 @@ def test_the_bound_improves(name, data):
     assert value(found, prior, module, data) < value(prior, prior, module, data) - 0.02
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("spread", ["fixed", "isotropic", "layer", "row", "diagonal"])
+@every_case("spread", ["fixed", "isotropic", "layer", "row", "diagonal"])
 def test_what_is_fixed_stays(spread, data):
     module = nn.Sequential(network()[0], nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).eval()
     before = {name: value.clone() for name, value in module.state_dict().items()}

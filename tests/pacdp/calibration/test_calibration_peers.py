@@ -10,6 +10,7 @@ import torch
 from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
 from pacdp.calibration import ace, adaptive_ece, ece, mce, rmsce, sce, top_label
+from tests.pacdp.marks import parametrize
 
 BINS = (1, 8, 10, 15, 16, 64)
 NORMS = {"l1": ece, "max": mce, "l2": rmsce}
@@ -26,7 +27,7 @@ def each_class(case):
     return [(column.copy(), case.labels == k) for k, column in enumerate(case.probabilities.T)]
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@parametrize("norm", NORMS)
 def test_torchmetrics_agrees_away_from_edges(norm):
     """It reduces confidences to single precision, and gives a confidence of one a bin of its own."""
     for case, bins in numbered(CONTINUOUS):

@@ -5,9 +5,10 @@ import math
 import calibration_tools as tools
 import numpy as np
 import pytest
-import sklearn.metrics
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from pacdp.calibration import accuracy, auc, brier, brier_decomposition, macro_auc, nll_nats
+from tests.pacdp.marks import parametrize
 
 CASES = [made for seed in range(15) for made in (tools.continuous(seed), tools.ties(seed, pieces=10))]
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]
@@ -16,12 +17,12 @@ WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probab
 def test_scikit_learn_finds_the_same_scores():
     for probabilities, labels in CASES:
         classes = list(range(probabilities.shape[1]))
-        right = sklearn.metrics.accuracy_score(labels, probabilities.argmax(axis=1))
+        right = accuracy_score(labels, probabilities.argmax(axis=1))
         assert accuracy(probabilities, labels) == pytest.approx(right)
-        theirs = sklearn.metrics.brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)
+        theirs = brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)
         assert brier(probabilities, labels) == pytest.approx(theirs, rel=1e-12)
         possible = (np.take_along_axis(probabilities, labels[:, None], axis=1) > 1e-12).all()
-        theirs = sklearn.metrics.log_loss(labels, probabilities, labels=classes) if possible else math.inf
+        theirs = log_loss(labels, probabilities, labels=classes) if possible else math.inf
         assert nll_nats(probabilities, labels) == pytest.approx(theirs)
 
 
@@ -29,13 +30,13 @@ def test_scikit_learn_finds_the_same_auc():
     assert len(WHOLE) > 15
     for probabilities, labels in WHOLE:
         scores, positive = probabilities[:, 0], labels == 0
-        assert auc(scores, positive) == pytest.approx(sklearn.metrics.roc_auc_score(positive, scores), abs=1e-12)
+        assert auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
         given = probabilities[:, 1] if probabilities.shape[1] == 2 else probabilities
-        theirs = sklearn.metrics.roc_auc_score(labels, given, multi_class="ovr", average="macro")
+        theirs = roc_auc_score(labels, given, multi_class="ovr", average="macro")
         assert macro_auc(probabilities, labels) == pytest.approx(theirs, abs=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES[::10])
+@parametrize("case", CASES[::10])
 def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case):
     for bins in (None, 1, 10):
         parts = brier_decomposition(*case, bins=bins)

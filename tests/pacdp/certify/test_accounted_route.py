@@ -18,6 +18,7 @@ from pacdp.certify.chain import released_weights_certificate
 from pacdp.objective import Objective, Risks
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
+from tests.pacdp.marks import parametrize, refusal
 
 EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)
 CLIPPED = {
@@ -40,7 +41,7 @@ def risks(found):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("name", CLIPPED)
+@parametrize("name", CLIPPED)
 def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tmp_path, name):
     settings = CLIPPED[name]
     train(tmp_path / "c", settings, steps=3, plan=Plan(steps=3))
@@ -126,7 +127,7 @@ def test_an_objective_of_other_batches_or_clipping_is_refused(tmp_path):
     train(tmp_path / "c", settings, steps=1)
     trained = load_trained(tmp_path / "c")
     for other in (replace(settings, clip_norm=2.0), replace(settings, batch_size=31)):
-        with pytest.raises(ValueError, match="expected an objective with clip_norm="):
+        with refusal("expected an objective with clip_norm="):
             require_own_batches(other, trained.objective)
-    with pytest.raises(ValueError, match="which the accounting is about, got None and 32"):
+    with refusal("which the accounting is about, got None and 32"):
         require_own_batches(settings, trained.objective.unclipped())

@@ -8,6 +8,7 @@ import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
 from torch import nn
+from torch.nn.functional import cross_entropy
 from toys import toy_data, toy_objective
 
 import bounds
@@ -142,7 +143,7 @@ CALLS = {
     "other shapes": (lambda: prior(law=law(module=network(2))), "prior|shape"),
     "no spread": (lambda: prior(law=law(std=0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
-    "losses": (lambda: gaussian(losses=[nn.functional.cross_entropy]), "each of losses to be"),
+    "losses": (lambda: gaussian(losses=[cross_entropy]), "each of losses to be"),
     "a known loss": (lambda: gaussian(losses=[brier()]), "names that differ"),
     "a loss that is a mean": (lambda: of_losses(lambda f, y: 0.1 * f.mean().sigmoid()), "own"),
     "a loss that fails": (lambda: of_losses(lambda f, y: f @ y), "loss own fails on outputs"),

@@ -4,15 +4,17 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.stats import binom
 
 import bounds
 from pacdp.certify.finite import assess_finite
+from tests.pacdp.marks import parametrize
 
 
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3))
 def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
-    errors = np.random.default_rng(seed).integers(0, 300, size=12)
+    errors = default_rng(seed).integers(0, 300, size=12)
     found = assess_finite(errors, n=1000, failure_prob=0.05)
     assert math.fsum(found.weights) == pytest.approx(1.0)
     own = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
@@ -40,7 +42,7 @@ def test_weights_of_one_s_own_favour_whom_they_name():
 
 
 def test_they_hold_as_often_as_they_say(whole):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     truth, n, runs = np.full(50, 0.1), 300, 400 if whole else 150
     failures, naive = np.zeros(2, dtype=int), 0
     for _ in range(runs):

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
+from tests.pacdp.marks import parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
@@ -133,7 +133,7 @@ class Nearest(nn.Module):
         return self.scale * self.signs[near]
 
 
-@pytest.mark.parametrize(("kind", "std"), [("buffer", 0.0), ("fixed", 0.0), ("prior", 1e-3)])
+@parametrize(("kind", "std"), [("buffer", 0.0), ("fixed", 0.0), ("prior", 1e-3)])
 def test_rows_in_the_laws_are_not_free_of_charge(kind, std):
     module = Nearest(DATA, kind).eval()
     stds = {name: std if name == "rows" else 0.1 for name, _ in module.named_parameters()}
@@ -141,9 +141,9 @@ def test_rows_in_the_laws_are_not_free_of_charge(kind, std):
     where = "buffers" if kind == "buffer" else "means"
     held = replace(held, **{where: {**getattr(held, where), "rows": DATA.inputs.clone()}})
     at = {"law": held, "prior": Prior(law=held, source=DataFree()), "network": module}
-    with pytest.raises(DataError, match="holds 60 of the bound's 60 inputs"):
+    with refusal("holds 60 of the bound's 60 inputs", DataError):
         gaussian(DATA, **at)
-    with pytest.raises(DataError, match="holds 60 of the test set's 60 inputs"):
+    with refusal("holds 60 of the test set's 60 inputs", DataError):
         gaussian(OTHER, test=DATA, **at)
 
 

@@ -27,6 +27,7 @@ from pacdp import (
 )
 from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
+from tests.pacdp.marks import parametrize, slow
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -320,7 +321,7 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_t
 FUZZ = {"phases": [Phase.generate], "deadline": None, "database": None, "derandomize": True}
 
 
-@pytest.mark.parametrize("tries", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+@parametrize("tries", [60, slow(10_000)])
 def test_calls_get_a_sentence_or_true_certificates_and_neither_always(tries):
     found = set()
 

@@ -11,6 +11,8 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import nn
 from torch.distributions import Normal
+from torch.nn.functional import one_hot
+from torch.testing import assert_close
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
@@ -20,6 +22,7 @@ from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.oracles.kl_by_mpmath import kl_upper, xi
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 
@@ -80,7 +83,7 @@ FORMULAS = (
 )
 
 
-@pytest.mark.parametrize(("source", "prefix"), [(DataFree(), ""), (Private(privacy=MU), "private_")])
+@parametrize(("source", "prefix"), [(DataFree(), ""), (Private(privacy=MU), "private_")])
 def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
     data, q, p = laws(400)
     found = assess(q, p, data, source, formulas=FORMULAS)
@@ -93,8 +96,8 @@ def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
         assert made.total_nats == pytest.approx(first.total_nats, rel=0.5)
 
 
-@pytest.mark.parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
-@pytest.mark.parametrize("failure_prob", [0.05, 1e-6])
+@parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
+@parametrize("failure_prob", [0.05, 1e-6])
 def test_the_whole_chain_at_high_precision(grid, failure_prob):
     data, q, p = laws(200, seed=4)
     prior, paid = Prior(law=p, source=DataFree()), mp.mpf(0)
@@ -181,7 +184,7 @@ def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_fa
     assert named(assess(q, q, data, Private(privacy=claimed)), "randomised")[0].status == "optimistic"
 
 
-@pytest.mark.parametrize("source", [DataFree(), Private(privacy=MU)])
+@parametrize("source", [DataFree(), Private(privacy=MU)])
 def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half_for_the_draw(source):
     data, q, p = laws(400, seed=1)
     found = assess(q, p, data, source, choice_nats=0.5, seed=3)
@@ -213,14 +216,14 @@ def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
     assert all(c.status == "rigorous" for c in held.certificates)
 
 
-@pytest.mark.parametrize("classes", [2, 5])
+@parametrize("classes", [2, 5])
 def test_brier_is_the_sum_over_classes(classes):
     logits = torch.randn(200, 1 if classes == 2 else classes, dtype=torch.float64)
     labels = torch.randint(0, classes, (200,))
     p = torch.sigmoid(logits[:, 0])
     full = torch.stack([1 - p, p], 1) if classes == 2 else torch.softmax(logits, 1)
-    expected = (full - nn.functional.one_hot(labels, classes)).square().sum(1)
-    torch.testing.assert_close(brier()(logits, labels), expected)
+    expected = (full - one_hot(labels, classes)).square().sum(1)
+    assert_close(brier()(logits, labels), expected)
     assert brier()(torch.tensor([[50.0], [-50.0]]), torch.tensor([0, 1])).tolist() == [2.0, 2.0]
 
 

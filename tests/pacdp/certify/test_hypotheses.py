@@ -9,6 +9,7 @@ from door_toys import MU, PURE, examples, gaussian, network, plain, split
 
 import bounds
 from pacdp import Finite, HeldOut, Network, Private, Settings, certify
+from tests.pacdp.marks import every_case
 
 DATA, FRESH = examples(80), examples(40, seed=2)
 OF_PEOPLE = replace(DATA, people=np.repeat(np.arange(16), 5).astype(np.int64))
@@ -30,8 +31,7 @@ STANDINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", STANDINGS)
+@every_case("what", STANDINGS)
 def test_what_row_hashes_show_is_proved_and_all_else_declared(what):
     call, name, standing = STANDINGS[what]
     found = [one for one in call().certificates if any(each.name == name for each in one.hypotheses)]

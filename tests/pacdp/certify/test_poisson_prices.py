@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import Architecture, BoundSet, Network, Private, Problem, certify
@@ -59,7 +59,7 @@ def test_planted_noise_of_another_event_is_seen(folder):
 
 
 def test_a_released_network_has_both_certificates_where_its_steps_are_sums():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = torch.tensor(rng.normal(size=(500, 3)), dtype=torch.float32)
     bound = BoundSet(inputs=inputs, labels=torch.tensor(rng.integers(0, 2, 500)))
     law = Network(network=lambda x: x[:, 0], of="predictor")

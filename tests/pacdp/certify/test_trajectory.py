@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_runs import interrupted
+from torch.testing import assert_close
 
 import bounds
 from bounds.noisy_steps import flattened
@@ -37,12 +38,12 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
+from tests.pacdp.marks import every_case, parametrize, refusal
 from tests.pacdp.toys import seeded, toy_data
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize(("size", "every"), [(7, False), (60, False), (60, True)])
+@every_case("name", NETWORKS)
+@parametrize(("size", "every"), [(7, False), (60, False), (60, True)])
 def test_kept_norms_are_those_of_all_that_each_record_adds_rounded_up(name, size, every):
     data, model = toy_data(n=60, classes=3, shape=(1, 4, 4)), network(name)
     at = {"batch_size": size, "every_record": every}
@@ -56,11 +57,11 @@ def test_kept_norms_are_those_of_all_that_each_record_adds_rounded_up(name, size
     squares = sum(one.flatten(1).square().sum(dim=1) for one in by_func(kept, weights).values())
     exact = float((often.square() * squares).sum())
     assert exact <= float(found.squared_norms) <= exact * (1.0 + 1e-4)
-    torch.testing.assert_close(found.gradient.clone(), other.gradient, rtol=1e-4, atol=1e-6)
+    assert_close(found.gradient.clone(), other.gradient, rtol=1e-4, atol=1e-6)
     assert other.squared_norms is None
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings",
     [
         SGLD(tau=500.0, decay=0.3, cooling=0.4, keep_norms=True),
@@ -138,9 +139,9 @@ def test_a_run_that_was_stopped_early_is_refused_in_a_sentence(folder):
 def test_norms_of_clipped_chains_and_of_some_gradients_have_no_price():
     norms = torch.ones(12, dtype=torch.float64)
     realised_price(FULL, norms, steps=12, n=200)
-    with pytest.raises(ValueError, match="batches of a clipped chain are secret"):
+    with refusal("batches of a clipped chain are secret"):
         realised_price(SGLD(tau=500.0, keep_norms=True, clip_norm=1.0), norms, steps=12, n=200)
-    with pytest.raises(ValueError, match="train again with keep_norms"):
+    with refusal("train again with keep_norms"):
         realised_price(FULL, norms[1:], steps=12, n=200)
 
 
@@ -160,7 +161,7 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     assert seen(check_certificate(made.to_dict())) == {"follows"}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "fault",
     [
         {"norms": lambda x: 0.5 * x},  # as if half of the records had been added up
@@ -203,8 +204,7 @@ def after_momentum(norms):
     return kept
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("fault", "claim"),
     [
         ({"norms": lambda x: (1.0 - 1.0 / 200.0) * x}, "norms of steps 0, 3"),  # one record left out

@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.func import functional_call, grad, vmap
 
 from pacdp import Architecture, Problem, load_checkpoint
 from pacdp.algorithms import SGHMC
@@ -39,9 +40,9 @@ def by_func(objective, weights):
     inputs, labels = objective.examples
 
     def of_one(own, x, y):
-        return LOSS(torch.func.functional_call(model, own, (x[None],)), y[None])[0]
+        return LOSS(functional_call(model, own, (x[None],)), y[None])[0]
 
-    rows = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))(named, inputs.double(), labels)
+    rows = vmap(grad(of_one), in_dims=(None, 0, 0))(named, inputs.double(), labels)
     model.float()
     return rows
 

@@ -1,12 +1,12 @@
 """A flat vector holds every parameter once, and its views share its memory."""
 
-import pytest
 import torch
 from torch import nn
 from toys import seeded
 
 from pacdp.chains import Layout
 from pacdp.models import Architecture, build
+from tests.pacdp.marks import every_case
 
 
 class Odd(nn.Module):
@@ -27,8 +27,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
+@every_case("name", NETWORKS)
 def test_a_flat_copy_holds_every_parameter_once_and_its_views_share_its_memory(name):
     model = NETWORKS[name]()
     layout = Layout(model)

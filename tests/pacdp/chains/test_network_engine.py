@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
+from torch.testing import assert_close
 from toys import dtypes, seeded, sparse_data, toy_data
 
 from pacdp.chains import resident
@@ -13,6 +14,7 @@ from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.marks import every_case, parametrize
 
 BATCH = 11
 
@@ -97,8 +99,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", CHANGED)
+@every_case("name", CHANGED)
 def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
     inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
@@ -106,23 +107,21 @@ def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     assert not supports(changed(CHANGED[name]), inputs[:, :, :4, :4] if "kernel" in name else inputs)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")]
-)
+@parametrize("name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")])
 def test_what_chains_compute_is_the_module_and_its_gradient(name):
     data, loss = toy_data(n=40, classes=3, shape=(1, 6, 6)), bounded_cross_entropy(classes=3)
     module = changed(CHANGED[name])
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
     form = resident(module, inputs, batch_size=BATCH)
     own = form.layout.of(module)
-    torch.testing.assert_close(form.logits(own, 0, 40), module(inputs).detach(), rtol=1e-4, atol=1e-5)
+    assert_close(form.logits(own, 0, 40), module(inputs).detach(), rtol=1e-4, atol=1e-5)
     gradient = torch.zeros_like(own)[None]
     rows = torch.arange(BATCH)
     form.backward(own[None].clone(), [form.gather(rows)], [0], [labels[rows]], loss, gradient)
     module.zero_grad()
     loss(module(inputs[rows]), labels[rows]).mean().backward()
     named = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()}
-    torch.testing.assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
+    assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
 
 
 def test_hooks_of_all_modules_are_left_to_autograd():
@@ -155,7 +154,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@parametrize("name", FAULTS)
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
     inputs, module = torch.randn(20, 1, 6, 6, generator=seeded(1)), changed(lambda m: None)
@@ -167,7 +166,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
 
 @pytest.mark.slow
 @dtypes
-@pytest.mark.parametrize("seed", range(12))
+@parametrize("seed", range(12))
 def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
     data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))
     for change, batch_sizes in ((len, (1, BATCH, 60)), (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,))):
@@ -176,8 +175,7 @@ def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
             assert type(resident(module, inputs, batch_size=batch_size)) is NativeNetwork
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NOT_COMPILED)
+@every_case("name", NOT_COMPILED)
 def test_other_networks_are_left_to_autograd(name):
     model, shape = NOT_COMPILED[name]
     assert not supports(model, torch.zeros(4, *shape))

@@ -1,12 +1,12 @@
 """Random words are Philox4x32-10's, and the same from the compiled code and from torch; normal numbers are normal."""
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
 from pacdp.chains import Keys, normal_like, philox
 from pacdp.chains.native.philox import _direction, _radius, block, words
+from tests.pacdp.marks import every_case, parametrize
 
 U = np.uint64
 VECTORS = [  # counter, key, words: Random123's known answers
@@ -26,7 +26,7 @@ def normals(dim, keys=KEYS, *, tick=0, stream=0):
     return normal_like(torch.empty(keys.count, dim), keys=keys, stream=stream, tick=tick).numpy()
 
 
-@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+@parametrize(("counter", "key", "expected"), VECTORS)
 def test_known_answers(counter, key, expected):
     c, k = (numbers(part) for part in (counter, key))
     compiled = block(*(np.uint32(word) for word in (*c, *k)))
@@ -35,11 +35,11 @@ def test_known_answers(counter, key, expected):
     assert [int(word) for word in found] == numbers(expected)
 
 
-every_pair = pytest.mark.parametrize(("tick", "stream"), PAIRS)
+every_pair = parametrize(("tick", "stream"), PAIRS)
 
 
 @every_pair
-@pytest.mark.parametrize("size", [1, 3, 4, 5, 1001])
+@parametrize("size", [1, 3, 4, 5, 1001])
 def test_compiled_words_are_those_of_torch(tick, stream, size):
     for key in [int(key) for key in KEYS.noise] + [0, 2**64 - 1, 2**63]:
         compiled = np.empty(size, np.uint32)
@@ -52,7 +52,7 @@ def test_compiled_words_are_those_of_torch(tick, stream, size):
 
 
 @every_pair
-@pytest.mark.parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
+@parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
 def test_compiled_normals_are_those_of_torch(dim, tick, stream):
     twin = philox.normal(
         dim, philox.of_normals(dim, torch.device("cpu")), KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)
@@ -78,8 +78,7 @@ def test_normals_are_box_and_mullers_of_the_words_in_double_precision():
     assert np.sqrt(((found - exact) ** 2).mean()) < 1e-6
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
+@every_case("word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
 def test_no_word_surprises(word):
     r, angle = float(_radius(np.uint32(word))), 2 * np.pi * word / 2**32
     u = (word + 0.5) / 2**32

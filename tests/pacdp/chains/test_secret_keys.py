@@ -5,9 +5,9 @@ import itertools
 import struct
 
 import numpy as np
-import pytest
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.random import default_rng
 from scipy import stats
 from torch import nn
 
@@ -17,6 +17,7 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import dtypes, seeded
 
 CPU = torch.device("cpu")
@@ -32,7 +33,7 @@ def network():
 
 
 def objective(n=300, **more):
-    draw = np.random.default_rng(0)
+    draw = default_rng(0)
     data = Dataset(name="made up", inputs=draw.random((n, 3, 4), dtype=np.float32),
                    labels=draw.integers(2, size=n), classes=2)  # fmt: skip
     return Objective(network(), bounded_cross_entropy(classes=2), data, batch_size=30, **more)
@@ -119,7 +120,7 @@ def test_a_header_gives_the_keys_that_it_holds_or_those_of_its_seed():
     assert (kept.secrets, kept.chains) == (SECRETS[:1], (2,))
 
 
-@pytest.mark.parametrize("settings", [
+@parametrize("settings", [
     SGLD(tau=30.0, step_size=0.2, batch_size=30, clip_norm=0.5),
     EntropySGD(tau=30.0, inner_steps=3, batch_size=30, clip_norm=0.5),
 ], ids=["SGLD", "Entropy-SGLD"])  # fmt: skip
@@ -157,7 +158,7 @@ class Halved(SecretKeys):
         return super().noised(chain, total, std=0.5 * std, **place)
 
 
-@pytest.mark.parametrize(("kind", "caught"), [
+@parametrize(("kind", "caught"), [
     (SecretKeys, set()), (Forgetful, {"noise: repeats"}), (SameBatches, {"batches: steps"}),
     (Halved, {"noise: variance"}),
 ])  # fmt: skip

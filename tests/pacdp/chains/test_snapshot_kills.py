@@ -4,13 +4,14 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
 from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
 from tests.file_faults import Fault, carried_out
 from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
+from tests.pacdp.marks import parametrize
 
 
 def chain(folder, last):
@@ -30,9 +31,9 @@ def chain(folder, last):
             (folder / "new").replace(checkpoint)
 
 
-@pytest.mark.parametrize("kind", ["kill", "tear"])
+@parametrize("kind", ["kill", "tear"])
 def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind, whole):
-    rng, halves = np.random.default_rng(1), 0
+    rng, halves = default_rng(1), 0
     for _ in range(14 if whole else 6):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
         assert carried_out(chain, (tmp_path, 150), root=tmp_path, fault=fault).killed
@@ -79,7 +80,7 @@ def stream(folder, count, dim, shard_bytes):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
-@pytest.mark.parametrize(
+@parametrize(
     ("count", "dim", "shard_bytes", "most"),
     [
         pytest.param(50, 250_000, 4 * 2**20, 24 * 10**6, id="50MB"),

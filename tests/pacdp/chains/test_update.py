@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 from toys import dtypes, keys_of, seeded
 
 from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like, philox
 from pacdp.chains import update as module
+from tests.pacdp.marks import parametrize
 
 DIMS = [1, 3, 4095, 4096, 4097, 10_000]
 KEYS = keys_of(4, 5, 6)
@@ -45,7 +47,7 @@ def expected(given, noise):
     return out, average + c["alpha"] * (out - average)
 
 
-dims = pytest.mark.parametrize("dim", DIMS)
+dims = parametrize("dim", DIMS)
 
 
 @dtypes
@@ -63,14 +65,14 @@ def test_it_is_the_plain_expression(dim, dtype):
     assert over[0] is x
     assert all(torch.equal(one, other) for one, other in zip(over, found, strict=True))
     assert found[0].dtype == found[1].dtype == dtype
-    torch.testing.assert_close([one.double() for one in found], list(exact), rtol=tolerance, atol=10 * tolerance)
+    assert_close([one.double() for one in found], list(exact), rtol=tolerance, atol=10 * tolerance)
     average = given["average"].clone()
     column = {name: module._column(value, given["x"]) for name, value in COEFFICIENTS.items()}
     plain = module._plain(given["x"], column["keep"], given["gradient"], column["rate"], given["centre"],
                           column["pull"], column["scale"], KEYS.noise_on(torch.device("cpu")), NOISE,
                           torch.tensor(2**33 + 1), average, column["alpha"],
                           philox.of_normals(dim, torch.device("cpu")))  # fmt: skip
-    torch.testing.assert_close([plain, average], list(found), rtol=1e-5, atol=2e-5)
+    assert_close([plain, average], list(found), rtol=1e-5, atol=2e-5)
 
 
 @dtypes

@@ -4,7 +4,9 @@ import functools
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.compress import Adam, Chained, Estimator, KernelRidge, Torch, View
@@ -16,7 +18,7 @@ from tests.pacdp.toys import seeded
 @functools.cache
 def clouds(n=300, seed=0, classes=3, people=None):
     """Points of the plane around the corners of a triangle."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     labels = rng.integers(classes, size=n)
     angle = 2 * np.pi * labels / classes
     inputs = 2.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.7 * rng.standard_normal((n, 2))
@@ -41,7 +43,7 @@ def descend(model, inputs, labels, steps=60):
     for _ in range(steps):
         batch = torch.randint(len(labels), (16,))
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
+        cross_entropy(model(inputs[batch]), labels[batch]).backward()
         optimizer.step()
 
 
@@ -140,7 +142,7 @@ def noisy():
     return Changing(lambda inputs: inputs + 0.1 * torch.rand(inputs.shape))
 
 
-_UNSEEDED = np.random.default_rng()
+_UNSEEDED = default_rng()
 
 
 def unseeded(model, inputs, labels):

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import compress_toys as toys
 import numpy as np
-import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 import pacdp
 from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.run import Records, carry_out
+from tests.pacdp.marks import every_case, refusal
 
 
 def tried(learner, data=None):
@@ -30,13 +30,12 @@ PLANTED = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", PLANTED)
+@every_case("what", PLANTED)
 def test_planted_looks_are_caught(what):
     make, said = PLANTED[what]
-    with pytest.raises(Looks, match=said):
+    with refusal(said, Looks):
         tried(make())
-    with pytest.raises(ValueError, match=said):
+    with refusal(said):
         pacdp.compress(make(), toys.clouds(), groups=4)
 
 
@@ -53,7 +52,7 @@ class Hoarding(Torch):
 
 
 def test_a_state_that_holds_other_records_is_refused():
-    with pytest.raises(Looks, match=r"records that were not picked|not the same"):
+    with refusal(r"records that were not picked|not the same", Looks):
         tried(Hoarding(network=toys.network(), train_network=toys.descend))
 
 
@@ -83,5 +82,5 @@ def test_what_the_trial_missed_the_replay_finds():
     Counting.asked = 0
     trace = carry_out(learner, records, **how)
     Counting.asked = 35
-    with pytest.raises(Looks, match="the run on the records that it kept, and on nothing else"):
+    with refusal("the run on the records that it kept, and on nothing else", Looks):
         require_replayed(learner, records, trace, **how)

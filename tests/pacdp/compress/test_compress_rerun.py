@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import compress_toys as toys
-import pytest
 
 import pacdp
 from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.rerun import rerun
+from tests.pacdp.marks import parametrize
 
 CASES = {
     "kernel": (toys.LEARNERS["kernel"], toys.clouds(), Stop()),
@@ -32,13 +32,13 @@ def verdicts(tmp_path, name, learner=None, labels=None):
     return [one.verdict for one in found]
 
 
-@pytest.mark.parametrize("name", CASES)
+@parametrize("name", CASES)
 def test_every_kind_of_run_is_made_again(tmp_path, name):
     kept = CANNOT if name == "estimator" else FOLLOWS  # whose file holds no network
     assert verdicts(tmp_path, name) == [kept, FOLLOWS]
 
 
-@pytest.mark.parametrize("name", ["kernel", "one logit", "people"])
+@parametrize("name", ["kernel", "one logit", "people"])
 def test_another_learner_or_other_labels_do_not_follow(tmp_path, name):
     own, data, _ = CASES[name]
     changed = {"ridge": 0.5} if hasattr(own, "ridge") else {"learning_rate": 0.03}

@@ -6,6 +6,7 @@ import compress_toys as toys
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
 import bounds
 import pacdp
@@ -14,17 +15,18 @@ from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
+from tests.pacdp.marks import parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
 DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
-every_learner = pytest.mark.parametrize("own", ALL.values(), ids=ALL)
+every_learner = parametrize("own", ALL.values(), ids=ALL)
 
 
 def slow_twin(own, data, groups, rounds, seed):
     """The definition, record by record: the worst by margin, ties by u, so that every error comes first."""
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
-    u = np.random.default_rng([seed, 0]).random(data.n)
+    u = default_rng([seed, 0]).random(data.n)
     picked, state, said = [], None, []
     margin = np.zeros(data.n)
     for number in range(1, rounds + 1):
@@ -74,7 +76,7 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
 
 
 def test_labels_without_a_rule_are_certified_at_chance():
-    coins = np.random.default_rng(3).integers(3, size=DATA.n)
+    coins = default_rng(3).integers(3, size=DATA.n)
     found = pacdp.compress(toys.estimator(), replace(DATA, labels=coins), groups=10)
     assert found.certificate.value >= 2 / 3
     assert found.kept >= 150
@@ -146,7 +148,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", ["entropy-sgld", "kernel", "estimator"])
+@parametrize("name", ["entropy-sgld", "kernel", "estimator"])
 def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
     file, rounds = tmp_path / "k.safetensors", []
 
@@ -166,7 +168,7 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
     assert went_on.rounds == whole.rounds
     for part, tensor in (whole.best_state if name != "estimator" else {}).items():
         assert torch.equal(went_on.best_state[part], tensor), part
-    with pytest.raises(CheckpointError, match="other data or settings"):
+    with refusal("other data or settings", CheckpointError):
         carry_out(ALL[name], records, file=file, **{**how, "seed": 1})
 
 

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
 from pacdp import Problem
 from pacdp.certify.examples import BoundSet
@@ -12,10 +13,11 @@ from pacdp.chains import Keys
 from pacdp.data import Dataset, Rows, Split, index_hash, randomise
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from tests.pacdp.marks import parametrize, refusal
 from tests.pacdp.toys import seeded
 
-BYTES = np.random.default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)
-BYTES[np.random.default_rng(4).random(BYTES.shape) < 0.8] = 0
+BYTES = default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)
+BYTES[default_rng(4).random(BYTES.shape) < 0.8] = 0
 LABELS = np.arange(2100, dtype=np.int64) % 3
 PEOPLE = np.arange(2100, dtype=np.int64) // 2
 
@@ -50,11 +52,11 @@ def test_hashes_and_blocks_make_no_numbers_that_stay():
     assert sum(map(len, data.blocks())) == data.n
     with pytest.raises(AttributeError):
         object.__getattribute__(data, "inputs")
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
+    with refusal("no attribute 'other'", AttributeError):
         data.other  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("hidden", [(20,), ()])
+@parametrize("hidden", [(20,), ()])
 def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     problem, made = Problem(architecture=Architecture(name="fc", hidden=hidden)), list[Objective]()
     for data, in_bytes in zip(both(), (True, False), strict=True):

@@ -13,6 +13,7 @@ import requests
 from data_tools import known, put
 
 from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, registry
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 NAME = "toy.gz"
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
@@ -92,7 +93,7 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     assert Mirror.asked["good"] == 1
 
 
-@pytest.mark.parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
+@parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
 def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
     assert locate(NAME, "toy", mirrors=mirrors(server, kind)).read_bytes() == CONTENT
     assert Mirror.asked[kind] == asked
@@ -104,11 +105,11 @@ def test_silence_ends(cache, monkeypatch):
         raise requests.ReadTimeout
 
     monkeypatch.setattr(requests, "get", silent)
-    with pytest.raises(DataError, match="did not answer in time"):
+    with refusal("did not answer in time", DataError):
         locate(NAME, "toy", mirrors=["http://127.0.0.1/"])
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, error):
     written = []
 
@@ -133,7 +134,7 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
     assert locate(NAME, "toy", root=root, download=False) == explicit
     explicit.unlink()
     explicit.symlink_to(tmp_path / "nothing")
-    with pytest.raises(DataError, match="cannot be read"):
+    with refusal("cannot be read", DataError):
         locate(NAME, "toy", root=root, download=False)
     explicit.unlink()
     assert locate(NAME, "toy", root=root, download=False) == environment
@@ -144,7 +145,7 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
 def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
-        with pytest.raises(DataError, match=rf"^{cache} is not the registered file .* delete it or download it again"):
+        with refusal(rf"^{cache} is not the registered file .* delete it or download it again", DataError):
             locate(NAME, "toy", download=False)
     registry._sha256.cache_clear()
     put(cache, CONTENT)
@@ -153,7 +154,7 @@ def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
         locate(NAME, "toy", download=False)
     assert registry._sha256.cache_info().misses == 1
     put(cache, CONTENT[:-1] + b"?")
-    with pytest.raises(DataError, match="not the registered file"):
+    with refusal("not the registered file", DataError):
         locate(NAME, "toy", download=False)
 
 
@@ -163,22 +164,21 @@ def test_misuse(cache, tmp_path, monkeypatch):
         (NAME, "toy", {"root": tmp_path / "gone"}, r"root names .*gone, which is not a folder"),
         (NAME, "toy", {"download": False}, rf"toy\.gz is not in {tmp_path}/cache/toy; put it there"),
     ):
-        with pytest.raises(DataError, match=words):
+        with refusal(words, DataError):
             locate(name, dataset, **how)
     put(tmp_path / "cache", b"a file where the folder should be")
-    with pytest.raises(DataError, match=f"{NAME} cannot be written"):
+    with refusal(f"{NAME} cannot be written", DataError):
         locate(NAME, "toy", mirrors=["http://127.0.0.1:1/"])
     know(monkeypatch, source="it is derived from toys")
     for may in (False, True):
-        with pytest.raises(DataError, match=r"because no mirror serves it \(it is derived from toys\)"):
+        with refusal(r"because no mirror serves it \(it is derived from toys\)", DataError):
             locate(NAME, "toy", download=may)
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "gone"))
-    with pytest.raises(DataError, match=r"PACDP_DATA names .*gone, which is not a folder"):
+    with refusal(r"PACDP_DATA names .*gone, which is not a folder", DataError):
         locate(NAME, "toy")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
+@every_case(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
 def test_files_here_are_the_registered_ones(dataset, name):
     entry = REGISTRY[dataset]
     assert bool(entry.mirrors) != bool(entry.source)

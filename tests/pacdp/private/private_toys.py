@@ -5,6 +5,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -176,7 +177,7 @@ def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **cha
                 "batches": "own"}  # fmt: skip
     criterion = nn.CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     made = engine.make_private(
-        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=lr), dataset=dataset,
+        module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset,
         criterion=criterion if mode == "ghost" else None, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
     if mode == "ghost":
         return *made, engine

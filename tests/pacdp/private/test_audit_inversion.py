@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
+from torch.testing import assert_close
 
 from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
 from tests.pacdp.toys import seeded
@@ -15,10 +17,10 @@ def test_the_ratio_is_the_usual_one():
     a, b = torch.rand(5, 1, 8, 8, generator=seeded()), torch.rand(5, 1, 8, 8, generator=seeded(1))
     errors = [np.mean((x.double().numpy() - y.double().numpy()) ** 2) for x, y in zip(a, b, strict=True)]
     by_hand = [10 * math.log10(4.0 / error) for error in errors]
-    np.testing.assert_allclose(psnr(a, b, peak=2.0).numpy(), by_hand, rtol=1e-12)
+    assert_allclose(psnr(a, b, peak=2.0).numpy(), by_hand, rtol=1e-12)
     assert float(psnr(a[:1], a[:1])) == math.inf
     pairs = torch.stack([psnr(a, one.expand_as(a), peak=2.0) for one in b])
-    torch.testing.assert_close(closest_psnr(a, b, peak=2.0), pairs.max(0).values)
+    assert_close(closest_psnr(a, b, peak=2.0), pairs.max(0).values)
 
 
 def test_a_linear_decoder_undoes_linear_features():
@@ -27,7 +29,7 @@ def test_a_linear_decoder_undoes_linear_features():
     assert float(decoder_attack(lambda x: x @ mix, inputs, public, ridge=1e-9).psnr.min()) > 60.0
     # features that say nothing: the mean of the public inputs is the best answer
     blind = decoder_attack(lambda x: torch.zeros(len(x), 3), inputs, public)
-    torch.testing.assert_close(blind.reconstructed, public.mean(0).expand(10, 6))
+    assert_close(blind.reconstructed, public.mean(0).expand(10, 6))
 
 
 def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
@@ -41,7 +43,7 @@ def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
     assert float(search_attack(features, inputs, start, steps=500).psnr.min()) > 24.0
     alone = search_attack(features, inputs[1:2], start[1:2], steps=50)
     together = search_attack(features, inputs, start, steps=50)
-    torch.testing.assert_close(alone.reconstructed[0], together.reconstructed[1], atol=1e-4, rtol=1e-4)
+    assert_close(alone.reconstructed[0], together.reconstructed[1], atol=1e-4, rtol=1e-4)
     smooth = search_attack(features, inputs, start, steps=200, smoothness=100.0).reconstructed
     assert float(smooth.diff(dim=-1).abs().mean()) < 0.2 * float(inputs.diff(dim=-1).abs().mean())
 
@@ -53,7 +55,7 @@ def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
     away = (layer.weight[0] - layer.weight[1]).detach()
     towards = torch.stack([away, -away]) / away.norm()
-    torch.testing.assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
+    assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
     within = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.5)
     assert 0.0 <= float(within.min()) <= float(within.max()) <= 1.0
     gain = (layer(within) - layer(start)).diff(dim=1)[:, 0].detach()
@@ -61,4 +63,4 @@ def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     # a network so confident that p rounds to 1 is climbed as far
     sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,
                         low=-9.0, high=9.0)  # fmt: skip
-    torch.testing.assert_close(sure, made, rtol=0.0, atol=1e-9)
+    assert_close(sure, made, rtol=0.0, atol=1e-9)

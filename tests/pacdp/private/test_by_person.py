@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from clipped_networks import Branching
 from private_toys import (
@@ -22,6 +21,9 @@ from private_toys import (
     trained,
 )
 from torch import nn
+from torch.autograd import grad
+from torch.optim import SGD
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -32,6 +34,7 @@ from pacdp.private import (
     with_weights,
 )
 from pacdp.step.units import Units, each_unit
+from tests.pacdp.marks import every_case, slow
 
 CLIP = 0.5
 PEOPLE = len(RECORDS)
@@ -70,13 +73,13 @@ def released_sum(name, module, dataset=None, ids=None, **changes):
 
 def gradient_by_hand(module, x, y):
     """Of all records of a person."""
-    return flat(dict(enumerate(torch.autograd.grad(cross_entropy(module(x), y).sum(), list(module.parameters())))))
+    return flat(dict(enumerate(grad(cross_entropy(module(x), y).sum(), list(module.parameters())))))
 
 
 def local_sgd_by_hand(module, x, y):
     """How far torch.optim.SGD moves over the mini-batches of a person."""
     twin = fresh(cnn() if isinstance(module[0], nn.Unflatten) else mlp()).double()
-    optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
+    optimizer = SGD(twin.parameters(), lr=0.2)
     for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
         optimizer.zero_grad()
         cross_entropy(twin(xs), ys).mean().backward()
@@ -95,12 +98,11 @@ def sum_by_hand(name, module, clip_norm=CLIP):
     return (rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "network"),
     [("user level", cnn), ("P3SGD", mlp),
-     *(pytest.param(*more, marks=pytest.mark.slow) for more in (("user level", mlp), ("P3SGD", cnn)))],
+     *(slow(*more) for more in (("user level", mlp), ("P3SGD", cnn)))],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
     module = network().double()
     expected, _, longest = sum_by_hand(name, module)
@@ -110,15 +112,15 @@ def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
         ways += [{"records_at_once": 2}, {"vectorise": False, "records_at_once": 5}]
     for changes in ways:
         made = released_sum(name, module, **changes)
-        torch.testing.assert_close(made, expected, atol=1e-10, rtol=1e-10)
+        assert_close(made, expected, atol=1e-10, rtol=1e-10)
     loose = released_sum(name, module, clip_norm=1e3)
-    torch.testing.assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
+    assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
 
 
 def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypatch):
     module = Branching().double()
     expected = sum_by_hand("user level", module)[0]
-    torch.testing.assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
+    assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
     seen = set()
 
     def spy(*args, vectorised):
@@ -139,14 +141,13 @@ def without(dataset, person):
     return TensorDataset(*(t[keep] for t in dataset.tensors)), patients()[keep]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "scale"),
     [("user level", 1e6), ("user level", math.nan), ("P3SGD", 1e6), ("P3SGD", math.inf),
-     *(pytest.param(*more, marks=pytest.mark.slow) for more in (
+     *(slow(*more) for more in (
          ("user level", 1e-4), ("user level", 1e300), ("user level", math.inf),
          ("P3SGD", 1e-4), ("P3SGD", 1e300), ("P3SGD", math.nan)))],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
     """All records of the person removed: C. Replaced by others: 2C."""
     module, usual, largest = mlp().double(), doubles(sum(RECORDS)), 0.0
@@ -161,7 +162,7 @@ def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
         largest = max(largest, float((whole - removed).norm()))
         assert float((whole - before).norm()) <= 2.0 * CLIP + 1e-11
         if not math.isfinite(scale):
-            torch.testing.assert_close(whole, removed, atol=1e-11, rtol=0.0)
+            assert_close(whole, removed, atol=1e-11, rtol=0.0)
     assert largest <= CLIP + 1e-11
     assert largest > 0.99 * CLIP or scale != 1e6
 
@@ -170,7 +171,7 @@ def test_one_nan_record_silences_its_person_alone():
     module, dataset = mlp().double(), doubles(sum(RECORDS))
     removed = released_sum("user level", module, *without(dataset, 4))
     dataset.tensors[0][(patients() == 4).nonzero()[-1]] = math.nan
-    torch.testing.assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
+    assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
 
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
@@ -178,7 +179,7 @@ def test_people_of_one_record_make_it_plain_dp_sgd():
         trained(kind(mechanism=numbers(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
         for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
     )
-    torch.testing.assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
+    assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
     assert ours.event == plain.event
 
 

@@ -2,7 +2,6 @@
 
 import copy
 
-import pytest
 import torch
 import torch.nn.functional as F
 from private_toys import cross_entropy, fresh
@@ -10,6 +9,7 @@ from torch import nn
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
+from tests.pacdp.marks import every_case, refusal
 from tests.pacdp.toys import seeded
 
 
@@ -116,14 +116,13 @@ CASES |= {loss.__name__: (torch.clone, loss) for loss in LOSSES}
 CASES |= {name: (torch.clone, lambda f, y, of=of: of(cross_entropy(f, y), f, y)) for name, of in MEET.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.every_case
+@every_case("name", CASES)
 def test_networks_and_losses_that_mix_examples_are_refused(name):
     """As training does: made-up inputs and labels that are all 0."""
     mix, loss = CASES[name]
     words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
     inputs, targets = made_up_batch(torch.zeros(0, 5)), torch.zeros(4, dtype=torch.int64)
-    with pytest.raises(ValueError, match=words):
+    with refusal(words):
         require_independent_examples(Mixing(mix), (inputs,), targets=targets, loss=loss)
 
 
@@ -143,8 +142,7 @@ SOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SOUND)
-@pytest.mark.every_case
+@every_case("name", SOUND)
 def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
     mix, loss, targets = SOUND[name]
     module = Mixing(mix)

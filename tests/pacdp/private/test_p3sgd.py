@@ -19,6 +19,8 @@ from private_toys import (
 )
 from scipy import stats
 from torch import nn
+from torch.optim import SGD
+from torch.testing import assert_close
 
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
 from pacdp.private import (
@@ -37,6 +39,7 @@ from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 CLIP = 0.4
@@ -60,7 +63,7 @@ def spent(event):
     return privacy_spent(event, delta=DELTA, adjacency="add-remove")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("scales", "printed", "exact"),
     [((1.0,), 8.47, 5.15), ((2.0,), 5.13, 1.68), ((3.0,), 4.70, 0.98), ((3.0, 1.0), 6.97, 6.19),
      ((2.0, 1.0), 7.10, 6.92), ((3.0, 2.0), 4.94, 2.61)],
@@ -131,7 +134,7 @@ def test_one_patient_changes_no_probability_by_more_than_the_factor():
     assert 0.499 < largest <= 0.5 + 1e-12
 
 
-@pytest.mark.parametrize("randomness", [SeededRandomness(3), SystemRandomness()])
+@parametrize("randomness", [SeededRandomness(3), SystemRandomness()])
 def test_choices_have_their_probabilities(randomness, whole):
     probabilities = torch.tensor([0.5, 0.125, 0.0, 0.375], dtype=torch.float64)
     n, more = (20_000, 1.05) if whole else (6000, 1.1)
@@ -143,7 +146,7 @@ def test_choices_have_their_probabilities(randomness, whole):
     assert stats.chisquare(kept, n * wrong.numpy()).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("candidates", [IndependentNoise(), NestedNoise()])
+@parametrize("candidates", [IndependentNoise(), NestedNoise()])
 def test_candidates_have_the_scales_that_are_accounted(candidates):
     scales, total = (3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()}
     step = PrivateStep(
@@ -177,7 +180,7 @@ def replay(module, dataset, algorithm, randomness):
         total = torch.zeros_like(w)
         for x, y in parts:
             twin = network(w)
-            optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
+            optimizer = SGD(twin.parameters(), lr=0.2)
             for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
                 optimizer.zero_grad()
                 cross_entropy(twin(xs), ys).mean().backward()
@@ -204,7 +207,7 @@ def test_empty_samples_choose_blindly_and_cost_the_same():
     assert run.event == algorithm.promise(len(RECORDS), 400)
 
 
-@pytest.mark.parametrize("vectorise", [True, False])
+@parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings(steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
     dataset = doubles(sum(RECORDS))
@@ -212,4 +215,4 @@ def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     expected, chosen = replay(mlp().double(), dataset, algorithm, SeededRandomness(8))
     assert run.chosen.tolist() == chosen
     assert 0 < sum(chosen) < 12
-    torch.testing.assert_close(flat(run.weights), expected, atol=1e-9, rtol=1e-9)
+    assert_close(flat(run.weights), expected, atol=1e-9, rtol=1e-9)

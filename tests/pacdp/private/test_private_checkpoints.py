@@ -37,13 +37,14 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.resume import read_event
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(steps=9, max_physical_batch=6)
 SGD = DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", SOUND)
+@parametrize("name", SOUND)
 def test_resuming_is_exact_to_the_bit(name, tmp_path):
     settings, network, by_person = SOUND[name]
     settings = replace(settings, mechanism=replace(settings.mechanism, steps=9))
@@ -98,24 +99,23 @@ def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     trained(SGD, checkpoint=path, randomness=SystemRandomness())
     assert not any(name.startswith(("randomness", "pre_noise")) for name in pacdp.load_checkpoint(path).state)
     assert steps_of(trained(SGD, checkpoint=path, randomness=None).event) == 9
-    with pytest.raises(CheckpointError, match="not seeded"):
+    with refusal("not seeded", CheckpointError):
         trained(SGD, checkpoint=path)
 
 
 BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("settings", "options", "word"),
     [(replace(SGD, noise_multiplier=1.5), {}, "settings"),
      (replace(SGD, mechanism=mechanism(steps=9, max_physical_batch=6, budget=BUDGET)), {}, "settings"),
      (SOUND["DP-Adam"][0], {}, "settings"),
      (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded")],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, options, word, saved):
     before = saved.read_bytes()
-    with pytest.raises(CheckpointError, match=word):
+    with refusal(word, CheckpointError):
         trained(settings, checkpoint=saved, **options)
     assert saved.read_bytes() == before
 
@@ -125,11 +125,11 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY)
     sweep(module, optimizer, criterion, loader)
     engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
-    with pytest.raises(CheckpointError, match="would forget"):
+    with refusal("would forget", CheckpointError):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
     other, optimizer, _, _, second = private(mlp(seed=4), data(), noise_schedule=1.5)
     before = flat(other)
-    with pytest.raises(CheckpointError, match="other noise multipliers"):
+    with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
     assert torch.equal(flat(other), before)
     assert second.event is None
@@ -146,7 +146,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
     assert pacdp.load_checkpoint(public).state == {}
     for path, words in ((pickled, None), (foreign, None), (public, "no checkpoint of a private run"),
                         (tmp_path / "missing", "no checkpoint at")):  # fmt: skip
-        with pytest.raises(CheckpointError, match=words):
+        with refusal(words, CheckpointError):
             engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
 
 
@@ -160,10 +160,9 @@ FOREIGN = [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace
            {"event": of_steps(500)}]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [{"event": [[1.0, 0.1, 1]]},
+@every_case("change", [{"event": [[1.0, 0.1, 1]]},
                                     {"event": of_steps(1, rate=2.0)}, {"event": of_steps(1, noise=-1.0)},
                                     {"event": of_steps(0)}, {"event": of_steps(None)}])  # fmt: skip
-@pytest.mark.every_case
 def test_histories_travel_as_json_and_nonsense_is_refused(change):
     history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
     record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
@@ -172,8 +171,7 @@ def test_histories_travel_as_json_and_nonsense_is_refused(change):
         read_event({**record, **change})
 
 
-@pytest.mark.parametrize("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
-@pytest.mark.every_case
+@every_case("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
 def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, saved, tmp_path):
     was, path = pacdp.load_checkpoint(saved), tmp_path / "edited.safetensors"
     header = {name: value for name, value in was.header.items() if name not in ("content_hash", "format")}

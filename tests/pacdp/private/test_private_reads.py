@@ -7,6 +7,7 @@ from private_toys import mechanism, trained
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.errors import Diverged
+from tests.pacdp.marks import parametrize
 
 STEPS = 7
 
@@ -22,7 +23,7 @@ def later(monkeypatch):
     monkeypatch.setattr(loop, "_waits_for", lambda device: 16)
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost", "reference"])
+@parametrize("mode", ["hooks", "ghost", "reference"])
 def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode, monkeypatch):
     seen, weights = [], []
     for most in (1, 3, 16):

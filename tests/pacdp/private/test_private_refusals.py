@@ -6,8 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, private, trained
 from torch import nn
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
 from pacdp.audit.canaries import audit_training, error_rates
@@ -83,7 +85,7 @@ def of_mechanism(n=9, **changes):
 
 def of_training(module=None, **changes):
     return audit_training(sgd(), module or mlp(), data(), loss=cross_entropy, delta=1e-5,
-                          generator=np.random.default_rng(0), **changes)  # fmt: skip
+                          generator=default_rng(0), **changes)  # fmt: skip
 
 
 def of_processes(module=None, **changes):
@@ -129,7 +131,7 @@ REFUSALS = [
         criterion=cross_entropy), "'ghost' only"),
     (lambda: private(nn.Sequential(Log(), mlp(inputs=3)), data()), "probe"),
     (lambda: PrivateEngine().make_private(
-        module=mlp(), optimizer=torch.optim.SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
+        module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),

@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 from private_toys import cross_entropy, data, doubles, flat, mechanism, mlp, trained
+from torch.autograd import grad
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -21,6 +23,7 @@ from pacdp.private import (
     runs_of,
     steps_of,
 )
+from tests.pacdp.marks import parametrize
 
 DOUBLE = doubles()
 STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)
@@ -33,14 +36,14 @@ def clipped_gradient(module, batch, clip_norm):
     for i in batch.tolist():
         x, y = DOUBLE[i]
         loss = cross_entropy(module(x[None]), y[None]).sum()
-        g = flat(dict(enumerate(torch.autograd.grad(loss, list(module.parameters())))))
+        g = flat(dict(enumerate(grad(loss, list(module.parameters())))))
         total += g * min(1.0, clip_norm * (1.0 - 64.0 * 2.0**-52) / float(g.norm()))
     return total
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
+@parametrize("prior", PRIORS)
+@parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
 def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     """Theorem 1: the Langevin equation itself, DP-SGLD and DP-SGD with the theorem's numbers walk the same path."""
     m = mechanism(steps=8)
@@ -73,8 +76,8 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         )
         w = w - drift * eta * drive - math.sqrt(noise * eta) * xi  # ξ and -ξ have one law; DP-SGD's sign is minus
         torch.nn.utils.vector_to_parameters(w, parameters)
-        torch.testing.assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
-    torch.testing.assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
+        assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
+    assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
 
 
 def test_the_conventions_are_their_formulas_and_far_apart():
@@ -125,4 +128,4 @@ def test_snapshots_predictions_and_chains():
         module = mlp()
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
-    torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
+    assert_close(averaged, torch.stack(by_hand).mean(0))

@@ -15,6 +15,7 @@ from private_toys import (
     trained,
 )
 from torch import nn
+from torch.testing import assert_close
 
 from pacdp.private import (
     DPBBP,
@@ -97,7 +98,7 @@ def test_dp_adam_is_torch_s_on_noisy_gradients():
         for p in module.parameters():
             p.grad += random.normal(p.shape, std=2.0, dtype=p.dtype, device=p.device) / 40.0
         adam.step()
-    torch.testing.assert_close(flat(run.weights), flat(module), atol=1e-4, rtol=1e-4)
+    assert_close(flat(run.weights), flat(module), atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_masks_are_each_example_s_own():
@@ -121,7 +122,7 @@ def test_mc_dropout_predictions_average_masks():
         keep = torch.tensor([(bits >> k) & 1 for k in range(5)], dtype=torch.float32) * 2.0
         by_hand.append(module[3](module[1](module[0](inputs)) * keep).softmax(-1))
     exact = torch.stack(by_hand).mean(0).detach()
-    torch.testing.assert_close(average_over_draws(module, inputs, draws=4000, seed=1), exact, atol=0.03, rtol=0.0)
+    assert_close(average_over_draws(module, inputs, draws=4000, seed=1), exact, atol=0.03, rtol=0.0)
     assert module.training
 
 
@@ -146,7 +147,7 @@ def test_answers_alone_do_not_depend_on_what_else_is_asked():
     module, inputs = dropout_network(), data(7).tensors[0]
     together = average_over_draws(module, inputs, draws=4, seed=2, alone=True)
     one_by_one = torch.cat([average_over_draws(module, one[None], draws=4, seed=2) for one in inputs])
-    torch.testing.assert_close(together, one_by_one)
+    assert_close(together, one_by_one)
     apart = average_over_draws(module, inputs, draws=4, seed=2)
     assert not torch.allclose(apart, together), "masks of their own, by their places"
 

@@ -1,12 +1,12 @@
 """What a forward pass writes would leave without noise: it is refused, or the run stops before anything is released."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import TensorDataset
 
 from pacdp.private import DPSGD, Mechanism, UserLevelDPSGD, train
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(24) % 2
@@ -100,30 +100,29 @@ def trained(module, mode, folder, people=None):
 
 def refused(module, mode, folder, people=None):
     """In a sentence of ours, or by vmap where nothing of the kind can run under it."""
-    with pytest.raises((ValueError, RuntimeError), match=r"the network changes|not independent|vmap|broadcast"):
+    with refusal(r"the network changes|not independent|vmap|broadcast", (ValueError, RuntimeError)):
         trained(module, mode, folder, people)
     assert not list(folder.iterdir())
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", WRITERS)
+@every_case("name", WRITERS)
 def test_nothing_is_released_of_a_network_that_writes(name, tmp_path):
     refused(Writing(WRITERS[name]), "hooks", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["nudge", "late_by_data", "first_batch"])
-@pytest.mark.parametrize("mode", ["reference", "ghost"])
+@parametrize("name", ["nudge", "late_by_data", "first_batch"])
+@parametrize("mode", ["reference", "ghost"])
 def test_in_no_mode(name, mode, tmp_path):
     refused(Writing(WRITERS[name]), mode, tmp_path)
 
 
-@pytest.mark.parametrize("mode", ["reference", "hooks", "ghost"])
+@parametrize("mode", ["reference", "hooks", "ghost"])
 def test_an_embedding_that_keeps_its_rows_short_is_refused(mode, tmp_path):
     refused(Writing(nothing, max_norm=1.0), mode, tmp_path)
     trained(Writing(nothing), mode, tmp_path)
 
 
-@pytest.mark.parametrize("what", [nudge, late, late_by_data])
+@parametrize("what", [nudge, late, late_by_data])
 def test_people_are_protected_alike(what, tmp_path):
     people = torch.arange(24) // 3
     refused(Writing(what), "reference", tmp_path, people)

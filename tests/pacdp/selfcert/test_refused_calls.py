@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
-import pacdp
+from pacdp import plan_routes, self_certify
 from tests.refusals import refuses
 
-X = np.random.default_rng(0).normal(size=(40, 3))
+X = default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(np.int64)
 
 
@@ -16,7 +17,7 @@ MODEL, MODULE = LogisticRegression(), nn.Sequential(nn.Linear(4, 2))
 
 
 def planned(**how):
-    return pacdp.plan_routes(**{"n": 100, **how})
+    return plan_routes(**{"n": 100, **how})
 
 
 def of_module(module=MODULE, labels=Y):
@@ -24,7 +25,7 @@ def of_module(module=MODULE, labels=Y):
 
 
 def certified(model=MODEL, data=(X, Y), **how):
-    return pacdp.self_certify(model, data, **how)
+    return self_certify(model, data, **how)
 
 
 REFUSED = {

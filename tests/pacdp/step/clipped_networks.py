@@ -3,6 +3,7 @@
 import torch
 from private_toys import cnn, cross_entropy, data, fresh, mlp
 from torch import nn
+from torch.autograd import grad
 from torch.nn import functional
 
 from tests.pacdp.toys import seeded
@@ -143,7 +144,7 @@ def slowly(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, draws
     trained, found = [p for p in module.parameters() if p.requires_grad], []
     for x, y in zip(inputs, targets, strict=True):
         value = sum(loss(module(x[None]), y[None]).sum() for _ in range(draws)) / draws
-        slopes = torch.autograd.grad(value, trained, allow_unused=True, materialize_grads=True)
+        slopes = grad(value, trained, allow_unused=True, materialize_grads=True)
         found.append(torch.cat([s.double().reshape(-1) for s in slopes]))
     own = torch.stack(found)
     norms = own.norm(dim=1)

@@ -5,11 +5,13 @@ import os
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from reads import Reads
 from scipy import stats
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher, noise, quantile
+from tests.pacdp.marks import parametrize
 
 KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
 CPU = torch.device("cpu")
@@ -28,8 +30,8 @@ def blocks_of_openssl(first, count):
     return words[first * device_cipher.WORDS :]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
+@parametrize("form", FORMS)
+@parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
 def test_blocks_are_those_of_another_implementation(form, first, count):
     if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
         pytest.skip("tests/pacdp/test_cuda.py runs it")
@@ -46,7 +48,7 @@ def test_the_vector_of_rfc_8439():
     assert made.numpy().tobytes().hex() == expected
 
 
-@pytest.mark.parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
+@parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
 def test_words_go_on_where_they_were_left(sizes):
     there, here = cipher.Keystream(KEY, PLACE), cipher.Keystream(KEY, PLACE)
     for size in sizes:
@@ -63,10 +65,10 @@ def test_fresh_words_have_a_key_of_their_own_each_time(monkeypatch):
     assert torch.equal(cipher.Fresh().on(CPU, 50), one)
 
 
-@pytest.mark.parametrize("size", [1, 1000, 100_000])
+@parametrize("size", [1, 1000, 100_000])
 def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
-    words = torch.from_numpy(np.random.default_rng(size).integers(-(2**63), 2**63, size))
-    spare = torch.from_numpy(np.random.default_rng(1).integers(-(2**63), 2**63, 2 * size + 2000))
+    words = torch.from_numpy(default_rng(size).integers(-(2**63), 2**63, size))
+    spare = torch.from_numpy(default_rng(1).integers(-(2**63), 2**63, 2 * size + 2000))
     asked = []
 
     def take(count):

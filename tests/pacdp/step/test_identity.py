@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.ledger import Ledger, SharedNoise
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
 from pacdp.step.identity import Unnamed, identity
+from tests.pacdp.marks import every_case, parametrize
 from tests.pacdp.toys import seeded
 
 X, Y = torch.randn(60, 5, generator=seeded(0)), torch.arange(60) % 3
@@ -96,8 +97,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", OTHERS)
+@every_case("what", OTHERS)
 def test_another_release_with_the_same_noise_is_refused(what, tmp_path):
     first, second = OTHERS[what]
     book = Ledger.open(tmp_path)
@@ -154,7 +154,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
+@parametrize("what", SAME)
 def test_equal_things_have_one_identity(what):
     assert identity(SAME[what]()) == identity(SAME[what]())
 

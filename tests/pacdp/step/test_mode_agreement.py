@@ -8,6 +8,8 @@ import torch
 from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, Functional, rows, slowly
 from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
 from torch import nn
+from torch.optim import SGD
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 import pacdp.loop
@@ -25,6 +27,7 @@ from pacdp.private import (
 from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
+from tests.pacdp.marks import every_case, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 PAIRS = 4
@@ -106,7 +109,7 @@ def require_the_sum_of_clipped_examples(name, mode, used):
     released, batches, said = sums(KINDS[name](), mode=mode, classes=classes)
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
-    torch.testing.assert_close(released, exact, **close)
+    assert_close(released, exact, **close)
     assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= CLIP * (1.0 + 1e-5)
     fast = mode != "reference" and not said
     assert used[-2 * PAIRS :] == ["fast" if fast else "exact"] * (2 * PAIRS)
@@ -115,7 +118,7 @@ def require_the_sum_of_clipped_examples(name, mode, used):
         assert not fast
 
 
-every_kind = pytest.mark.parametrize("name", KINDS)
+every_kind = parametrize("name", KINDS)
 
 
 @pytest.mark.every_case
@@ -124,7 +127,7 @@ def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, us
     require_the_sum_of_clipped_examples(name, "ghost", used)
 
 
-@pytest.mark.parametrize("mode", OTHERS)
+@parametrize("mode", OTHERS)
 @every_kind
 def test_so_it_is_in_other_modes(name, mode, used):
     require_the_sum_of_clipped_examples(name, mode, used)
@@ -164,9 +167,8 @@ FACTORS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("clip_norm", [1e-3, 1e3], ids=["all clipped", "none clipped"])
-@pytest.mark.parametrize("name", [*FACTORS, "right"])
+@every_case("clip_norm", [1e-3, 1e3], ids=["all clipped", "none clipped"])
+@parametrize("name", [*FACTORS, "right"])
 def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
     network, targets = Network.of(mlp(), cross_entropy), torch.zeros(4, dtype=torch.int64)
     made = functools.partial(Planted, fault=FACTORS.get(name, lambda length, norm: min(1.0, norm / length)))
@@ -208,7 +210,7 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     module = inner if form == "tensor" else OfTwo(inner)
     return PrivateEngine(randomness=SeededRandomness(0)).make_private(
         module=module,
-        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
+        optimizer=SGD(module.parameters(), lr=0.1),
         dataset=data() if form == "tensor" else Labelled(),
         noise_schedule=1.0,
         clip_norm=CLIP,
@@ -220,13 +222,13 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     )
 
 
-@pytest.mark.parametrize("form", ["tensor", "dict", "two arguments"])
+@parametrize("form", ["tensor", "dict", "two arguments"])
 def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
     for mode in ("hooks", "ghost"):
         for build in list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1]:
-            with pytest.raises(ValueError, match="cannot be used with this network"):
+            with refusal("cannot be used with this network"):
                 of_one_s_own(build(), form=form, mode=mode)
-        with pytest.raises(ValueError, match="not independent"):
+        with refusal("not independent"):
             of_one_s_own(Mixing(Opening()), form=form, mode=mode)
         module, optimizer, *criterion, loader = of_one_s_own(mlp(), form=form, mode=mode)
         if form != "two arguments":
@@ -249,7 +251,7 @@ def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient(
 
     inputs = torch.rand(4, 4, generator=seeded()) + 0.1
     of_one_s_own(Logarithm(mlp()), mode="hooks", x=inputs)
-    with pytest.raises(ValueError, match="cannot be used with this network"):
+    with refusal("cannot be used with this network"):
         of_one_s_own(Logarithm(Beside()), mode="hooks", x=inputs)
 
 
@@ -326,8 +328,7 @@ def no_trials(patch):
     patch.setattr(pacdp.loop, "_check_examples", lambda *_: None)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", MEETINGS)
+@every_case("name", MEETINGS)
 def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
     """Every mode computes an example's loss of that example alone, and the reference all of it: without a trial."""
     build, loss = MEETINGS[name]
@@ -340,8 +341,8 @@ def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
             assert moved(build(), mode=mode, loss=loss)[0] <= CLIP * (1.0 + 1e-5)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["pairs", "a neighbour"])
+@parametrize("mode", MODES)
+@parametrize("name", ["pairs", "a neighbour"])
 def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkeypatch):
     """Should the trials let a network through, the mode is not used, and the sum stays private; a loss cannot mix."""
     no_trials(monkeypatch)
@@ -363,8 +364,7 @@ HIDDEN = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", HIDDEN)
+@every_case("name", HIDDEN)
 def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(name):
     build, clip_norm = HIDDEN[name]
     for mode in ("hooks", "ghost"):
@@ -372,8 +372,7 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
         assert len(found[1]) == 1 if found else "meeting" in name or "same" in name
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
+@every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
     no_trials(monkeypatch)
     monkeypatch.setattr(pacdp.loop.Unwritten, "require", lambda _: None)

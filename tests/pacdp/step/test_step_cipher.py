@@ -4,11 +4,11 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 import torch
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher
+from tests.pacdp.marks import parametrize
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
 VECTORS = (
@@ -45,7 +45,7 @@ def test_the_published_vectors(monkeypatch):
     assert drawn(16).tobytes().hex() == VECTORS
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
+@parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
 def test_the_slow_twin(monkeypatch, count):
     key = bytes(range(200, 232))
     monkeypatch.setattr(cipher, "_fresh_key", lambda: key)

@@ -17,6 +17,7 @@ from toys import dtypes
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
 from pacdp.step.processes import RankRandomness
+from tests.pacdp.marks import parametrize
 
 CPU = torch.device("cpu")
 WHOLE = {"dtype": torch.float64, "device": CPU}
@@ -36,7 +37,7 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
 
 
 @dtypes
-@pytest.mark.parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
+@parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
     words = words_of(cipher.WORDS_PER_KEY)
@@ -75,7 +76,7 @@ def test_huge_infinite_and_undefined_sums(monkeypatch):
     assert abs(float(found[5])) < 20.0
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_shapes_and_types_stay(monkeypatch, dtype):
     for shape in ((), (0,), (3, 0), (4, 5, 6), (cipher.WORDS_PER_KEY + 7,)):
         total = torch.ones(shape, dtype=dtype)
@@ -152,8 +153,8 @@ def test_batches_reach_over_many_keys(monkeypatch):
 # shares
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3, 5, 7, 8, 1000])
-@pytest.mark.parametrize("std", [1.0, 1.1, 0.3, 3e-200, 7e200, 1.0 + 2.0**-52])
+@parametrize("processes", [1, 2, 3, 5, 7, 8, 1000])
+@parametrize("std", [1.0, 1.1, 0.3, 3e-200, 7e200, 1.0 + 2.0**-52])
 def test_shares_add_up_to_the_least_variance_that_suffices(std, processes):
     part = share(std, processes)
     assert processes * Fraction(part) ** 2 >= Fraction(std) ** 2
@@ -179,7 +180,7 @@ def scale_is(values, std):
     return 2.0 * min(law.cdf(statistic), law.sf(statistic)) > 1e-4
 
 
-@pytest.mark.parametrize("count", [2, 3, 8])
+@parametrize("count", [2, 3, 8])
 def test_every_process_draws_its_share(monkeypatch, count):
     fix_keys(monkeypatch)
     drawn = torch.stack(sums_over(ranks(count)))
@@ -212,7 +213,7 @@ def rounded(scale):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
+@parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
 def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, other):
     with mpmath.workdps(30):
         first, second, both = rounded(one), rounded(other), mpmath.hypot(one, other)
@@ -227,7 +228,7 @@ def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, oth
         assert bound / 50 < max(errors) <= bound  # and the bound is about something
 
 
-@pytest.mark.parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])
+@parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])
 def test_the_price_of_finite_arithmetic(coordinates, steps, processes):
     """Every number of the run pays, by an advanced composition of its own cost, there and back."""
     epsilon, delta = arithmetic_cost(coordinates=coordinates, steps=steps, delta=1e-12, processes=processes)

@@ -12,12 +12,13 @@ from secure_toys import fix_keys
 
 from pacdp.step import cipher
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from tests.pacdp.marks import parametrize, slow
 
 CPU = torch.device("cpu")
 WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for
 STEPS = [
     (5, WIDE), (8_000, 10),
-    *(pytest.param(*more, marks=pytest.mark.slow) for more in ((20, WIDE), (30_000, 10))),
+    *(slow(*more) for more in ((20, WIDE), (30_000, 10))),
 ]  # fmt: skip
 SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
@@ -95,10 +96,10 @@ def fixed(monkeypatch):
     fix_keys(monkeypatch, "laws")
 
 
-every_source = pytest.mark.parametrize("name", SOURCES)
+every_source = parametrize("name", SOURCES)
 
 
-@pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 23, marks=pytest.mark.slow)])
+@parametrize("size", [1 << 21, slow(1 << 23)])
 @every_source
 def test_the_law_of_all_numbers(fixed, name, size):
     values = drawn(SOURCES[name](), 1, size).ravel()
@@ -112,7 +113,7 @@ def test_the_law_of_each_coordinate(fixed, name):
 
 
 @every_source
-@pytest.mark.parametrize(("calls", "size"), [*STEPS, (1, 200_000), pytest.param(1, 800_000, marks=pytest.mark.slow)])
+@parametrize(("calls", "size"), [*STEPS, (1, 200_000), slow(1, 800_000)])
 def test_independence_at_every_lag(fixed, name, calls, size):
     assert lags(drawn(SOURCES[name](), calls, size)) > 1e-5
 
@@ -188,12 +189,12 @@ def test_a_right_box_muller_transform_passes(fixed):
     assert lags(drawn(right, 10, 40_000)) > 1e-5
 
 
-@pytest.mark.parametrize("name", OF_LAGS)
+@parametrize("name", OF_LAGS)
 def test_dependence_within_a_step_would_be_seen(fixed, name):
     assert lags(drawn(Planted(OF_LAGS[name]), 20, 40_000)) < 1e-9
 
 
-@pytest.mark.parametrize(("calls", "size"), STEPS)
+@parametrize(("calls", "size"), STEPS)
 def test_a_keystream_that_begins_anew_at_each_step_would_be_seen(monkeypatch, calls, size):
     monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
     assert lags(drawn(SystemRandomness(), calls, size)) < 1e-9
@@ -206,13 +207,13 @@ def test_one_key_for_all_words_of_a_step_would_be_seen(monkeypatch):
     assert lags(drawn(SystemRandomness(), 1, 200_000)) < 1e-9
 
 
-@pytest.mark.parametrize("name", OF_ALL)
+@parametrize("name", OF_ALL)
 def test_a_wrong_law_would_be_seen(fixed, name):
     fault, check, size = OF_ALL[name]
     assert check(drawn(Planted(fault), 1, size).ravel()) < 1e-9
 
 
-@pytest.mark.parametrize("name", OF_COORDINATES)
+@parametrize("name", OF_COORDINATES)
 def test_a_wrong_coordinate_would_be_seen(fixed, name):
     fault, check = OF_COORDINATES[name]
     assert check(drawn(Planted(fault), 3000, 61)) < 1e-9

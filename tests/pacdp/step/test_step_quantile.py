@@ -14,6 +14,7 @@ from scipy import stats
 from secure_toys import normals_of, words_of
 
 from pacdp.step import quantile
+from tests.pacdp.marks import parametrize, slow
 
 U = 2.0**-53
 TERMS = 11  # of Taylor's series, the last one with its remainder
@@ -66,7 +67,7 @@ def error_bounds(coefficients, rows):
     return np.array(found)
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@parametrize("every", [5, slow(1)])
 def test_every_polynomial_keeps_its_proved_bound(every):
     coefficients = quantile.table()
     rows = range(len(coefficients) - 2, -1, -every)  # the last part, from 1/2 on, is met at its left end only
@@ -74,7 +75,7 @@ def test_every_polynomial_keeps_its_proved_bound(every):
     assert bounds.max() <= 1.0, (bounds.argmax(), bounds.max())
 
 
-@pytest.mark.parametrize(("column", "change"), [(0, 16.0), (1, 16.0), (4, 16.0), (7, 16.0)])
+@parametrize(("column", "change"), [(0, 16.0), (1, 16.0), (4, 16.0), (7, 16.0)])
 def test_a_changed_coefficient_would_be_seen(column, change):
     wrong = quantile.table().copy()
     wrong[4000, column] += change * U
@@ -111,7 +112,7 @@ def test_a_table_is_right_while_other_threads_lower_the_precision(monkeypatch):
     assert np.array_equal(made, quantile.table())
 
 
-@pytest.mark.parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
+@parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
 def test_the_precision_of_others_stays(before, within, after):
     """What :mod:`pacdp.verify` sets on import is kept, be that before or while a table is made."""
     outer = ctx.prec
@@ -184,7 +185,7 @@ def _far(p):
     return mpmath.findroot(lambda z: mpmath.log(mpmath.ncdf(z)) - mpmath.log(p), start)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@parametrize("every", [4, slow(1)])
 def test_numbers_are_the_quantiles_of_their_words(every):
     assert worst_error(normals_of, every) < 1.0
 
@@ -203,7 +204,7 @@ def test_a_tail_without_fresh_words_would_be_seen():
     assert worst_error(lambda words, spare: normals_of(words, np.zeros_like(spare)), 10) > 1e6
 
 
-@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 40_000])
+@parametrize("size", [1, 1023, 1024, 1025, 40_000])
 def test_the_twins_agree_to_the_bit(size):
     words, spare = words_of(size), words_of(2 * size, "spare")
     words[::7] >>= 20  # tails

@@ -7,11 +7,12 @@ from torch import nn
 
 from pacdp.losses import zero_one
 from pacdp.stochastic import Draws, fresh_outputs, mean_risks
+from tests.pacdp.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
-@pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
+@parametrize("kind", ["isotropic", "diagonal"])
 def test_outputs_and_counts_agree(kind):
     torch.manual_seed(0)
     module = nn.Sequential(

@@ -1,29 +1,30 @@
 """Passes with fresh weights have the law of whole networks drawn one by one."""
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch import nn
+from torch.func import functional_call, jacrev
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
+from tests.pacdp.marks import every_case, parametrize, slow
 from tests.pacdp.toys import seeded
 
 DRAWS = 2000
 LEAST_P = 1e-5
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("kind", "count", "least"),
     [("rows", DRAWS // 2, LEAST_P),
-     *(pytest.param(kind, DRAWS, 1e-3, marks=pytest.mark.slow) for kind in ("rows", "diagonal"))],
+     *(slow(kind, DRAWS, 1e-3) for kind in ("rows", "diagonal"))],
 )  # fmt: skip
-@pytest.mark.parametrize("name", sorted(NOT_LINEAR))
+@parametrize("name", sorted(NOT_LINEAR))
 def test_law_of_whole_networks(name, kind, count, least):
     module, x = made(name)
     posterior = random_posterior(module, kind)
@@ -41,16 +42,15 @@ def test_both_exact_ways_of_a_convolution_are_among_the_networks():
     assert chosen == [False, True, True]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("kind", ["rows", "diagonal"])
-@pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
+@every_case("kind", ["rows", "diagonal"])
+@parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
 def test_layers_have_their_exact_gaussian_law(name, kind, whole):
     """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
     module, x = made(name)
     posterior = random_posterior(module, kind)
     draws = 20_000 if whole else 10_000
     ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
-    jacobian = torch.func.jacrev(lambda weights: torch.func.functional_call(module, weights, (x[None],))[0].flatten())
+    jacobian = jacrev(lambda weights: functional_call(module, weights, (x[None],))[0].flatten())
     slopes = jacobian(dict(posterior.means))
     roots = [(slope * posterior.stds[each]).flatten(1) for each, slope in slopes.items()]
     root = torch.cat(roots, dim=1).double().numpy()
@@ -90,7 +90,7 @@ class Twice(nn.Module):
         return self.layer(torch.tanh(self.layer(x))) * self.scale
 
 
-@pytest.mark.parametrize("group_size", [1, 2])
+@parametrize("group_size", [1, 2])
 def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
     torch.manual_seed(0)
     module, x = Twice(), torch.randn(4, generator=seeded(1))

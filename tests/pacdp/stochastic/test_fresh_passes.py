@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 import torch.nn.functional as F
 from fresh_laws import random_posterior
 from fresh_networks import NETWORKS, made
 from torch import nn
+from torch.testing import assert_close
 
 from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
+from tests.pacdp.marks import every_case, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 
@@ -47,11 +48,10 @@ NOT_BY_EXAMPLE = {
 DRAWS = Draws.of(seed=0, number=0, examples=torch.arange(4))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NOT_BY_EXAMPLE)
+@every_case("name", NOT_BY_EXAMPLE)
 def test_networks_that_have_no_form_by_example_are_recognised(name):
     module, words = NOT_BY_EXAMPLE[name]
-    with pytest.raises(NotByExample, match=words):
+    with refusal(words, NotByExample):
         fresh_outputs(module, random_posterior(module, "isotropic"), torch.randn(4, 4), DRAWS)
 
 
@@ -81,10 +81,10 @@ def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
         fresh_outputs(module, posterior, inputs[rows], Draws.of(seed=1, number=4, examples=rows))
         for rows in (torch.arange(50), order)
     )
-    torch.testing.assert_close(whole[order], shuffled, atol=1e-5, rtol=1e-5)
+    assert_close(whole[order], shuffled, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dim", [6, 4096, 9000])
+@parametrize("dim", [6, 4096, 9000])
 def test_compiled_numbers_agree_with_torch(dim):
     draws = Draws.of(seed=3, number=2, examples=torch.tensor([0, 5, 2**31 - 1]))
     ours = normals(draws, 9, dim, like=torch.zeros(1))
@@ -105,8 +105,8 @@ def test_factors_of_singular_matrices():
     columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)
     columns[3, :, 2:] = 0.0  # fewer inputs than positions
     root, gram = gram_root(columns), columns.double().mT @ columns.double()
-    torch.testing.assert_close((root.mT @ root).double(), gram, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(gram_root_of(gram).float(), root, atol=1e-5, rtol=1e-5)
+    assert_close((root.mT @ root).double(), gram, atol=1e-5, rtol=1e-5)
+    assert_close(gram_root_of(gram).float(), root, atol=1e-5, rtol=1e-5)
 
 
 def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
@@ -124,12 +124,11 @@ def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     assert not fresh_pass(module, posterior, probe).by_layers
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
+@every_case("name", NETWORKS)
 def test_without_deviations_layers_by_example_are_the_network(name):
     module, x = made(name)
     posterior, inputs = random_posterior(module, "diagonal"), torch.stack([x, 2 * x, -x])
     still = replace(posterior, stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()})
     found = fresh_outputs(module, still, inputs, Draws.of(seed=0, number=0, examples=torch.arange(3)))
-    torch.testing.assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
+    assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
     assert fresh_pass(module, posterior, inputs).by_layers

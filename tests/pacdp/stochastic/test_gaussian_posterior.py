@@ -9,6 +9,7 @@ from fresh_laws import random_posterior
 from torch import nn
 
 from pacdp.posterior import GaussianPosterior
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 
@@ -30,7 +31,7 @@ def kl_by_mpmath(posterior, prior):
     return total
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("ours", "prior", "dtype"),
     [("isotropic", "isotropic", torch.float32), ("diagonal", "isotropic", torch.float32),
      ("rows", "diagonal", torch.float64)],

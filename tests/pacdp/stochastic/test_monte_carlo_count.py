@@ -9,6 +9,7 @@ import pytest
 import torch
 from count_toys import LOSSES, count, data
 from fresh_laws import random_posterior
+from numpy.random import default_rng
 from scipy import stats
 from torch import nn
 
@@ -17,6 +18,7 @@ from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
+from tests.pacdp.marks import parametrize, refusal, slow
 from tests.two_processes import two_processes
 
 
@@ -46,7 +48,7 @@ class Twice(nn.Module):
         return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
 
 
-@pytest.mark.parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
+@parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
 def test_groups_that_share_draws_count_once(group_size, terms):
     module = Twice()
     whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
@@ -69,7 +71,7 @@ def test_two_ranks_count_what_one_counts(tmp_path):
     assert {path.name for path in tmp_path.glob("count.json*")} == {"count.json", "count.json.1"}
 
 
-@pytest.mark.parametrize("seeds", [90, pytest.param(200, marks=pytest.mark.slow)])
+@parametrize("seeds", [90, slow(200)])
 def test_upper_formal_guarantee_coverage_on_a_closed_form(monkeypatch, seeds):
     """One logit w·x + b is Gaussian: R̂(Q) = mean Φ(-y m / s)."""
     torch.manual_seed(0)
@@ -97,7 +99,7 @@ def test_upper_is_the_bound_of_bounds_with_as_many_draws_as_terms():
 
 
 def test_losses_are_rounded_up_and_ends_are_exact():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     loss = Loss(name="any", low=-0.7, high=2.3, function=lambda logits, labels: logits)
     values = torch.tensor(rng.uniform(-0.7, 2.3, 500)).float().clamp(-0.7, 2.3)
     exact = sum((float(v) - loss.low) / (loss.high - loss.low) for v in values) * UNIT
@@ -114,7 +116,7 @@ def test_passes_for_is_the_fewest():
         assert passes == 1 or math.log(20) / (n * (passes - 1) // size) > slack
 
 
-@pytest.mark.parametrize("together", [2, 32])
+@parametrize("together", [2, 32])
 def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together, monkeypatch):
     module, settings = Twice(), {"passes": 2, "batch_size": 10}
     one_by_one = count(module, **settings)
@@ -125,7 +127,7 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
     assert len(run) == -(-8 // together)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("together", "bad", "words"),
     [(1, 3.0, "declares the interval"), (32, 3.0, "declares the interval"), (32, math.nan, "NaN or infinite")],
 )
@@ -135,5 +137,5 @@ def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(t
     marked[25], marked[26] = 1e6, -1e6  # in the third batch, and in no trial; units that one switches off see the other
     loss = Loss(name="odd", low=0.0, high=1.0,
                 function=lambda logits, labels: torch.where(logits.abs().amax(1) > 1e3, bad, 0.5))  # fmt: skip
-    with pytest.raises(ValueError, match=words):
+    with refusal(words):
         count(inputs=marked, losses=[loss], passes=1, batch_size=10)

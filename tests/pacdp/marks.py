@@ -1,0 +1,20 @@
+"""Cases, marks and refusals in few words."""
+
+import pytest
+
+parametrize = pytest.mark.parametrize
+
+
+def every_case(names, values, **how):
+    """Cases that are the point: all of them are run by default."""
+    return lambda test: pytest.mark.every_case(parametrize(names, values, **how)(test))
+
+
+def slow(*values):
+    """A case that runs where slow ones are asked for."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def refusal(words, error=ValueError):
+    """What is called within raises the error, in which the words are found."""
+    return pytest.raises(error, match=words)
