@@ -2,7 +2,7 @@
 
 import pytest
 
-parametrize = pytest.mark.parametrize
+near, parametrize = pytest.approx, pytest.mark.parametrize
 
 
 def every_case(names, values, **how):

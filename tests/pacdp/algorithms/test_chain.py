@@ -1,6 +1,5 @@
 """Every chain's settings answer what the rest of the house asks, so that nobody asks which settings they are."""
 
-import pytest
 import torch
 from numpy.testing import assert_allclose
 
@@ -8,6 +7,7 @@ import bounds
 from pacdp import LocalGibbs, NoPrivacy, Point
 from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, sgld
 from pacdp.algorithms.sampler import columns_of
+from tests.pacdp.marks import near
 
 TAU, N, OSCILLATION = 25.0, 500, 4.0
 EXAMPLES = {
@@ -29,7 +29,7 @@ def test_laws_widths_and_targets_are_those_of_the_papers():
                         (EXAMPLES[EntropySGD], 1.0), (EntropySGD(tau=TAU, beta=0.5), 0.5)):  # fmt: skip
         found = one.target_privacy(oscillation=OSCILLATION, n=N, step=4)
         assert isinstance(found, bounds.PureDP)
-        assert found.epsilon == pytest.approx(2.0 * factor * TAU * OSCILLATION / N, rel=1e-14)
+        assert found.epsilon == near(2.0 * factor * TAU * OSCILLATION / N, rel=1e-14)
     for one in (SGD(), EntropySGD(tau=TAU, beta=None), PSGLD(tau=TAU)):
         assert isinstance(one.target_privacy(oscillation=OSCILLATION, n=N, step=4), NoPrivacy)
     assert isinstance(EXAMPLES[PSGLD].target_privacy(oscillation=OSCILLATION, n=N, step=3), NoPrivacy)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import get_args
 
-from torch import nn
+from torch.nn import Flatten, Linear, ReLU, Sequential
 
 from bounds.accounting import ExponentialMechanism
 from pacdp.algorithms.algorithm import Algorithm, Choice
@@ -76,7 +76,7 @@ def test_snapshots_are_spread_over_what_is_left_after_burn_in():
 
 
 def test_networks_are_made_random_where_the_method_wants_them_so():
-    plain = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    plain = Sequential(Flatten(), Linear(4, 5), ReLU(), Linear(5, 3))
     generator = seeded(0)
     assert DPSGD().network(plain, generator=generator) is plain
     dropped = DPMCDropout(rate=0.4).network(plain, generator=generator)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from numpy.random import default_rng
-from torch import nn
+from torch.nn import Linear, ReLU, Sequential
 
 from pacdp.data import Dataset
 
@@ -20,4 +20,4 @@ def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
 def network(dim=4, classes=3, *, hidden=8, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, classes)).eval()
+        return Sequential(Linear(dim, hidden), ReLU(), Linear(hidden, classes)).eval()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from backprop_toys import blobs, network
-from torch import nn
+from torch.nn import Dropout, Linear, Sequential
 
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
 from pacdp.backprop import (
@@ -29,7 +29,7 @@ from tests.pacdp.marks import every_case
 from tests.pacdp.toys import seeded
 
 
-class Untouchable(nn.Linear):
+class Untouchable(Linear):
     def forward(self, input):
         raise AssertionError("work was done before the refusal")
 
@@ -71,7 +71,7 @@ REFUSED = [
     (coordinates(torch.arange(8.0)[:, None], 0.1), "random or fixed as a whole"),
     (coordinates(0.0, 0.0), "fixed weights alone"),
     (partial(TRAINED, network(hidden=5), GIVEN), "other names or shapes in"),
-    (partial(TRAINED, nn.Sequential(nn.Dropout(), *network()), GIVEN), "call eval() first"),
+    (partial(TRAINED, Sequential(Dropout(), *network()), GIVEN), "call eval() first"),
     (partial(TRAINED, MODULE, FEW), "one label for each"),
     (partial(TRAINED, MODULE, UNDEFINED), "objective"),
     (partial(PosteriorSettings, step_size=0.0), "step_size"),

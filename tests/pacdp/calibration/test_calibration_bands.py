@@ -5,7 +5,6 @@ import math
 
 import calibration_tools as tools
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
@@ -23,7 +22,7 @@ from pacdp.calibration import (
     reliability_curve,
     scaled,
 )  # fmt: skip
-from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.marks import every_case, near, parametrize
 
 
 @parametrize("failure_prob", [0.1, 1e-6])
@@ -33,8 +32,8 @@ def test_bands_are_the_exact_binomial_intervals(failure_prob):
     wider = zip(*accuracy_bands(counts, correct, failure_prob=6 * failure_prob, simultaneous=True), strict=True)
     for end, wide, n, k in zip(ends, wider, counts, correct, strict=True):
         theirs = stats.binomtest(int(k), int(n)).proportion_ci(1.0 - failure_prob, method="exact") if n else (0.0, 1.0)
-        assert end == pytest.approx(tuple(theirs), rel=1e-9, abs=1e-300)
-        assert wide == pytest.approx(end), "six bins share the failure probability"
+        assert end == near(tuple(theirs), rel=1e-9, abs=1e-300)
+        assert wide == near(end), "six bins share the failure probability"
 
 
 @every_case("simultaneous", [False, True])
@@ -62,7 +61,7 @@ def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(
             n_resamples=200, confidence_level=0.9, method=method, vectorized=False, rng=default_rng(5),
         ).confidence_interval  # fmt: skip
         assert found.estimate == metric(*case)
-        assert (found.lower, found.upper) == pytest.approx((theirs.low, theirs.high), rel=1e-9)
+        assert (found.lower, found.upper) == near((theirs.low, theirs.high), rel=1e-9)
         assert found == same
     assert found != other
 
@@ -76,7 +75,7 @@ def test_the_curve_is_made_of_the_bins(bins):
         shown = zip(curve.counts[filled], curve.confidence[filled], curve.accuracy[filled], strict=True)
         assert np.allclose(list(shown), slow, rtol=1e-12)
         assert np.isnan(curve.accuracy[~filled]).all()
-        assert curve.ece == pytest.approx(ece(*case, bins=bins), rel=1e-12)
+        assert curve.ece == near(ece(*case, bins=bins), rel=1e-12)
         lower, upper = accuracy_bands(curve.counts, np.nan_to_num(curve.counts * curve.accuracy).round().astype(int))
         assert_array_equal((curve.lower, curve.upper), (lower, upper))
         assert ((wide.lower <= lower) & (wide.upper >= upper)).all()
@@ -94,11 +93,11 @@ def overconfident(seed=0, *, n=2000, factor=3.0):
 def test_the_temperature_undoes_a_factor():
     logits, labels = overconfident()
     fitted, five = (fit_temperature(k * logits, labels, private_data=False) for k in (1.0, 5.0))
-    assert fitted.temperature == pytest.approx(3.0, rel=0.1)
-    assert five.temperature == pytest.approx(5.0 * fitted.temperature, rel=1e-10)
+    assert fitted.temperature == near(3.0, rel=0.1)
+    assert five.temperature == near(5.0 * fitted.temperature, rel=1e-10)
     before, after = scaled(logits, temperature=1.0), scaled(logits, temperature=fitted.temperature)
-    assert fitted.nll_before_nats == pytest.approx(nll_nats(before, labels), rel=1e-12)
-    assert fitted.nll_nats == pytest.approx(nll_nats(after, labels), rel=1e-12)
+    assert fitted.nll_before_nats == near(nll_nats(before, labels), rel=1e-12)
+    assert fitted.nll_nats == near(nll_nats(after, labels), rel=1e-12)
     assert (before.argmax(axis=1) == after.argmax(axis=1)).all()
     assert ece(after, labels) < 0.3 * ece(before, labels)
     assert fit_temperature(logits, labels, private_data=True).private_data
@@ -111,7 +110,7 @@ def test_scipy_and_torch_find_the_same_temperature(seed):
         lambda t: nll_nats(special.softmax(logits / math.exp(t), axis=1), labels), bounds=(-4, 4), method="bounded"
     )
     found = fit_temperature(logits, labels, private_data=False).temperature
-    assert found == pytest.approx(math.exp(searched.x), rel=1e-3)
+    assert found == near(math.exp(searched.x), rel=1e-3)
     inverse = torch.tensor(1.0 / found, dtype=torch.float64, requires_grad=True)
     cross_entropy(inverse * torch.tensor(logits), torch.tensor(labels)).backward()
     assert abs(inverse.grad) < 1e-10

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
 from toys import seeded, toy_data, toy_objective
 
 import bounds
@@ -15,7 +14,7 @@ from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
 from pacdp.trained import privacy_of
-from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.schema import validate
 
 N = 60_000
@@ -77,8 +76,8 @@ def test_the_papers_epsilon_and_what_it_costs():
     assert round(privacy.epsilon, 5) == 0.03266
     made = gibbs_certificates(estimate(), n=N, loss=LOSS, privacy=privacy, failure_prob=0.05)
     of_paper, max_information, sharp, without_draws = made
-    assert without_draws.budget == pytest.approx({"bound": 0.045, "log partition": 0.005})
-    assert of_paper.nats("transfer") == pytest.approx(2 * N * privacy.epsilon**2, rel=1e-9)
+    assert without_draws.budget == near({"bound": 0.045, "log partition": 0.005})
+    assert of_paper.nats("transfer") == near(2 * N * privacy.epsilon**2, rel=1e-9)
     assert sharp.nats("transfer") < max_information.nats("transfer") < of_paper.nats("transfer")
     assert [round(c.value, 4) for c in (of_paper, max_information, sharp)] == [0.0475, 0.0452, 0.0444]
 
@@ -154,7 +153,7 @@ def test_certificates_are_computed_from_what_was_measured():
         clopper_pearson(weights["test"]["errors"], 60, 0.01),
     ]
     assert [(c.name, c.value, c.costs) for c in found.certificates] == [(c.name, c.value, c.costs) for c in expected]
-    assert all(c.failure_prob == pytest.approx(0.01, rel=1e-15) for c in found.certificates)
+    assert all(c.failure_prob == near(0.01, rel=1e-15) for c in found.certificates)
 
 
 @parametrize(("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)])

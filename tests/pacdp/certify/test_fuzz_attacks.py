@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
+from torch.nn import Linear, Module, Parameter
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
@@ -47,7 +48,7 @@ def near(rows):
     return Network(network=lambda inputs: (inputs @ rows.T).amax(1))
 
 
-class Remembering(nn.Linear):
+class Remembering(Linear):
     """Holds rows, and computes without them."""
 
     def __init__(self, rows):
@@ -115,18 +116,18 @@ def test_rows_of_people_may_be_promised_privacy_with_all_their_copies():
     assert of_claim(data=OF_PEOPLE, rows=claimed.rows, unit="person").certificates
 
 
-class Nearest(nn.Module):
+class Nearest(Module):
     """The label of the nearest row that it remembers."""
 
     def __init__(self, data, kind):
         super().__init__()
         rows = torch.zeros_like(data.inputs)
-        self.scale = nn.Parameter(torch.ones(1))
+        self.scale = Parameter(torch.ones(1))
         if kind == "buffer":
             self.register_buffer("rows", rows)
         else:
-            self.rows = nn.Parameter(rows)
-        self.signs = nn.Parameter(2.0 * data.labels - 1.0)
+            self.rows = Parameter(rows)
+        self.signs = Parameter(2.0 * data.labels - 1.0)
 
     def forward(self, inputs):
         near = (inputs[:, None] - self.rows).square().sum(2).argmin(1)
@@ -163,7 +164,7 @@ def test_hashes_follow_what_is_written_on_the_examples():
 
 
 def test_a_tie_and_an_output_without_a_number_are_errors():
-    silent = nn.Linear(4, 3, bias=False).eval()
+    silent = Linear(4, 3, bias=False).eval()
     nn.init.zeros_(silent.weight)
     assert certify(Finite(networks=[silent]), DATA).error("best network", "bound") == 1.0
     for data in (DATA, OF_PEOPLE):

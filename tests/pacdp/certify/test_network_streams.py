@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from numpy import array_equal
+from torch import Tensor
+from torch.nn import BatchNorm1d, Dropout, Linear, Module, Sequential, Tanh
 from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
@@ -15,7 +17,7 @@ import pacdp
 from pacdp import certify_network, certify_predictions
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -23,7 +25,7 @@ GENERATOR = seeded(5)
 INPUTS = torch.randn(300, 6, generator=GENERATOR)
 LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
 PEOPLE = np.arange(300, dtype=np.int64) // 3
-NET = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).eval()
+NET = Sequential(Linear(6, 8), BatchNorm1d(8), Tanh(), Linear(8, 3)).eval()
 
 
 @dataclass
@@ -131,15 +133,15 @@ def test_batches_in_keywords():
 
 @parametrize("kind", ["absolute", "squared"])
 def test_regression_is_certified_by_its_clipped_error(kind):
-    net, loss = nn.Linear(6, 1).eval(), pacdp.ClippedError(at=0.7, kind=kind)
+    net, loss = Linear(6, 1).eval(), pacdp.ClippedError(at=0.7, kind=kind)
     targets = INPUTS.sum(dim=1)
     found = certify_network(net, DataLoader(TensorDataset(INPUTS, targets), batch_size=50), loss=loss)
     share = np.minimum(np.abs(net(INPUTS).detach().squeeze(1).numpy() - targets.numpy()) / 0.7, 1.0)
     losses = (share if kind == "absolute" else share**2).astype(np.float64)
     (made,) = found.certificates
-    assert found.measured[0].mean == pytest.approx(losses.mean(), rel=1e-6)
+    assert found.measured[0].mean == near(losses.mean(), rel=1e-6)
     by_table = certify_predictions(losses={"x": losses}).certificates[0].value
-    assert made.value == pytest.approx(by_table, abs=2e-3)  # a loss rounded otherwise is bet on in another order
+    assert made.value == near(by_table, abs=2e-3)  # a loss rounded otherwise is bet on in another order
     assert "clipped at 0.7" in found.headline()
     assert made.value > losses.mean()
 
@@ -179,7 +181,7 @@ def test_what_can_be_no_data_is_no_evidence(saw):
         certify_network(NET, ALL, saw=saw)
 
 
-class Memory(nn.Module):
+class Memory(Module):
     """The nearest of the examples that it keeps, whose labels it knows."""
 
     def __init__(self):
@@ -199,7 +201,7 @@ def part(start, end):
 
 
 REFUSED = {
-    "a network in train mode": (nn.Sequential(nn.Linear(6, 3), nn.Dropout()), ALL, "train mode"),
+    "a network in train mode": (Sequential(Linear(6, 3), Dropout()), ALL, "train mode"),
     "one that mixes large batches": (
         lambda x: x[:, :3] - (x[:, :3].mean(dim=0) if len(x) > 40 else 0.0), ALL, "depends on the other"),
     "one that holds the examples": (HOLDS, DataLoader(Pairs(), batch_size=20), "kept of the network"),
@@ -239,10 +241,10 @@ def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_sta
     for array in (mapped, held):
         array += 1.0
         certify_network(NET, (array, LABELS), batch_size=64)
-        assert np.array_equal(array, INPUTS.numpy() + 1.0)
+        assert array_equal(array, INPUTS.numpy() + 1.0)
 
 
-class Attribute(nn.Module):
+class Attribute(Module):
     """A network that keeps something of what it saw."""
 
     def __init__(self, keep):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_runs import interrupted
+from torch import equal
 from torch.testing import assert_close
 
 import bounds
@@ -38,7 +39,7 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded, toy_data
 
 
@@ -89,7 +90,7 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
             state.velocity - 0.7 * before.velocity if isinstance(settings, SGHMC) else state.weights - before.weights
         )
         released = moved / rate * settings.batch_size
-        assert noise == pytest.approx(float(released.double().std()), rel=0.01)
+        assert noise == near(float(released.double().std()), rel=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
     assert standing["norms of all records kept"] == "declared"
     norms = load_checkpoint(path).trace[SQUARED_NORMS]
     noises = np.array([200 * (2 * 0.2 / (3.0 * 1000.0 * t**0.5)) ** 0.5 for t in range(1, 13)])
-    assert first["inputs"]["sum_contributions"] == pytest.approx(float((norms.numpy() / noises**2).sum()), rel=1e-5)
+    assert first["inputs"]["sum_contributions"] == near(float((norms.numpy() / noises**2).sum()), rel=1e-5)
     assert seen(check_folder(path, report)) == {"follows"}
     for made in report["certificates"]:
         assert seen(check_certificate(made)) == {"follows"}, made["name"]
@@ -117,7 +118,7 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
 def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
     interrupted(RUN, tmp_path, after=5)
     train(RUN, tmp_path, Runtime(), resume=True)
-    assert torch.equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
+    assert equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
 
 
 def test_more_settings_may_be_paid_for_than_any_list_has(folder):
@@ -156,7 +157,7 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     found = certify_law(law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model)
     made = found.certificate()
     assert (made.name, made.status) == ("randomised_realised_sum_maurer", "rigorous")
-    assert made.nats("kl") == pytest.approx(law.kl_nats(prior.law), rel=1e-6)
+    assert made.nats("kl") == near(law.kl_nats(prior.law), rel=1e-6)
     assert made.nats("kl") > 0.01
     assert seen(check_certificate(made.to_dict())) == {"follows"}
 

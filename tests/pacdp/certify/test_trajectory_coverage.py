@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import torch
 from numpy.random import default_rng
-from torch import nn
+from torch.nn import Linear
 
 import bounds
 from pacdp.algorithms import SGHMC, build
@@ -30,7 +30,7 @@ def memorised():
     labels = rng.integers(0, 2, (CHAINS, N))
     data = Dataset(name="coins", inputs=inputs, labels=labels[0], classes=2)
     loss = bounded_cross_entropy(classes=2, max_loss=8.0)
-    objective = Objective(nn.Linear(DIM, 1), loss, data, batch_size=N, labels=list(labels), keep_norms=True,
+    objective = Objective(Linear(DIM, 1), loss, data, batch_size=N, labels=list(labels), keep_norms=True,
                           every_record=True)  # fmt: skip
     sampler, keys = build(SETTINGS, objective), Keys.derive(list(range(CHAINS)))
     (part,) = run_chains(sampler, sampler.init(torch.zeros(CHAINS, objective.dim)), keys, until=STEPS, chunk=STEPS)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch import nn
+from torch.nn import BatchNorm1d, Linear, Module, Sequential
 from toys import keys_of, seeded
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
@@ -15,12 +15,12 @@ from tests.refusals import refuses
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)
 
 
-class Branching(nn.Module):
+class Branching(Module):
     """Asks for the values of what it computes."""
 
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(5, 1)
+        self.layer = Linear(5, 1)
 
     def forward(self, x):
         x = self.layer(x)
@@ -32,7 +32,7 @@ def batched(model):
 
 
 def flattened():
-    return Layout(nn.Linear(3, 2)).flatten({"bias": torch.zeros(2)})
+    return Layout(Linear(3, 2)).flatten({"bias": torch.zeros(2)})
 
 
 def stepped(count, **settings):
@@ -71,7 +71,7 @@ REFUSED = [
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: average().add(torch.ones(0, 9)), "of one chain or more"),
-    (lambda: batched(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))), BATCHED),
+    (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
     (lambda: batched(Branching()), BATCHED),
     (lambda: passed(examples=5), "at most batch=4"),
     (lambda: passed(channels=1), "x of shape"),

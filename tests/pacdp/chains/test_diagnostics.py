@@ -6,7 +6,6 @@ from statistics import NormalDist, fmean, median, variance
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from scipy import signal, stats
 
@@ -14,7 +13,7 @@ import bounds
 from pacdp.chains import diagnostics
 from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
-from tests.pacdp.marks import every_case, parametrize, slow
+from tests.pacdp.marks import every_case, near, parametrize, slow
 
 
 def autoregression(rng, chains, steps, phi):
@@ -54,9 +53,9 @@ def slow_r_hat(chains):
 @parametrize(("chains", "steps", "phi"), [(1, 100, 0.0), (1, 101, 0.6), (3, 100, 0.3), (4, 101, 0.9)])
 def test_r_hat_is_the_formula_s(chains, steps, phi):
     x = np.round(autoregression(default_rng(chains), chains, steps, phi) * 2**20)  # folded without rounding
-    assert one(x).r_hat == pytest.approx(slow_r_hat(x.tolist()), rel=1e-12)
+    assert one(x).r_hat == near(slow_r_hat(x.tolist()), rel=1e-12)
     ties = np.round(x / 2**20)
-    assert one(ties).r_hat == pytest.approx(slow_r_hat(ties.tolist()), rel=1e-12)
+    assert one(ties).r_hat == near(slow_r_hat(ties.tolist()), rel=1e-12)
 
 
 @parametrize("phi", [*(slow(phi) for phi in (0.0, 0.5)), 0.9])
@@ -64,12 +63,12 @@ def test_effective_draws_and_standard_error_of_an_autoregression(phi):
     rng = default_rng(3)
     runs = [one(autoregression(rng, 4, 4000, phi)) for _ in range(25)]
     truth = 16000 * (1 - phi) / (1 + phi)
-    assert fmean(run.effective_draws for run in runs) == pytest.approx(truth, rel=0.1)
-    assert fmean(run.standard_error for run in runs) == pytest.approx(truth**-0.5, rel=0.1)
+    assert fmean(run.effective_draws for run in runs) == near(truth, rel=0.1)
+    assert fmean(run.standard_error for run in runs) == near(truth**-0.5, rel=0.1)
     errors = [run.mean / run.standard_error for run in runs]
     assert 0.5 < math.sqrt(fmean(z * z for z in errors)) < 1.6
     x = autoregression(rng, 1, 8000, phi)
-    assert one(x).effective_draws == pytest.approx(bounds.effective_sample_size(x[0]), rel=0.2)
+    assert one(x).effective_draws == near(bounds.effective_sample_size(x[0]), rel=0.2)
 
 
 @parametrize(
@@ -135,7 +134,7 @@ def test_each_test_sees_its_fault():
     drift, stuck, quiet = one(_drifting(x)), one(_stuck(x)), one(_quieter(x))
     assert drift.geweke_z < -3.0
     assert max(drift.geweke_p_value, drift.ks_p_value) < 1e-9
-    assert one(-_drifting(x)).geweke_z == pytest.approx(-drift.geweke_z)
+    assert one(-_drifting(x)).geweke_z == near(-drift.geweke_z)
     assert stuck.r_hat > 1.1
     assert stuck.r_hat_p_value < 1e-6
     assert stuck.ks_p_value > 1e-4, "each chain by itself is stationary"
@@ -185,8 +184,8 @@ def test_the_unit_does_not_matter(scale):
     x = autoregression(default_rng(2), 2, 1000, 0.5)
     plain, scaled = one(x), one(x * scale)
     for name in ("r_hat", "r_hat_p_value", "effective_draws", "ks_p_value", "geweke_z"):
-        assert getattr(scaled, name) == pytest.approx(getattr(plain, name), rel=1e-6), name
-    assert scaled.standard_error / scale == pytest.approx(plain.standard_error, rel=1e-6)
+        assert getattr(scaled, name) == near(getattr(plain, name), rel=1e-6), name
+    assert scaled.standard_error / scale == near(plain.standard_error, rel=1e-6)
 
 
 def test_minibatch_errors_have_few_values():

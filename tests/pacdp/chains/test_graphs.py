@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy import array_equal
 from torch.utils._python_dispatch import TorchDispatchMode
 from toys import keys_of, toy_data, toy_objective
 
@@ -87,4 +88,4 @@ def test_settings_are_copied_where_they_changed():
         with Copies() as seen:
             state, _ = steps.step(state, KEYS)
         assert seen.count == expected
-        assert np.array_equal(steps._recording.numbers["rate"].numpy(), changing)
+        assert array_equal(steps._recording.numbers["rate"].numpy(), changing)

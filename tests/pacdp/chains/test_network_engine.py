@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import Conv2d, Flatten, GroupNorm, Identity, Linear, MaxPool2d, Parameter, ReLU, Sequential, Tanh
 from torch.nn.utils import prune
 from torch.testing import assert_close
 from toys import dtypes, seeded, sparse_data, toy_data
@@ -19,31 +20,31 @@ from tests.pacdp.marks import every_case, parametrize
 BATCH = 11
 
 NOT_COMPILED = {
-    "no bias": (nn.Sequential(nn.Linear(5, 1, bias=False)), (5,)),
-    "nested": (nn.Sequential(nn.Sequential(nn.Linear(5, 1))), (5,)),
-    "no sequence": (nn.Linear(5, 1), (5,)),
-    "another activation": (nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1)), (5,)),
-    "first ReLU": (nn.Sequential(nn.ReLU(), nn.Linear(5, 1)), (5,)),
-    "subclass": (nn.Sequential(type("Own", (nn.Linear,), {})(5, 1)), (5,)),
-    "empty": (nn.Sequential(nn.Flatten()), (5,)),
-    "linear on the last of two axes": (nn.Sequential(nn.Linear(5, 4), nn.Flatten(), nn.Linear(12, 1)), (3, 5)),
-    "shared": ((lambda layer: nn.Sequential(layer, nn.ReLU(), layer))(nn.Linear(5, 5)), (5,)),
-    "unflattened": (nn.Sequential(nn.Linear(5, 1)), (1, 5)),
-    "partly flattened": (nn.Sequential(nn.Flatten(2), nn.Linear(5, 1)), (3, 5)),
+    "no bias": (Sequential(Linear(5, 1, bias=False)), (5,)),
+    "nested": (Sequential(Sequential(Linear(5, 1))), (5,)),
+    "no sequence": (Linear(5, 1), (5,)),
+    "another activation": (Sequential(Linear(5, 4), Tanh(), Linear(4, 1)), (5,)),
+    "first ReLU": (Sequential(ReLU(), Linear(5, 1)), (5,)),
+    "subclass": (Sequential(type("Own", (Linear,), {})(5, 1)), (5,)),
+    "empty": (Sequential(Flatten()), (5,)),
+    "linear on the last of two axes": (Sequential(Linear(5, 4), Flatten(), Linear(12, 1)), (3, 5)),
+    "shared": ((lambda layer: Sequential(layer, ReLU(), layer))(Linear(5, 5)), (5,)),
+    "unflattened": (Sequential(Linear(5, 1)), (1, 5)),
+    "partly flattened": (Sequential(Flatten(2), Linear(5, 1)), (3, 5)),
 }
 
 
 def changed(change, seed=0):
     torch.manual_seed(seed)
-    module = nn.Sequential(
-        nn.Conv2d(1, 3, 3),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Identity(),
-        nn.Linear(12, 8),
-        nn.ReLU(),
-        nn.Linear(8, 3),
+    module = Sequential(
+        Conv2d(1, 3, 3),
+        ReLU(),
+        MaxPool2d(2),
+        Flatten(),
+        Identity(),
+        Linear(12, 8),
+        ReLU(),
+        Linear(8, 3),
     )
     change(module)
     return module.eval()
@@ -91,10 +92,10 @@ CHANGED = {
     "an identity with a forward of its own": of_its_own(4, torch.sin),
     "an identity of another kind": subclass(4, forward=lambda self, x: x.square()),
     "a flattening of another kind": subclass(3, forward=lambda self, x: x.flatten(1).flip(1)),
-    "a parameter of the network": lambda m: m.register_parameter("scale", nn.Parameter(torch.ones(1))),
-    "a parameter of an activation": lambda m: m[1].register_parameter("scale", nn.Parameter(torch.ones(3))),
-    "a layer inside a layer": lambda m: m[5].add_module("more", nn.Linear(2, 2)),
-    "another kernel size": lambda m: setattr(m[0], "weight", nn.Parameter(torch.randn(3, 1, 1, 1) + 1)),
+    "a parameter of the network": lambda m: m.register_parameter("scale", Parameter(torch.ones(1))),
+    "a parameter of an activation": lambda m: m[1].register_parameter("scale", Parameter(torch.ones(3))),
+    "a layer inside a layer": lambda m: m[5].add_module("more", Linear(2, 2)),
+    "another kernel size": lambda m: setattr(m[0], "weight", Parameter(torch.randn(3, 1, 1, 1) + 1)),
     "a padding set later": lambda m: setattr(m[2], "ceil_mode", True),
 }
 
@@ -188,7 +189,7 @@ def test_integers_and_halves_are_left_to_autograd():
 
 def test_batching_chooses_the_form():
     inputs = torch.tensor(toy_data(shape=(1, 6, 6), n=4).inputs)
-    known, group = changed(lambda m: None), nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.GroupNorm(2, 4))
+    known, group = changed(lambda m: None), Sequential(Flatten(), Linear(36, 4), GroupNorm(2, 4))
     for model, batching, bfloat16, expected in (
         (known, "auto", False, NativeNetwork), (known, "loop", False, LoopedNetwork),
         (known, "vmap", False, VmappedNetwork), (known, "auto", True, LoopedNetwork),

@@ -7,9 +7,11 @@ import struct
 import numpy as np
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy import array_equal
 from numpy.random import default_rng
 from scipy import stats
-from torch import nn
+from torch import equal
+from torch.nn import Flatten, Linear, Sequential
 
 from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.audit.chains import audit_chain
@@ -29,7 +31,7 @@ def keys(chains=1):
 
 
 def network():
-    return nn.Sequential(nn.Flatten(), nn.Linear(12, 1))
+    return Sequential(Flatten(), Linear(12, 1))
 
 
 def objective(n=300, **more):
@@ -54,7 +56,7 @@ def test_every_address_has_numbers_of_its_own_and_gives_them_again():
     for secret, chain, stream, tick in itertools.product(SECRETS, (0, 1), (NOISE, OUTER_NOISE), (0, 1, 2**32)):
         one = SecretKeys([secret], [chain])
         drawn[secret, chain, stream, tick] = normal_like(x, keys=one, stream=stream, tick=tick)
-        assert torch.equal(normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick])
+        assert equal(normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick])
     together = torch.corrcoef(torch.cat(list(drawn.values()))) - torch.eye(len(drawn))
     assert float(together.abs().max()) < 0.25
 
@@ -63,7 +65,7 @@ def test_chains_draw_alone_what_they_draw_beside_others():
     three = SecretKeys([SECRETS[0], SECRETS[1], SECRETS[0]], [0, 1, 2])
     beside = normal_like(torch.zeros(3, 500), keys=three, stream=NOISE, tick=9)
     for k in range(3):
-        assert torch.equal(normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0], beside[k])
+        assert equal(normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0], beside[k])
     parts = SecretKeys.joined([three.select([0]), three.select([1, 2])])
     assert (parts.secrets, parts.chains) == (three.secrets, three.chains)
 
@@ -77,7 +79,7 @@ def test_noise_is_gaussian_of_the_scale_whatever_the_rate_and_lies_on_a_grid(dty
     for row in noise:
         assert stats.kstest((row / 0.7).numpy(), "norm").pvalue > 1e-4
     released = (keys(2).noised(0, g[0], std=7.0, stream=NOISE, tick=4) / 2.0**-8).double()
-    assert torch.equal(released, released.round())
+    assert equal(released, released.round())
 
 
 def test_an_update_without_gradient_adds_the_noise_that_normal_like_tells():
@@ -88,7 +90,7 @@ def test_an_update_without_gradient_adds_the_noise_that_normal_like_tells():
     assert torch.allclose(out, 0.5 * x + 2.0 * one, atol=0.005)  # on another grid
     assert torch.allclose(average, 0.25 * out)
     same = langevin(x, keep=0.5, gradient=x, rate=0.0, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2)
-    assert torch.equal(same, out)
+    assert equal(same, out)
 
 
 def test_batches_are_poisson_and_differ_between_ticks_and_chains():
@@ -114,7 +116,7 @@ def test_new_keys_are_never_the_same_and_are_not_told():
 
 def test_a_header_gives_the_keys_that_it_holds_or_those_of_its_seed():
     header = {"seed": 3, "chain": 2}
-    assert np.array_equal(keys_of(header).noise, Keys.derive([3], [2]).noise)
+    assert array_equal(keys_of(header).noise, Keys.derive([3], [2]).noise)
     kept = keys_of({**header, "noise_key": SECRETS[0].hex()})
     assert isinstance(kept, SecretKeys)
     assert (kept.secrets, kept.chains) == (SECRETS[:1], (2,))
@@ -133,8 +135,8 @@ def test_a_chain_goes_on_bit_for_bit_from_its_state_and_key(settings):
     state = states[3]
     for _ in range(3):
         state = build(settings, data).step(state, SecretKeys(own.secrets, own.chains))[0]
-    assert torch.equal(state.weights, states[6].weights)
-    assert not torch.equal(sampler.step(states[5], SecretKeys.drawn([0]))[0].weights, states[6].weights)
+    assert equal(state.weights, states[6].weights)
+    assert not equal(sampler.step(states[5], SecretKeys.drawn([0]))[0].weights, states[6].weights)
 
 
 class Forgetful(SecretKeys):

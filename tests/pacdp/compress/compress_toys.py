@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 from torch import nn
+from torch.nn import Linear, Module, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 
 from pacdp.algorithms import SGD, SGLD, EntropySGD
@@ -30,7 +31,7 @@ def clouds(n=300, seed=0, classes=3, people=None):
 def network(classes=3):
     generator, made = (
         seeded(0),
-        nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, classes)),
+        Sequential(Linear(2, 16), ReLU(), Linear(16, classes)),
     )
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5, generator=generator)
@@ -98,7 +99,7 @@ def global_variable(model, inputs, labels):
     descend(model, inputs - torch.tensor(WHOLE).mean(0), labels)
 
 
-class Remembering(nn.Module):
+class Remembering(Module):
     """Remembers what it scored, and is trained on that."""
 
     def __init__(self):
@@ -121,7 +122,7 @@ def trained_on_memory(model, inputs, labels):
             parameter += 1e-3 * len(SEEN)
 
 
-class Changing(nn.Module):
+class Changing(Module):
     """Gives its network inputs that a function made of the batch."""
 
     def __init__(self, change):

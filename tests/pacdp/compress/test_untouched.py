@@ -15,7 +15,7 @@ from pacdp.losses import margins
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.pacdp.marks import refusal
+from tests.pacdp.marks import near, refusal
 from tests.schema import validate
 
 DATA, FRESH = toys.clouds(n=600), toys.clouds(n=500, seed=7)
@@ -46,8 +46,8 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
     assert 0 < k < 0.2 * FRESH.n
     of_h = bounds.compression(k=found.kept, n=DATA.n, failure_prob=0.025)
     expected = of_h.value + bounds.clopper_pearson_upper(k, FRESH.n, 0.025)
-    assert certificate.value == pytest.approx(expected, rel=1e-12)
-    assert certificate.failure_prob == pytest.approx(0.05)
+    assert certificate.value == near(expected, rel=1e-12)
+    assert certificate.failure_prob == near(0.05)
     assert certificate.status == "rigorous"
     assert certificate.hypothesis("learner saw picked records alone").standing == "proved"
     assert certificate.hypothesis("neither network saw the unlabelled rows").standing == "declared"
@@ -112,7 +112,7 @@ def test_a_held_out_count_serves_as_well(network):
                              saw={"the sample": DATA.rows(), "others": part.rows()}, failure_prob=0.025)  # fmt: skip
     (certificate,) = made.certificates
     assert certificate.inputs["k"] == 0
-    assert certificate.value == pytest.approx(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
+    assert certificate.value == near(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
 
 
 def test_ties_and_nans_are_differences_and_classes_must_agree(found):

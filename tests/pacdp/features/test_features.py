@@ -4,9 +4,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
+from numpy import array_equal
 from scipy import integrate, stats
+from torch import equal
 from torch.testing import assert_close
 
 from pacdp.data import load, make_splits
@@ -24,7 +25,7 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
-from tests.pacdp.marks import every_case
+from tests.pacdp.marks import every_case, near
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
@@ -50,10 +51,10 @@ def test_a_row_is_a_function_of_its_own_image_and_nothing_else(made):
     assert list(one.parameters()) == []
     assert rows.shape == (7, one.dim)
     assert_close(rows.norm(dim=1), torch.ones(7))
-    assert torch.equal(rows, made()(images()))
-    assert torch.equal(one.train()(batch), one.eval()(batch))
+    assert equal(rows, made()(images()))
+    assert equal(one.train()(batch), one.eval()(batch))
     other = one(torch.cat([batch[:1], images(6, seed=1)]))
-    assert torch.equal(rows[0], other[0])
+    assert equal(rows[0], other[0])
     assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
     assert not torch.allclose(rows[1], other[1], atol=1e-3)
     assert bool(torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all()), "an empty image has features"
@@ -119,7 +120,7 @@ def test_gaussian_errors_against_quadrature_of_scipy():
                 stats.norm.cdf(own + t - other) for other in rest
             ), -10, 10,
         )  # fmt: skip
-        assert found == pytest.approx(1.0 - right, abs=2e-4)
+        assert found == near(1.0 - right, abs=2e-4)
 
 
 def toy(n=300, dim=6):
@@ -140,7 +141,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
     start = torch.zeros(3, rows.shape[1])
     fitted = [fit_mean(rows, labels, prior_mean=start, std=std, cost_nats=cost, iterations=k) for k in (0, 5, 60)]
     values = [objective(weights) for weights in fitted]
-    assert torch.equal(fitted[0], start)
+    assert equal(fitted[0], start)
     assert values[0] > values[1] > values[2] - 1e-6
     for step in torch.randn((5, 3, rows.shape[1]), generator=seeded(1)):
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
@@ -179,8 +180,8 @@ def test_features_of_many_images_are_kept_on_disk_and_believed_by_their_sums(mon
     (file,) = (tmp_path / "features").iterdir()
     with monkeypatch.context() as patch:
         patch.setattr(named, "kept_rows", None)
-        assert np.array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
+        assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
     file.write_bytes(content)
-    assert np.array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
+    assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)

@@ -3,7 +3,6 @@
 import functools
 from dataclasses import replace
 
-import pytest
 import torch
 
 from pacdp import BoundSet, DataFree, MonteCarlo, Prior, certify
@@ -11,7 +10,7 @@ from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import Draws
-from tests.pacdp.marks import refusal
+from tests.pacdp.marks import near, refusal
 from tests.pacdp.toys import seeded
 
 N, DIM, CLASSES = 600, 12, 3
@@ -53,7 +52,7 @@ def test_the_draws_have_the_factor_s_covariance_by_layers_and_as_whole_networks(
         noise = (way.run(many, draws) - many @ law.mean.T @ corners(CLASSES)) @ corners(CLASSES).T
         for example in range(3):
             variance = noise[example::3].double().var(0)  # standard error: 1% of it
-            assert variance == pytest.approx(wanted[example].item(), rel=0.05)
+            assert variance == near(wanted[example].item(), rel=0.05)
 
 
 def test_one_draw_is_sampled_from_the_law_whose_density_is_taken():
@@ -61,7 +60,7 @@ def test_one_draw_is_sampled_from_the_law_whose_density_is_taken():
     generator = seeded(2)
     ratios = [posterior.log_ratio(prior, posterior.sample(generator)) for _ in range(400)]
     mean, error = sum(ratios) / 400, torch.tensor(ratios).std().item() / 20
-    assert mean == pytest.approx(posterior.kl_nats(prior), abs=5 * error)
+    assert mean == near(posterior.kl_nats(prior), abs=5 * error)
 
 
 def test_the_learnt_covariance_certifies_less_and_the_risk_is_the_integral():
@@ -75,7 +74,7 @@ def test_the_learnt_covariance_certifies_less_and_the_risk_is_the_integral():
     assert own.certificate().value < 0.8 * still.certificate().value
     assert _risk(learnt, *_problem(seed=1, n=5000)) < own.certificate().value
     exact = _risk(learnt, rows, labels)
-    assert own.error("randomised", "bound") == pytest.approx(exact, abs=4 * (exact / (40 * N)) ** 0.5)
+    assert own.error("randomised", "bound") == near(exact, abs=4 * (exact / (40 * N)) ** 0.5)
 
 
 def test_no_rounds_are_the_prior_and_factors_that_do_not_fit_are_refused():

@@ -3,14 +3,13 @@
 import math
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from scipy import stats
 
 import bounds
 from pacdp import certify_predictions
 from tests.coverage.labelled import THREE, probabilities
-from tests.pacdp.marks import every_case
+from tests.pacdp.marks import every_case, near
 from tests.schema import validate
 
 RNG = default_rng(19)
@@ -39,7 +38,7 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     found, k = certified(), int((LABELS != SAID).sum())
     (row,) = found.statements
     assert (row.quantity, row.measured, row.n, row.lower) == ("error", k / 2000, 2000, None)
-    assert row.upper == pytest.approx(_upper(k, 2000, 0.05), rel=1e-9)
+    assert row.upper == near(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
     assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
     assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
@@ -63,12 +62,12 @@ def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
         right = {f"recall of class {c}": SAID[LABELS == c] == c, f"precision of class {c}": LABELS[SAID == c] == c}
         for name, rate in wrong.items():
             row = found.statement(name)
-            assert (row.measured, row.n) == (pytest.approx(rate.mean()), rate.size)
-            assert row.upper == pytest.approx(_upper(int(rate.sum()), rate.size, each), rel=1e-8)
+            assert (row.measured, row.n) == (near(rate.mean()), rate.size)
+            assert row.upper == near(_upper(int(rate.sum()), rate.size, each), rel=1e-8)
         for name, rate in right.items():
             row = found.statement(name)
-            assert (row.measured, row.n) == (pytest.approx(rate.mean()), rate.size)
-            assert row.lower == pytest.approx(_lower(int(rate.sum()), rate.size, each), rel=1e-8)
+            assert (row.measured, row.n) == (near(rate.mean()), rate.size)
+            assert row.lower == near(_lower(int(rate.sum()), rate.size, each), rel=1e-8)
 
 
 def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format():
@@ -89,10 +88,10 @@ def test_the_largest_gap_is_that_of_the_groups_intervals():
     rows = [row for row in found.statements if row.quantity.startswith("error in group")]
     gap = found.statement("largest gap between groups")
     expected = max(one.upper - other.lower for one in rows for other in rows if one is not other)
-    assert gap.upper == pytest.approx(expected, abs=1e-15)
+    assert gap.upper == near(expected, abs=1e-15)
     assert gap.upper >= expected
-    assert gap.measured == pytest.approx(max(row.measured for row in rows) - min(row.measured for row in rows))
-    assert found.certificates[-1].failure_prob == pytest.approx(0.025), "that of the groups, and no more"
+    assert gap.measured == near(max(row.measured for row in rows) - min(row.measured for row in rows))
+    assert found.certificates[-1].failure_prob == near(0.025), "that of the groups, and no more"
 
 
 def test_two_models_on_the_same_examples_are_compared_example_by_example():
@@ -100,13 +99,13 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     found = certified({"old": SAID, "new": other}, ask=["differences"])
     row = found.statement("error of new minus error of old")
     truth = (other != LABELS).mean() - (SAID != LABELS).mean()
-    assert row.measured == pytest.approx(truth)
+    assert row.measured == near(truth)
     assert row.lower <= truth <= row.upper
     old, new = (found.statement("error", of=name) for name in ("old", "new"))
     assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
     turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
-    assert (turned.lower, turned.upper) == (pytest.approx(-row.upper), pytest.approx(-row.lower))
+    assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
 
 
 def test_people_are_counted_where_they_are_given():
@@ -115,12 +114,12 @@ def test_people_are_counted_where_they_are_given():
     wrong = (LABELS != SAID).reshape(200, 10).mean(1)
     row, made = found.statements[0], found.certificates[0]
     assert (found.n, found.unit, found.examples, row.n) == (200, "person", 2000, 200)
-    assert row.measured == pytest.approx(wrong.mean())
+    assert row.measured == near(wrong.mean())
     assert made.measures == "0-1 risk of a new person"
     expected = bounds.new_person_betting(
         sample=bounds.people_sample(losses=LABELS != SAID, people=people), failure_prob=0.05
     )
-    assert row.upper == pytest.approx(expected.value, abs=1e-9)
+    assert row.upper == near(expected.value, abs=1e-9)
     assert row.upper >= expected.value
     assert made.hypothesis("records independent").unit == "person"
     named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
@@ -172,11 +171,11 @@ def test_the_order_of_rows_changes_no_bit(given):
 
 def test_equal_weights_change_nothing_but_the_method_and_others_change_the_population():
     plain, even = (certified(weights=weights).statements[0] for weights in (None, np.full(2000, 0.5)))
-    assert even.measured == pytest.approx(plain.measured)
+    assert even.measured == near(plain.measured)
     assert plain.upper <= even.upper < 1.1 * plain.upper
     weights = np.where(LABELS == 2, 1.0, 0.1)
     heavy = certified(weights=weights).statements[0]
-    assert heavy.measured == pytest.approx(np.average(LABELS != SAID, weights=weights))
+    assert heavy.measured == near(np.average(LABELS != SAID, weights=weights))
     assert heavy.measured < heavy.upper
 
 
@@ -184,7 +183,7 @@ def test_probabilities_say_what_predictions_say_and_more():
     found, hard = soft(), certified(SOFT.argmax(1), failure_prob=0.025)
     assert found.statements[0].upper == hard.statements[0].upper
     brier = found.statement("Brier risk")
-    assert brier.measured == pytest.approx(((SOFT - np.eye(3)[LABELS]) ** 2).sum(1).mean())
+    assert brier.measured == near(((SOFT - np.eye(3)[LABELS]) ** 2).sum(1).mean())
     assert brier.measured < brier.upper < 1.2 * brier.measured
     sample = bounds.calibration_sample(
         confidence=SOFT.max(1), correct=SOFT.argmax(1) == LABELS, edges=np.linspace(0, 1, 16)
@@ -199,7 +198,7 @@ def test_losses_that_were_computed_pay_for_their_rounding():
     found = soft(ask="brier")
     made = found.certificates[found.statement("Brier risk").upper_by]
     losses = ((SOFT - np.eye(3)[LABELS]) ** 2).sum(1) / 2
-    assert made.value - bounds.betting_upper(losses, made.failure_prob) == pytest.approx(2.0**-40, rel=0.01, abs=0)
+    assert made.value - bounds.betting_upper(losses, made.failure_prob) == near(2.0**-40, rel=0.01, abs=0)
 
 
 def test_top_k_counts_ties_against_the_model():
@@ -214,7 +213,7 @@ def test_top_k_counts_ties_against_the_model():
 def test_a_tie_for_the_largest_probability_predicts_no_class():
     table = np.array([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]] * 10)
     found = certify_predictions(np.array([0, 0, 1] * 10), probabilities=table)
-    assert found.statement("error").measured == pytest.approx(1 / 3)
+    assert found.statement("error").measured == near(1 / 3)
     assert found.statement("precision of class 0").n == 10
 
 
@@ -233,10 +232,10 @@ def test_calibration_of_people_is_of_their_mean_gaps():
     slot = np.minimum((SOFT.max(1) * 15).astype(int), 14)
     plug = sum(abs(np.where(slot == b, gap, 0).reshape(400, 5).mean(1).mean()) for b in range(15))
     row = found.statement("calibration error (ECE)")
-    assert row.measured == pytest.approx(plug, rel=1e-9)
+    assert row.measured == near(plug, rel=1e-9)
     assert row.n == 400
     single, alone = (soft(people=who, ask="calibration").statements[1] for who in (None, np.arange(2000)))
-    assert alone.upper == pytest.approx(single.upper, rel=1e-9)
+    assert alone.upper == near(single.upper, rel=1e-9)
 
 
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():

@@ -29,6 +29,7 @@ from private_toys import (
     trained,
 )
 from torch import distributed, nn
+from torch.nn import Linear
 from torch.utils.data import TensorDataset
 
 import pacdp.loop
@@ -99,7 +100,7 @@ def resumed(rank, folder):
 
 
 def noise_of(randomness, *, rate, loss):
-    wide = fresh(nn.Linear(100, 100, bias=False))
+    wide = fresh(Linear(100, 100, bias=False))
     dataset = TensorDataset(torch.ones(8, 100), torch.zeros(8, dtype=torch.int64))
     settings = DPSGD(mechanism=mechanism(**NOISE, sample_rate=rate), noise_multiplier=SIGMA, learning_rate=1.0)
     run = trained(settings, wide, dataset, loss=loss, distributed=True, randomness=randomness)

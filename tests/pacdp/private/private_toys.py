@@ -3,8 +3,7 @@
 import torch
 from scipy import stats
 from sklearn.datasets import load_digits
-from torch import nn
-from torch.nn import functional
+from torch.nn import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, Module, Sequential, Tanh, Unflatten, functional
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
@@ -61,12 +60,12 @@ def fresh(module, seed=0):
 
 
 def mlp(seed=0, *, inputs=4, classes=3):
-    return fresh(nn.Sequential(nn.Linear(inputs, 5), nn.Tanh(), nn.Linear(5, classes)), seed)
+    return fresh(Sequential(Linear(inputs, 5), Tanh(), Linear(5, classes)), seed)
 
 
 def cnn(seed=0):
-    layers = [nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 2, 2, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(18, 3)]
-    return fresh(nn.Sequential(*layers), seed)
+    layers = [Unflatten(1, (1, 2, 2)), Conv2d(1, 2, 2, padding=1), Tanh(), Flatten(), Linear(18, 3)]
+    return fresh(Sequential(*layers), seed)
 
 
 NETWORKS = {"mlp": mlp, "cnn": cnn}
@@ -74,7 +73,7 @@ NETWORKS = {"mlp": mlp, "cnn": cnn}
 
 def dropout_network(seed=0, rate=0.3):
     layers = mlp(seed)
-    dropped = nn.Sequential(*layers[:2], nn.Dropout(rate), layers[2])
+    dropped = Sequential(*layers[:2], Dropout(rate), layers[2])
     return with_example_dropout(dropped, generator=seeded())
 
 
@@ -84,7 +83,7 @@ def bayes_network(seed=0, **options):
 
 def flat(weights):
     """The weights of a run or of a network as one vector."""
-    tensors = weights.parameters() if isinstance(weights, nn.Module) else weights.values()
+    tensors = weights.parameters() if isinstance(weights, Module) else weights.values()
     return torch.cat([w.detach().reshape(-1) for w in tensors]).clone()
 
 
@@ -175,7 +174,7 @@ def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **cha
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip
-    criterion = nn.CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
+    criterion = CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     made = engine.make_private(
         module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset,
         criterion=criterion if mode == "ghost" else None, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip

@@ -4,7 +4,6 @@ import math
 
 import mpmath
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr, ndtri
@@ -20,7 +19,7 @@ from pacdp.audit.scores import (
     guess,
     trade_off_refuted,
 )
-from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.marks import every_case, near, parametrize
 
 
 def _slow_p_value(m, r, v, epsilon, delta):
@@ -38,13 +37,13 @@ def test_the_p_value_is_the_theorem_s_rounded_up(m, r, v, epsilon, delta):
         slow = _slow_p_value(m, r, v, epsilon, delta)
     fast = epsilon_p_value(canaries=m, guesses=r, correct=v, epsilon=epsilon, delta=delta)
     assert float(slow) <= fast * (1 + 1e-15)
-    assert fast == pytest.approx(float(slow), rel=1e-7)
+    assert fast == near(float(slow), rel=1e-7)
 
 
 def test_the_value_printed_in_the_paper():
     """Steinke, Nasr and Jagielski 2023, Appendix D."""
     bound = epsilon_lower_bound(canaries=1000, guesses=100, correct=75, delta=1e-4, failure_prob=0.05)
-    assert bound == pytest.approx(0.673, abs=2e-3)
+    assert bound == near(0.673, abs=2e-3)
 
 
 @every_case("r", [1, 10, 200])
@@ -100,7 +99,7 @@ def test_the_trade_off_test_is_the_linear_programme():
     found = minimize(lambda p: p.sum(), np.full(r + 1, 0.3), bounds=[(0, 1)] * (r + 1), constraints=constraints,
                      method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})  # fmt: skip
     assert found.success
-    assert found.fun == pytest.approx(1.0, abs=1e-4)
+    assert found.fun == near(1.0, abs=1e-4)
 
 
 def _toy(rng, m, mu, signal=None):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from torch import nn
+from torch.nn import Linear
 from torch.testing import assert_close
 
 from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
@@ -50,7 +50,7 @@ def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
 
 def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     """Two classes: the log-odds' gradient is w_c - w_other, whatever x is."""
-    layer = nn.Linear(12, 2).double()
+    layer = Linear(12, 2).double()
     start = torch.rand(2, 12, generator=seeded(), dtype=torch.float64)
     made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
     away = (layer.weight[0] - layer.weight[1]).detach()

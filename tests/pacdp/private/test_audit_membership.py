@@ -3,13 +3,12 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from private_toys import cross_entropy, fresh
 from scipy import stats
-from torch import nn
+from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
 
 from bounds.accounting import best_true_positive_rate
@@ -23,6 +22,7 @@ from pacdp.audit.membership import (
     shadow_confidences,
 )
 from pacdp.private import planned
+from tests.pacdp.marks import near
 from tests.pacdp.toys import seeded
 
 
@@ -38,7 +38,7 @@ def test_area_counts_pairs():
     rng = default_rng(0)
     inside, outside = rng.integers(0, 6, 40).astype(float), rng.integers(0, 5, 30).astype(float)
     pairs = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-    assert area(inside, outside) == pytest.approx(pairs, abs=1e-12)
+    assert area(inside, outside) == near(pairs, abs=1e-12)
 
 
 def test_likelihood_ratios_by_hand():
@@ -93,7 +93,7 @@ def _fit(x, y, steps):
     """Full-batch Adam on the members; confidences on all."""
 
     def fit(members):
-        module = nn.Sequential(fresh(nn.Linear(10, 64)), nn.ReLU(), fresh(nn.Linear(64, 2)))
+        module = Sequential(fresh(Linear(10, 64)), ReLU(), fresh(Linear(64, 2)))
         adam = torch.optim.Adam(module.parameters(), lr=0.02)
         for _ in range(steps):
             adam.zero_grad()

@@ -20,8 +20,9 @@ from private_toys import (
     scale_is_this_and_no_other,
     trained,
 )
-from torch import nn
+from torch import equal
 from torch.autograd import grad
+from torch.nn import Linear, Sequential, Unflatten
 from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
@@ -78,7 +79,7 @@ def gradient_by_hand(module, x, y):
 
 def local_sgd_by_hand(module, x, y):
     """How far torch.optim.SGD moves over the mini-batches of a person."""
-    twin = fresh(cnn() if isinstance(module[0], nn.Unflatten) else mlp()).double()
+    twin = fresh(cnn() if isinstance(module[0], Unflatten) else mlp()).double()
     optimizer = SGD(twin.parameters(), lr=0.2)
     for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
         optimizer.zero_grad()
@@ -198,14 +199,14 @@ def test_records_are_grouped_by_person_in_their_order():
     assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
     batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
     assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
-    assert torch.equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
-    assert torch.equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
+    assert equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
+    assert equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
 
 
 def test_digits_are_learnt_by_groups_of_four():
     algorithm = user_level(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=40, learning_rate=0.5)
     dataset, x, y = digits()
-    module = fresh(nn.Sequential(nn.Linear(64, 10)))
+    module = fresh(Sequential(Linear(64, 10)))
     run = trained(algorithm, module, dataset, people=torch.arange(1400) // 4, seed=1)
     predicted = with_weights(module, run.weights)(x).argmax(1)
     assert float((predicted == y).float().mean()) > 0.6

@@ -5,7 +5,8 @@ import copy
 import torch
 import torch.nn.functional as F
 from private_toys import cross_entropy, fresh
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
@@ -13,18 +14,18 @@ from tests.pacdp.marks import every_case, refusal
 from tests.pacdp.toys import seeded
 
 
-class Mixing(nn.Module):
+class Mixing(Module):
     """A network that passes its activations through ``mix``."""
 
     def __init__(self, mix):
         super().__init__()
-        self.first, self.last, self.mix = fresh(nn.Linear(5, 6)), fresh(nn.Linear(6, 3)), mix
+        self.first, self.last, self.mix = fresh(Linear(5, 6)), fresh(Linear(6, 3)), mix
 
     def forward(self, x):
         return self.last(self.mix(torch.tanh(self.first(x))))
 
 
-class Network(nn.Module):
+class Network(Module):
     """A function as a layer."""
 
     def __init__(self, function):
@@ -35,7 +36,7 @@ class Network(nn.Module):
         return self.function(x)
 
 
-class Bank(nn.Module):
+class Bank(Module):
     """Remembers the last batch outside of its buffers."""
 
     def __init__(self):
@@ -48,7 +49,7 @@ class Bank(nn.Module):
         return out
 
 
-class RunningMean(nn.Module):
+class RunningMean(Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("seen", torch.zeros(6))
@@ -80,11 +81,11 @@ MIXING = {
     "memory": Bank(),
     "a buffer": RunningMean(),
     "in the backward pass": HiddenInBackward.apply,
-    "batch normalisation": nn.BatchNorm1d(6),
-    "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
-    "without weights": nn.BatchNorm1d(6, affine=False),
-    "behind dropout": nn.Sequential(nn.Dropout(0.5), Network(lambda h: h / len(h))),
-    "behind drawn weights": nn.Sequential(bayesian(nn.Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
+    "batch normalisation": BatchNorm1d(6),
+    "its frozen kind": BatchNorm1d(6).eval().requires_grad_(False),
+    "without weights": BatchNorm1d(6, affine=False),
+    "behind dropout": Sequential(Dropout(0.5), Network(lambda h: h / len(h))),
+    "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
 }
 
 
@@ -129,8 +130,8 @@ def test_networks_and_losses_that_mix_examples_are_refused(name):
 LABELS = torch.zeros(4, dtype=torch.int64)
 SOUND = {
     "plain": (torch.clone, cross_entropy, LABELS),
-    "dropout": (nn.Dropout(0.5), cross_entropy, LABELS),
-    "group norm": (nn.GroupNorm(2, 6), cross_entropy, LABELS),
+    "dropout": (Dropout(0.5), cross_entropy, LABELS),
+    "group norm": (GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (lambda h: torch.exp(h.atanh().clamp(max=1e4)), cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
     "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), torch.randn(4, 3, generator=seeded())),
@@ -148,5 +149,5 @@ def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
     module = Mixing(mix)
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
     require_independent_examples(module, (made_up_batch(torch.zeros(0, 5)),), targets=targets, loss=loss)
-    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
-    assert torch.equal(torch.get_rng_state(), state)
+    assert all(equal(value, before[key]) for key, value in module.state_dict().items())
+    assert equal(torch.get_rng_state(), state)

@@ -5,7 +5,6 @@ import math
 
 import mpmath
 import numpy as np
-import pytest
 import torch
 from private_toys import (
     RECORDS,
@@ -39,7 +38,7 @@ from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
-from tests.pacdp.marks import parametrize
+from tests.pacdp.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
 CLIP = 0.4
@@ -74,7 +73,7 @@ def test_the_paper_s_table_2_and_what_it_costs(scales, printed, exact):
     assert f"{made.upper:.2f}" == f"{printed:.2f}"
     assert any(each.standing == "unproved" for each in made.guarantee.hypotheses)
     ours = spent(of_the_paper(*scales))
-    assert ours.upper == pytest.approx(exact, abs=0.006)
+    assert ours.upper == near(exact, abs=0.006)
     assert (ours.adjacency, ours.status) == ("add-remove", "accounted")
 
 
@@ -90,7 +89,7 @@ def test_the_paper_s_moments_by_quadrature():
     best = min(bounds, key=bounds.get)
     assert 2 < best < 7
     made = published_epsilon(noise_scales=(2.0,), **PRINTED)
-    assert made.upper == pytest.approx(bounds[best], rel=1e-8)
+    assert made.upper == near(bounds[best], rel=1e-8)
 
 
 def test_the_history_is_that_of_all_candidates_and_the_choice():
@@ -98,7 +97,7 @@ def test_the_history_is_that_of_all_candidates_and_the_choice():
              ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))  # fmt: skip
     event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=parts)), count=100)
     apart = privacy_epsilon(event=event, delta=DELTA, adjacency="add-remove").upper
-    assert spent(of_the_paper(3.0, 1.0)).upper == pytest.approx(apart, rel=1e-9)
+    assert spent(of_the_paper(3.0, 1.0)).upper == near(apart, rel=1e-9)
     nested = of_the_paper(3.0, 1.0, candidates=NestedNoise())
     assert runs_of(nested) == [(PoissonSampled(sample_rate=0.1, event=Composed(events=parts[1:])), 100)]
     assert spent(nested).upper < 0.95 * apart
@@ -113,12 +112,12 @@ def test_probabilities_are_the_exponential_mechanism_s():
         weights = [mpmath.exp(-mpmath.mpf("0.7") * sum(mpmath.mpf(x) for x in row) / 3) for row in clipped]
         exact = [float(w / sum(weights)) for w in weights]
     made = probabilities_of(clipped_scores(losses, 3.0), 0.7)
-    assert made.tolist() == pytest.approx(exact, rel=1e-14)
+    assert made.tolist() == near(exact, rel=1e-14)
     empty = probabilities_of(clipped_scores(torch.zeros(4, 0), 3.0), 0.7)
     assert empty.tolist() == [0.25] * 4
     odd = torch.tensor([[math.nan], [math.inf], [-math.inf]])
     made = probabilities_of(clipped_scores(odd, 3.0), 1.0)
-    assert made.tolist() == pytest.approx([1 / (2 + math.e), 1 / (2 + math.e), math.e / (2 + math.e)])
+    assert made.tolist() == near([1 / (2 + math.e), 1 / (2 + math.e), math.e / (2 + math.e)])
 
 
 def test_one_patient_changes_no_probability_by_more_than_the_factor():
@@ -159,10 +158,10 @@ def test_candidates_have_the_scales_that_are_accounted(candidates):
         assert scale_is_this_and_no_other(noise, scale * CLIP)
     for (x, z), (y, u) in itertools.combinations(zip(noises, scales, strict=True), 2):
         expected = min(z, u) / max(z, u) if isinstance(candidates, NestedNoise) else 0.0
-        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == pytest.approx(expected, abs=6.0 / math.sqrt(20000))
+        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == near(expected, abs=6.0 / math.sqrt(20000))
     # the best linear estimate of the sum from all candidates has the combined scale
     inverse = torch.linalg.inv(torch.cov(torch.stack(noises) / CLIP))
-    assert float(inverse.sum()) ** -0.5 == pytest.approx(combined(candidates.released(scales)), rel=0.03)
+    assert float(inverse.sum()) ** -0.5 == near(combined(candidates.released(scales)), rel=0.03)
 
 
 def replay(module, dataset, algorithm, randomness):

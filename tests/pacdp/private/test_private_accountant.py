@@ -28,7 +28,7 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
-from tests.pacdp.marks import parametrize, refusal, slow
+from tests.pacdp.marks import near, parametrize, refusal, slow
 
 DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
 HISTORIES = {
@@ -160,7 +160,7 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
 def test_full_batches_hand_over_a_gaussian():
     claim = privacy_claim(planned(20.0, sample_rate=1.0, steps=4), adjacency="add-remove")
     assert isinstance(claim, bounds.GaussianDP)
-    assert claim.mu == pytest.approx(0.1, rel=1e-10)
+    assert claim.mu == near(0.1, rel=1e-10)
 
 
 def test_a_choice_on_a_sample_hides_a_replaced_record_as_two_steps_of_one_more_or_less():

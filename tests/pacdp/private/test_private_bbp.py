@@ -6,9 +6,8 @@ import pytest
 import torch
 from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from scipy import integrate
-from torch import nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
+from torch.nn import Conv2d, Linear, Module, functional
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -24,14 +23,14 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
-from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
 
 
-class Plain(nn.Module):
+class Plain(Module):
     """The layer as a function of its laws with given ε, for autograd to differentiate."""
 
     def __init__(self, layer, draw):
@@ -48,12 +47,12 @@ class Plain(nn.Module):
 
 
 LAYERS = {
-    "linear": (nn.Linear(4, 3), (4,)),
-    "linear without bias": (nn.Linear(4, 3, bias=False), (4,)),
-    "linear on sequences": (nn.Linear(4, 3), (5, 4)),
-    "convolution": (nn.Conv2d(2, 3, 3), (2, 6, 5)),
-    "convolution, strided, padded": (nn.Conv2d(2, 4, (3, 2), stride=2, padding=1), (2, 6, 5)),
-    "convolution, dilated, grouped": (nn.Conv2d(4, 6, 2, dilation=2, groups=2, bias=False), (4, 6, 5)),
+    "linear": (Linear(4, 3), (4,)),
+    "linear without bias": (Linear(4, 3, bias=False), (4,)),
+    "linear on sequences": (Linear(4, 3), (5, 4)),
+    "convolution": (Conv2d(2, 3, 3), (2, 6, 5)),
+    "convolution, strided, padded": (Conv2d(2, 4, (3, 2), stride=2, padding=1), (2, 6, 5)),
+    "convolution, dilated, grouped": (Conv2d(4, 6, 2, dilation=2, groups=2, bias=False), (4, 6, 5)),
 }
 
 
@@ -130,7 +129,7 @@ def test_energies_and_kls_equal_numerical_integrals(prior):
 
         exact, _ = integrate.quad(integrand, mean - 12 * std, mean + 12 * std, points=[0.0, mean], limit=400)
         ours = float(law.kl_nats(torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)))
-        assert ours == pytest.approx(exact, abs=2e-4 if prior == "mixture" else 1e-8)
+        assert ours == near(exact, abs=2e-4 if prior == "mixture" else 1e-8)
     w = torch.tensor([-0.7, -0.01, 0.2, 1.1], dtype=torch.float64)
     slopes = [(log_density(float(v) - 1e-6) - log_density(float(v) + 1e-6)) / 2e-6 for v in w]
     assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
@@ -149,7 +148,7 @@ def test_the_kl_enters_after_the_noise_with_its_weight(prior):
             total = total + PRIORS[prior].kl_nats(getattr(layer, f"{part}_mean"), std).sum()
     theirs = torch.autograd.grad(0.25 * total, list(twin.parameters()))
     assert_close([p.grad for p in module.parameters()], list(theirs), atol=1e-11, rtol=1e-11)
-    assert kl_nats(PRIORS[prior], module) == pytest.approx(float(total.detach()))
+    assert kl_nats(PRIORS[prior], module) == near(float(total.detach()))
 
 
 def test_the_kl_is_neither_clipped_nor_noised():
@@ -167,11 +166,11 @@ def test_dp_bbp_finds_a_conjugate_posterior(draws):
     """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
     x = torch.linspace(0.2, 1.2, 30)[:, None]
     m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
-    module = bayesian(nn.Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
+    module = bayesian(Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
     settings = DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws,
                      prior=Normal(std=0.5))  # fmt: skip
     run = trained(settings, module, TensorDataset(torch.ones_like(x), x), seed=4,
                   loss=lambda w, y: 0.5 * (w - y).square().sum(1))  # fmt: skip
     mean, std = float(run.weights["weight_mean"]), float(functional.softplus(run.weights["weight_rho"]))
-    assert mean == pytest.approx(float(x.sum()) / 34.0, abs=0.05)
-    assert std == pytest.approx(34.0**-0.5, rel=0.15)
+    assert mean == near(float(x.sum()) / 34.0, abs=0.05)
+    assert std == near(34.0**-0.5, rel=0.15)

@@ -7,10 +7,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
+from torch import equal
 
 from pacdp.private import (
     DPSGD,
@@ -103,7 +103,7 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
-    assert all(torch.equal(run.weights[name], whole.weights[name]) for name in whole.weights)
+    assert all(equal(run.weights[name], whole.weights[name]) for name in whole.weights)
 
 
 @pytest.mark.usefixtures("known_network")

@@ -21,6 +21,7 @@ from private_toys import (
     trained,
 )
 from safetensors.torch import save_file
+from torch import equal
 
 import pacdp
 from bounds.accounting import event_to_dict
@@ -59,9 +60,9 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
     for _ in range(2):  # the second call finds a finished run
         resumed = run(checkpoint=path, progress=lambda p: seen.append(p.step))
         assert resumed.event == whole.event
-        assert torch.equal(flat(resumed.weights), flat(whole.weights))
-        assert torch.equal(resumed.snapshots, whole.snapshots)
-        assert torch.equal(resumed.chosen, whole.chosen)
+        assert equal(flat(resumed.weights), flat(whole.weights))
+        assert equal(resumed.snapshots, whole.snapshots)
+        assert equal(resumed.chosen, whole.chosen)
     assert seen == [5, 6, 7, 8, 9]
     assert steps_of(whole.event) == 9
     assert len(whole.snapshots) == (4 if "slot" in name or name == "tempered" else 0)
@@ -81,7 +82,7 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     whole, history = run(7)
     run(4, save=path)
     resumed, continued = run(3, load=path)
-    assert torch.equal(resumed, whole)
+    assert equal(resumed, whole)
     assert continued == history
     assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [DECAY(t) for t in range(7)]
 
@@ -131,7 +132,7 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     before = flat(other)
     with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
-    assert torch.equal(flat(other), before)
+    assert equal(flat(other), before)
     assert second.event is None
     _, _, _, _, again = private(mlp(), data(), engine=engine)
     assert steps_of(again.event) == len(loader)

@@ -7,8 +7,18 @@ import pytest
 import torch
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from private_toys import fresh, gradient
-from torch import nn
 from torch.autograd import grad
+from torch.nn import (
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    Embedding,
+    Linear,
+    Module,
+    ModuleDict,
+    MSELoss,
+    Parameter,
+    Sequential,
+)
 from torch.nn import functional as F
 from torch.optim import SGD
 from torch.testing import assert_close
@@ -18,7 +28,7 @@ from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, join
 from tests.pacdp.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.toys import seeded
 
-CLIP, CE = 1.0, nn.CrossEntropyLoss()
+CLIP, CE = 1.0, CrossEntropyLoss()
 SOURCE = seeded()
 X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
 RARE = torch.cat([Y[:-1], torch.tensor([2])])
@@ -28,7 +38,7 @@ FEW[1][10:40] = -100
 
 
 def zeros(bias=True):
-    net = nn.Linear(8, 3, bias=bias)
+    net = Linear(8, 3, bias=bias)
     with torch.no_grad():
         return net, [p.zero_() for p in net.parameters()]
 
@@ -147,23 +157,23 @@ def written(outputs, targets):
     return CE(outputs, targets)
 
 
-class Written(nn.Module):
+class Written(Module):
     """An embedding whose forward pass shortens its weights."""
 
     def __init__(self):
         super().__init__()
-        self.first = nn.Embedding(3, 8, max_norm=0.1)
+        self.first = Embedding(3, 8, max_norm=0.1)
 
     def forward(self, x):
         return self.first((x[:, 0] > 0).long())
 
 
-class First(nn.Module):
+class First(Module):
     """A layer that takes a weight from its first batch."""
 
     def __init__(self):
         super().__init__()
-        self.last, self.shift, self.new = nn.Linear(8, 3), nn.Parameter(torch.zeros(8), requires_grad=False), True
+        self.last, self.shift, self.new = Linear(8, 3), Parameter(torch.zeros(8), requires_grad=False), True
 
     def forward(self, x):
         if self.new and self.training and len(x) == 41:
@@ -172,12 +182,12 @@ class First(nn.Module):
         return self.last(x - self.shift)
 
 
-class Mixing(nn.Module):
+class Mixing(Module):
     """Batches of more than 300 are centred."""
 
     def __init__(self):
         super().__init__()
-        self.last = nn.Linear(8, 3)
+        self.last = Linear(8, 3)
 
     def forward(self, x):
         return self.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x)
@@ -188,15 +198,15 @@ NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batc
 MOVED = "wrote into a parameter|changes first.weight"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
-    "class weights": ((X, RARE), {"step": by(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
-    "a sum": (ALIKE, {"step": by(nn.CrossEntropyLoss(reduction="sum")), "net": partial(zeros, bias=False)},
+    "class weights": ((X, RARE), {"step": by(CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
+    "a sum": (ALIKE, {"step": by(CrossEntropyLoss(reduction="sum")), "net": partial(zeros, bias=False)},
               "loss is a sum over the examples"),
     "a mean": ((X, Y), {"loss_reduction": "sum"}, "loss is a mean over the examples"),
     "ignored labels": (FEW, {"net": partial(zeros, bias=False)}, NOT_OWN),
     "the harder half": ((X, Y), {"step": by(hardest)}, ALONE + "|" + NOT_OWN),
     "centred outputs": ((X, Y), {"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
     "over the loss": ((X, Y), {"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
-                               "net": lambda: fresh(nn.Linear(8, 3))}, NOT_OWN),
+                               "net": lambda: fresh(Linear(8, 3))}, NOT_OWN),
     "another's label": ((X, RARE), {"step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
     "times the batch": ((X, Y), {"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
     "in place": ((X, Y), {"step": by(written)}, "in place"),
@@ -207,7 +217,7 @@ LOOPS = {
     "a foreign batch": ((X, Y), {"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
     "a second optimizer": ((X, Y), {"step": second_optimizer}, MOVED),
     "a closure": ((X, Y), {"step": closure}, "takes no closure"),
-    "a late hook": ((X, Y), {"step": late_hook, "net": lambda: nn.Sequential(zeros()[0])}, "after make_private"),
+    "a late hook": ((X, Y), {"step": late_hook, "net": lambda: Sequential(zeros()[0])}, "after make_private"),
     "unfreezing": ((X, Y), {"step": unfrozen}, "after make_private"),
     "a hook on the outputs": (ALIKE, {"step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
@@ -242,7 +252,7 @@ def penalised(module, optimizer, x, y):
 def test_terms_and_numbers_that_are_no_example_s_are_refused():
     with refusal("data_free_gradient"):
         total(X, Y, step=penalised)
-    net = nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 3))
+    net = Sequential(Linear(8, 3), Linear(3, 3))
     with refusal("not in optimizer"):
         made(net, TensorDataset(X, Y), optimizer=SGD(net[1].parameters(), lr=0.1))
     for loss in (lambda out, y: CE(out, y) * int(y.sum()), lambda out, y: CE(out, y) * y.float().mean(),
@@ -282,15 +292,15 @@ class Shifted(Dataset):
 
 
 def speaking():
-    return fresh(nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 7)))
+    return fresh(Sequential(Embedding(7, 4), Linear(4, 7)))
 
 
-class Two(nn.Module):
+class Two(Module):
     """Two heads, and classes without a gradient."""
 
     def __init__(self):
         super().__init__()
-        self.heads = fresh(nn.ModuleDict({"a": nn.Linear(8, 3), "b": nn.Linear(8, 1)}))
+        self.heads = fresh(ModuleDict({"a": Linear(8, 3), "b": Linear(8, 1)}))
 
     def forward(self, x):
         a = self.heads["a"](x)
@@ -298,7 +308,7 @@ class Two(nn.Module):
 
 
 def linear():
-    return fresh(nn.Linear(8, 3))
+    return fresh(Linear(8, 3))
 
 
 def stacked(examples):
@@ -309,11 +319,11 @@ weighted = partial(F.cross_entropy, weight=torch.tensor([1.0, 2.0, 40.0]), reduc
 both = TensorDataset(X, Y)
 HONEST = {
     "the plain mean": (both, linear, CE, {}),
-    "the sum": (both, linear, nn.CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
+    "the sum": (both, linear, CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
     "a sum over the batch": (both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y), {}),
     "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
-    "squares": (TensorDataset(X, X[:, :3]), linear, nn.MSELoss(), {}),
-    "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, nn.BCEWithLogitsLoss(), {}),
+    "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
+    "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
     "tokens": (Tokens(), speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
     "tokens by number": (Tokens(), speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()

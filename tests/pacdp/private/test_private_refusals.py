@@ -9,6 +9,7 @@ import torch
 from numpy.random import default_rng
 from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, private, trained
 from torch import nn
+from torch.nn import Module, Sequential, Unflatten
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
@@ -110,7 +111,7 @@ test_a_number_out_of_range_is_refused_by_its_name = refuses(
 )
 
 
-class Log(nn.Module):
+class Log(Module):
     def forward(self, x):
         return x[:, :3].log()
 
@@ -129,21 +130,21 @@ REFUSALS = [
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=None, noise_schedule=1.0, clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0,
         criterion=cross_entropy), "'ghost' only"),
-    (lambda: private(nn.Sequential(Log(), mlp(inputs=3)), data()), "probe"),
+    (lambda: private(Sequential(Log(), mlp(inputs=3)), data()), "probe"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
     (lambda: privacy_claim(planned(0.0, sample_rate=0.1, steps=1), adjacency="add-remove"), "promise something"),
-    (lambda: with_example_dropout(nn.Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
+    (lambda: with_example_dropout(Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: attack((0.0, math.inf)), "finite"),
     (lambda: attack(member=(True, True)), "members"),
     (lambda: of_mechanism(2), "three units"),
-    (lambda: of_training(nn.Sequential(mlp(), nn.Unflatten(1, (3, 1)))), "outputs"),
+    (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
     (lambda: of_processes(bayes_network()), "random layers"),
 ]  # fmt: skip

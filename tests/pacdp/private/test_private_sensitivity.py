@@ -16,7 +16,7 @@ from private_toys import (
     private,
     scale_is_this_and_no_other,
 )
-from torch import nn
+from torch.nn import Linear
 from torch.testing import assert_close
 from toys import dtypes
 
@@ -24,7 +24,7 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
-from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 CLIP = 0.5
@@ -87,11 +87,11 @@ def test_norms_of_long_rows_are_not_too_small():
     row = torch.rand(1, 4_000_000, generator=seeded()).pow(8)
     exact = float(row.double().norm())
     assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
-    assert float(row_norms(row)) == pytest.approx(exact, rel=1e-8)
+    assert float(row_norms(row)) == near(exact, rel=1e-8)
 
 
 def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
-    layer = fresh(nn.Linear(16, 8))
+    layer = fresh(Linear(16, 8))
     half = torch.randn(3, 64, 16, generator=seeded())
     inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=seeded(1))], 1)
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)

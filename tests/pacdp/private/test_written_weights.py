@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
 from pacdp.private import DPSGD, Mechanism, UserLevelDPSGD, train
@@ -12,13 +12,13 @@ TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1)
 LABELS = torch.arange(24) % 2
 
 
-class Writing(nn.Module):
+class Writing(Module):
     """A bag of words that does ``what`` before its own pass."""
 
     def __init__(self, what, max_norm=None):
         super().__init__()
         torch.manual_seed(0)
-        self.words, self.out = nn.Embedding(9, 4, max_norm=max_norm), nn.Linear(4, 2)
+        self.words, self.out = Embedding(9, 4, max_norm=max_norm), Linear(4, 2)
         self.register_buffer("kept", torch.zeros(4))
         self.what, self.first, self.calls = what, None, 0
         self.start = float(self.out.weight.detach().square().sum())

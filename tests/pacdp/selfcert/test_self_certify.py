@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy import array_equal
 from numpy.random import default_rng
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +17,7 @@ from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
-from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.marks import near, parametrize, refusal
 
 NOISE = 0.1
 
@@ -70,8 +71,8 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
     assert set(values) == {HELD_OUT, COMPRESSION}
     assert found.certificate.value == min(values.values()) == values[found.chosen]
     assert found.certificate.status == "rigorous"
-    assert found.certificate.failure_prob == pytest.approx(0.05, rel=1e-12)
-    assert math.fsum(found.budget.spent.values()) == pytest.approx(0.05)
+    assert found.certificate.failure_prob == near(0.05, rel=1e-12)
+    assert math.fsum(found.budget.spent.values()) == near(0.05)
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
     assert {name for name, _ in found.not_tried} == {PAC_BAYES, NOISY}
 
@@ -98,9 +99,9 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
     first, again = (
         self_certify(model, (x, labels), routes=HELD_OUT, seed=3) for labels in (y, np.where(learning, y, 1 - y))
     )
-    assert np.array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
+    assert array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
     assert (first.train, first.budget) == (again.train, again.budget)
-    assert again.tried[0].error == pytest.approx(1.0 - first.tried[0].error)
+    assert again.tried[0].error == near(1.0 - first.tried[0].error)
     assert not hasattr(model, "coef_"), "the caller's own estimator stays as it is"
 
 
@@ -108,9 +109,9 @@ def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another
     data = world(120, seed=4)
     runs = [self_certify(LogisticRegression(), data, routes=HELD_OUT, seed=seed) for seed in (0, 0, 1)]
     coefficients = [run.predictor.estimator.coef_ for run in runs]
-    assert np.array_equal(coefficients[0], coefficients[1])
+    assert array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
-    assert not np.array_equal(coefficients[0], coefficients[2])
+    assert not array_equal(coefficients[0], coefficients[2])
 
 
 def blank(share, *, seed, n=2000):
@@ -184,7 +185,7 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     found = self_certify(models, data, routes=HELD_OUT)
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
-    assert found.certificate.failure_prob == pytest.approx(0.05)
+    assert found.certificate.failure_prob == near(0.05)
 
 
 MODELS, FAIL = 8, 0.2

@@ -1,11 +1,11 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from torch import nn
+from torch import equal, nn
+from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
@@ -16,7 +16,7 @@ from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
-from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.marks import near, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 QUICK = pacdp.SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
@@ -31,7 +31,7 @@ def problem(n=300, *, seed=0):
 def network(seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(seeded(seed).get_state())
-        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        return Sequential(Linear(4, 8), ReLU(), Linear(8, 2))
 
 
 def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
@@ -43,7 +43,7 @@ def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
     assert found.certificate.status == "rigorous"
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.5
     assert_allclose(found.predict_proba(x).sum(axis=1), 1.0)
-    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert all(equal(before[name], tensor) for name, tensor in module.state_dict().items())
     assert module.training
     drawn = found.tried[1].certificate
     kept = drawn.hypothesis("prior saw none of these rows")
@@ -54,7 +54,7 @@ def test_the_draw_that_is_certified_is_the_one_that_predicts():
     x, y = problem(400, seed=3)
     found = self_certify(network(), (x, y), routes=PAC_BAYES, settings=QUICK, train_share=0.5, seed=2)
     _, bound = split(given((x, y)), train=found.train, seed=2)
-    assert np.mean(found.predict(bound.inputs) != bound.labels) == pytest.approx(found.tried[0].error)
+    assert np.mean(found.predict(bound.inputs) != bound.labels) == near(found.tried[0].error)
 
 
 @parametrize("form", [lambda pairs: tuple(pairs.tensors), lambda pairs: pairs])

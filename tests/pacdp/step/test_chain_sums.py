@@ -15,7 +15,7 @@ from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
-from tests.pacdp.marks import every_case, parametrize, slow
+from tests.pacdp.marks import every_case, near, parametrize, slow
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
 FORMS = ["auto", "vmap", "loop"]
@@ -40,7 +40,7 @@ def require_the_twin_s(objective, keys, tick, known):
             objective.model, objective.layout.views(weights[k]), (objective.examples[0][drawn[g]],)
         )
         for found, loss in ((losses, objective.loss), (errors, zero_one())):
-            assert float(found[k]) == pytest.approx(float(loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
+            assert float(found[k]) == near(float(loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
 
 
 @every_case("long", [False, slow(True)], ids=["short", "long"])

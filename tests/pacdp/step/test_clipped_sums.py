@@ -6,7 +6,8 @@ import math
 import torch
 from clipped_networks import CLIP, KINDS, Scaled, flat, rows, slowly, weights_of
 from private_toys import cnn, cross_entropy, mlp
-from torch import nn
+from torch import equal
+from torch.nn import Dropout, Sequential
 from torch.testing import assert_close
 from torch.utils.data import Dataset, TensorDataset
 
@@ -84,7 +85,7 @@ def test_what_is_no_number_counts_as_nothing(build, value):
 
 
 def with_dropout():
-    return nn.Sequential(*mlp()[:2], nn.Dropout(0.4), mlp()[2])
+    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
 
 
 RANDOM = {
@@ -108,8 +109,8 @@ def test_random_layers_draw_for_each_example_in_turn(name):
         rewind(module, before)
         assert_close(made, expected.sum(0), atol=1e-11, rtol=1e-10)
         again, other = (flat(summer(EVERYONE, weights_of(module)).total) for _ in range(2))
-        assert torch.equal(again, made)
-        assert not torch.equal(other, made)
+        assert equal(again, made)
+        assert not equal(other, made)
         assert float(flat(summer(NOBODY, weights_of(module)).total).abs().max()) == 0.0
 
 
@@ -119,10 +120,10 @@ def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     before, state = copy.deepcopy(module.state_dict()), random_state(module)
     found = runs_at_once(network_of(module), weights_of(module), *rows(N))
     assert found == (name == "mlp")
-    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+    assert all(equal(value, before[key]) for key, value in module.state_dict().items())
     after = random_state(module)
-    assert torch.equal(state.cpu, after.cpu)
-    assert all(torch.equal(state.layers[key], after.layers[key]) for key in state.layers)
+    assert equal(state.cpu, after.cpu)
+    assert all(equal(state.layers[key], after.layers[key]) for key in state.layers)
 
 
 class Records(Dataset):
@@ -143,4 +144,4 @@ def test_data_sets_of_any_kind_give_the_same_sum():
     exact = by_example(module, *examples)
     other = exact._replace(units=Units.group(Records(*examples), None))
     chosen = torch.tensor([0, 4, 9])
-    assert torch.equal(flat(exact(chosen, weights_of(module)).total), flat(other(chosen, weights_of(module)).total))
+    assert equal(flat(exact(chosen, weights_of(module)).total), flat(other(chosen, weights_of(module)).total))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from chain_sums import COMPILED, KINDS, draw_always, objective_of, weights_of
-from torch import nn
+from torch import equal, nn
+from torch.nn import Linear, Sequential
 from torch.testing import assert_close
 from toys import keys_of, seeded, toy_data
 
@@ -44,7 +45,7 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
     together = of([0, 1, 2, 3, 4], 2)
     for chains, count in (([0, 1, 2, 3, 4], 1), ([3, 0, 4, 2, 1], 1), *(([k], 2) for k in range(5))):
         for found, whole in zip(of(chains, count), together, strict=True):
-            assert torch.equal(found, whole[chains])
+            assert equal(found, whole[chains])
     torch.set_num_threads(2)
 
 
@@ -76,7 +77,7 @@ def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_o
         batches = [torch.tensor(first), torch.tensor([4, 5])]
         objective.draw = lambda keys, tick, own=batches: (own, np.array([everyone.index(key) for key in keys.noise]))
         found.append(objective.estimate(weights, keys, 0).gradient.clone())
-    assert torch.equal(found[0][1], found[1][1])
+    assert equal(found[0][1], found[1][1])
     assert (found[0][0] - found[1][0]).norm() < 1e-4 * found[1][0].norm()
 
 
@@ -99,7 +100,7 @@ def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, co
     data = toy_data(n=300)
     inputs = data.inputs.copy()
     inputs[first:] = np.outer(np.linspace(0.05, 3.3, 300 - first) * 1e38, [1.0, 0.0, 0.0, 0.0, 0.0])
-    model = nn.Sequential(nn.Linear(5, 1))
+    model = Sequential(Linear(5, 1))
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     loss = bounded_cross_entropy(classes=2)
@@ -216,7 +217,7 @@ def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape
     two = product(left.mT, right.mT, bias=bias)
     assert product(left.mT, right.mT, bias=bias, out=out) is out
     torch.set_num_threads(1)
-    assert torch.equal(two, product(left.mT, right.mT, bias=bias))
+    assert equal(two, product(left.mT, right.mT, bias=bias))
     torch.set_num_threads(2)
     monkeypatch.setattr(products, "_linear", None)
     for found in (two, out, product(left.mT, right.mT, bias=bias)):

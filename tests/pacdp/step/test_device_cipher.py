@@ -5,10 +5,12 @@ import os
 import numpy as np
 import pytest
 import torch
+from numpy import array_equal
 from numpy.random import default_rng
 from reads import Reads
 from scipy import stats
 from secure_toys import fix_keys
+from torch import equal
 
 from pacdp.step import cipher, device_cipher, noise, quantile
 from tests.pacdp.marks import parametrize
@@ -37,7 +39,7 @@ def test_blocks_are_those_of_another_implementation(form, first, count):
         pytest.skip("tests/pacdp/test_cuda.py runs it")
     fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
     made = FORMS[form](fixed, first, count)
-    assert np.array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
+    assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
 
 
 def test_the_vector_of_rfc_8439():
@@ -54,15 +56,15 @@ def test_words_go_on_where_they_were_left(sizes):
     for size in sizes:
         words = np.empty(size, np.int64)
         here.fill(words)
-        assert np.array_equal(there.on(CPU, size).numpy(), words)
+        assert array_equal(there.on(CPU, size).numpy(), words)
 
 
 def test_fresh_words_have_a_key_of_their_own_each_time(monkeypatch):
     fix_keys(monkeypatch)
     one, other = (cipher.Fresh().on(CPU, 50) for _ in range(2))
-    assert not torch.equal(one, other)
+    assert not equal(one, other)
     fix_keys(monkeypatch)
-    assert torch.equal(cipher.Fresh().on(CPU, 50), one)
+    assert equal(cipher.Fresh().on(CPU, 50), one)
 
 
 @parametrize("size", [1, 1000, 100_000])
@@ -79,7 +81,7 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
     counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9)
     with Reads() as reads:
         made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
-    assert torch.equal(made, counted)
+    assert equal(made, counted)
     assert reads.seen == []
     assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)
 

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from chain_sums import objective_of, weights_of
 from scipy import stats
+from torch import equal
 from torch.testing import assert_close
 from toys import keys_of, seeded, toy_data, toy_objective
 
@@ -35,7 +36,7 @@ def test_rows_hold_the_sample(n, rate):
     rows = poisson_rows(words, rate, n)
     assert bool(rows.whole.all())
     for own, indices, member in zip(words.values, rows.indices, rows.member, strict=True):
-        assert torch.equal(indices[member], poisson(Words(own, 32), rate))
+        assert equal(indices[member], poisson(Words(own, 32), rate))
         assert not indices[~member].any()
 
 
@@ -47,7 +48,7 @@ def test_a_sample_without_room_is_cut_off_and_marked():
     assert {True, False} == set(rows.whole.tolist())
     assert rows.member.sum(dim=1).tolist() == [min(size, 12) for size in sizes]
     k = int(np.argmax(sizes))
-    assert torch.equal(rows.indices[k], poisson(Words(words.values[k], 32), 0.2)[:12])
+    assert equal(rows.indices[k], poisson(Words(words.values[k], 32), 0.2)[:12])
 
 
 def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch):
@@ -86,7 +87,7 @@ def test_replayed_steps_are_the_steps(settings):
         start = sampler.init(risk.weights().repeat(3, 1))
         (chunk,) = run_chains(steps, start, keys, until=6, chunk=6)
         ends.append(chunk.state.weights.clone())
-    assert torch.equal(*ends)
+    assert equal(*ends)
     assert len(torch.unique(ends[0], dim=0)) == 3
 
 

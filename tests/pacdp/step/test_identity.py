@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import equal, nn
+from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.ledger import Ledger, SharedNoise
@@ -29,7 +30,7 @@ def squares(outputs, targets):
     return (outputs - F.one_hot(targets, 3)).square().sum(1)
 
 
-class Scaled(nn.Module):
+class Scaled(Module):
     def __init__(self, factor=1.0):
         super().__init__()
         self.factor = factor
@@ -39,8 +40,8 @@ class Scaled(nn.Module):
         return self.factor * inputs + self.shift
 
 
-def net(seed=1, act=nn.Tanh, last=None):
-    made = nn.Sequential(nn.Linear(5, 8), act(), nn.Linear(8, 3), last or Scaled())
+def net(seed=1, act=Tanh, last=None):
+    made = Sequential(Linear(5, 8), act(), Linear(8, 3), last or Scaled())
     for p in made.parameters():
         nn.init.uniform_(p, -0.5, 0.5, generator=seeded(seed + p.numel()))
     return made
@@ -85,7 +86,7 @@ OTHERS = {
     "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
     "a loss of another closure": ({"loss": partial(loss)}, {"loss": partial(squares)}),
     "other first weights": ({}, {"module": net(2)}),
-    "another activation": ({}, {"module": net(act=nn.ReLU)}),
+    "another activation": ({}, {"module": net(act=ReLU)}),
     "another attribute": ({}, {"module": net(last=Scaled(2.0))}),
     "another buffer": ({}, {"module": shifted()}),
     "frozen weights": ({}, {"module": frozen()}),
@@ -116,7 +117,7 @@ def test_a_global_that_the_loss_reads_is_part_of_it(tmp_path, monkeypatch):
 
 
 def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
-    book, dropping = Ledger.open(tmp_path), net(last=nn.Dropout(0.5))
+    book, dropping = Ledger.open(tmp_path), net(last=Dropout(0.5))
     before = torch.get_rng_state()
     run(book, dropping)
     torch.set_rng_state(before)
@@ -130,7 +131,7 @@ def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path
     book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
     first = run(book, checkpoint=file, checkpoint_every=1)
     again = run(book, net())
-    assert all(torch.equal(one, again.weights[name]) for name, one in first.weights.items())
+    assert all(equal(one, again.weights[name]) for name, one in first.weights.items())
     run(book, net(5), checkpoint=file)  # whose own first weights the checkpoint's take the place of
     assert len(book.entries) == 2
     assert [one.stretch.last for one in book.entries] == [1, 2]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, Functional, rows, slowly
 from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
-from torch import nn
+from torch.nn import CrossEntropyLoss, Dropout, Linear, Module, Parameter, Sequential
 from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
@@ -176,7 +176,7 @@ def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
     assert found is None if name == "right" else "of a single example" in found
 
 
-class OfTwo(nn.Module):
+class OfTwo(Module):
     """A network of two tensors, given as a dict or as two arguments."""
 
     def __init__(self, inner):
@@ -217,7 +217,7 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
         sample_rate=0.1,
         expected_batch_size=4.0,
         grad_sample_mode=mode,
-        criterion=nn.CrossEntropyLoss() if mode == "ghost" else None,
+        criterion=CrossEntropyLoss() if mode == "ghost" else None,
         probe=probe,
     )
 
@@ -235,13 +235,13 @@ def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
             before = [p.detach().clone() for p in module.parameters()]
             for inputs, targets in loader:
                 optimizer.zero_grad()
-                (criterion or [nn.CrossEntropyLoss()])[0](module(inputs), targets).backward()
+                (criterion or [CrossEntropyLoss()])[0](module(inputs), targets).backward()
                 optimizer.step()
             assert all(bool((p != q).any()) for p, q in zip(module.parameters(), before, strict=True))
 
 
 def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
-    class Logarithm(nn.Module):
+    class Logarithm(Module):
         def __init__(self, inner):
             super().__init__()
             self.inner = inner
@@ -270,12 +270,12 @@ def contrastive(outputs, targets):
     return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
 
 
-class Mixing(nn.Module):
+class Mixing(Module):
     """A layer in which the examples of a batch meet."""
 
     def __init__(self, mix):
         super().__init__()
-        self.first, self.last, self.mix = fresh(nn.Linear(4, 5)), fresh(nn.Linear(5, 3)), mix
+        self.first, self.last, self.mix = fresh(Linear(4, 5)), fresh(Linear(5, 3)), mix
 
     def forward(self, x):
         return self.last(self.mix(self.first(x)))
@@ -289,7 +289,7 @@ def clamped_maximum(h):
     return 30.0 * h / h.abs().amax().clamp(min=4.0)
 
 
-class Bank(nn.Module):
+class Bank(Module):
     """Remembers the last batch, in no buffer."""
 
     def __init__(self):
@@ -302,12 +302,12 @@ class Bank(nn.Module):
         return h + memory
 
 
-class Opening(nn.Module):
+class Opening(Module):
     """A batch mean behind a gate that is closed when training begins."""
 
     def __init__(self):
         super().__init__()
-        self.gate = nn.Parameter(torch.zeros(()))
+        self.gate = Parameter(torch.zeros(()))
 
     def forward(self, h):
         return h - self.gate * h.mean(0)
@@ -358,7 +358,7 @@ HIDDEN = {
     "another such norm": (Functional, 1e4),
     "a meeting that opens later": (lambda: Mixing(Opening()), CLIP),
     "the same under dropout, whose batches cannot be compared": (
-        lambda: Mixing(nn.Sequential(nn.Dropout(0.5), Opening())),
+        lambda: Mixing(Sequential(Dropout(0.5), Opening())),
         CLIP,
     ),
 }

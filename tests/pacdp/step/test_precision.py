@@ -4,7 +4,7 @@ import pytest
 import torch
 from private_toys import clipped_sum as by_opacus
 from private_toys import cnn, mlp
-from torch import nn
+from torch.nn import Conv1d, Flatten, Linear, Sequential, Unflatten
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils._python_dispatch import TorchDispatchMode
 from toys import seeded, toy_data, toy_objective
@@ -109,11 +109,11 @@ def steep(outputs, targets):
 
 
 def linear():
-    return nn.Sequential(nn.Linear(784, 1))
+    return Sequential(Linear(784, 1))
 
 
 def by_example():
-    return nn.Sequential(nn.Unflatten(1, (1, 784)), nn.Conv1d(1, 1, 784), nn.Flatten())
+    return Sequential(Unflatten(1, (1, 784)), Conv1d(1, 1, 784), Flatten())
 
 
 def excess(model, clip_norm):

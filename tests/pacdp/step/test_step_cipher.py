@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from numpy import array_equal
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher
@@ -67,7 +68,7 @@ def test_each_key_s_words_stand_in_their_place(monkeypatch):
     whole = drawn(2 * cipher.WORDS_PER_KEY + 5)
     fix_keys(monkeypatch)
     parts = [drawn(cipher.WORDS_PER_KEY), drawn(cipher.WORDS_PER_KEY), drawn(5)]
-    assert np.array_equal(whole, np.concatenate(parts))
+    assert array_equal(whole, np.concatenate(parts))
 
 
 def of_a_child(count):

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +38,7 @@ from pacdp.private import (
     train,
 )
 from pacdp.step.event import combined, history
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.marks import every_case, near, parametrize, refusal
 
 STEPS = [
     sampled_step([1.0], sample_rate=0.1),
@@ -107,7 +106,7 @@ def test_independent_releases_are_one_with_the_combined_noise(noises):
         privacy_epsilon(event=SelfComposed(event=one, count=20), delta=1e-3, adjacency="add-remove")
         for one in (sampled_step(noises, sample_rate=0.2), apart)
     )
-    assert made.upper == pytest.approx(other.upper, rel=1e-6)
+    assert made.upper == near(other.upper, rel=1e-6)
     assert combined((1.0, 0.0)) == 0.0
 
 

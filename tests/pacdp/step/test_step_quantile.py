@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx, fmpq
+from numpy import array_equal
 from scipy import stats
 from secure_toys import normals_of, words_of
 
@@ -109,7 +110,7 @@ def test_a_table_is_right_while_other_threads_lower_the_precision(monkeypatch):
     finally:
         other.join()
         ctx.prec = before
-    assert np.array_equal(made, quantile.table())
+    assert array_equal(made, quantile.table())
 
 
 @parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
@@ -214,7 +215,7 @@ def test_the_twins_agree_to_the_bit(size):
     drawn = quantile.on_grid(
         torch.from_numpy(values), torch.from_numpy(words), lambda k: torch.from_numpy(spare[:k]), 1234.5, 2.0**-9
     )
-    assert np.array_equal(compiled, drawn.numpy())
+    assert array_equal(compiled, drawn.numpy())
 
 
 def test_blocks_wait_for_fresh_spare_words():
@@ -226,7 +227,7 @@ def test_blocks_wait_for_fresh_spare_words():
     spare = words_of(2 * tails - 2, "spare")
     done = quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, 0)
     assert done == 1024
-    assert np.array_equal(values[1024:], before[1024:])  # nothing of the next block is written yet
+    assert array_equal(values[1024:], before[1024:])  # nothing of the next block is written yet
     assert (values[:1024] != 0.0).all() or (values[:1024] == 0.0).sum() < 10
     spare = words_of(200, "fresh")
     assert quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, done) == 3000

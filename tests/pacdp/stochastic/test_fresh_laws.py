@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
-from torch import nn
 from torch.func import functional_call, jacrev
+from torch.nn import Linear, Module, Parameter
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
@@ -79,12 +79,12 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     assert covariance_deviation(ours, theirs) > 10
 
 
-class Twice(nn.Module):
+class Twice(Module):
     """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
 
     def __init__(self):
         super().__init__()
-        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+        self.layer, self.scale = Linear(4, 4), Parameter(torch.ones(4))
 
     def forward(self, x):
         return self.layer(torch.tanh(self.layer(x))) * self.scale

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from fresh_laws import random_posterior
 from fresh_networks import NETWORKS, made
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Conv2d, Flatten, Linear, Module, Sequential
 from torch.testing import assert_close
 
 from pacdp.plain import call_with
@@ -17,12 +18,12 @@ from tests.pacdp.marks import every_case, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 
-class Uses(nn.Module):
+class Uses(Module):
     """Two layers and whatever ``use`` makes of them."""
 
     def __init__(self, use):
         super().__init__()
-        self.first, self.second, self.use = nn.Linear(4, 4), nn.Linear(4, 4), use
+        self.first, self.second, self.use = Linear(4, 4), Linear(4, 4), use
 
     def forward(self, x):
         return self.use(self, x)
@@ -67,11 +68,11 @@ def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them():
 
 
 def test_the_module_itself_is_left_alone():
-    module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
+    module = Sequential(Linear(4, 4), BatchNorm1d(4)).eval()
     posterior = random_posterior(module, "isotropic")
     before = {name: value.clone() for name, value in module.state_dict().items()}
     fresh_outputs(module, posterior, torch.randn(4, 4), DRAWS)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert all(equal(value, before[name]) for name, value in module.state_dict().items())
 
 
 def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
@@ -91,8 +92,8 @@ def test_compiled_numbers_agree_with_torch(dim):
     meta = gaussians(draws, 9, dim, mean=torch.zeros(1, dtype=torch.bfloat16), std=torch.ones(1, dtype=torch.bfloat16))
     twin = _standard(draws, 9, dim, torch.device("cpu"))
     assert (ours - twin).abs().max() < 2e-5
-    assert torch.equal(meta, twin.bfloat16())
-    assert torch.equal(ours[1:], normals(draws.select(slice(1, 3)), 9, dim, like=torch.zeros(1)))
+    assert equal(meta, twin.bfloat16())
+    assert equal(ours[1:], normals(draws.select(slice(1, 3)), 9, dim, like=torch.zeros(1)))
     mean, std = torch.randn(dim), torch.rand(dim)
     for centre, spread in ((mean, std), (mean[:1], std), (mean, std[:1])):
         assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
@@ -112,7 +113,7 @@ def test_factors_of_singular_matrices():
 def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     """The planted fault: a layer by example that forgets the stride, as a new version of torch might have it."""
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Conv2d(1, 3, 2, stride=2, padding=1), nn.Flatten(), nn.Linear(27, 3)).eval()
+    module = Sequential(Conv2d(1, 3, 2, stride=2, padding=1), Flatten(), Linear(27, 3)).eval()
     posterior, probe = random_posterior(module, "isotropic"), torch.randn(4, 1, 4, 4)
     assert fresh_pass(module, posterior, probe).by_layers
     plain = intercept._LAYERS[F.conv2d]

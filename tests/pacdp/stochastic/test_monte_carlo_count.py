@@ -5,20 +5,19 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from count_toys import LOSSES, count, data
 from fresh_laws import random_posterior
 from numpy.random import default_rng
 from scipy import stats
-from torch import nn
+from torch.nn import Linear, Module
 
 import bounds
 from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
-from tests.pacdp.marks import parametrize, refusal, slow
+from tests.pacdp.marks import near, parametrize, refusal, slow
 from tests.two_processes import two_processes
 
 
@@ -31,18 +30,18 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
     for batch_size in (1, 5, None):
         smaller = count(batch_size=batch_size)
         assert smaller[0] == error
-        assert smaller[1].mean == pytest.approx(cross_entropy.mean, rel=1e-6)
+        assert smaller[1].mean == near(cross_entropy.mean, rel=1e-6)
     assert count(seed=8) != whole
     assert count(losses=LOSSES[:1])[0] == error
     assert count(passes=1)[0].errors <= count(passes=2)[0].errors <= error.errors
 
 
-class Twice(nn.Module):
+class Twice(Module):
     """A network of no form by example: it uses a layer twice."""
 
     def __init__(self):
         super().__init__()
-        self.layer, self.last = nn.Linear(16, 16), nn.Linear(16, 3)
+        self.layer, self.last = Linear(16, 16), Linear(16, 3)
 
     def forward(self, x):
         return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
@@ -75,7 +74,7 @@ def test_two_ranks_count_what_one_counts(tmp_path):
 def test_upper_formal_guarantee_coverage_on_a_closed_form(monkeypatch, seeds):
     """One logit w·x + b is Gaussian: R̂(Q) = mean Φ(-y m / s)."""
     torch.manual_seed(0)
-    module, inputs, labels = nn.Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
+    module, inputs, labels = Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
     posterior = random_posterior(module, "isotropic", std=2.0)
     mean = module(inputs).detach()[:, 0].double().numpy()
     std = torch.hypot(posterior.stds["weight"] * inputs.norm(dim=1), posterior.stds["bias"]).double().numpy()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from count_toys import LOSSES, count
 from numpy.random import default_rng
-from torch import nn
+from torch.nn import Linear, Module
 
 from pacdp.errors import CheckpointError
 from pacdp.losses import Loss, zero_one
@@ -20,13 +20,13 @@ def _every_batch_is_saved(monkeypatch):
     monkeypatch.setattr("pacdp.stochastic.count._SAVE_SECONDS", 0.0)
 
 
-class Switched(nn.Module):
+class Switched(Module):
     """A network whose attributes decide what it computes; its text and weights do not show them."""
 
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.layer, self.flip, self.scale, self.shift = nn.Linear(16, 3), False, 1.0, 0.0
+        self.layer, self.flip, self.scale, self.shift = Linear(16, 3), False, 1.0, 0.0
 
     def forward(self, x):
         out = self.scale * self.layer(x.flatten(1)) + self.shift * torch.eye(3)[0]

@@ -7,7 +7,7 @@ import torch
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import stats
-from torch import nn
+from torch.nn import Linear, Sequential
 from torch.nn.functional import gaussian_nll_loss
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
@@ -52,9 +52,9 @@ def test_private_training_takes_the_loss_and_learns_the_noise():
     targets = inputs[:, 0] + 0.5 * torch.randn(400, generator=generator)
     mechanism = private.Mechanism(clip_norm=20.0, sample_rate=0.25, expected_batch_size=100.0, steps=150)
     settings = private.DPSGD(mechanism=mechanism, noise_multiplier=0.5, learning_rate=0.05)
-    run = private.train(settings, nn.Sequential(nn.Linear(1, 2)), TensorDataset(inputs, targets),
+    run = private.train(settings, Sequential(Linear(1, 2)), TensorDataset(inputs, targets),
                         loss=gaussian_nll_nats, randomness=private.SeededRandomness(0))  # fmt: skip
     with torch.no_grad():
-        means, variances = gaussian_head(private.with_weights(nn.Sequential(nn.Linear(1, 2)), run.weights)(inputs))
+        means, variances = gaussian_head(private.with_weights(Sequential(Linear(1, 2)), run.weights)(inputs))
     assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.15)
     assert float((means - inputs[:, 0]).square().mean()) < 0.03
