@@ -1,4 +1,4 @@
-"""Cases, marks and refusals in few words."""
+"""Cases, marks, refusals and what is left out, in few words."""
 
 import pytest
 
@@ -18,3 +18,9 @@ def slow(*values):
 def refusal(words, error=ValueError):
     """What is called within raises the error, in which the words are found."""
     return pytest.raises(error, match=words)
+
+
+def left_out(patch, *trials):
+    """Trials of networks that tests of something else do without: they take most of the time, and have their own."""
+    for trial in trials:
+        patch.setattr(f"pacdp.{trial}", lambda *_, **__: None)

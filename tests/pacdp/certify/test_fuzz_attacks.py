@@ -10,8 +10,8 @@ from torch.nn import Linear, Module, Parameter
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
+from tests.pacdp.draws import randperm
 from tests.pacdp.marks import parametrize, refusal
-from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
 DATA, FRESH, OTHER = examples(), examples(20, seed=1), examples(seed=2)
@@ -34,7 +34,7 @@ def first(count, data=DATA, turned=0):
 
 
 def moved(data=DATA):
-    order = torch.randperm(data.n, generator=seeded(3))
+    order = randperm(data.n, seed=3)
     return BoundSet(inputs=data.inputs[order], labels=data.labels[order])
 
 

@@ -39,6 +39,7 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded, toy_data
 
@@ -152,7 +153,7 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     trained = load_trained(path)
     price = realised_price(FULL, trained.checkpoint.trace[SQUARED_NORMS], steps=12, n=200)
     prior = Prior(law=around(trained.objective, trained.weights, std=0.3), source=NoisySum(price=price))
-    moved = trained.weights + 0.05 * torch.randn(trained.weights.shape, generator=seeded(2))
+    moved = trained.weights + 0.05 * randn(trained.weights.shape, seed=2)
     law = around(trained.objective, moved, std=0.2)
     found = certify_law(law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model)
     made = found.certificate()

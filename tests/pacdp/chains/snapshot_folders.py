@@ -1,6 +1,5 @@
 """A small chain whose weights are a function of the step, and folders that hold it."""
 
-import torch
 from torch import equal
 
 from pacdp.chains import shards as module
@@ -8,7 +7,7 @@ from pacdp.chains.snapshots import (
     DiskSnapshots,
     WeightsShape,
 )
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
 
 SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
 SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
@@ -16,7 +15,7 @@ SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # th
 
 def weights_at(step, shape=SHAPE):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return torch.randn((shape.chains, shape.dim), generator=seeded(step))
+    return randn((shape.chains, shape.dim), seed=step)
 
 
 def fill(store, steps, *, flush_every=10**9):

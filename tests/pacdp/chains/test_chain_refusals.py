@@ -3,13 +3,14 @@
 import numpy as np
 import torch
 from torch.nn import BatchNorm1d, Linear, Module, Sequential
-from toys import keys_of, seeded
+from toys import keys_of
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
+from tests.pacdp.draws import randn
 from tests.refusals import refuses
 
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)
@@ -28,7 +29,7 @@ class Branching(Module):
 
 
 def batched(model):
-    return resident(model, torch.randn(4, 5, generator=seeded(0)), batch_size=2, batching="vmap")
+    return resident(model, randn(4, 5), batch_size=2, batching="vmap")
 
 
 def flattened():

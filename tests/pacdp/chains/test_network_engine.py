@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import Conv2d, Flatten, GroupNorm, Identity, Linear, MaxPool2d, Parameter, ReLU, Sequential, Tanh
 from torch.nn.utils import prune
 from torch.testing import assert_close
-from toys import dtypes, seeded, sparse_data, toy_data
+from toys import dtypes, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
@@ -15,6 +15,7 @@ from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize
 
 BATCH = 11
@@ -103,7 +104,7 @@ CHANGED = {
 @every_case("name", CHANGED)
 def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
-    inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
+    inputs = randn(20, 1, 6, 6, seed=1)
     assert supports(changed(lambda m: None), inputs)
     assert not supports(changed(CHANGED[name]), inputs[:, :, :4, :4] if "kernel" in name else inputs)
 
@@ -126,7 +127,7 @@ def test_what_chains_compute_is_the_module_and_its_gradient(name):
 
 
 def test_hooks_of_all_modules_are_left_to_autograd():
-    inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
+    inputs = randn(20, 1, 6, 6, seed=1)
     assert supports(changed(lambda m: None), inputs)
     handle = nn.modules.module.register_module_forward_hook(doubled)
     try:
@@ -158,7 +159,7 @@ FAULTS = {
 @parametrize("name", FAULTS)
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
-    inputs, module = torch.randn(20, 1, 6, 6, generator=seeded(1)), changed(lambda m: None)
+    inputs, module = randn(20, 1, 6, 6, seed=1), changed(lambda m: None)
     assert type(resident(module, inputs, batch_size=BATCH)) is NativeNetwork
     FAULTS[name](monkeypatch)
     assert supports(module, inputs)

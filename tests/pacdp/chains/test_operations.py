@@ -14,7 +14,7 @@ from on_meta import META, Counted, as_one_program, objective_on_meta, one_progra
 from torch import equal
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
-from toys import keys_of, seeded
+from toys import keys_of
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, philox, update
@@ -22,6 +22,7 @@ from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal, slow
 
 STEPS = [
@@ -145,7 +146,7 @@ def test_compiled_programs_give_the_numbers_that_are_written(words_too):
         written = philox.uniform_words(halves, 257, 2, tick)
         given = (halves, philox.counters(65, halves.device), 257, 2, tick)
         assert equal(torch.compile(philox._uniform_words, dynamic=False)(*given), written)
-    x, gradient, centre = torch.randn(3, 3, 1500, generator=seeded(0))
+    x, gradient, centre = randn(3, 3, 1500)
     column = torch.tensor([[0.1], [0.5], [0.9]])
     rest = (column, gradient, column, centre, column, column, halves, 1, tick)
     means = [torch.zeros_like(x), torch.zeros_like(x)]

@@ -9,18 +9,18 @@ from scipy import special, stats
 from torch import equal
 
 from pacdp.chains.predictive import PredictiveAverage
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal
-from tests.pacdp.toys import seeded
 
 N, FEATURES = 9, 3
 
 
 def features(seed=0):
-    return torch.randn((N, FEATURES), generator=seeded(seed))
+    return randn((N, FEATURES), seed=seed)
 
 
 def draws(count, classes, *, scale=3.0, seed=1):
-    return scale * torch.randn((count, FEATURES * classes), generator=seeded(seed))
+    return scale * randn((count, FEATURES * classes), seed=seed)
 
 
 def linear(weights):

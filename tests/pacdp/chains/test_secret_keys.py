@@ -19,8 +19,9 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize
-from tests.pacdp.toys import dtypes, seeded
+from tests.pacdp.toys import dtypes
 
 CPU = torch.device("cpu")
 SECRETS = (bytes(range(32)), bytes(range(1, 33)))
@@ -83,7 +84,7 @@ def test_noise_is_gaussian_of_the_scale_whatever_the_rate_and_lies_on_a_grid(dty
 
 
 def test_an_update_without_gradient_adds_the_noise_that_normal_like_tells():
-    x = torch.randn(1, 200, generator=seeded(0), dtype=torch.float64)
+    x = randn(1, 200, dtype=torch.float64)
     one, out = normal_like(x, keys=keys(), stream=OUTER_NOISE, tick=2), torch.empty_like(x)
     average = torch.zeros_like(x)
     langevin(x, keep=0.5, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2, average=average, alpha=0.25, out=out)

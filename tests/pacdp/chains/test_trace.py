@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
-from toys import seeded
 
 from pacdp.chains import Chunk, Trace
 from pacdp.chains.trace import LENGTH
+from tests.pacdp.draws import rand
 from tests.pacdp.marks import every_case, parametrize
 
 
@@ -25,7 +25,7 @@ def traced(values, sizes, *, every, displacement=False):
     return trace
 
 
-VALUES = torch.rand(3, 100, generator=seeded(0))
+VALUES = rand(3, 100)
 
 
 @every_case(

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import equal
 from torch.testing import assert_close
-from toys import keys_of, seeded
+from toys import keys_of
 
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal, slow
 
 pytest.importorskip("triton")
@@ -28,7 +29,7 @@ KEYS = keys_of(1, 2**40, 3).noise_on(torch.device("cpu"))
 @parametrize("dim", [1, 1023, 4096, 5001])
 @parametrize("parts", ["gradient", "gradient and centre", "gradient, centre and average", "noise"])
 def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
-    x, gradient, centre = torch.randn(3, CHAINS, dim, generator=seeded(0))
+    x, gradient, centre = randn(3, CHAINS, dim)
     means = [centre.clone(), centre.clone()]
     found = []
     blocks = philox.of_normals(dim, x.device)
@@ -42,7 +43,7 @@ def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
 
 
 def test_the_kernel_writes_over_its_input_where_asked():
-    x = torch.randn(CHAINS, 50, generator=seeded(1))
+    x = randn(CHAINS, 50, seed=1)
     given = (COLUMN, None, ONE, None, ONE, COLUMN, KEYS, 0, torch.tensor(3), None, ONE)
     apart = kernel(x.clone(), *given)
     same = x.clone()

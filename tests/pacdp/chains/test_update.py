@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import equal
 from torch.testing import assert_close
-from toys import dtypes, keys_of, seeded
+from toys import dtypes, keys_of
 
 from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like, philox
 from pacdp.chains import update as module
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize
 
 DIMS = [1, 3, 4095, 4096, 4097, 10_000]
@@ -28,7 +29,7 @@ def threads():
 
 
 def tensors(dim, dtype, chains=K):
-    x, gradient, centre, average = torch.randn(4, chains, dim, generator=seeded(dim), dtype=torch.float64).to(dtype)
+    x, gradient, centre, average = randn(4, chains, dim, seed=dim, dtype=torch.float64).to(dtype)
     return {"x": x, "gradient": gradient, "centre": centre, "average": average}
 
 

@@ -16,8 +16,8 @@ from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
+from tests.pacdp.draws import rand
 from tests.pacdp.marks import near, parametrize, refusal
-from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
 DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
@@ -203,7 +203,7 @@ def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
 
 
 def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_itself():
-    images = torch.rand((7, 3, 16, 16), generator=seeded(0))
+    images = rand((7, 3, 16, 16))
     view = View(gradients=True, upright=False, pixels=4, cells=3, scale=2.0)
     seen = view(images)
     assert seen.shape == (7, 12 * 9 + 3 * 16)

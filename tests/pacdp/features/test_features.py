@@ -25,6 +25,7 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, near
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
@@ -143,7 +144,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
     values = [objective(weights) for weights in fitted]
     assert equal(fitted[0], start)
     assert values[0] > values[1] > values[2] - 1e-6
-    for step in torch.randn((5, 3, rows.shape[1]), generator=seeded(1)):
+    for step in randn((5, 3, rows.shape[1]), seed=1):
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
     prior = torch.eye(3, 6)
     dear, cheap = (
@@ -167,7 +168,7 @@ def test_named_features_are_of_one_image_alone_and_of_length_four(name):
 
 
 def test_waves_have_the_inner_products_of_their_kernel():
-    rows = torch.randn((2, 6), generator=seeded(1)) / 4
+    rows = randn((2, 6), seed=1) / 4
     found = RandomWaves(inputs=6, dim=200_000, gain=1.5, seed=3)(rows)
     kernel = 0.5 * math.exp(-(1.5**2) * float((rows[0] - rows[1]).square().sum()) / 2)
     assert abs(float(found[0] @ found[1]) / 200_000 - kernel) < 0.005

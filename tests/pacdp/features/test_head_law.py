@@ -10,6 +10,7 @@ from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import Draws
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import near, refusal
 from tests.pacdp.toys import seeded
 
@@ -19,7 +20,7 @@ N, DIM, CLASSES = 600, 12, 3
 def _problem(seed=0, n=N):
     """Unit rows with a large mean in common, so that independent noise of equal size drowns what tells them apart."""
     generator = seeded(seed)
-    centres = torch.randn((CLASSES, DIM), generator=seeded(9))
+    centres = randn((CLASSES, DIM), seed=9)
     labels = torch.randint(0, CLASSES, (n,), generator=generator)
     rows = centres[labels] + 0.6 * torch.randn((n, DIM), generator=generator) + 8.0
     return rows / rows.norm(dim=1, keepdim=True), labels

@@ -28,6 +28,7 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
+from tests.pacdp.draws import randn, randperm
 from tests.pacdp.toys import seeded
 
 DECAY = Exponential(initial=1.5, factor=0.9)
@@ -133,14 +134,14 @@ def doubles(n=40):
 def patients(seed=3):
     """The person of each record, in no order."""
     ids = torch.arange(len(RECORDS)).repeat_interleave(torch.tensor(RECORDS))
-    return ids[torch.randperm(len(ids), generator=seeded(seed))]
+    return ids[randperm(len(ids), seed=seed)]
 
 
 def digits():
     """Scikit-learn's, shuffled: 1400 to learn from, and inputs and labels of the others."""
     bunch = load_digits()
     x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
-    order = torch.randperm(len(x), generator=seeded())
+    order = randperm(len(x))
     x, y = x[order], y[order]
     return TensorDataset(x[:1400], y[:1400]), x[1400:], y[1400:]
 
@@ -202,7 +203,7 @@ def gradient(module):
 
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
-    dataset = TensorDataset(torch.randn(4, 4, generator=seeded()), torch.zeros(4, dtype=torch.int64))
+    dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
     numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()

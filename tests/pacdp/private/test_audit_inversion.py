@@ -9,12 +9,12 @@ from torch.nn import Linear
 from torch.testing import assert_close
 
 from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand, randn
 
 
 def test_the_ratio_is_the_usual_one():
     """skimage.metrics.peak_signal_noise_ratio(a, b, data_range=R) is 10 log10(R² / mean((a - b)²))."""
-    a, b = torch.rand(5, 1, 8, 8, generator=seeded()), torch.rand(5, 1, 8, 8, generator=seeded(1))
+    a, b = rand(5, 1, 8, 8), rand(5, 1, 8, 8, seed=1)
     errors = [np.mean((x.double().numpy() - y.double().numpy()) ** 2) for x, y in zip(a, b, strict=True)]
     by_hand = [10 * math.log10(4.0 / error) for error in errors]
     assert_allclose(psnr(a, b, peak=2.0).numpy(), by_hand, rtol=1e-12)
@@ -24,8 +24,8 @@ def test_the_ratio_is_the_usual_one():
 
 
 def test_a_linear_decoder_undoes_linear_features():
-    public, inputs = torch.rand(200, 6, generator=seeded()), torch.rand(10, 6, generator=seeded(1))
-    mix = torch.randn(6, 6, generator=seeded(2))
+    public, inputs = rand(200, 6), rand(10, 6, seed=1)
+    mix = randn(6, 6, seed=2)
     assert float(decoder_attack(lambda x: x @ mix, inputs, public, ridge=1e-9).psnr.min()) > 60.0
     # features that say nothing: the mean of the public inputs is the best answer
     blind = decoder_attack(lambda x: torch.zeros(len(x), 3), inputs, public)
@@ -33,8 +33,8 @@ def test_a_linear_decoder_undoes_linear_features():
 
 
 def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
-    inputs = 0.1 + 0.8 * torch.rand(4, 1, 3, 3, generator=seeded())
-    mix = torch.randn(9, 12, generator=seeded(1))
+    inputs = 0.1 + 0.8 * rand(4, 1, 3, 3)
+    mix = randn(9, 12, seed=1)
 
     def features(x):
         return torch.tanh(x.flatten(1) @ mix)
@@ -51,7 +51,7 @@ def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
 def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     """Two classes: the log-odds' gradient is w_c - w_other, whatever x is."""
     layer = Linear(12, 2).double()
-    start = torch.rand(2, 12, generator=seeded(), dtype=torch.float64)
+    start = rand(2, 12, dtype=torch.float64)
     made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
     away = (layer.weight[0] - layer.weight[1]).detach()
     towards = torch.stack([away, -away]) / away.norm()

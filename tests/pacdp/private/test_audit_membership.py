@@ -22,13 +22,13 @@ from pacdp.audit.membership import (
     shadow_confidences,
 )
 from pacdp.private import planned
+from tests.pacdp.draws import randint, randn
 from tests.pacdp.marks import near
-from tests.pacdp.toys import seeded
 
 
 def test_confidence_is_the_logit_of_the_softmax():
-    outputs = torch.randn(20, 5, generator=seeded(), dtype=torch.float64)
-    targets = torch.randint(0, 5, (20,), generator=seeded(1))
+    outputs = randn(20, 5, dtype=torch.float64)
+    targets = randint(0, 5, (20,), seed=1)
     p = outputs.softmax(1).gather(1, targets[:, None])[:, 0]
     assert_close(logit_confidence(outputs, targets), torch.log(p / (1 - p)), rtol=1e-12, atol=1e-12)
     assert float(logit_confidence(torch.tensor([[900.0, 0.0]]), torch.tensor([0]))) == 900.0
@@ -108,7 +108,7 @@ def test_a_network_that_learnt_by_heart_is_found_out_and_one_that_learnt_nothing
     """Random labels: nothing but the members' own labels can be learnt. Over seeds, found each time and never."""
     rates = []
     for seed in range(2):
-        x, y = torch.randn(200, 10, generator=seeded(seed)), torch.arange(200) % 2
+        x, y = randn(200, 10, seed=seed), torch.arange(200) % 2
         learnt, not_learnt = (attack_training(_fit(x, y, steps), examples=200, shadows=8 if whole else 6,
                                               generator=default_rng(seed), failure_prob=1e-3)
                               for steps in (150 if whole else 100, 0))  # fmt: skip

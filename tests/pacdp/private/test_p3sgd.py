@@ -38,8 +38,8 @@ from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
+from tests.pacdp.draws import rand
 from tests.pacdp.marks import near, parametrize
-from tests.pacdp.toys import seeded
 
 CLIP = 0.4
 DELTA = 1000**-1.1
@@ -123,7 +123,7 @@ def test_probabilities_are_the_exponential_mechanism_s():
 def test_one_patient_changes_no_probability_by_more_than_the_factor():
     """Brute force over what one patient's losses can be; attained in the limit of many patients."""
     values, largest = [0.0, 1.0, 3.0, 50.0, -2.0, math.nan, math.inf], 0.0
-    others = [torch.rand(2, n, generator=seeded(n)).double() * 3.0 for n in (0, 1, 5)]
+    others = [rand(2, n, seed=n).double() * 3.0 for n in (0, 1, 5)]
     others.append(torch.tensor([[3.0] * 40, [0.0] * 40]).double())
     for rest, pair in itertools.product(others, itertools.product(values, repeat=2)):
         before = probabilities_of(clipped_scores(rest, 3.0), 0.5)

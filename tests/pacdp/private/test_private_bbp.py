@@ -23,6 +23,7 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
@@ -59,7 +60,7 @@ LAYERS = {
 def bayes_layer(case):
     plain, shape = LAYERS[case]
     layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=seeded(1))
-    return layer, torch.randn(5, *shape, generator=seeded(2), dtype=torch.float64)
+    return layer, randn(5, *shape, seed=2, dtype=torch.float64)
 
 
 @every_case("passes", [1, 3])

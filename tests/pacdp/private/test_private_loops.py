@@ -25,6 +25,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
+from tests.pacdp.draws import randint
 from tests.pacdp.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.toys import seeded
 
@@ -272,7 +273,7 @@ class Tokens(Dataset):
     """Sequences of five tokens, and the next ones; or their number where ``whole``."""
 
     def __init__(self):
-        self.rows = torch.randint(0, 7, (40, 6), generator=seeded(1))
+        self.rows = randint(0, 7, (40, 6), seed=1)
 
     def __len__(self):
         return len(self.rows)

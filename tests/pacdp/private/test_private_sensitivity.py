@@ -24,6 +24,7 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
+from tests.pacdp.draws import rand, randn
 from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
@@ -74,7 +75,7 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
 @every_case("length", [1, 129, 3000])
 def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
     scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
-    rows = torch.randn(2000, length, generator=seeded(), dtype=dtype) * scales
+    rows = randn(2000, length, dtype=dtype) * scales
     factors, finite = clip_factors(row_norms(rows), CLIP, dtype)
     exact = (factors.to(dtype)[:, None] * rows).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
@@ -84,7 +85,7 @@ def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
 
 
 def test_norms_of_long_rows_are_not_too_small():
-    row = torch.rand(1, 4_000_000, generator=seeded()).pow(8)
+    row = rand(1, 4_000_000).pow(8)
     exact = float(row.double().norm())
     assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
     assert float(row_norms(row)) == near(exact, rel=1e-8)
@@ -92,8 +93,8 @@ def test_norms_of_long_rows_are_not_too_small():
 
 def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     layer = fresh(Linear(16, 8))
-    half = torch.randn(3, 64, 16, generator=seeded())
-    inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=seeded(1))], 1)
+    half = randn(3, 64, 16)
+    inputs = torch.cat([half, half + 1e-4 * randn(half.shape, seed=1)], 1)
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)
     norms = linear_norms(layer, [inputs], signs)
     exact = torch.einsum("nto,nti->noi", signs.double(), inputs.double()).flatten(1).norm(dim=1)

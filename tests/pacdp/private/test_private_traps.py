@@ -21,8 +21,8 @@ from pacdp.private import (
     sampled_step,
     steps_of,
 )
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal
-from tests.pacdp.toys import seeded
 
 
 def test_empty_batches_are_steps():
@@ -79,7 +79,7 @@ def test_the_system_draws_unless_a_seed_is_given():
 
 def test_gradients_used_twice_are_refused():
     module, optimizer, criterion, _, _ = private(mlp(), data(), batches="own")
-    inputs, targets = torch.randn(4, 4, generator=seeded()), torch.zeros(4, dtype=torch.int64)
+    inputs, targets = randn(4, 4), torch.zeros(4, dtype=torch.int64)
     criterion(module(inputs), targets).backward()
     optimizer.step()
     with refusal("zero_grad"):
@@ -122,7 +122,7 @@ def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgo
 
 def test_gradients_own_their_memory():
     wrapped, caught = wrap(mlp(), "hooks", loss_reduction="sum", clip_norm=1.0), []
-    outputs = wrapped(torch.randn(7, 4, generator=seeded()))
+    outputs = wrapped(randn(7, 4))
     outputs.register_hook(caught.append)
     cross_entropy(outputs, torch.arange(7) % 3, reduction="sum").backward()
     bias = list(wrapped.parameters())[-1]

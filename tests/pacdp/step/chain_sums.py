@@ -9,6 +9,7 @@ from toys import seeded, sparse_data, toy_data
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
+from tests.pacdp.draws import randn
 
 WIDE = Architecture(hidden=(130, 150))  # products of 128 rows and more go to oneDNN
 
@@ -50,7 +51,7 @@ def objective_of(kind, clip_norm=0.3, *, batching="auto", data=None, **more):
 
 def weights_of(objective, chains=3):
     own = objective.weights()
-    spread = torch.randn(chains, objective.dim, generator=seeded(3), dtype=torch.float64).to(own.dtype)
+    spread = randn(chains, objective.dim, seed=3, dtype=torch.float64).to(own.dtype)
     return own + 0.5 * own.square().mean().sqrt() * spread
 
 

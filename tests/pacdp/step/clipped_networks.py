@@ -19,7 +19,7 @@ from torch.nn import (
     functional,
 )
 
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand
 
 CLIP = 0.5
 
@@ -137,7 +137,7 @@ KINDS = {
 
 def rows(n, *, seed=5, dtype=torch.float32):
     """Examples of all sizes: between 0.1 and 100 times a normal."""
-    scale = 10.0 ** (3.0 * torch.rand(n, 1, generator=seeded(seed)) - 1.0)
+    scale = 10.0 ** (3.0 * rand(n, 1, seed=seed) - 1.0)
     x, y = data(n, seed=seed).tensors
     return (scale * x).to(dtype), y
 

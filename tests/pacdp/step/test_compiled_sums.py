@@ -9,7 +9,7 @@ from chain_sums import COMPILED, KINDS, draw_always, objective_of, weights_of
 from torch import equal, nn
 from torch.nn import Linear, Sequential
 from torch.testing import assert_close
-from toys import keys_of, seeded, toy_data
+from toys import keys_of, toy_data
 
 from pacdp.chains.native import dense, products, threads
 from pacdp.chains.native.network import NativeNetwork
@@ -20,6 +20,7 @@ from pacdp.objective import Objective
 from pacdp.step import compiled
 from pacdp.step.clip import Clipping
 from pacdp.step.compiled import CompiledSums
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal
 
 
@@ -211,8 +212,8 @@ def test_a_loss_that_is_not_compiled_will_do(clip_norm):
 @parametrize("shape", [(5, 7, 3), (128, 150, 130), (150, 128, 130)])
 def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape, monkeypatch, two_threads):
     rows, inner, columns = shape
-    left, right = (torch.randn(size, generator=seeded(1)) for size in ((inner, rows), (columns, inner)))
-    bias, out = torch.randn(columns, generator=seeded(2)), torch.empty(rows, columns)
+    left, right = (randn(size, seed=1) for size in ((inner, rows), (columns, inner)))
+    bias, out = randn(columns, seed=2), torch.empty(rows, columns)
     exact = left.double().T @ right.double().T + bias.double()
     two = product(left.mT, right.mT, bias=bias)
     assert product(left.mT, right.mT, bias=bias, out=out) is out

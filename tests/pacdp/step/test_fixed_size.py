@@ -6,19 +6,20 @@ from chain_sums import objective_of, weights_of
 from scipy import stats
 from torch import equal
 from torch.testing import assert_close
-from toys import keys_of, seeded, toy_data, toy_objective
+from toys import keys_of, toy_data, toy_objective
 
 from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
+from tests.pacdp.draws import randint
 from tests.pacdp.marks import parametrize, refusal
 
 RATES = [(60, 10 / 60), (60_000, 128 / 60_000), (60_000, 0.1), (1000, 0.5), (10, 0.05), (300, 0.999), (7, 1.0)]
 
 
 def words_of(n, rows, seed=0):
-    return Words(torch.randint(2**32, (rows, n), generator=seeded(seed)), 32)
+    return Words(randint(2**32, (rows, n), seed=seed), 32)
 
 
 @parametrize(("n", "rate"), RATES)

@@ -14,10 +14,11 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.ledger import Ledger, SharedNoise
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
 from pacdp.step.identity import Unnamed, identity
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize
 from tests.pacdp.toys import seeded
 
-X, Y = torch.randn(60, 5, generator=seeded(0)), torch.arange(60) % 3
+X, Y = randn(60, 5), torch.arange(60) % 3
 MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
 TEMPERATURE = 1.0
 

@@ -27,7 +27,8 @@ from pacdp.private import (
 from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.draws import rand, randn
+from tests.pacdp.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 PAIRS = 4
@@ -204,7 +205,7 @@ class Labelled(torch.utils.data.Dataset):
 
 def of_one_s_own(inner, *, mode, form="tensor", x=None):
     """A loop of one's own, on a network of one tensor or of several."""
-    x = torch.randn(4, 4, generator=seeded(3)) if x is None else x
+    x = randn(4, 4, seed=3) if x is None else x
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
@@ -230,12 +231,12 @@ def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
                 of_one_s_own(build(), form=form, mode=mode)
         with refusal("not independent"):
             of_one_s_own(Mixing(Opening()), form=form, mode=mode)
-        module, optimizer, *criterion, loader = of_one_s_own(mlp(), form=form, mode=mode)
+        module, optimizer, criterion, loader, _ = of_one_s_own(mlp(), form=form, mode=mode)
         if form != "two arguments":
             before = [p.detach().clone() for p in module.parameters()]
             for inputs, targets in loader:
                 optimizer.zero_grad()
-                (criterion or [CrossEntropyLoss()])[0](module(inputs), targets).backward()
+                criterion(module(inputs), targets).backward()
                 optimizer.step()
             assert all(bool((p != q).any()) for p, q in zip(module.parameters(), before, strict=True))
 
@@ -249,7 +250,7 @@ def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient(
         def forward(self, x):
             return self.inner(x.log())
 
-    inputs = torch.rand(4, 4, generator=seeded()) + 0.1
+    inputs = rand(4, 4) + 0.1
     of_one_s_own(Logarithm(mlp()), mode="hooks", x=inputs)
     with refusal("cannot be used with this network"):
         of_one_s_own(Logarithm(Beside()), mode="hooks", x=inputs)
@@ -324,10 +325,6 @@ MEETINGS = {
 }
 
 
-def no_trials(patch):
-    patch.setattr(pacdp.loop, "_check_examples", lambda *_: None)
-
-
 @every_case("name", MEETINGS)
 def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
     """Every mode computes an example's loss of that example alone, and the reference all of it: without a trial."""
@@ -336,7 +333,7 @@ def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
         found = moved(build(), mode=mode, loss=loss)
         assert found is None or found[0] <= CLIP * (1.0 + 1e-5)
     if name != "a memory":
-        no_trials(monkeypatch)
+        left_out(monkeypatch, "loop._check_examples")
         for mode in ("reference", "hooks", "ghost") if build is mlp else ("reference",):
             assert moved(build(), mode=mode, loss=loss)[0] <= CLIP * (1.0 + 1e-5)
 
@@ -345,7 +342,7 @@ def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
 @parametrize("name", ["pairs", "a neighbour"])
 def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkeypatch):
     """Should the trials let a network through, the mode is not used, and the sum stays private; a loss cannot mix."""
-    no_trials(monkeypatch)
+    left_out(monkeypatch, "loop._check_examples")
     build, loss = MEETINGS[name]
     most, said = moved(build(), mode=mode, loss=loss)
     assert len(said) == (name == "a neighbour")
@@ -374,10 +371,8 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 
 @every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    no_trials(monkeypatch)
-    monkeypatch.setattr(pacdp.loop.Unwritten, "require", lambda _: None)
+    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "loop.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
-    monkeypatch.setattr(pacdp.loop, "disagreement", lambda *_, **__: None)
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     most, _ = moved(

@@ -22,7 +22,7 @@ from torch.nn import (
     Unflatten,
 )
 
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
 
 
 class Residual(Module):
@@ -146,4 +146,4 @@ NOT_LINEAR = {
 def made(name):
     torch.manual_seed(0)
     build, shape = NETWORKS[name]
-    return build().eval(), torch.randn(shape, generator=seeded(1))
+    return build().eval(), randn(shape, seed=1)

@@ -12,8 +12,8 @@ from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize, slow
-from tests.pacdp.toys import seeded
 
 DRAWS = 2000
 LEAST_P = 1e-5
@@ -93,7 +93,7 @@ class Twice(Module):
 @parametrize("group_size", [1, 2])
 def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
     torch.manual_seed(0)
-    module, x = Twice(), torch.randn(4, generator=seeded(1))
+    module, x = Twice(), randn(4, seed=1)
     posterior = random_posterior(module, "diagonal")
     way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
     assert way.group_size == group_size

@@ -14,8 +14,8 @@ from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize, refusal
-from tests.pacdp.toys import seeded
 
 
 class Uses(Module):
@@ -100,7 +100,7 @@ def test_compiled_numbers_agree_with_torch(dim):
 
 
 def test_factors_of_singular_matrices():
-    columns = torch.randn(5, 1, 9, 6, generator=seeded(0))
+    columns = randn(5, 1, 9, 6)
     columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
     columns[1] = 0.0
     columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)

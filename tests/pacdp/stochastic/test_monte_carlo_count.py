@@ -17,7 +17,7 @@ from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
-from tests.pacdp.marks import near, parametrize, refusal, slow
+from tests.pacdp.marks import left_out, near, parametrize, refusal, slow
 from tests.two_processes import two_processes
 
 
@@ -81,8 +81,7 @@ def test_upper_formal_guarantee_coverage_on_a_closed_form(monkeypatch, seeds):
     risk = stats.norm.cdf(-(2 * labels.numpy() - 1) * mean / std).mean()
     failure_prob = 0.2
     settings = {"inputs": inputs, "labels": labels, "losses": (zero_one(),), "passes": 2}
-    for trial in ("forward._require_independent_examples", "count.require_own_losses"):  # most of the time
-        monkeypatch.setattr(f"pacdp.stochastic.{trial}", lambda *_, **__: None)
+    left_out(monkeypatch, "stochastic.forward._require_independent_examples", "stochastic.count.require_own_losses")
     found = [mean_risks(module, posterior, seed=seed, **settings)[0] for seed in range(seeds)]
     assert abs(np.mean([each.mean for each in found]) - risk) < 5 * 0.5 / math.sqrt(seeds * 80)
     upper = np.array([each.upper(failure_prob).value for each in found])

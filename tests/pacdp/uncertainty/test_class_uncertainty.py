@@ -17,8 +17,8 @@ from pacdp.uncertainty import (
     predictive_mean,
     variation_ratio,
 )
+from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize
-from tests.pacdp.toys import seeded
 
 PARTS = [expected_entropy_nats, mutual_information_nats, predictive_entropy_nats, variation_ratio]
 
@@ -64,7 +64,7 @@ def test_members_that_are_sure_of_different_classes_know_nothing():
 
 
 def test_the_running_average_of_chains_finds_the_same():
-    logits = torch.randn(6, 12, 5, generator=seeded(0), dtype=torch.float64)
+    logits = randn(6, 12, 5, dtype=torch.float64)
     average = PredictiveAverage(lambda weights: weights.reshape(12, 5), n=12, classes=5)
     for draw in logits:
         average.add(draw.reshape(-1))
