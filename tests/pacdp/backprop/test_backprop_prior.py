@@ -22,6 +22,7 @@ from pacdp.backprop import (
 )
 from pacdp.data.rows import Rows
 from tests.pacdp.marks import near, parametrize
+from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 
 QUICK = FitSettings(epochs=4, batch_size=20)
@@ -39,18 +40,17 @@ def test_a_prior_knows_what_it_has_seen():
     data = blobs(120)
     parts = hold_out(120, seed=0)
     module = network()
-    before = {name: value.clone() for name, value in module.state_dict().items()}
     state = torch.get_rng_state()
-    first, again, other = (
-        fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed)) for seed in (0, 0, 1)
-    )
+    with left_alone(module):
+        first, again, other = (
+            fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed)) for seed in (0, 0, 1)
+        )
     assert equal(torch.get_rng_state(), state)
-    assert all(equal(value, before[name]) for name, value in module.state_dict().items())
     assert isinstance(first.source, HeldOut)
     assert first.source.indices == parts.prior
     seen = data.subset(parts.prior)
     assert first.source.rows.digest == Rows.of(seen.inputs, seen.labels).digest
-    assert all(equal(first.law.means[name], again.law.means[name]) for name in first.law.means)
+    assert identical(first.law.means, again.law.means)
     assert not equal(first.law.means["0.weight"], other.law.means["0.weight"])
 
 
@@ -65,7 +65,7 @@ def test_fitting_sees_its_examples_alone():
         fit_prior(network(), each, parts.prior, std=0.1, settings=QUICK, generator=seeded(0)).law
         for each in (data, changed)
     ]
-    assert all(equal(laws[0].means[name], laws[1].means[name]) for name in laws[0].means)
+    assert identical(laws[0].means, laws[1].means)
 
 
 @parametrize("optimizer", ["adamw", "sgd"])

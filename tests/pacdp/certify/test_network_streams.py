@@ -24,6 +24,7 @@ from tests.schema import validate
 GENERATOR = seeded(5)
 INPUTS = torch.randn(300, 6, generator=GENERATOR)
 LABELS = torch.randint(0, 3, (300,), generator=GENERATOR)
+ALL = INPUTS, LABELS
 PEOPLE = np.arange(300, dtype=np.int64) // 3
 NET = Sequential(Linear(6, 8), BatchNorm1d(8), Tanh(), Linear(8, 3)).eval()
 
@@ -59,7 +60,7 @@ FORMS = {
     "a data set": Pairs(),
     "a shuffling loader": DataLoader(Pairs(), batch_size=37, shuffle=True, generator=seeded(1)),
     "an iterable data set": DataLoader(Stream(), batch_size=64),
-    "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), (INPUTS, LABELS), (INPUTS[:0], LABELS[:0])],
+    "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), ALL, (INPUTS[:0], LABELS[:0])],
     "labels with a further axis": (INPUTS, LABELS[:, None]),
     "a bound set": pacdp.BoundSet(inputs=INPUTS, labels=LABELS),
 }
@@ -88,8 +89,8 @@ WRAPPED = [lambda z: {"logits": z}, Output, lambda z: (z, "attention")]
 
 @parametrize("form", WRAPPED, ids=["a dictionary", "a dataclass", "a tuple"])
 def test_logits_are_found_in_what_networks_return(form):
-    found = certify_network(lambda inputs: form(NET(inputs)), (INPUTS, LABELS))
-    assert shown(found) == shown(certify_network(NET, (INPUTS, LABELS)))
+    found = certify_network(lambda inputs: form(NET(inputs)), ALL)
+    assert shown(found) == shown(certify_network(NET, ALL))
 
 
 def binary(inputs):
@@ -123,7 +124,7 @@ def test_batches_in_keywords():
         {"values": INPUTS[at], "scale": torch.ones(60), "labels": LABELS[at]} for at in torch.arange(300).split(60)
     ]
     found = certify_network(network, batches)
-    assert found.certificates[0].value == certify_network(NET, (INPUTS, LABELS)).certificates[0].value
+    assert found.certificates[0].value == certify_network(NET, ALL).certificates[0].value
     with refusal("repeats", DataError):
         certify_network(network, [batches[0], *batches])
     swapped = [{**one, "values": one["scale"], "scale": one["values"]} for one in batches]
@@ -148,24 +149,24 @@ def test_regression_is_certified_by_its_clipped_error(kind):
 
 def test_what_was_seen_is_checked_by_row():
     saw = Rows.of(INPUTS[:10] + 1.0, LABELS[:10])
-    found = certify_network(NET, (INPUTS, LABELS), saw=saw)
+    found = certify_network(NET, ALL, saw=saw)
     stands = {h.name: h.standing for h in found.certificates[0].hypotheses}
     assert stands["predictor saw none of these rows"] == "proved"
     assert stands["new data follow the same law"] == "declared"
     with refusal("share 10 examples", DataError):
-        certify_network(NET, (INPUTS, LABELS), saw=Rows.of(INPUTS[:10], LABELS[:10]))
+        certify_network(NET, ALL, saw=Rows.of(INPUTS[:10], LABELS[:10]))
     with refusal("share", DataError):
         certify_network(NET, (INPUTS[:200], LABELS[:200]), test=(INPUTS[150:], LABELS[150:]))
 
 
 SEEN = {**FORMS, "a data set of numbers": Images("d", INPUTS.numpy(), LABELS.numpy(), 3)}
-SEEN["rows"] = Rows.of(INPUTS, LABELS)
+SEEN["rows"] = Rows.of(*ALL)
 
 
 @every_case("form", SEEN)
 def test_whatever_can_be_data_can_be_what_was_seen(form):
     with refusal("share 300 ", DataError):
-        certify_network(NET, (INPUTS, LABELS), saw=SEEN[form])
+        certify_network(NET, ALL, saw=SEEN[form])
     made = certify_network(NET, (INPUTS + 1.0, LABELS), saw=SEEN[form]).certificates[0]
     assert made.hypothesis("predictor saw none of these rows").standing == "proved"
 
@@ -192,7 +193,6 @@ class Memory(Module):
         return one_hot(LABELS[100:150][torch.cdist(inputs, self.kept).argmin(dim=1)], 3).float()
 
 
-ALL = INPUTS, LABELS
 HOLDS = Memory().eval()
 
 
@@ -263,14 +263,14 @@ def above(size, change):
 
 
 MIXED = {
-    "mixes from 300": (above(300, lambda z: z - z.mean(0)), (INPUTS, LABELS), "other examples of its batch"),
-    "another loss from 300": (above(300, lambda z: z * 0), (INPUTS, LABELS), "other examples of its batch"),
+    "mixes from 300": (above(300, lambda z: z - z.mean(0)), ALL, "other examples of its batch"),
+    "another loss from 300": (above(300, lambda z: z * 0), ALL, "other examples of its batch"),
     "a larger batch later": (
         above(200, lambda z: z - z.mean(0)),
         [(INPUTS[:100], LABELS[:100]), (INPUTS[100:], LABELS[100:])],
         "other examples of its batch",
     ),
-    "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), (INPUTS, LABELS), "other examples|changes seen"),
+    "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), ALL, "other examples|changes seen"),
     "adapts late": (
         Attribute(lambda seen, out: out.detach().mean() if len(out) == 7 else seen).eval(),
         DataLoader(Pairs(), batch_size=293),

@@ -40,7 +40,7 @@ from tests.pacdp.certify.trajectory_toys import (
     verdicts,
 )  # fmt: skip
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, near, parametrize, refusal
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded, toy_data
 
 
@@ -136,15 +136,6 @@ def test_a_run_that_was_stopped_early_is_refused_in_a_sentence(folder):
     early = replace(trained, state=trained.state._replace(step=7))
     (refused,) = [one for one in early.assess().refusals if one.name == "realised noisy sums"]
     assert "12 steps are paid for and 7 were made" in refused.reason
-
-
-def test_norms_of_clipped_chains_and_of_some_gradients_have_no_price():
-    norms = torch.ones(12, dtype=torch.float64)
-    realised_price(FULL, norms, steps=12, n=200)
-    with refusal("batches of a clipped chain are secret"):
-        realised_price(SGLD(tau=500.0, keep_norms=True, clip_norm=1.0), norms, steps=12, n=200)
-    with refusal("train again with keep_norms"):
-        realised_price(FULL, norms[1:], steps=12, n=200)
 
 
 def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_divergence(folder):

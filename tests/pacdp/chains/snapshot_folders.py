@@ -26,8 +26,12 @@ def fill(store, steps, *, flush_every=10**9):
     store.flush()
 
 
+def created(folder, shape=SHAPE):
+    return DiskSnapshots.create(folder, shape=shape, shard_bytes=SMALL)
+
+
 def written(folder, *, steps=8):
-    fill(DiskSnapshots.create(folder, shape=SHAPE, shard_bytes=SMALL), list(range(1, steps + 1)))
+    fill(created(folder), list(range(1, steps + 1)))
     return folder
 
 

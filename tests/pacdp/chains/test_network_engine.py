@@ -19,6 +19,7 @@ from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize
 
 BATCH = 11
+INPUTS = randn(20, 1, 6, 6, seed=1)
 
 NOT_COMPILED = {
     "no bias": (Sequential(Linear(5, 1, bias=False)), (5,)),
@@ -35,7 +36,7 @@ NOT_COMPILED = {
 }
 
 
-def changed(change, seed=0):
+def changed(change=len, seed=0):
     torch.manual_seed(seed)
     module = Sequential(
         Conv2d(1, 3, 3),
@@ -104,9 +105,8 @@ CHANGED = {
 @every_case("name", CHANGED)
 def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
-    inputs = randn(20, 1, 6, 6, seed=1)
-    assert supports(changed(lambda m: None), inputs)
-    assert not supports(changed(CHANGED[name]), inputs[:, :, :4, :4] if "kernel" in name else inputs)
+    assert supports(changed(), INPUTS)
+    assert not supports(changed(CHANGED[name]), INPUTS[:, :, :4, :4] if "kernel" in name else INPUTS)
 
 
 @parametrize("name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")])
@@ -127,14 +127,13 @@ def test_what_chains_compute_is_the_module_and_its_gradient(name):
 
 
 def test_hooks_of_all_modules_are_left_to_autograd():
-    inputs = randn(20, 1, 6, 6, seed=1)
-    assert supports(changed(lambda m: None), inputs)
+    assert supports(changed(), INPUTS)
     handle = nn.modules.module.register_module_forward_hook(doubled)
     try:
-        assert not supports(changed(lambda m: None), inputs)
+        assert not supports(changed(), INPUTS)
     finally:
         handle.remove()
-    assert supports(changed(lambda m: None), inputs)
+    assert supports(changed(), INPUTS)
 
 
 def faulty(kind, method, change):
@@ -159,11 +158,11 @@ FAULTS = {
 @parametrize("name", FAULTS)
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
-    inputs, module = randn(20, 1, 6, 6, seed=1), changed(lambda m: None)
-    assert type(resident(module, inputs, batch_size=BATCH)) is NativeNetwork
+    module = changed()
+    assert type(resident(module, INPUTS, batch_size=BATCH)) is NativeNetwork
     FAULTS[name](monkeypatch)
-    assert supports(module, inputs)
-    assert type(resident(module, inputs, batch_size=BATCH)) is LoopedNetwork
+    assert supports(module, INPUTS)
+    assert type(resident(module, INPUTS, batch_size=BATCH)) is LoopedNetwork
 
 
 @pytest.mark.slow
@@ -185,12 +184,12 @@ def test_other_networks_are_left_to_autograd(name):
 
 def test_integers_and_halves_are_left_to_autograd():
     for dtype in (torch.float32, torch.float16, torch.int64):
-        assert supports(changed(lambda m: None), torch.zeros(4, 1, 6, 6, dtype=dtype)) == (dtype == torch.float32)
+        assert supports(changed(), torch.zeros(4, 1, 6, 6, dtype=dtype)) == (dtype == torch.float32)
 
 
 def test_batching_chooses_the_form():
     inputs = torch.tensor(toy_data(shape=(1, 6, 6), n=4).inputs)
-    known, group = changed(lambda m: None), Sequential(Flatten(), Linear(36, 4), GroupNorm(2, 4))
+    known, group = changed(), Sequential(Flatten(), Linear(36, 4), GroupNorm(2, 4))
     for model, batching, bfloat16, expected in (
         (known, "auto", False, NativeNetwork), (known, "loop", False, LoopedNetwork),
         (known, "vmap", False, VmappedNetwork), (known, "auto", True, LoopedNetwork),

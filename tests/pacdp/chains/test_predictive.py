@@ -11,6 +11,7 @@ from torch import equal
 from pacdp.chains.predictive import PredictiveAverage
 from tests.pacdp.draws import randn
 from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.same import identical
 
 N, FEATURES = 9, 3
 
@@ -99,7 +100,7 @@ def test_resumption_is_exact(cut):
     for draw in weights[cut:]:
         resumed.add(draw)
     assert_same(resumed.result(), average(weights, classes=3).result())
-    assert all(equal(state[name], before[name]) for name in before)  # copies, not the sums themselves
+    assert identical(state, before)  # copies, not the sums themselves
 
 
 @parametrize("bad", [torch.nan, -torch.inf])

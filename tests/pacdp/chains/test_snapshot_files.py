@@ -13,7 +13,7 @@ from pacdp.chains.snapshots import (
     read_snapshots,
 )
 from pacdp.errors import CheckpointError
-from tests.pacdp.chains.snapshot_folders import SMALL, contents, written
+from tests.pacdp.chains.snapshot_folders import contents, created, written
 from tests.pacdp.marks import parametrize, refusal
 
 
@@ -68,7 +68,7 @@ def test_shards_that_do_not_follow_each_other_are_refused(tmp_path):
     first, second, third = sorted(folder.iterdir())
     data = contents(folder)
     other = WeightsShape(chains=1, parameters=(("w", (14,)),), layout="")
-    foreign = DiskSnapshots.create(tmp_path / "other", shape=other, shard_bytes=SMALL)
+    foreign = created(tmp_path / "other", other)
     foreign.append(9, torch.ones(14))
     foreign.flush()
 

@@ -11,7 +11,7 @@ from torch import equal
 
 from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
 from tests.file_faults import Fault, carried_out
-from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
+from tests.pacdp.chains.snapshot_folders import assert_holds, contents, created, weights_at, written
 from tests.pacdp.marks import parametrize
 
 
@@ -23,7 +23,7 @@ def chain(folder, last):
         store = DiskSnapshots.open(folder / "chain", up_to_step=saved)
     else:
         shutil.rmtree(folder / "chain", ignore_errors=True)
-        store = DiskSnapshots.create(folder / "chain", shape=SHAPE, shard_bytes=SMALL)
+        store = created(folder / "chain")
     for step in range(saved + 1, last + 1):
         store.append(step, weights_at(step))
         if step % 5 == 0 or step == last:

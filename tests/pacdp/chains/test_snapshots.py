@@ -2,6 +2,7 @@
 
 import errno
 import os
+from functools import partial
 
 import torch
 from numpy.random import default_rng
@@ -16,7 +17,7 @@ from pacdp.chains.snapshots import (
     require_space,
 )
 from pacdp.errors import CheckpointError, Diverged
-from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, fill, weights_at, written
+from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, created, fill, weights_at, written
 from tests.pacdp.marks import every_case, parametrize, refusal
 
 
@@ -31,7 +32,7 @@ def test_thinning(burn_in, every, keep):
 @every_case("count", [0, 1, 3, 4, 8])
 def test_both_stores_hold_copies_of_what_was_appended(tmp_path, count):
     steps = [5 * i for i in range(count)]
-    disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    disk = created(tmp_path)
     for store in (disk, MemorySnapshots(shape=SHAPE, keep=8)):
         fill(store, steps)
         for _, weights in store:
@@ -73,10 +74,10 @@ def test_resuming_at_random_points_is_exact(tmp_path, seed):
                 saved = step
         return saved
 
-    whole = DiskSnapshots.create(tmp_path / "whole", shape=SHAPE, shard_bytes=SMALL)
+    whole = created(tmp_path / "whole")
     advance(whole, 0, last)
     whole.flush()
-    store, saved, crashes = DiskSnapshots.create(tmp_path / "cut", shape=SHAPE, shard_bytes=SMALL), 0, 0
+    store, saved, crashes = created(tmp_path / "cut"), 0, 0
     while saved < last:
         stop = min(last, saved + int(rng.integers(1, 40)))
         saved = advance(store, saved, stop)
@@ -121,7 +122,7 @@ def test_open_and_create_know_whose_folder_it_is(tmp_path):
 def test_other_weights_are_refused_and_change_nothing(tmp_path):
     broken = torch.ones(2, 7)
     broken[1, 6] = torch.inf
-    disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    disk = created(tmp_path)
     for store in (disk, MemorySnapshots(shape=SHAPE, keep=3)):
         fill(store, [1, 2])
         for step, weights, error, says in (
@@ -146,7 +147,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, place):
             file.write_bytes(b"half a shard")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    store = DiskSnapshots.create(tmp_path / "cut", shape=SHAPE, shard_bytes=SMALL)
+    store = created(tmp_path / "cut")
     fill(store, [1, 2])
     before = contents(tmp_path / "cut")
     store.append(3, weights_at(3))
@@ -167,19 +168,20 @@ def test_space_is_asked_for_before_the_run(tmp_path, monkeypatch, snapshots):
     usage = type("Usage", (), {"free": property(lambda self: free)})()
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
     folder = tmp_path / "not" / "yet"
+    asked = partial(require_space, folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
     with refusal(rf"has 0 bytes free, {snapshots} snapshots need \d+: make room", CheckpointError) as refused:
-        require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+        asked()
     needed = free = int(str(refused.value).split("need ")[1].split(":")[0])
-    require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+    asked()
     free -= 1
     with refusal("make room", CheckpointError):
-        require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+        asked()
     sizes = [len(data) for data in contents(written(folder, steps=snapshots)).values()]
     assert sum(sizes) + max(sizes) <= needed <= 2 * (sum(sizes) + max(sizes)) + 2 * SMALL
 
 
 def test_a_reader_sees_the_folder_as_it_was(tmp_path):
-    store = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    store = created(tmp_path)
     fill(store, [1, 2, 3, 4])
     reader = read_snapshots(tmp_path)
     fill(store, [5, 6, 7])

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
-from torch import equal
 
 from pacdp.private import (
     DPSGD,
@@ -24,6 +23,7 @@ from pacdp.private import (
 )
 from pacdp.step.release import PrivateStep
 from tests.pacdp.marks import refusal
+from tests.pacdp.same import identical
 
 DELTA = 1e-3
 WHOLE = settings.default.max_examples > 30
@@ -103,7 +103,7 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
-    assert all(equal(run.weights[name], whole.weights[name]) for name in whole.weights)
+    assert identical(run.weights, whole.weights)
 
 
 @pytest.mark.usefixtures("known_network")

@@ -22,6 +22,7 @@ from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.processes import rank_randomness
 from tests.pacdp.marks import near, parametrize, refusal, slow
+from tests.pacdp.same import identical
 from tests.two_processes import two_processes
 
 HERE = Path(__file__).parent
@@ -45,10 +46,6 @@ def folder(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def both(folder):
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
-
-
-def identical(one, other):
-    return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
 
 
 def test_two_processes_are_one(both):

@@ -16,6 +16,7 @@ from pacdp.private import Units, bayesian, with_example_dropout
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
 from pacdp.step.units import Network, summed_gradient
 from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 
 N = 12
@@ -117,13 +118,12 @@ def test_random_layers_draw_for_each_example_in_turn(name):
 @every_case("name", ["mlp", "branches", *RANDOM])
 def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     module = {**KINDS, **RANDOM}[name]()
-    before, state = copy.deepcopy(module.state_dict()), random_state(module)
-    found = runs_at_once(network_of(module), weights_of(module), *rows(N))
-    assert found == (name == "mlp")
-    assert all(equal(value, before[key]) for key, value in module.state_dict().items())
+    state = random_state(module)
+    with left_alone(module):
+        assert runs_at_once(network_of(module), weights_of(module), *rows(N)) == (name == "mlp")
     after = random_state(module)
     assert equal(state.cpu, after.cpu)
-    assert all(equal(state.layers[key], after.layers[key]) for key in state.layers)
+    assert identical(state.layers, after.layers)
 
 
 class Records(Dataset):

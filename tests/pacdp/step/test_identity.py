@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import equal, nn
+from torch import nn
 from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
@@ -16,6 +16,7 @@ from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, tr
 from pacdp.step.identity import Unnamed, identity
 from tests.pacdp.draws import randn
 from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.same import identical
 from tests.pacdp.toys import seeded
 
 X, Y = randn(60, 5), torch.arange(60) % 3
@@ -132,7 +133,7 @@ def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path
     book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
     first = run(book, checkpoint=file, checkpoint_every=1)
     again = run(book, net())
-    assert all(equal(one, again.weights[name]) for name, one in first.weights.items())
+    assert identical(first.weights, again.weights)
     run(book, net(5), checkpoint=file)  # whose own first weights the checkpoint's take the place of
     assert len(book.entries) == 2
     assert [one.stretch.last for one in book.entries] == [1, 2]
