@@ -176,7 +176,8 @@ CHAINS = {
         lambda: sgld.build(KEEP, kept(), step_size=lambda step: 0.5), "may have looked at training errors"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (
-        lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20), "one number for each of the 3 .* train again with keep_norms"),
+        lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20),
+        "one number for each of the 3 .* train again with keep_norms"),
     "a norm of NaN": (lambda: realised_price(KEEP, NORMS * math.nan, steps=3, n=20), "squared_norms"),
     "clipped": (
         lambda: realised_price(SGLD(tau=10.0, clip_norm=1.0), NORMS, steps=3, n=20),
