@@ -1,6 +1,7 @@
 """The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
 
 from dataclasses import replace
+from functools import partial
 
 import compress_toys as toys
 import numpy as np
@@ -84,17 +85,15 @@ def test_labels_without_a_rule_are_certified_at_chance():
 
 
 def test_expected_sizes_choose_the_weights():
-    data = toys.clouds()
-    found = pacdp.compress(toys.estimator(), data, groups=2)
-    chosen = pacdp.compress(toys.estimator(), data, groups=2, expected=(found.kept,))
+    found = pacdp.compress(toys.estimator(), DATA, groups=2)
+    chosen = pacdp.compress(toys.estimator(), DATA, groups=2, expected=(found.kept,))
     assert chosen.certificate.value < found.certificate.value
     assert "weight_sizes" in chosen.certificate.inputs
 
 
 def test_all_settings_that_were_tried_are_paid():
-    data = toys.clouds()
     one, three = (
-        pacdp.compress(toys.estimator(), data, groups=5, settings=pacdp.Settings.tried(count, "the test"))
+        pacdp.compress(toys.estimator(), DATA, groups=5, settings=pacdp.Settings.tried(count, "the test"))
         for count in (1, 3)
     )
     assert three.certificate.failure_prob == one.certificate.failure_prob / 3
@@ -159,18 +158,18 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
             raise Killed
 
     records, stop = Records.of(DATA.inputs, DATA.labels, seed=0), Stop(no_errors_left=False, rounds=(9,))
-    how = {"groups": Groups(sizes=(4,)), "stop": stop, "seed": 0, "every": 0.0}
+    run = partial(carry_out, ALL[name], records, groups=Groups(sizes=(4,)), stop=stop, seed=0, every=0.0)
     with pytest.raises(Killed):
-        carry_out(ALL[name], records, file=file, progress=stopped, **how)
-    went_on = carry_out(ALL[name], records, file=file, progress=stopped, **how)
+        run(file=file, progress=stopped)
+    went_on = run(file=file, progress=stopped)
     assert rounds == [1, 2, 3, 4, 5, *range(5, 10)]
-    whole = carry_out(ALL[name], records, **how)
+    whole = run()
     assert went_on.picks.tolist() == whole.picks.tolist()
     assert went_on.rounds == whole.rounds
     for part, tensor in (whole.best_state if name != "estimator" else {}).items():
         assert equal(went_on.best_state[part], tensor), part
     with refusal("other data or settings", CheckpointError):
-        carry_out(ALL[name], records, file=file, **{**how, "seed": 1})
+        run(file=file, seed=1)
 
 
 def compressed(file):

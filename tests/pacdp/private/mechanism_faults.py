@@ -20,6 +20,18 @@ from pacdp.step.release import PrivateStep
 from tests.pacdp.marks import slow
 
 
+class Faulty(SeededRandomness):
+    """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
+
+    def __init__(self, *, factor=1.0, stuck=False, seed=7):
+        super().__init__(seed)
+        self.factor, self.stuck, self.first = factor, stuck, {}
+
+    def normal(self, shape, *, std, dtype, device):
+        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
+        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
+
+
 def noise_halved(plant):
     noised = Together.noised
     plant(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))

@@ -1,5 +1,7 @@
 """Small networks, data and loops that the tests of private training share."""
 
+from copy import deepcopy
+
 import torch
 from scipy import stats
 from sklearn.datasets import load_digits
@@ -148,6 +150,17 @@ def digits():
 
 def cross_entropy(outputs, targets):
     return functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def moved_by_sgd(module, x, y):
+    """How far torch.optim.SGD moves over a person's mini-batches of three, taken twice."""
+    twin = deepcopy(module)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
+    for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
+        optimizer.zero_grad()
+        cross_entropy(twin(xs), ys).mean().backward()
+        optimizer.step()
+    return flat(twin) - flat(module)
 
 
 def trained(algorithm, module=None, dataset=None, *, seed=0, **options):

@@ -1,12 +1,13 @@
 """A person as a canary: sound people's algorithms pass, half the noise and patients cut in two are caught."""
 
 import pytest
+from mechanism_faults import Faulty
 from numpy.random import default_rng
 from private_toys import cross_entropy, mechanism, mlp
 
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
-from pacdp.private import P3SGD, IndependentNoise, NestedNoise, SeededRandomness, Units, UserLevelDPSGD
+from pacdp.private import P3SGD, IndependentNoise, NestedNoise, Units, UserLevelDPSGD
 from tests.pacdp.marks import parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -20,21 +21,10 @@ ALGORITHMS = {
 }
 
 
-class Quiet(SeededRandomness):
-    """Noise of ``factor`` times the claim."""
-
-    def __init__(self, seed, factor):
-        super().__init__(seed)
-        self.factor = factor
-
-    def normal(self, shape, *, std, dtype, device):
-        return super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
-
-
 def audited(name, *, factor=1.0, canaries=1000, **more):
     data, people = made_up((4,), classes=3, units=20, people=True)
     return audit_training(ALGORITHMS[name], mlp(), data, loss=cross_entropy, people=people, delta=1e-5,
-                          generator=default_rng(1), canaries=canaries, randomness=Quiet(4, factor),
+                          generator=default_rng(1), canaries=canaries, randomness=Faulty(seed=4, factor=factor),
                           **more)  # fmt: skip
 
 

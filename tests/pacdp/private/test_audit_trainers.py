@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from mechanism_faults import Faulty
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from private_toys import (
@@ -65,18 +66,6 @@ def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, *
     return audit_training(algorithm, mlp() if module is None else module, data(), loss=cross_entropy,
                           generator=default_rng(seed), delta=DELTA, canaries=canaries,
                           randomness=randomness or SeededRandomness(seed + 100), **options)  # fmt: skip
-
-
-class Faulty(SeededRandomness):
-    """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
-
-    def __init__(self, *, factor=1.0, stuck=False, seed=7):
-        super().__init__(seed)
-        self.factor, self.stuck, self.first = factor, stuck, {}
-
-    def normal(self, shape, *, std, dtype, device):
-        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
-        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from private_toys import (
     doubles,
     flat,
     mlp,
+    moved_by_sgd,
     patients,
     scale_is_this_and_no_other,
     trained,
 )
 from scipy import stats
 from torch import nn
-from torch.optim import SGD
 from torch.testing import assert_close
 
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
@@ -178,13 +178,7 @@ def replay(module, dataset, algorithm, randomness):
         parts = [tuple(t[ids == i] for t in dataset.tensors) for i in sample]
         total = torch.zeros_like(w)
         for x, y in parts:
-            twin = network(w)
-            optimizer = SGD(twin.parameters(), lr=0.2)
-            for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
-                optimizer.zero_grad()
-                cross_entropy(twin(xs), ys).mean().backward()
-                optimizer.step()
-            delta = flat(twin) - w
+            delta = moved_by_sgd(network(w), x, y)
             total += delta * min(1.0, CLIP / float(delta.norm()))
         moved, scores = [], []
         for z in algorithm.noise_scales:

@@ -6,14 +6,12 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from private_toys import ADD, DECAY, data, flat, mlp, private, sweep
 from torch import equal
 from torch.nn.functional import cross_entropy
-from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import Dataset
 
 from pacdp.opacus.modules import MODES, wrap
 from pacdp.private import (
     PrivateEngine,
-    SeededRandomness,
     SystemRandomness,
     epsilon,
     planned,
@@ -40,11 +38,7 @@ class Dictionaries(Dataset):
 
 
 def test_a_first_batch_that_is_empty_has_the_form_of_all_others():
-    engine = PrivateEngine(randomness=SeededRandomness(0))
-    module = mlp()
-    _, _, loader = engine.make_private(
-        module=module, optimizer=SGD(module.parameters(), lr=0.1), dataset=Dictionaries(),
-        noise_schedule=1.0, clip_norm=1.0, sample_rate=1e-9, expected_batch_size=1.0, steps=1)  # fmt: skip
+    *_, loader, _ = private(mlp(), Dictionaries(), sample_rate=1e-9, steps=1, batches="loader")
     (batch,) = loader
     assert [(batch[key].shape, batch[key].dtype) for key in "xy"] == [((0, 4), torch.float32), ((0,), torch.int64)]
     assert batch["name"] == []

@@ -1,11 +1,12 @@
 """What a forward pass writes would leave without noise: it is refused, or the run stops before anything is released."""
 
 import torch
-import torch.nn.functional as F
+from private_toys import mechanism
+from private_toys import trained as run
 from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, UserLevelDPSGD, train
+from pacdp.private import DPSGD, UserLevelDPSGD
 from tests.pacdp.marks import every_case, parametrize, refusal
 
 TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
@@ -86,16 +87,12 @@ WRITERS = {what.__name__: what for what in (nudge, late, late_by_data, late_exch
 
 
 def trained(module, mode, folder, people=None):
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
-    algorithm = DPSGD if people is None else UserLevelDPSGD
-    return train(
-        algorithm(mechanism=mechanism, noise_multiplier=1.0, learning_rate=4.0),
-        module,
-        TensorDataset(TOKENS, LABELS),
-        loss=lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="none"),
-        people=people,
-        checkpoint=folder / "run.safetensors",
-    )
+    numbers = mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
+    kind = DPSGD if people is None else UserLevelDPSGD
+    return run(
+        kind(mechanism=numbers, noise_multiplier=1.0, learning_rate=4.0), module, TensorDataset(TOKENS, LABELS),
+        randomness=None, people=people, checkpoint=folder / "run.safetensors"
+    )  # fmt: skip
 
 
 def refused(module, mode, folder, people=None):

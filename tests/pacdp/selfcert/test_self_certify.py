@@ -1,6 +1,7 @@
 """One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from tests.pacdp.marks import near, parametrize, refusal
 
 NOISE = 0.1
+held_out = partial(self_certify, routes=HELD_OUT)
 
 
 def world(n, *, seed, width=4):
@@ -96,9 +98,7 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
     x, y = world(300, seed=2)
     model = LogisticRegression()
     _, learning = spied((x, y), seed=3)
-    first, again = (
-        self_certify(model, (x, labels), routes=HELD_OUT, seed=3) for labels in (y, np.where(learning, y, 1 - y))
-    )
+    first, again = (held_out(model, (x, labels), seed=3) for labels in (y, np.where(learning, y, 1 - y)))
     assert array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
     assert (first.train, first.budget) == (again.train, again.budget)
     assert again.tried[0].error == near(1.0 - first.tried[0].error)
@@ -107,7 +107,7 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
 
 def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another_split():
     data = world(120, seed=4)
-    runs = [self_certify(LogisticRegression(), data, routes=HELD_OUT, seed=seed) for seed in (0, 0, 1)]
+    runs = [held_out(LogisticRegression(), data, seed=seed) for seed in (0, 0, 1)]
     coefficients = [run.predictor.estimator.coef_ for run in runs]
     assert array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
@@ -161,7 +161,7 @@ def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
 @parametrize("names", [np.array([False, True]), np.array(["a", "b"]), np.array([3, 9])])
 def test_a_bound_s_part_with_one_class_only_is_counted_too(names):
     x, y = world(60, seed=10)
-    found = self_certify(LogisticRegression(), (x, names[y]), routes=HELD_OUT, train_share=0.965)
+    found = held_out(LogisticRegression(), (x, names[y]), train_share=0.965)
     assert found.n - found.train == 2
     assert 0.0 < found.certificate.value <= 1.0
 
@@ -182,7 +182,7 @@ def test_people_are_split_whole_and_counted():
 def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     data = world(400, seed=7)
     models = {"good": Fixed(np.eye(4)[0]), "bad": Fixed(np.eye(4)[1])}
-    found = self_certify(models, data, routes=HELD_OUT)
+    found = held_out(models, data)
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
     assert found.certificate.failure_prob == near(0.05)
@@ -203,7 +203,7 @@ def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_d
     failed, unpaid, repeats = 0, 0, 150 if whole else 60
     for seed in range(repeats):
         models, data = _coin(seed)
-        found = self_certify(models, data, routes=HELD_OUT, failure_prob=FAIL, train_share=0.4, seed=seed)
+        found = held_out(models, data, failure_prob=FAIL, train_share=0.4, seed=seed)
         failed += found.certificate.value < 0.5
         counts = [one.certificate.inputs for one in found.tried]
         unpaid += min(bounds.clopper_pearson_upper(at["k"], at["n"], FAIL) for at in counts) < 0.5
@@ -215,12 +215,12 @@ def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypa
     monkeypatch.setattr(bounds.FailureBudget, "share", lambda self, name, ways: self.total)
     models, data = _coin(0)
     with refusal("sum to a failure probability"):
-        self_certify(models, data, routes=HELD_OUT)
+        held_out(models, data)
 
 
 def test_text_labels_come_back_as_text_and_an_estimator_s_own_probabilities_too():
     x, y = world(200, seed=8)
     names = np.array(["cat", "dog"])[y]
-    found = self_certify(LogisticRegression(), (x, names), routes=HELD_OUT)
+    found = held_out(LogisticRegression(), (x, names))
     assert set(found.predict(x)) <= {"cat", "dog"}
     assert found.predict_proba(x).shape == (200, 2)
