@@ -11,7 +11,7 @@ from door_toys import MU, split
 from scipy.stats import binom
 from torch import equal
 from torch.distributions import Normal
-from torch.nn import Linear, Module, Parameter
+from torch.nn import Linear, Parameter
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
@@ -23,6 +23,7 @@ from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.oracles.kl_by_mpmath import kl_upper, xi
+from tests.pacdp.made import Made
 from tests.pacdp.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
@@ -137,21 +138,17 @@ def test_the_density_ratio_of_torch():
     assert fixed.log_ratio(fixed, fixed.means) == near(0.0, abs=1e-300)
 
 
-class Absolute(Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = Parameter(torch.zeros(1, 5))
-
-    def forward(self, input):
-        return input.abs().sum(1, keepdim=True) * self.weight.sum()
+def absolute():
+    weight = Parameter(torch.zeros(1, 5))
+    return Made(lambda own, x: x.abs().sum(1, keepdim=True) * own.weight.sum(), weight=weight).eval()
 
 
 def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
     inputs, labels = problem(200, seed=6)[0], torch.ones(200, dtype=torch.int64)
-    q, how = GaussianPosterior.around(Absolute().eval(), std=1.0), MonteCarlo(group_size=200)
+    q, how = GaussianPosterior.around(absolute(), std=1.0), MonteCarlo(group_size=200)
     data, test = BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels)
     for seed in range(8):
-        found = assess(q, q, data, module=Absolute().eval(), test=test, monte_carlo=how, seed=seed)
+        found = assess(q, q, data, module=absolute(), test=test, monte_carlo=how, seed=seed)
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
 

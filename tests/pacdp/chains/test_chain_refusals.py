@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch.nn import BatchNorm1d, Linear, Module, Sequential
+from torch.nn import BatchNorm1d, Linear, Sequential
 from toys import keys_of
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
@@ -11,21 +11,15 @@ from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
 from tests.pacdp.draws import randn
+from tests.pacdp.made import Made
 from tests.refusals import refuses
 
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)
 
 
-class Branching(Module):
+def positive(x):
     """Asks for the values of what it computes."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = Linear(5, 1)
-
-    def forward(self, x):
-        x = self.layer(x)
-        return x if x.sum() > 0 else 2 * x
+    return x if x.sum() > 0 else 2 * x
 
 
 def batched(model):
@@ -73,7 +67,7 @@ REFUSED = [
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: average().add(torch.ones(0, 9)), "of one chain or more"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
-    (lambda: batched(Branching()), BATCHED),
+    (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),
     (lambda: passed(examples=5), "at most batch=4"),
     (lambda: passed(channels=1), "x of shape"),
 ]

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from clipped_networks import Branching
+from clipped_networks import branching
 from private_toys import (
     DECAY,
     RECORDS,
@@ -108,7 +108,7 @@ def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
 
 
 def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypatch):
-    module = Branching().double()
+    module = branching().double()
     expected = sum_by_hand("user level", module)[0]
     assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
     seen = set()
@@ -119,11 +119,11 @@ def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypat
 
     monkeypatch.setattr("pacdp.step.sums.each_unit", spy)
     apart = {}
-    for network in (mlp, cnn, dropout_network, Branching):
+    for network in (mlp, cnn, dropout_network, branching):
         seen.clear()
         run_of(user_level(steps=1, sample_rate=1.0), network())
         apart[network] = False in seen
-    assert apart == {mlp: False, cnn: False, dropout_network: True, Branching: True}
+    assert apart == {mlp: False, cnn: False, dropout_network: True, branching: True}
 
 
 def without(dataset, person):

@@ -9,31 +9,19 @@ from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
 from tests.pacdp.draws import randn
+from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
 
-class Mixing(Module):
+def mixing(mix):
     """A network that passes its activations through ``mix``."""
-
-    def __init__(self, mix):
-        super().__init__()
-        self.first, self.last, self.mix = fresh(Linear(5, 6)), fresh(Linear(6, 3)), mix
-
-    def forward(self, x):
-        return self.last(self.mix(torch.tanh(self.first(x))))
+    first, last = fresh(Linear(5, 6)), fresh(Linear(6, 3))
+    return Made(lambda own, x: own.last(own.mix(torch.tanh(own.first(x)))), first=first, last=last, mix=mix)
 
 
-class Network(Module):
-    """A function as a layer."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+BY_SIZE = Made(lambda own, h: h / len(h))
 
 
 class Bank(Module):
@@ -84,8 +72,8 @@ MIXING = {
     "batch normalisation": BatchNorm1d(6),
     "its frozen kind": BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": BatchNorm1d(6, affine=False),
-    "behind dropout": Sequential(Dropout(0.5), Network(lambda h: h / len(h))),
-    "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
+    "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
+    "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }
 
 
@@ -124,7 +112,7 @@ def test_networks_and_losses_that_mix_examples_are_refused(name):
     words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
     inputs, targets = made_up_batch(torch.zeros(0, 5)), torch.zeros(4, dtype=torch.int64)
     with refusal(words):
-        require_independent_examples(Mixing(mix), (inputs,), targets=targets, loss=loss)
+        require_independent_examples(mixing(mix), (inputs,), targets=targets, loss=loss)
 
 
 LABELS = torch.zeros(4, dtype=torch.int64)
@@ -146,7 +134,7 @@ SOUND = {
 @every_case("name", SOUND)
 def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
     mix, loss, targets = SOUND[name]
-    module = Mixing(mix)
+    module = mixing(mix)
     state = torch.get_rng_state()
     with left_alone(module):
         require_independent_examples(module, (made_up_batch(torch.zeros(0, 5)),), targets=targets, loss=loss)

@@ -26,6 +26,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
 from tests.pacdp.draws import randint
+from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
@@ -159,15 +160,9 @@ def written(outputs, targets):
     return CE(outputs, targets)
 
 
-class Written(Module):
+def shortened():
     """An embedding whose forward pass shortens its weights."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = Embedding(3, 8, max_norm=0.1)
-
-    def forward(self, x):
-        return self.first((x[:, 0] > 0).long())
+    return Made(lambda own, x: own.first((x[:, 0] > 0).long()), first=Embedding(3, 8, max_norm=0.1))
 
 
 class First(Module):
@@ -184,15 +179,9 @@ class First(Module):
         return self.last(x - self.shift)
 
 
-class Mixing(Module):
+def mixing():
     """Batches of more than 300 are centred."""
-
-    def __init__(self):
-        super().__init__()
-        self.last = Linear(8, 3)
-
-    def forward(self, x):
-        return self.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x)
+    return Made(lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3))
 
 
 LARGE = X.repeat(9, 1), Y.repeat(9)
@@ -225,9 +214,9 @@ LOOPS = {
     "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
     "back twice": ((X, Y), {"step": twice}, "second time before a step"),
     "two steps": ((X, Y), {"step": two_steps}, "zero_grad and backward before each step"),
-    "weights that a pass writes": ((X, Y), {"net": Written}, MOVED),
+    "weights that a pass writes": ((X, Y), {"net": shortened}, MOVED),
     "weights of the first batch": ((X, Y), {"net": First}, MOVED),
-    "more than 300": (LARGE, {"net": Mixing}, "outputs of 33 examples are others"),
+    "more than 300": (LARGE, {"net": mixing}, "outputs of 33 examples are others"),
 }  # fmt: skip
 
 

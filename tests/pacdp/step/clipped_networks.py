@@ -20,6 +20,7 @@ from torch.nn import (
 )
 
 from tests.pacdp.draws import rand
+from tests.pacdp.made import Made
 
 CLIP = 0.5
 
@@ -38,38 +39,29 @@ class Scaled(Module):
         return self.inner(x * self.scale + self.shift) * self.twice + self.twice.square()
 
 
-class Branching(Module):
+def branching():
     """A branch on the data, which no vmap runs."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = mlp()
-
-    def forward(self, x):
-        return torch.stack([self.inner(r) if float(r.sum()) > 0.0 else 2.0 * self.inner(r) for r in x])
+    return Made(
+        lambda own, x: torch.stack([own.inner(r) if float(r.sum()) > 0.0 else 2.0 * own.inner(r) for r in x]),
+        inner=mlp(),
+    )
 
 
-class Attending(Module):
+def attending():
     """Embeddings, attention over positions and a normalisation, all of one example."""
-
-    def __init__(self):
-        super().__init__()
-        self.table, self.norm, self.last = Embedding(40, 6), LayerNorm(6), Linear(6, 3)
-        fresh(self)
-
-    def forward(self, x):
-        return self.last(self.norm(self.table(x.abs().long().clamp(max=39))).mean(1))
+    return fresh(
+        Made(
+            lambda own, x: own.last(own.norm(own.table(x.abs().long().clamp(max=39))).mean(1)),
+            table=Embedding(40, 6), norm=LayerNorm(6), last=Linear(6, 3)
+        )
+    )  # fmt: skip
 
 
-class Functional(Module):
+def maps_back():
     """The first layer's weight is used twice: by the layer, and as the matrix that maps back."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = fresh(Linear(4, 5))
-
-    def forward(self, x):
-        return 20.0 * functional.linear(self.inner(x).tanh(), self.inner.weight.t())
+    return Made(
+        lambda own, x: 20.0 * functional.linear(own.inner(x).tanh(), own.inner.weight.t()), inner=fresh(Linear(4, 5))
+    )
 
 
 class Beside(Module):
@@ -116,11 +108,11 @@ KNOWN = {
     "mlp": mlp,
     "cnn": cnn,
     "one norm a sample": lambda: with_layer(GroupNorm(2, 6), 6),
-    "embeddings": Attending,
+    "embeddings": attending,
     "rectified": lambda: with_layer(ReLU()),
 }
 """What every mode is used for."""
-OUTSIDE_THE_LAYERS = {"maps back": Functional, "beside": Beside}
+OUTSIDE_THE_LAYERS = {"maps back": maps_back, "beside": Beside}
 """What the modes that look at layers miss."""
 KINDS = {
     **KNOWN,
@@ -131,7 +123,7 @@ KINDS = {
     "tied": Tied,
     "normalised": lambda: with_layer(LayerNorm(5)),
     "positions": over_positions,
-    "branches": Branching,
+    "branches": branching,
 }
 
 

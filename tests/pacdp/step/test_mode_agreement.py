@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, Functional, rows, slowly
+from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, maps_back, rows, slowly
 from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
 from torch.nn import CrossEntropyLoss, Dropout, Linear, Module, Parameter, Sequential
 from torch.optim import SGD
@@ -28,6 +28,7 @@ from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
 from tests.pacdp.draws import rand, randn
+from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.toys import seeded
 
@@ -104,7 +105,7 @@ def used(monkeypatch):
 
 def require_the_sum_of_clipped_examples(name, mode, used):
     """Of a mode or, with a warning, of the reference; and one example moves no sum by more than the clip norm."""
-    classes = 4 if KINDS[name] is Functional else 3
+    classes = 4 if KINDS[name] is maps_back else 3
     x, y = rows(ROWS)
     expected, _ = slowly(KINDS[name](), x, y % classes)
     released, batches, said = sums(KINDS[name](), mode=mode, classes=classes)
@@ -230,7 +231,7 @@ def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
             with refusal("cannot be used with this network"):
                 of_one_s_own(build(), form=form, mode=mode)
         with refusal("not independent"):
-            of_one_s_own(Mixing(Opening()), form=form, mode=mode)
+            of_one_s_own(mixing(opening()), form=form, mode=mode)
         module, optimizer, criterion, loader, _ = of_one_s_own(mlp(), form=form, mode=mode)
         if form != "two arguments":
             before = [p.detach().clone() for p in module.parameters()]
@@ -242,18 +243,13 @@ def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
 
 
 def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
-    class Logarithm(Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, x):
-            return self.inner(x.log())
+    def logarithm(inner):
+        return Made(lambda own, x: own.inner(x.log()), inner=inner)
 
     inputs = rand(4, 4) + 0.1
-    of_one_s_own(Logarithm(mlp()), mode="hooks", x=inputs)
+    of_one_s_own(logarithm(mlp()), mode="hooks", x=inputs)
     with refusal("cannot be used with this network"):
-        of_one_s_own(Logarithm(Beside()), mode="hooks", x=inputs)
+        of_one_s_own(logarithm(Beside()), mode="hooks", x=inputs)
 
 
 def class_balanced(outputs, targets):
@@ -271,15 +267,10 @@ def contrastive(outputs, targets):
     return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
 
 
-class Mixing(Module):
+def mixing(mix):
     """A layer in which the examples of a batch meet."""
-
-    def __init__(self, mix):
-        super().__init__()
-        self.first, self.last, self.mix = fresh(Linear(4, 5)), fresh(Linear(5, 3)), mix
-
-    def forward(self, x):
-        return self.last(self.mix(self.first(x)))
+    first, last = fresh(Linear(4, 5)), fresh(Linear(5, 3))
+    return Made(lambda own, x: own.last(own.mix(own.first(x))), first=first, last=last, mix=mix)
 
 
 def beyond_eight(h):
@@ -303,25 +294,19 @@ class Bank(Module):
         return h + memory
 
 
-class Opening(Module):
+def opening():
     """A batch mean behind a gate that is closed when training begins."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate = Parameter(torch.zeros(()))
-
-    def forward(self, h):
-        return h - self.gate * h.mean(0)
+    return Made(lambda own, h: h - own.gate * h.mean(0), gate=Parameter(torch.zeros(())))
 
 
 MEETINGS = {
     "weights by the batch's classes": (mlp, class_balanced),
     "the batch's harder half": (mlp, hardest_half),
     "pairs": (mlp, contrastive),
-    "a clamped maximum": (lambda: Mixing(clamped_maximum), cross_entropy),
-    "a mean beyond eight": (lambda: Mixing(beyond_eight), cross_entropy),
-    "a memory": (lambda: Mixing(Bank()), cross_entropy),
-    "a neighbour": (lambda: Mixing(lambda h: h + h.roll(1, 0)), cross_entropy),
+    "a clamped maximum": (lambda: mixing(clamped_maximum), cross_entropy),
+    "a mean beyond eight": (lambda: mixing(beyond_eight), cross_entropy),
+    "a memory": (lambda: mixing(Bank()), cross_entropy),
+    "a neighbour": (lambda: mixing(lambda h: h + h.roll(1, 0)), cross_entropy),
 }
 
 
@@ -352,10 +337,10 @@ def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkey
 HIDDEN = {
     "a path that opens later": (lambda: Beside(gate=0.0), CLIP),
     "a wrong norm where nothing made up is clipped": (Beside, 1e4),
-    "another such norm": (Functional, 1e4),
-    "a meeting that opens later": (lambda: Mixing(Opening()), CLIP),
+    "another such norm": (maps_back, 1e4),
+    "a meeting that opens later": (lambda: mixing(opening()), CLIP),
     "the same under dropout, whose batches cannot be compared": (
-        lambda: Mixing(Sequential(Dropout(0.5), Opening())),
+        lambda: mixing(Sequential(Dropout(0.5), opening())),
         CLIP,
     ),
 }
@@ -365,7 +350,7 @@ HIDDEN = {
 def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(name):
     build, clip_norm = HIDDEN[name]
     for mode in ("hooks", "ghost"):
-        found = moved(build(), mode=mode, clip_norm=clip_norm, classes=4 if build is Functional else 3)
+        found = moved(build(), mode=mode, clip_norm=clip_norm, classes=4 if build is maps_back else 3)
         assert len(found[1]) == 1 if found else "meeting" in name or "same" in name
 
 
@@ -376,6 +361,6 @@ def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     most, _ = moved(
-        build(), mode="hooks" if name in MEETINGS else "ghost", loss=loss, classes=4 if build is Functional else 3
+        build(), mode="hooks" if name in MEETINGS else "ghost", loss=loss, classes=4 if build is maps_back else 3
     )
     assert most > (1.5 if name in OUTSIDE_THE_LAYERS else 1.2) * CLIP

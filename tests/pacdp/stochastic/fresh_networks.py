@@ -23,17 +23,16 @@ from torch.nn import (
 )
 
 from tests.pacdp.draws import randn
+from tests.pacdp.made import Made
 
 
-class Residual(Module):
+def residual():
     """A graph that is no chain: two branches, their sum, and their product."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.last = Linear(4, 5), Linear(4, 5, bias=False), Linear(5, 3)
-
-    def forward(self, x):
-        return self.last(F.relu(self.first(x)) + torch.tanh(self.second(x)) * x[:, :1])
+    first, second, last = Linear(4, 5), Linear(4, 5, bias=False), Linear(5, 3)
+    return Made(
+        lambda own, x: own.last(F.relu(own.first(x)) + torch.tanh(own.second(x)) * x[:, :1]),
+        first=first, second=second, last=last
+    )  # fmt: skip
 
 
 class Attention(Module):
@@ -125,7 +124,7 @@ NETWORKS = {
         lambda: VisionTransformer(side=4, patch=2, dim=4, depth=1, heads=2, classes=3).eval(), (3, 4, 4),
     ),
     "embedding": (Words, (6,)),
-    "residual": (Residual, (4,)),
+    "residual": (residual, (4,)),
     "small network": (
         lambda: Sequential(
             Conv2d(1, 4, 3), GroupNorm(2, 4), ReLU(), MaxPool2d(2), Conv2d(4, 5, 2), ReLU(),

@@ -6,13 +6,14 @@ import torch.nn.functional as F
 from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch.func import functional_call, jacrev
-from torch.nn import Linear, Module, Parameter
+from torch.nn import Linear, Parameter
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
 from tests.pacdp.draws import randn
+from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, parametrize, slow
 
 DRAWS = 2000
@@ -79,21 +80,16 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     assert covariance_deviation(ours, theirs) > 10
 
 
-class Twice(Module):
+def twice():
     """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.scale = Linear(4, 4), Parameter(torch.ones(4))
-
-    def forward(self, x):
-        return self.layer(torch.tanh(self.layer(x))) * self.scale
+    parts = {"layer": Linear(4, 4), "scale": Parameter(torch.ones(4))}
+    return Made(lambda own, x: own.layer(torch.tanh(own.layer(x))) * own.scale, **parts)
 
 
 @parametrize("group_size", [1, 2])
 def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
     torch.manual_seed(0)
-    module, x = Twice(), randn(4, seed=1)
+    module, x = twice(), randn(4, seed=1)
     posterior = random_posterior(module, "diagonal")
     way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
     assert way.group_size == group_size

@@ -10,13 +10,14 @@ from count_toys import LOSSES, count, data
 from fresh_laws import random_posterior
 from numpy.random import default_rng
 from scipy import stats
-from torch.nn import Linear, Module
+from torch.nn import Linear
 
 import bounds
 from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
+from tests.pacdp.made import Made
 from tests.pacdp.marks import left_out, near, parametrize, refusal, slow
 from tests.two_processes import two_processes
 
@@ -36,20 +37,15 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
     assert count(passes=1)[0].errors <= count(passes=2)[0].errors <= error.errors
 
 
-class Twice(Module):
+def twice():
     """A network of no form by example: it uses a layer twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.last = Linear(16, 16), Linear(16, 3)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
+    layer, last = Linear(16, 16), Linear(16, 3)
+    return Made(lambda own, x: own.last(torch.tanh(own.layer(own.layer(x.flatten(1))))), layer=layer, last=last)
 
 
 @parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
 def test_groups_that_share_draws_count_once(group_size, terms):
-    module = Twice()
+    module = twice()
     whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
     assert whole == parts
     assert whole.terms == terms
@@ -116,7 +112,7 @@ def test_passes_for_is_the_fewest():
 
 @parametrize("together", [2, 32])
 def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together, monkeypatch):
-    module, settings = Twice(), {"passes": 2, "batch_size": 10}
+    module, settings = twice(), {"passes": 2, "batch_size": 10}
     one_by_one = count(module, **settings)
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     run = []
