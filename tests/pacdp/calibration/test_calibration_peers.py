@@ -51,12 +51,16 @@ def measured(metric, confidence, correct):
     return float(metric.measure(confidence, correct.astype(np.int64)))
 
 
+def by_class(metric, case):
+    return near(np.mean([measured(metric, *one) for one in each_class(case)]), abs=1e-6)
+
+
 def test_netcal_agrees_on_all_cases(netcal):
     for case, bins in numbered(CONTINUOUS + TIES):
         found, metric = top_label(probabilities=case.probabilities, labels=case.labels), netcal.ECE(bins)
         assert ece(*case, bins=bins) == near(measured(metric, *found), abs=1e-6)
         assert mce(*case, bins=bins) == near(measured(netcal.MCE(bins), *found), abs=1e-6)
-        assert sce(*case, bins=bins) == near(np.mean([measured(metric, *one) for one in each_class(case)]), abs=1e-6)
+        assert sce(*case, bins=bins) == by_class(metric, case)
 
 
 def test_netcal_s_equal_mass_agrees_where_it_divides_the_data(netcal):
@@ -64,4 +68,4 @@ def test_netcal_s_equal_mass_agrees_where_it_divides_the_data(netcal):
         case, metric = tools.continuous(seed, n=200), netcal.ECE(bins, equal_intervals=False)
         found = top_label(probabilities=case.probabilities, labels=case.labels)
         assert adaptive_ece(*case, bins=bins) == near(measured(metric, *found), abs=1e-6)
-        assert ace(*case, bins=bins) == near(np.mean([measured(metric, *one) for one in each_class(case)]), abs=1e-6)
+        assert ace(*case, bins=bins) == by_class(metric, case)

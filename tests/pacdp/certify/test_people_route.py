@@ -1,6 +1,7 @@
 """Gaussian posteriors on examples of people: n counts people, and the sampled risk weighs every person alike."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -55,14 +56,15 @@ def test_weights_without_noise_give_the_mean_over_people_exactly():
 
 def test_batches_and_order_do_not_matter():
     data, law = examples(), around(0.5)
-    at = {"inputs": data.inputs, "labels": data.labels, "losses": (zero_one(),), "passes": 2, "seed": 4}
-    (whole,) = mean_risks(module(), law, **at, people=data.people)
-    (parts,) = mean_risks(module(), law, **at, people=data.people, batch_size=5)
+    counted = partial(mean_risks, module(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(),), passes=2,
+                      seed=4)  # fmt: skip
+    (whole,) = counted(people=data.people)
+    (parts,) = counted(people=data.people, batch_size=5)
     assert whole == parts
-    (renamed,) = mean_risks(module(), law, **at, people=1000 - data.people)
+    (renamed,) = counted(people=1000 - data.people)
     assert renamed == whole
     with refusal("expected people for each"):
-        mean_risks(module(), law, **at, people=data.people[:-1])
+        counted(people=data.people[:-1])
 
 
 def test_a_gaussian_posterior_counts_people():

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections import Counter
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,6 +17,7 @@ from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, regi
 from tests.pacdp.marks import every_case, parametrize, refusal
 
 NAME = "toy.gz"
+toy = partial(locate, NAME, "toy")
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
@@ -85,17 +87,17 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     bad = ("404", "garbage", "short", "breaking", "long")
     know(monkeypatch, mirrors=tuple(mirrors(server, *bad, "good")))
     assert registry.find(NAME, "toy") is None
-    assert locate(NAME, "toy") == registry.find(NAME, "toy") == cache
+    assert toy() == registry.find(NAME, "toy") == cache
     assert cache.read_bytes() == CONTENT
     assert os.listdir(cache.parent) == [NAME]
     assert Mirror.asked == Counter([*bad, "good"])
-    assert locate(NAME, "toy", mirrors=mirrors(server, "good")) == cache
+    assert toy(mirrors=mirrors(server, "good")) == cache
     assert Mirror.asked["good"] == 1
 
 
 @parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
 def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
-    assert locate(NAME, "toy", mirrors=mirrors(server, kind)).read_bytes() == CONTENT
+    assert toy(mirrors=mirrors(server, kind)).read_bytes() == CONTENT
     assert Mirror.asked[kind] == asked
 
 
@@ -106,7 +108,7 @@ def test_silence_ends(cache, monkeypatch):
 
     monkeypatch.setattr(requests, "get", silent)
     with refusal("did not answer in time", DataError):
-        locate(NAME, "toy", mirrors=["http://127.0.0.1/"])
+        toy(mirrors=["http://127.0.0.1/"])
 
 
 @parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -120,7 +122,7 @@ def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, erro
 
     monkeypatch.setattr(download._Checked, "write", interrupted)
     with pytest.raises(error):
-        locate(NAME, "toy", mirrors=mirrors(server, "good"))
+        toy(mirrors=mirrors(server, "good"))
     assert os.listdir(cache.parent) == []
 
 
@@ -128,34 +130,34 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
     root = tmp_path / "explicit"
     environment, explicit = (put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit"))
     put(cache, CONTENT)
-    assert locate(NAME, "toy", download=False) == cache
+    assert toy(download=False) == cache
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "environment"))
-    assert locate(NAME, "toy", download=False) == environment
-    assert locate(NAME, "toy", root=root, download=False) == explicit
+    assert toy(download=False) == environment
+    assert toy(root=root, download=False) == explicit
     explicit.unlink()
     explicit.symlink_to(tmp_path / "nothing")
     with refusal("cannot be read", DataError):
-        locate(NAME, "toy", root=root, download=False)
+        toy(root=root, download=False)
     explicit.unlink()
-    assert locate(NAME, "toy", root=root, download=False) == environment
+    assert toy(root=root, download=False) == environment
     monkeypatch.setenv("PACDP_DATA", "")
-    assert locate(NAME, "toy", root=root, download=False) == cache
+    assert toy(root=root, download=False) == cache
 
 
 def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
         with refusal(rf"^{cache} is not the registered file .* delete it or download it again", DataError):
-            locate(NAME, "toy", download=False)
+            toy(download=False)
     registry._sha256.cache_clear()
     put(cache, CONTENT)
     os.utime(cache, ns=(1, 1))
     for _ in range(3):
-        locate(NAME, "toy", download=False)
+        toy(download=False)
     assert registry._sha256.cache_info().misses == 1
     put(cache, CONTENT[:-1] + b"?")
     with refusal("not the registered file", DataError):
-        locate(NAME, "toy", download=False)
+        toy(download=False)
 
 
 def test_misuse(cache, tmp_path, monkeypatch):
@@ -168,14 +170,14 @@ def test_misuse(cache, tmp_path, monkeypatch):
             locate(name, dataset, **how)
     put(tmp_path / "cache", b"a file where the folder should be")
     with refusal(f"{NAME} cannot be written", DataError):
-        locate(NAME, "toy", mirrors=["http://127.0.0.1:1/"])
+        toy(mirrors=["http://127.0.0.1:1/"])
     know(monkeypatch, source="it is derived from toys")
     for may in (False, True):
         with refusal(r"because no mirror serves it \(it is derived from toys\)", DataError):
-            locate(NAME, "toy", download=may)
+            toy(download=may)
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "gone"))
     with refusal(r"PACDP_DATA names .*gone, which is not a folder", DataError):
-        locate(NAME, "toy")
+        toy()
 
 
 @every_case(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])

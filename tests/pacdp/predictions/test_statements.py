@@ -60,14 +60,11 @@ def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
             f"false-alarm rate of class {c}": SAID[LABELS != c] == c,
         }
         right = {f"recall of class {c}": SAID[LABELS == c] == c, f"precision of class {c}": LABELS[SAID == c] == c}
-        for name, rate in wrong.items():
-            row = found.statement(name)
-            assert (row.measured, row.n) == (near(rate.mean()), rate.size)
-            assert row.upper == near(_upper(int(rate.sum()), rate.size, each), rel=1e-8)
-        for name, rate in right.items():
-            row = found.statement(name)
-            assert (row.measured, row.n) == (near(rate.mean()), rate.size)
-            assert row.lower == near(_lower(int(rate.sum()), rate.size, each), rel=1e-8)
+        for rates, end, exact in ((wrong, "upper", _upper), (right, "lower", _lower)):
+            for name, rate in rates.items():
+                row = found.statement(name)
+                assert (row.measured, row.n) == (near(rate.mean()), rate.size)
+                assert getattr(row, end) == near(exact(int(rate.sum()), rate.size, each), rel=1e-8)
 
 
 def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format():

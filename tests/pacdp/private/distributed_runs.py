@@ -168,8 +168,8 @@ def refusals(rank, folder):
         )
 
     attempts = {
-        "torch's wrapper": lambda: private(nn.parallel.DistributedDataParallel(mlp()), data()),
-        "no wrapper": lambda: private(mlp(), data()),
+        "torch's wrapper": lambda: private(nn.parallel.DistributedDataParallel(mlp())),
+        "no wrapper": private,
         "not distributed": given(distributed=False),
         "seeds": given(randomness=SeededRandomness(rank)),
         "settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
@@ -177,7 +177,7 @@ def refusals(rank, folder):
         "orders of examples": given(dataset=data(seed=rank)),
         "checkpoints": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
         "some without checkpoints": given(checkpoint=folder / "none" if rank else None),
-        "rates of the loop": lambda: private(DPDDP(mlp()), data(), sample_rate=0.25 / (1 + rank), steps=4),
+        "rates of the loop": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
         "an unwritable file": given(checkpoint=folder),
     }
     out = {}

@@ -183,8 +183,9 @@ def scale_is_this_and_no_other(sample, std):
     return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [False, True, False]
 
 
-def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
+def private(module=None, dataset=None, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
     """(module, optimizer, criterion, loader, engine) ready for a loop."""
+    module, dataset = module or mlp(), data() if dataset is None else dataset
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip

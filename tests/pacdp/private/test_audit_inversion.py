@@ -51,16 +51,16 @@ def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
 def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     """Two classes: the log-odds' gradient is w_c - w_other, whatever x is."""
     layer = Linear(12, 2).double()
-    start = rand(2, 12, dtype=torch.float64)
-    made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
+    start, classes = rand(2, 12, dtype=torch.float64), torch.tensor([0, 1])
+    far = {"steps": 20, "step_size": 0.05, "low": -9.0, "high": 9.0}
+    made = class_attack(layer, classes, start, **far)
     away = (layer.weight[0] - layer.weight[1]).detach()
     towards = torch.stack([away, -away]) / away.norm()
     assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
-    within = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.5)
+    within = class_attack(layer, classes, start, steps=20, step_size=0.5)
     assert 0.0 <= float(within.min()) <= float(within.max()) <= 1.0
     gain = (layer(within) - layer(start)).diff(dim=1)[:, 0].detach()
     assert float(gain[0]) < 0.0 < float(gain[1])
     # a network so confident that p rounds to 1 is climbed as far
-    sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,
-                        low=-9.0, high=9.0)  # fmt: skip
+    sure = class_attack(lambda x: 50.0 * layer(x), classes, start, **far)
     assert_close(sure, made, rtol=0.0, atol=1e-9)

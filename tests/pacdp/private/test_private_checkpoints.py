@@ -70,7 +70,7 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
 
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     def run(steps, *, load=None, save=None):
-        module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY, seed=2, steps=steps)
+        module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY, seed=2, steps=steps)
         if load:
             engine.load_checkpoint(path=load, module=module, optimizer=optimizer)
         sweep(module, optimizer, criterion, loader)
@@ -123,23 +123,23 @@ def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, op
 
 def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     path = tmp_path / "engine.safetensors"
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY)
+    module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY)
     sweep(module, optimizer, criterion, loader)
     engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
     with refusal("would forget", CheckpointError):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
-    other, optimizer, _, _, second = private(mlp(seed=4), data(), noise_schedule=1.5)
+    other, optimizer, _, _, second = private(mlp(seed=4), noise_schedule=1.5)
     before = flat(other)
     with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
     assert equal(flat(other), before)
     assert second.event is None
-    _, _, _, _, again = private(mlp(), data(), engine=engine)
+    _, _, _, _, again = private(engine=engine)
     assert steps_of(again.event) == len(loader)
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
-    module, optimizer, _, _, engine = private(mlp(), data())
+    module, optimizer, _, _, engine = private()
     pickled, foreign, public = (tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors"))
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from private_toys import data, mechanism, mlp, private, sweep, trained
+from private_toys import mechanism, mlp, private, sweep, trained
 from torch.testing import assert_close
 
 from pacdp.opacus.modules import MODES
@@ -40,7 +40,7 @@ def test_weights_are_drawn_on_the_gpu():
 
 
 def test_the_engine_s_loop_runs_there():
-    module, optimizer, criterion, loader, engine = private(mlp().cuda(), data())
+    module, optimizer, criterion, loader, engine = private(mlp().cuda())
     optimizer.randomness = SystemRandomness()
     sweep(lambda x: module(x.cuda()), optimizer, lambda out, y: criterion(out, y.cuda()), loader)
     assert steps_of(engine.event) == len(loader)

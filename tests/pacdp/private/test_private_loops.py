@@ -67,11 +67,11 @@ def plain(module, optimizer, x, y, *, loss=CE):
     optimizer.step()
 
 
-def total(x, y, *, step=plain, net=zeros, mode="hooks", **options):
+def total(data=(X, Y), *, step=plain, net=zeros, mode="hooks", **options):
     """The sum of clipped gradients that one step of a loop releases."""
     net = net()
     net = net[0] if isinstance(net, tuple) else net
-    module, optimizer, loader, _ = made(net, TensorDataset(x, y), mode=mode, **options)
+    module, optimizer, loader, _ = made(net, TensorDataset(*data), mode=mode, **options)
     for batch in loader:
         step(module, optimizer, *batch)
     return gradient(net)
@@ -189,48 +189,49 @@ NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batc
 MOVED = "wrote into a parameter|changes first.weight"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
-    "class weights": ((X, RARE), {"step": by(CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
-    "a sum": (ALIKE, {"step": by(CrossEntropyLoss(reduction="sum")), "net": partial(zeros, bias=False)},
+    "class weights": (
+        {"data": (X, RARE), "step": by(CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
+    "a sum": ({"data": ALIKE, "step": by(CrossEntropyLoss(reduction="sum")), "net": partial(zeros, bias=False)},
               "loss is a sum over the examples"),
-    "a mean": ((X, Y), {"loss_reduction": "sum"}, "loss is a mean over the examples"),
-    "ignored labels": (FEW, {"net": partial(zeros, bias=False)}, NOT_OWN),
-    "the harder half": ((X, Y), {"step": by(hardest)}, ALONE + "|" + NOT_OWN),
-    "centred outputs": ((X, Y), {"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
-    "over the loss": ((X, Y), {"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
+    "a mean": ({"loss_reduction": "sum"}, "loss is a mean over the examples"),
+    "ignored labels": ({"data": FEW, "net": partial(zeros, bias=False)}, NOT_OWN),
+    "the harder half": ({"step": by(hardest)}, ALONE + "|" + NOT_OWN),
+    "centred outputs": ({"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
+    "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": lambda: fresh(Linear(8, 3))}, NOT_OWN),
-    "another's label": ((X, RARE), {"step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
-    "times the batch": ((X, Y), {"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
-    "in place": ((X, Y), {"step": by(written)}, "in place"),
-    "padded": ((X, Y), {"collate": over_columns}, COLLATE),
-    "standardised": ((X, Y), {"collate": standardised}, COLLATE),
-    "mixup": ((X, Y), {"step": mixup}, OTHER_ROWS),
-    "centred in place": ((X, Y), {"step": in_place}, OTHER_ROWS),
-    "a foreign batch": ((X, Y), {"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
-    "a second optimizer": ((X, Y), {"step": second_optimizer}, MOVED),
-    "a closure": ((X, Y), {"step": closure}, "takes no closure"),
-    "a late hook": ((X, Y), {"step": late_hook, "net": lambda: Sequential(zeros()[0])}, "after make_private"),
-    "unfreezing": ((X, Y), {"step": unfrozen}, "after make_private"),
-    "a hook on the outputs": (ALIKE, {"step": hook_on_the_outputs}, "loss is a sum"),
-    "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
-    "back twice": ((X, Y), {"step": twice}, "second time before a step"),
-    "two steps": ((X, Y), {"step": two_steps}, "zero_grad and backward before each step"),
-    "weights that a pass writes": ((X, Y), {"net": shortened}, MOVED),
-    "weights of the first batch": ((X, Y), {"net": First}, MOVED),
-    "more than 300": (LARGE, {"net": mixing}, "outputs of 33 examples are others"),
+    "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
+    "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
+    "in place": ({"step": by(written)}, "in place"),
+    "padded": ({"collate": over_columns}, COLLATE),
+    "standardised": ({"collate": standardised}, COLLATE),
+    "mixup": ({"step": mixup}, OTHER_ROWS),
+    "centred in place": ({"step": in_place}, OTHER_ROWS),
+    "a foreign batch": ({"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
+    "a second optimizer": ({"step": second_optimizer}, MOVED),
+    "a closure": ({"step": closure}, "takes no closure"),
+    "a late hook": ({"step": late_hook, "net": lambda: Sequential(zeros()[0])}, "after make_private"),
+    "unfreezing": ({"step": unfrozen}, "after make_private"),
+    "a hook on the outputs": ({"data": ALIKE, "step": hook_on_the_outputs}, "loss is a sum"),
+    "another way back": ({"step": another_way}, r"did not begin at loss\.backward"),
+    "back twice": ({"step": twice}, "second time before a step"),
+    "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
+    "weights that a pass writes": ({"net": shortened}, MOVED),
+    "weights of the first batch": ({"net": First}, MOVED),
+    "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
 }  # fmt: skip
 
 
 test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
-    [(partial(total, *data, **options), words) for data, options, words in LOOPS.values()]
+    [(partial(total, **options), words) for options, words in LOOPS.values()]
 )
 
 
 @parametrize("name", ["class weights", "a sum", "ignored labels", "the harder half", "another way back"])
 def test_so_it_is_in_other_modes(name):
-    (x, y), options, words = LOOPS[name]
+    options, words = LOOPS[name]
     for mode in ("ghost", "functorch", "ew"):
         with refusal(words):
-            total(x, y, mode=mode, **options)
+            total(mode=mode, **options)
 
 
 def penalised(module, optimizer, x, y):
@@ -239,14 +240,14 @@ def penalised(module, optimizer, x, y):
 
 def test_terms_and_numbers_that_are_no_example_s_are_refused():
     with refusal("data_free_gradient"):
-        total(X, Y, step=penalised)
+        total(step=penalised)
     net = Sequential(Linear(8, 3), Linear(3, 3))
     with refusal("not in optimizer"):
         made(net, TensorDataset(X, Y), optimizer=SGD(net[1].parameters(), lr=0.1))
     for loss in (lambda out, y: CE(out, y) * int(y.sum()), lambda out, y: CE(out, y) * y.float().mean(),
                  lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()):  # fmt: skip
         with refusal("changed from one step to another"):
-            total(X, Y, step=by(loss), sample_rate=0.5, steps=9)
+            total(step=by(loss), sample_rate=0.5, steps=9)
 
 
 def test_a_hook_that_was_there_before_is_tried():

@@ -55,10 +55,6 @@ def budget(**changes):
     return PrivacyBudget(**{"epsilon": 1.0, **ADD, **changes})
 
 
-def in_private(**changes):
-    return private(mlp(), data(), **changes)
-
-
 def calibration(schedule=1.0, **changes):
     given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
     return calibrated(schedule, **{**given, **changes})
@@ -97,7 +93,7 @@ NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
     (mechanism, "sample_rate", 1.5),
     (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
-    (in_private, "pre_noise", -1.0), (budget, "epsilon", 0.0),
+    (private, "pre_noise", -1.0), (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0), (cost, "delta", 1.0),
     (cost, "adjacency", "zero-out"), (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
     (scores, "guesses", [3]), (p_value, "correct", 4), (attack, "false_positive_rate", 0.0),
@@ -125,12 +121,12 @@ REFUSALS = [
     (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
     (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
-    (lambda: in_private(noise_schedule=-1.0), "value"),
-    (lambda: in_private(mode="ghost", pre_noise=0.1), "pre_noise"),
+    (lambda: private(noise_schedule=-1.0), "value"),
+    (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=None, noise_schedule=1.0, clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0,
         criterion=cross_entropy), "'ghost' only"),
-    (lambda: private(Sequential(Log(), mlp(inputs=3)), data()), "probe"),
+    (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),

@@ -9,7 +9,6 @@ from private_toys import (
     NETWORKS,
     clipped_sum,
     cnn,
-    data,
     fresh,
     gradient,
     mlp,
@@ -109,7 +108,7 @@ def gradients(mode="hooks", *, inputs=None, targets=None, draws=200, network=cnn
     """What steps without a learning rate see, one row a step; of empty batches, unless others are given."""
     if inputs is None:
         inputs, targets = torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)
-    module, optimizer, criterion, _, _ = private(network(), data(), mode=mode, lr=0.0, seed=11, **numbers)
+    module, optimizer, criterion, _, _ = private(network(), mode=mode, lr=0.0, seed=11, **numbers)
     optimizer.randomness = randomness or optimizer.randomness
     found = []
     for _ in range(draws):
@@ -147,7 +146,7 @@ def test_the_system_s_noise_and_noise_over_a_filled_batch_have_that_scale_too():
 def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reduction):
     inputs, targets = batch()
     module, optimizer, criterion, _, _ = private(
-        mlp(), data(), mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
+        mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
     criterion(module(inputs), targets).backward()
     optimizer.step()
     expected = clipped_sum(mlp(), inputs, targets, mode="hooks")[0]

@@ -24,7 +24,7 @@ from tests.pacdp.marks import parametrize, refusal
 
 
 def test_empty_batches_are_steps():
-    made = private(mlp(), data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3)
+    made = private(dataset=data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3)
     assert sweep(*made[:4]).count(0) > 15
     assert runs_of(made[-1].event) == [(sampled_step([1.0], sample_rate=0.02), 40)]
 
@@ -38,7 +38,7 @@ class Dictionaries(Dataset):
 
 
 def test_a_first_batch_that_is_empty_has_the_form_of_all_others():
-    *_, loader, _ = private(mlp(), Dictionaries(), sample_rate=1e-9, steps=1, batches="loader")
+    *_, loader, _ = private(dataset=Dictionaries(), sample_rate=1e-9, steps=1, batches="loader")
     (batch,) = loader
     assert [(batch[key].shape, batch[key].dtype) for key in "xy"] == [((0, 4), torch.float32), ((0,), torch.int64)]
     assert batch["name"] == []
@@ -53,7 +53,7 @@ def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     """Nor does the schedule count physical batches."""
     ends = []
     for size in (3, 1000):
-        module, optimizer, criterion, loader, engine = private(mlp(), data(), mode=mode, steps=8, noise_schedule=DECAY)
+        module, optimizer, criterion, loader, engine = private(mode=mode, steps=8, noise_schedule=DECAY)
         with BatchMemoryManager(data_loader=loader, max_physical_batch_size=size, optimizer=optimizer) as parts:
             assert (len(sweep(module, optimizer, criterion, parts)) > 16) == (size == 3)
         assert runs_of(engine.event) == [(sampled_step([DECAY(t)], sample_rate=0.25), 1) for t in range(8)]
@@ -65,14 +65,14 @@ def test_the_system_draws_unless_a_seed_is_given():
     engine = PrivateEngine()
     assert isinstance(engine.randomness, SystemRandomness)
     assert engine.randomness.state() == {}
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), engine=engine, steps=5)
+    module, optimizer, criterion, loader, engine = private(engine=engine, steps=5)
     sweep(module, optimizer, criterion, loader)
     assert engine.event == planned(1.0, sample_rate=0.25, steps=5)
     assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) < engine.get_epsilon(1e-5, adjacency="replace-one")
 
 
 def test_gradients_used_twice_are_refused():
-    module, optimizer, criterion, _, _ = private(mlp(), data(), batches="own")
+    module, optimizer, criterion, _, _ = private()
     inputs, targets = randn(4, 4), torch.zeros(4, dtype=torch.int64)
     criterion(module(inputs), targets).backward()
     optimizer.step()
@@ -87,7 +87,7 @@ def test_gradients_used_twice_are_refused():
 @every_mode
 def test_a_step_on_a_batch_that_nobody_drew_is_refused(mode):
     """P8: it was accounted for as if it had come from the private loader."""
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), mode=mode, batches="loader")
+    module, optimizer, criterion, loader, engine = private(mode=mode, batches="loader")
     inputs, _ = next(iter(loader))
     foreign, labels = torch.randn(len(inputs) + 3, 4), torch.zeros(len(inputs) + 3, dtype=torch.int64)
     optimizer.zero_grad()
@@ -98,7 +98,7 @@ def test_a_step_on_a_batch_that_nobody_drew_is_refused(mode):
 
 
 def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgotten():
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), batches="loader")
+    module, optimizer, criterion, loader, engine = private(batches="loader")
     for inputs, targets in loader:
         for _ in range(2):
             optimizer.zero_grad()

@@ -33,13 +33,17 @@ def corrected(pvalues):
     return min(1.0, float(pvalues.min()) * pvalues.size)
 
 
+def two_sided(scores):
+    return 2.0 * stats.norm.sf(np.abs(scores))
+
+
 def cells(values):
     """Every cell of the grid: the probability that the rounded normal law gives to it."""
     index = np.rint(values * 1024.0).astype(np.int64)
     edges = (np.arange(-3300, 3302) - 0.5) / 1024.0
     expected = np.diff(stats.norm.cdf(edges)) * len(values)
     found = np.bincount(np.clip(index, -3301, 3301) + 3301, minlength=6603)[1:-1]
-    single = 2.0 * stats.norm.sf(np.abs(found - expected) / np.sqrt(expected) * 0.97)  # Poisson's skewness
+    single = two_sided((found - expected) / np.sqrt(expected) * 0.97)  # Poisson's skewness
     return min(corrected(single), stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(found)))
 
 
@@ -57,7 +61,7 @@ def moments(values):
     """The first four."""
     n, found = len(values), values.astype(np.float64)
     scores = [found.mean(), (found**2).mean() - 1.0, (found**3).mean(), (found**4).mean() - 3.0]
-    return corrected(2.0 * stats.norm.sf(np.abs(scores) * np.sqrt(n / np.array([1.0, 2.0, 15.0, 96.0]))))
+    return corrected(two_sided(scores * np.sqrt(n / np.array([1.0, 2.0, 15.0, 96.0]))))
 
 
 def coordinates(rows):
@@ -65,7 +69,7 @@ def coordinates(rows):
     kolmogorov = [stats.kstest(column, "norm").pvalue for column in rows.T]
     statistic, law = (rows.astype(np.float64) ** 2).sum(0), stats.chi2(len(rows))
     scale = 2.0 * np.minimum(law.cdf(statistic), law.sf(statistic))
-    mean = 2.0 * stats.norm.sf(np.abs(rows.mean(0)) * np.sqrt(len(rows)))
+    mean = two_sided(rows.mean(0) * np.sqrt(len(rows)))
     return min(corrected(kolmogorov), corrected(scale), corrected(mean))
 
 
@@ -76,7 +80,7 @@ def between_coordinates(rows):
     for x in (values, (values**2 - 1.0) / np.sqrt(2.0)):
         now = (x.T @ x)[np.triu_indices(x.shape[1], 1)]
         later = (x[1:].T @ x[:-1]).ravel()
-        found += [2.0 * stats.norm.sf(np.abs(products) / np.sqrt(len(x)) * 0.9) for products in (now, later)]
+        found += [two_sided(products / np.sqrt(len(x)) * 0.9) for products in (now, later)]
     return corrected(np.concatenate(found))
 
 
@@ -88,7 +92,7 @@ def lags(rows):
         spectrum = fft.rfft(x, fft.next_fast_len(2 * n, real=True))
         products = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n, real=True))[1 : n - 20_000]
         found.append(products / np.sqrt(n - 1.0 - np.arange(len(products))))
-    return corrected(2.0 * stats.norm.sf(np.abs(np.concatenate(found)) * 0.9))  # products have heavier tails
+    return corrected(two_sided(np.concatenate(found) * 0.9))  # products have heavier tails
 
 
 @pytest.fixture

@@ -20,6 +20,10 @@ DRAWS = 2000
 LEAST_P = 1e-5
 
 
+def fresh(module, posterior, x, **how):
+    return one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, **how)
+
+
 @parametrize(
     ("kind", "count", "least"),
     [("rows", DRAWS // 2, LEAST_P),
@@ -29,7 +33,7 @@ LEAST_P = 1e-5
 def test_law_of_whole_networks(name, kind, count, least):
     module, x = made(name)
     posterior = random_posterior(module, kind)
-    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=count, seed=5)
+    ours = fresh(module, posterior, x, draws=count, seed=5)
     theirs = whole_networks(module, posterior, x, draws=count, seed=6)
     assert least_p_value(ours, theirs) > least
     assert covariance_deviation(ours, theirs) < 7
@@ -50,7 +54,7 @@ def test_layers_have_their_exact_gaussian_law(name, kind, whole):
     module, x = made(name)
     posterior = random_posterior(module, kind)
     draws = 20_000 if whole else 10_000
-    ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
+    ours = fresh(module, posterior, x, draws=draws, seed=2)
     jacobian = jacrev(lambda weights: functional_call(module, weights, (x[None],))[0].flatten())
     slopes = jacobian(dict(posterior.means))
     roots = [(slope * posterior.stds[each]).flatten(1) for each, slope in slopes.items()]
@@ -74,7 +78,7 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     module, x = made("conv, kernels")
     posterior = random_posterior(module, "diagonal")
     monkeypatch.setitem(intercept._LAYERS, F.conv2d, wrong)
-    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    ours = fresh(module, posterior, x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) < 1e-9
     assert covariance_deviation(ours, theirs) > 10
@@ -103,7 +107,7 @@ def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
 def test_different_examples_and_passes_are_independent():
     module, x = made("conv, joint")
     posterior = random_posterior(module, "isotropic")
-    first = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    first = fresh(module, posterior, x, draws=DRAWS, seed=5)
     later = Draws.of(seed=5, number=1, examples=torch.arange(DRAWS))
     second = fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later).flatten(1).double().numpy()
     centred = [each - each.mean(0) for each in (first, second)]
