@@ -25,6 +25,11 @@ def data():
     return Examples(torch.tensor(made.inputs), torch.tensor(made.labels))
 
 
+def start():
+    module = network()
+    return module, GaussianPosterior.around(module, std=0.3)
+
+
 def trained(prior, module, data, **changes):
     given = {"objective": f_quad, "loss": LOSS, "settings": SETTINGS, "failure_prob": 0.05, "generator": seeded(1)}
     return train_posterior(prior, module, data, **{**given, **changes})
@@ -38,8 +43,7 @@ def value(posterior, prior, module, data):
 
 @every_case("name", OBJECTIVES)
 def test_the_bound_improves(name, data):
-    module = network()
-    prior = GaussianPosterior.around(module, std=0.3)
+    module, prior = start()
     found = trained(prior, module, data, objective=OBJECTIVES[name])
     assert value(found, prior, module, data) < value(prior, prior, module, data) - 0.02
 
@@ -62,8 +66,7 @@ def test_what_is_fixed_stays(spread, data):
 
 
 def test_means_may_stay(data):
-    module = network()
-    prior = GaussianPosterior.around(module, std=0.3)
+    module, prior = start()
     found = trained(prior, module, data, settings=PosteriorSettings(steps=20, means=False))
     assert identical(found.means, prior.means)
     assert any(not equal(found.stds[name], prior.stds[name]) for name in prior.stds)
@@ -72,8 +75,7 @@ def test_means_may_stay(data):
 
 
 def test_seeds(data):
-    module = network()
-    prior = GaussianPosterior.around(module, std=0.3)
+    module, prior = start()
     first, again, other = (trained(prior, module, data, generator=seeded(s)).means["0.weight"] for s in (1, 1, 2))
     assert equal(first, again)
     assert not equal(first, other)
@@ -86,10 +88,10 @@ def test_what_the_objective_is_told(data):
         told.append((float(risk.detach()), float(kl_nats.detach()), given))
         return f_quad(risk, kl_nats, **given)
 
-    module = network()
+    module, prior = start()
     seen = []
     trained(
-        GaussianPosterior.around(module, std=0.3), module, data, objective=spy, extra_nats=2.0, failure_prob=0.04,
+        prior, module, data, objective=spy, extra_nats=2.0, failure_prob=0.04,
         settings=PosteriorSettings(steps=7, batch_size=30), progress=seen.append,
     )  # fmt: skip
     assert [given for *_, given in told] == [{"n": 400, "failure_prob": 0.04, "extra_nats": 2.0}] * 7

@@ -18,6 +18,7 @@ from tests.pacdp.marks import every_case, parametrize, refusal
 
 NAME = "toy.gz"
 toy = partial(locate, NAME, "toy")
+here = partial(toy, download=False)
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
@@ -130,34 +131,34 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
     root = tmp_path / "explicit"
     environment, explicit = (put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit"))
     put(cache, CONTENT)
-    assert toy(download=False) == cache
+    assert here() == cache
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "environment"))
-    assert toy(download=False) == environment
-    assert toy(root=root, download=False) == explicit
+    assert here() == environment
+    assert here(root=root) == explicit
     explicit.unlink()
     explicit.symlink_to(tmp_path / "nothing")
     with refusal("cannot be read", DataError):
-        toy(root=root, download=False)
+        here(root=root)
     explicit.unlink()
-    assert toy(root=root, download=False) == environment
+    assert here(root=root) == environment
     monkeypatch.setenv("PACDP_DATA", "")
-    assert toy(root=root, download=False) == cache
+    assert here(root=root) == cache
 
 
 def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
         with refusal(rf"^{cache} is not the registered file .* delete it or download it again", DataError):
-            toy(download=False)
+            here()
     registry._sha256.cache_clear()
     put(cache, CONTENT)
     os.utime(cache, ns=(1, 1))
     for _ in range(3):
-        toy(download=False)
+        here()
     assert registry._sha256.cache_info().misses == 1
     put(cache, CONTENT[:-1] + b"?")
     with refusal("not the registered file", DataError):
-        toy(download=False)
+        here()
 
 
 def test_misuse(cache, tmp_path, monkeypatch):

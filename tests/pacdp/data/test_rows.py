@@ -1,5 +1,7 @@
 """Rows: what overlaps, whatever the order and the labels; and what is refused, with counts."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from hypothesis import given
@@ -21,6 +23,7 @@ def part(rows, *, people=False, labels=LABELS):
     return Rows.of(INPUTS[rows], labels[rows], PEOPLE[rows] if people else None)  # type: ignore[index]
 
 
+owned = partial(part, people=True)
 indices = st.lists(st.integers(0, 59), min_size=1, max_size=80)
 
 
@@ -46,7 +49,7 @@ def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
 
 
 def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
-    known = part(np.arange(60), people=True)
+    known = owned(np.arange(60))
     assert known.digest != ALL.digest
     assert known.digest != Rows.of(INPUTS, LABELS, PEOPLE + 1).digest
     assert known.union(ALL).digest == ALL.union(known).digest == ALL.digest
@@ -86,11 +89,11 @@ def test_what_is_shared_is_refused_with_counts():
     require_apart(part(slice(30)), part(slice(30, 60)))
     labels = LABELS.copy()
     labels[10:13] += 1
-    one, two = part(slice(0, 20), people=True), part(slice(10, 30), people=True, labels=labels)
+    one, two = owned(slice(0, 20)), owned(slice(10, 30), labels=labels)
     with refusal("share 7 examples, 3 more inputs under another label and 2 people: ", DataError):
         require_apart(one, two)
     with refusal("share 1 person: ", DataError):
-        require_apart(part(slice(0, 2), people=True), part(slice(2, 5), people=True))
+        require_apart(owned(slice(0, 2)), owned(slice(2, 5)))
 
 
 def test_examples_repeated():
@@ -119,11 +122,11 @@ def test_what_a_privacy_claim_covers():
     require_covers(ALL, part(slice(10, 20)))
     with refusal(r"the privacy claim covers 30 examples, and 5 of the bound's 10 are not among", DataError):
         require_covers(part(slice(30)), part(slice(25, 35)))
-    people = part(np.arange(60), people=True)
-    require_covers(people, part(slice(10, 20), people=True))
+    people = owned(np.arange(60))
+    require_covers(people, owned(slice(10, 20)))
     require_covers(people, part(slice(10, 20)))  # more than is asked
     with refusal("covers one example at a time and the bound counts people", DataError):
-        require_covers(ALL, part(slice(10, 20), people=True))
+        require_covers(ALL, owned(slice(10, 20)))
     with refusal("60 examples of the bound belong to other people than in the privacy claim", DataError):
         require_covers(people, Rows.of(INPUTS, LABELS, np.arange(60) + 100))
 
@@ -133,7 +136,7 @@ def test_keys():
     assert secret.shared(Rows.of(INPUTS[:9], LABELS[:9], key=SECRET)) == 9
     assert secret.people == 12
     for name in ("examples", "inputs", "owners"):
-        plain = getattr(part(np.arange(60), people=True), name)
+        plain = getattr(owned(np.arange(60)), name)
         assert not set(getattr(secret, name).tolist()) & set(plain.tolist())
     for other in (ALL, Rows.of(INPUTS, LABELS, key=SECRET[::-1])):
         with refusal("hashed with different keys and cannot be compared", DataError):

@@ -1,5 +1,7 @@
 """The frozen backbone: a row is a function of its image alone, the cache is believed only where it can be checked."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,12 @@ def network():
 
 def images(n=3, *, channels=1, size=64, seed=0):
     return default_rng(seed).random((n, channels, size, size), dtype=np.float32)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Rows by the backbone, in a cache of the test's own."""
+    return partial(embed, folder=tmp_path)
 
 
 def no_network():
@@ -53,20 +61,20 @@ def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     assert not any(module.training for module in network.network.modules())
 
 
-def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch):
+def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch, kept):
     seen = []
-    found = embed(images(), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    found = kept(images(), progress=lambda done, n: seen.append((done, n)))
     assert seen == [(3, 3)]
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(backbone, "Backbone", no_network)
-    assert_array_equal(embed(images(), folder=tmp_path), found)
+    assert_array_equal(kept(images()), found)
     with refusal("cached", AssertionError):
-        embed(images(seed=1), folder=tmp_path)
+        kept(images(seed=1))
     with refusal("cached", AssertionError):
-        embed(images().reshape(1, 3, 64, 64), folder=tmp_path)
+        kept(images().reshape(1, 3, 64, 64))
 
 
-def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_an_interrupted_call_goes_on_where_it_was(monkeypatch, kept):
     monkeypatch.setattr(backbone, "_BLOCK", 2)
 
     def stop(done, n):
@@ -74,9 +82,9 @@ def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        embed(images(5), folder=tmp_path, progress=stop)
+        kept(images(5), progress=stop)
     seen = []
-    found = embed(images(5), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    found = kept(images(5), progress=lambda done, n: seen.append((done, n)))
     assert seen == [(5, 5)]
     assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
 
@@ -94,26 +102,26 @@ def without_header(path):
 
 
 @parametrize("harm", [truncated, changed, without_header])
-def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm):
-    found = embed(images(2), folder=tmp_path)
+def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm, kept):
+    found = kept(images(2))
     (path,) = tmp_path.iterdir()
     harm(path)
-    assert_allclose(embed(images(2), folder=tmp_path), found, rtol=1e-4, atol=1e-5)
+    assert_allclose(kept(images(2)), found, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(backbone, "Backbone", no_network)
-    embed(images(2), folder=tmp_path)
+    kept(images(2))
 
 
-def test_rows_of_other_weights_are_not_taken(tmp_path, monkeypatch):
-    embed(images(1), folder=tmp_path)
+def test_rows_of_other_weights_are_not_taken(monkeypatch, kept):
+    kept(images(1))
     monkeypatch.setattr(backbone, "WEIGHTS_SHA256", "0" * 64)
     with refusal("known weights", MissingExtra):
-        embed(images(1), folder=tmp_path)
+        kept(images(1))
 
 
 @parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
-def test_bad_images_are_refused(bad, tmp_path):
+def test_bad_images_are_refused(bad, tmp_path, kept):
     with refusal("images"):
-        embed(bad, folder=tmp_path)
+        kept(bad)
     assert not list(tmp_path.iterdir())
 
 

@@ -133,6 +133,11 @@ def doubles(n=40):
     return TensorDataset(inputs.double(), targets)
 
 
+def records():
+    """Of all patients, in double precision."""
+    return doubles(sum(RECORDS))
+
+
 def patients(seed=3):
     """The person of each record, in no order."""
     ids = torch.arange(len(RECORDS)).repeat_interleave(torch.tensor(RECORDS))

@@ -11,13 +11,13 @@ from private_toys import (
     cross_entropy,
     data,
     digits,
-    doubles,
     dropout_network,
     flat,
     fresh,
     mlp,
     moved_by_sgd,
     patients,
+    records,
     scale_is_this_and_no_other,
     trained,
 )
@@ -68,7 +68,7 @@ def released_sum(name, module, dataset=None, ids=None, **changes):
     """What one step (almost) without noise releases of all people."""
     algorithm, seen = ALGORITHMS[name](SILENT[name], steps=1, sample_rate=1.0, **changes), []
     people = patients() if ids is None else ids
-    run_of(algorithm, module, dataset or doubles(sum(RECORDS)), people=people, watch=lambda one: seen.append(flat(one)))
+    run_of(algorithm, module, dataset or records(), people=people, watch=lambda one: seen.append(flat(one)))
     return seen[0]
 
 
@@ -82,7 +82,7 @@ BY_HAND = {"user level": gradient_by_hand, "P3SGD": moved_by_sgd}
 
 def sum_by_hand(name, module, clip_norm=CLIP):
     """Of contributions that are made and clipped person by person; the shortest of them, and the longest."""
-    ids, (x, y) = patients(), doubles(sum(RECORDS)).tensors
+    ids, (x, y) = patients(), records().tensors
     rows = torch.stack([BY_HAND[name](module, x[ids == i], y[ids == i]) for i in range(PEOPLE)])
     norms = rows.norm(dim=1, keepdim=True)
     return (rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max())
@@ -140,7 +140,7 @@ def without(dataset, person):
 )  # fmt: skip
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
     """All records of the person removed: C. Replaced by others: 2C."""
-    module, usual, largest = mlp().double(), doubles(sum(RECORDS)), 0.0
+    module, usual, largest = mlp().double(), records(), 0.0
     options = {"learning_rate": 1.0, "vectorise": scale not in (1e-4, math.inf)}
     before = released_sum(name, module, **options)
     for person in (0, 4):  # of one record, and of twelve
@@ -158,7 +158,7 @@ def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
 
 
 def test_one_nan_record_silences_its_person_alone():
-    module, dataset = mlp().double(), doubles(sum(RECORDS))
+    module, dataset = mlp().double(), records()
     removed = released_sum("user level", module, *without(dataset, 4))
     dataset.tensors[0][(patients() == 4).nonzero()[-1]] = math.nan
     assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
@@ -175,7 +175,7 @@ def test_people_of_one_record_make_it_plain_dp_sgd():
 
 def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
     algorithm, sizes, sums = user_level(1.3, sample_rate=1e-12, steps=400), [], []
-    run = run_of(algorithm, mlp().double(), doubles(sum(RECORDS)), watch=lambda one: sums.append(flat(one)),
+    run = run_of(algorithm, mlp().double(), records(), watch=lambda one: sums.append(flat(one)),
                  progress=lambda p: sizes.append(p.private_units))  # fmt: skip
     assert sizes == [0] * 400
     assert run.event == algorithm.promise(PEOPLE, 400)

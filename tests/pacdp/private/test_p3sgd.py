@@ -9,11 +9,11 @@ import torch
 from private_toys import (
     RECORDS,
     cross_entropy,
-    doubles,
     flat,
     mlp,
     moved_by_sgd,
     patients,
+    records,
     scale_is_this_and_no_other,
     trained,
 )
@@ -195,7 +195,7 @@ def replay(module, dataset, algorithm, randomness):
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
     algorithm = settings(sample_rate=1e-12, steps=400)
-    run = trained(algorithm, mlp(), doubles(sum(RECORDS)), people=patients(), seed=2)
+    run = trained(algorithm, mlp(), records(), people=patients(), seed=2)
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
     assert run.event == algorithm.promise(len(RECORDS), 400)
 
@@ -203,7 +203,7 @@ def test_empty_samples_choose_blindly_and_cost_the_same():
 @parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings(steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
-    dataset = doubles(sum(RECORDS))
+    dataset = records()
     run = trained(algorithm, mlp().double(), dataset, people=patients(), seed=8)
     expected, chosen = replay(mlp().double(), dataset, algorithm, SeededRandomness(8))
     assert run.chosen.tolist() == chosen

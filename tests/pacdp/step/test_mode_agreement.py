@@ -34,6 +34,7 @@ from tests.pacdp.toys import seeded
 
 PAIRS = 4
 ROWS = 24
+MOST = CLIP * (1.0 + 1e-5)
 OTHERS = [*(mode for mode in MODES if mode != "ghost"), "reference"]
 
 
@@ -112,7 +113,7 @@ def require_the_sum_of_clipped_examples(name, mode, used):
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
     assert_close(released, exact, **close)
-    assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= CLIP * (1.0 + 1e-5)
+    assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= MOST
     fast = mode != "reference" and not said
     assert used[-2 * PAIRS :] == ["fast" if fast else "exact"] * (2 * PAIRS)
     assert not said if name in KNOWN or mode == "reference" else len(said) < 2
@@ -316,11 +317,11 @@ def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
     build, loss = MEETINGS[name]
     for mode in ("reference", "hooks", "ghost"):
         found = moved(build(), mode=mode, loss=loss)
-        assert found is None or found[0] <= CLIP * (1.0 + 1e-5)
+        assert found is None or found[0] <= MOST
     if name != "a memory":
         left_out(monkeypatch, "loop._check_examples")
         for mode in ("reference", "hooks", "ghost") if build is mlp else ("reference",):
-            assert moved(build(), mode=mode, loss=loss)[0] <= CLIP * (1.0 + 1e-5)
+            assert moved(build(), mode=mode, loss=loss)[0] <= MOST
 
 
 @parametrize("mode", MODES)
@@ -331,7 +332,7 @@ def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkey
     build, loss = MEETINGS[name]
     most, said = moved(build(), mode=mode, loss=loss)
     assert len(said) == (name == "a neighbour")
-    assert most <= CLIP * (1.0 + 1e-5)
+    assert most <= MOST
 
 
 HIDDEN = {
