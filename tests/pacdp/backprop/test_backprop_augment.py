@@ -30,7 +30,7 @@ def test_every_image_has_its_own_the_seed_decides_and_the_default_changes_nothin
     assert equal(first, again)
     assert not equal(first, other)
     assert len({tuple(image.flatten().tolist()) for image in first}) == 6
-    assert bool(torch.isfinite(first).all())
+    assert torch.isfinite(first).all()
     assert augmented(images, Augmentation(), seeded(0)) is images
 
 
@@ -38,7 +38,7 @@ def test_flips():
     images = torch.rand(40, 3, 6, 7)
     found = augmented(images, Augmentation(flip=True), seeded(0))
     same, mirrored = (torch.isclose(found, one, atol=1e-5).flatten(1).all(dim=1) for one in (images, images.flip(3)))
-    assert bool((same | mirrored).all())
+    assert (same | mirrored).all()
     assert 5 < int(mirrored.sum()) < 35
 
 

@@ -67,7 +67,7 @@ def test_the_average_is_the_two_pass_mean(columns):
         assert equal(result.mutual_information_nats, result.entropy_nats - result.expected_entropy_nats)
         assert float(result.mutual_information_nats.min()) >= -1e-12
         assert count > 1 or not result.mutual_information_nats.any()  # one draw says nothing of the weights
-        assert bool((result.expected_entropy_nats >= 0).all())
+        assert (result.expected_entropy_nats >= 0).all()
 
 
 @parametrize("shape", [(N,), (N, 1), (N, 2)])

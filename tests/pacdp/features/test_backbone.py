@@ -44,7 +44,7 @@ def test_rows_are_what_the_package_s_own_network_gives_its_last_layer(network):
     at = torch.tensor(images(2, channels=3, size=backbone.SIDE))
     rows = network(at)
     assert rows.shape == (2, backbone.DIM)
-    assert bool((rows >= 0).all())
+    assert (rows >= 0).all()
     with torch.no_grad():
         assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
 

@@ -58,7 +58,7 @@ def test_a_row_is_a_function_of_its_own_image_and_nothing_else(made):
     assert equal(rows[0], other[0])
     assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
     assert not torch.allclose(rows[1], other[1], atol=1e-3)
-    assert bool(torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all()), "an empty image has features"
+    assert torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all(), "an empty image has features"
 
 
 def test_the_seed_makes_the_filters():

@@ -35,7 +35,7 @@ def test_a_row_has_room_and_little_more(n, rate):
 def test_rows_hold_the_sample(n, rate):
     words = words_of(n, 20)
     rows = poisson_rows(words, rate, n)
-    assert bool(rows.whole.all())
+    assert rows.whole.all()
     for own, indices, member in zip(words.values, rows.indices, rows.member, strict=True):
         assert equal(indices[member], poisson(Words(own, 32), rate))
         assert not indices[~member].any()
@@ -98,4 +98,4 @@ def test_secret_keys_keep_batches_of_every_size():
     assert not risk.has_fixed_shapes(keys)
     assert risk._fixed is not None
     risk._fixed.most = 0  # and do not meet the room of a row
-    assert bool(risk.estimate(risk.weights().repeat(2, 1), keys, 0).loss.isfinite().all())
+    assert risk.estimate(risk.weights().repeat(2, 1), keys, 0).loss.isfinite().all()
