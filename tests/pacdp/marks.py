@@ -3,6 +3,8 @@
 import pytest
 
 near, parametrize = pytest.approx, pytest.mark.parametrize
+made_once = pytest.fixture(scope="module")
+"""A fixture that all tests of a file share."""
 
 
 def every_case(names, values, **how):

@@ -3,9 +3,9 @@
 import json
 import math
 
-import calibration_tools as tools
 import numpy as np
 import torch
+from calibration_tools import continuous, pairs, ties, width_bins
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from scipy import optimize, special, stats
@@ -50,7 +50,7 @@ def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
 
 @parametrize("method", ["percentile", "BCa"])
 def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method):
-    case = tools.continuous(11, n=60, classes=3)
+    case = continuous(11, n=60, classes=3)
     own = percentile_interval if method == "percentile" else bca_interval
     for metric in (accuracy, ece):
         found, same, other = (
@@ -68,10 +68,10 @@ def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(
 
 @parametrize("bins", [1, 10])
 def test_the_curve_is_made_of_the_bins(bins):
-    for case in (tools.continuous(13), tools.ties(13, pieces=10)):
+    for case in (continuous(13), ties(13, pieces=10)):
         curve, wide = (reliability_curve(*case, bins=bins, simultaneous=both) for both in (False, True))
         filled = curve.counts > 0
-        slow = sorted(tools.width_bins(tools.pairs(case), bins), key=lambda part: part[1])
+        slow = sorted(width_bins(pairs(case), bins), key=lambda part: part[1])
         shown = zip(curve.counts[filled], curve.confidence[filled], curve.accuracy[filled], strict=True)
         assert np.allclose(list(shown), slow, rtol=1e-12)
         assert np.isnan(curve.accuracy[~filled]).all()

@@ -3,9 +3,20 @@
 import math
 from functools import partial
 
-import calibration_tools as tools
 import numpy as np
 import pytest
+from calibration_tools import (
+    Case,
+    calibrated,
+    continuous,
+    one_class,
+    pairs,
+    slow_debiased,
+    slow_equal_mass,
+    slow_gaps,
+    slow_smooth,
+    ties,
+)
 from numpy.random import default_rng
 from scipy import special, stats
 
@@ -28,7 +39,7 @@ from tests.pacdp.marks import every_case, parametrize
 
 ERRORS = [ece, mce, rmsce, debiased_l2, adaptive_ece, sce, ace, smooth_ece]
 SCORES = [calibration.accuracy, calibration.nll_nats, calibration.brier]
-CASES = [made for seed in range(3) for made in (tools.continuous(seed, n=40 * seed + 5), tools.ties(seed, pieces=10))]
+CASES = [made for seed in range(3) for made in (continuous(seed, n=40 * seed + 5), ties(seed, pieces=10))]
 near = partial(pytest.approx, rel=1e-11, abs=1e-13)
 each_error = parametrize("function", ERRORS, ids=lambda function: function.__name__)
 
@@ -36,20 +47,20 @@ each_error = parametrize("function", ERRORS, ids=lambda function: function.__nam
 @parametrize("bins", [1, 10, 40])
 def test_plain_python_finds_the_same_and_equal_mass_shares_examples_and_ties_among_bins(bins):
     for case in CASES[:4]:
-        examples = tools.pairs(case)
-        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(tools.slow_gaps(examples, bins))
-        assert debiased_square(*case, bins=bins) == near(tools.slow_debiased(examples, bins))
-        assert adaptive_ece(*case, bins=bins) == near(tools.slow_equal_mass(examples, bins))
+        examples = pairs(case)
+        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(slow_gaps(examples, bins))
+        assert debiased_square(*case, bins=bins) == near(slow_debiased(examples, bins))
+        assert adaptive_ece(*case, bins=bins) == near(slow_equal_mass(examples, bins))
         classes = range(case.probabilities.shape[1])
-        for error, slow in ((ace, tools.slow_equal_mass), (sce, lambda *at: tools.slow_gaps(*at)[0])):
-            each = [slow(tools.one_class(case, k), bins) for k in classes]
+        for error, slow in ((ace, slow_equal_mass), (sce, lambda *at: slow_gaps(*at)[0])):
+            each = [slow(one_class(case, k), bins) for k in classes]
             assert error(*case, bins=bins) == near(math.fsum(each) / len(classes))
 
 
 def test_smooth_ece_is_the_fixed_point_of_the_direct_sums_and_moves_little_at_an_edge():
     for case in CASES[:3]:
-        assert smooth_ece(*case) == pytest.approx(tools.slow_smooth(tools.pairs(case)), abs=1e-5)
-    high = tools.continuous(5, n=200, classes=2).probabilities > 0.5
+        assert smooth_ece(*case) == pytest.approx(slow_smooth(pairs(case)), abs=1e-5)
+    high = continuous(5, n=200, classes=2).probabilities > 0.5
     at_edge, below = (smooth_ece(np.where(high, 0.6 - off, 0.4 + off), high[:, 0] * 1) for off in (0.0, 1e-9))
     assert abs(at_edge - below) < 1e-8
 
@@ -72,7 +83,7 @@ def test_order_names_of_classes_and_copies_do_not_matter(function):
 @pytest.mark.every_case
 def test_perfect_calibration_is_zero_and_certain_and_always_wrong_is_one(function):
     for classes in (2, 4):
-        assert function(*tools.calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
+        assert function(*calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
     assert function(np.tile([1.0, 0.0], (50, 1)), np.ones(50, dtype=np.int64)) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -117,7 +128,7 @@ def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_tak
 
 
 def test_summary_holds_every_number_and_only_finite_ones():
-    case = tools.Case(np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([1, 1, 0]))
+    case = Case(np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([1, 1, 0]))
     found = summary(*case, bins=10)
     for error in ERRORS:
         assert found[error.__name__] == (error(*case) if error is smooth_ece else error(*case, bins=10))

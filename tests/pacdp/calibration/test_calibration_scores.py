@@ -2,14 +2,14 @@
 
 import math
 
-import calibration_tools as tools
 import numpy as np
+from calibration_tools import continuous, one_class, ties
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from pacdp.calibration import accuracy, auc, brier, brier_decomposition, macro_auc, nll_nats
 from tests.pacdp.marks import near, parametrize
 
-CASES = [made for seed in range(15) for made in (tools.continuous(seed), tools.ties(seed, pieces=10))]
+CASES = [made for seed in range(15) for made in (continuous(seed), ties(seed, pieces=10))]
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]
 
 
@@ -47,7 +47,7 @@ def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case):
     found, n, reliability, resolution = brier_decomposition(*case, bins=None), len(case.labels), 0.0, 0.0
     assert found.within_bins == near(0.0, abs=1e-15)
     for k in range(case.probabilities.shape[1]):
-        examples = tools.one_class(case, k)
+        examples = one_class(case, k)
         for value in {p for p, _ in examples}:
             outcomes = [o for p, o in examples if p == value]
             frequency = sum(outcomes) / len(outcomes)

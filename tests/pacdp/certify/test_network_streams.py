@@ -13,8 +13,7 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import bounds
-import pacdp
-from pacdp import certify_network, certify_predictions
+from pacdp import BoundSet, ClippedError, Network, Private, certify, certify_network, certify_predictions
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
 from tests.pacdp.marks import every_case, near, parametrize, refusal
@@ -62,13 +61,13 @@ FORMS = {
     "an iterable data set": DataLoader(Stream(), batch_size=64),
     "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), ALL, (INPUTS[:0], LABELS[:0])],
     "labels with a further axis": (INPUTS, LABELS[:, None]),
-    "a bound set": pacdp.BoundSet(inputs=INPUTS, labels=LABELS),
+    "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
 }
 
 
 @parametrize("form", FORMS)
 def test_every_form_of_the_examples_gives_what_tensors_at_once_give(form):
-    whole = pacdp.certify(pacdp.Network(network=NET), pacdp.BoundSet(inputs=INPUTS, labels=LABELS))
+    whole = certify(Network(network=NET), BoundSet(inputs=INPUTS, labels=LABELS))
     found = certify_network(NET, FORMS[form])
     assert shown(found) == shown(whole)
     if "axis" not in form:
@@ -77,10 +76,10 @@ def test_every_form_of_the_examples_gives_what_tensors_at_once_give(form):
 
 
 def test_people_are_counted():
-    whole = pacdp.BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE)
+    whole = BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE)
     batches = [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)]
     found = certify_network(NET, batches)
-    assert shown(found) == shown(pacdp.certify(pacdp.Network(network=NET), whole))
+    assert shown(found) == shown(certify(Network(network=NET), whole))
     assert (found.unit, found.n, found.rows["bound"]["people"]) == ("person", 100, 100)
 
 
@@ -107,9 +106,9 @@ def binary(inputs):
 def test_a_network_of_probabilities_has_the_certificates_of_its_logits(logits, scores):
     """The calibration error among them, which a second softmax would change."""
     labels = LABELS % 2 if logits is binary else LABELS
-    bound, test = (pacdp.BoundSet(inputs=INPUTS[at], labels=labels[at]) for at in (slice(200), slice(200, 300)))
+    bound, test = (BoundSet(inputs=INPUTS[at], labels=labels[at]) for at in (slice(200), slice(200, 300)))
     found, twin = (
-        pacdp.certify(pacdp.Network(network=function, scores=given), bound, test=test)
+        certify(Network(network=function, scores=given), bound, test=test)
         for function, given in ((scores, True), (logits, False))
     )
     assert [made.measures for made in found.certificates] == ["0-1 risk", "ECE"] * 2
@@ -134,7 +133,7 @@ def test_batches_in_keywords():
 
 @parametrize("kind", ["absolute", "squared"])
 def test_regression_is_certified_by_its_clipped_error(kind):
-    net, loss = Linear(6, 1).eval(), pacdp.ClippedError(at=0.7, kind=kind)
+    net, loss = Linear(6, 1).eval(), ClippedError(at=0.7, kind=kind)
     targets = INPUTS.sum(dim=1)
     found = certify_network(net, DataLoader(TensorDataset(INPUTS, targets), batch_size=50), loss=loss)
     share = np.minimum(np.abs(net(INPUTS).detach().squeeze(1).numpy() - targets.numpy()) / 0.7, 1.0)
@@ -172,7 +171,7 @@ def test_whatever_can_be_data_can_be_what_was_seen(form):
 
 
 CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="exact mechanism")
-NO_EVIDENCE = [True, "train.npz", 300, INPUTS, {}, [], CLAIM, pacdp.Private(privacy=CLAIM)]
+NO_EVIDENCE = [True, "train.npz", 300, INPUTS, {}, [], CLAIM, Private(privacy=CLAIM)]
 
 
 @pytest.mark.wrong_types

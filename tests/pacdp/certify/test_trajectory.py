@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from tiny_runs import interrupted
 from torch import equal
@@ -40,7 +39,7 @@ from tests.pacdp.certify.trajectory_toys import (
     verdicts,
 )  # fmt: skip
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.pacdp.marks import every_case, made_once, near, parametrize
 from tests.pacdp.toys import seeded, toy_data
 
 
@@ -94,7 +93,7 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
         assert noise == near(float(released.double().std()), rel=0.01)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("kept") / "run"
     train(RUN, path, Runtime())

@@ -37,7 +37,7 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
-from tests.pacdp.marks import every_case, near, refusal
+from tests.pacdp.marks import every_case, made_once, near, refusal
 from tests.pacdp.toys import toy_data
 from tests.schema import validate
 
@@ -102,7 +102,7 @@ PROBLEM, FULL = problem(), kept(1437, 500.0)
 RUN = Run(problem=PROBLEM, sampler=FULL, epochs=8.0, records=2)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def writers():
     """The digits, with writers, in place of the digits without them."""
 
@@ -116,7 +116,7 @@ def writers():
         yield
 
 
-@pytest.fixture(scope="module")
+@made_once
 def folder(writers, tmp_path_factory):
     path = tmp_path_factory.mktemp("people") / "run"
     train(RUN, path, Runtime())

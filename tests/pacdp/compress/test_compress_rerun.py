@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import compress_toys as toys
+from compress_toys import LEARNERS, clouds, estimator
 
 import pacdp
 from pacdp.compress import Groups, Stop
@@ -12,11 +12,11 @@ from pacdp.verify.rerun import rerun
 from tests.pacdp.marks import parametrize
 
 CASES = {
-    "kernel": (toys.LEARNERS["kernel"], toys.clouds(), Stop()),
-    "entropy-sgd": (toys.LEARNERS["entropy-sgd"], toys.clouds(), Stop(rounds=(6, 9))),
-    "one logit": (replace(toys.LEARNERS["adam"], classes=2), toys.clouds(classes=2), Stop(rounds=(8,))),
-    "people": (toys.LEARNERS["kernel"], toys.clouds(people=60), Stop(rounds=(9,))),
-    "estimator": (toys.estimator(), toys.clouds(), Stop(rounds=(9,))),
+    "kernel": (LEARNERS["kernel"], clouds(), Stop()),
+    "entropy-sgd": (LEARNERS["entropy-sgd"], clouds(), Stop(rounds=(6, 9))),
+    "one logit": (replace(LEARNERS["adam"], classes=2), clouds(classes=2), Stop(rounds=(8,))),
+    "people": (LEARNERS["kernel"], clouds(people=60), Stop(rounds=(9,))),
+    "estimator": (estimator(), clouds(), Stop(rounds=(9,))),
 }
 
 

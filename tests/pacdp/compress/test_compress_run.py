@@ -3,15 +3,16 @@
 from dataclasses import replace
 from functools import partial
 
-import compress_toys as toys
 import numpy as np
 import pytest
 import torch
+from compress_toys import LEARNERS, clouds, estimator
 from numpy.random import default_rng
 from torch import equal
 
 import bounds
 import pacdp
+from pacdp import Settings
 from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
@@ -21,7 +22,7 @@ from tests.pacdp.draws import rand
 from tests.pacdp.marks import near, parametrize, refusal
 from tests.refusals import refuses
 
-DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
+DATA, ALL = clouds(), {**LEARNERS, "estimator": estimator()}
 every_learner = parametrize("own", ALL.values(), ids=ALL)
 
 
@@ -58,7 +59,7 @@ def test_a_run_is_that_of_the_definition(own):
 
 @every_learner
 def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own):
-    data, test = toys.clouds(), toys.clouds(seed=1)
+    data, test = clouds(), clouds(seed=1)
     how = {"groups": 5, "test": test, "stop": Stop(rounds=(5, 10, 15))}
     found = pacdp.compress(own, data, **how)
     made = found.certificate
@@ -79,22 +80,21 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
 
 def test_labels_without_a_rule_are_certified_at_chance():
     coins = default_rng(3).integers(3, size=DATA.n)
-    found = pacdp.compress(toys.estimator(), replace(DATA, labels=coins), groups=10)
+    found = pacdp.compress(estimator(), replace(DATA, labels=coins), groups=10)
     assert found.certificate.value >= 2 / 3
     assert found.kept >= 150
 
 
 def test_expected_sizes_choose_the_weights():
-    found = pacdp.compress(toys.estimator(), DATA, groups=2)
-    chosen = pacdp.compress(toys.estimator(), DATA, groups=2, expected=(found.kept,))
+    found = pacdp.compress(estimator(), DATA, groups=2)
+    chosen = pacdp.compress(estimator(), DATA, groups=2, expected=(found.kept,))
     assert chosen.certificate.value < found.certificate.value
     assert "weight_sizes" in chosen.certificate.inputs
 
 
 def test_all_settings_that_were_tried_are_paid():
     one, three = (
-        pacdp.compress(toys.estimator(), DATA, groups=5, settings=pacdp.Settings.tried(count, "the test"))
-        for count in (1, 3)
+        pacdp.compress(estimator(), DATA, groups=5, settings=Settings.tried(count, "the test")) for count in (1, 3)
     )
     assert three.certificate.failure_prob == one.certificate.failure_prob / 3
     assert three.certificate.value > one.certificate.value
@@ -108,7 +108,7 @@ REFUSED = {
     "no group": (lambda: Groups(sizes=()), "expected"),
     "rounds backwards": (lambda: Stop(rounds=(3, 2)), "expected"),
     "a head start that saw the records": (
-        lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
+        lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
     "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
 }  # fmt: skip
@@ -118,8 +118,8 @@ test_compressions_that_make_no_sense_are_refused = refuses(REFUSED)
 
 
 def test_people_are_the_records():
-    data = toys.clouds(people=60)
-    found = pacdp.compress(toys.LEARNERS["kernel"], data, groups=2, tolerance=0.25)
+    data = clouds(people=60)
+    found = pacdp.compress(LEARNERS["kernel"], data, groups=2, tolerance=0.25)
     made = found.certificate
     assert made.inputs["n"] == data.units < data.n
     assert made.hypothesis("records independent").unit == "person"
@@ -132,8 +132,8 @@ def test_people_are_the_records():
 
 
 def test_a_head_start_saw_none_of_the_records_and_saves_some():
-    data, other = toys.clouds(), toys.clouds(seed=2, n=200)
-    own = replace(toys.LEARNERS["adam"], steps=200)
+    data, other = clouds(), clouds(seed=2, n=200)
+    own = replace(LEARNERS["adam"], steps=200)
     before = own.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
     own = replace(own, steps=1, learning_rate=1e-3)  # not to forget it
     stop = Stop(no_errors_left=False, rounds=(3,))
@@ -175,7 +175,7 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
 def compressed(file):
     """The rounds that were made now, and the certificate."""
     rounds, stop = [], Stop(no_errors_left=False, rounds=(12,))
-    made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=2, stop=stop, file=file, every=0.0,
+    made = pacdp.compress(LEARNERS["kernel"], DATA, groups=2, stop=stop, file=file, every=0.0,
                           progress=lambda line: rounds.append(line.number))  # fmt: skip
     return rounds, made.certificate
 
@@ -191,7 +191,7 @@ def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
 
 def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
     inputs, labels = torch.tensor(DATA.inputs), torch.tensor(DATA.labels)
-    own, batch = toys.LEARNERS["kernel"], torch.tensor(toys.clouds(seed=3).inputs)
+    own, batch = LEARNERS["kernel"], torch.tensor(clouds(seed=3).inputs)
     for places in (*map(range, (10, 63, 64, 65, 130, 200, 70)), range(100, 200)):  # the last forget what does not fit
         picked = inputs[list(places)]
         for each in (own, replace(own, width=0.5)):

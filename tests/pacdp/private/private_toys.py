@@ -160,7 +160,7 @@ def cross_entropy(outputs, targets):
 def moved_by_sgd(module, x, y):
     """How far torch.optim.SGD moves over a person's mini-batches of three, taken twice."""
     twin = deepcopy(module)
-    optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
+    optimizer = SGD(twin.parameters(), lr=0.2)
     for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
         optimizer.zero_grad()
         cross_entropy(twin(xs), ys).mean().backward()

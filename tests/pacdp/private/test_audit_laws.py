@@ -4,14 +4,13 @@ import itertools
 import math
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from scipy import stats
 
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import MechanismAudit, by_chance, certain
 from pacdp.audit.p_values import Found, binomial, bonferroni, chi_square, normal, random_signs, sidak
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.pacdp.marks import every_case, made_once, near, parametrize
 
 TENSORS = [slice(0, 12), slice(12, 15), slice(15, 30)]
 NOISE = {
@@ -43,7 +42,7 @@ ALL = {**NOISE, **{f"batches {name}": law for name, law in BATCHES.items()}}
 EXACT = ("mean", "variance", "tensors", "steps", "at large")
 
 
-@pytest.fixture(scope="module")
+@made_once
 def p_values(whole):
     """Of every law, in many sound runs of 20 releases of 30 coordinates, and of 15 steps on 12 units at rate 0.2."""
     rng, found = default_rng(0), {name: list[float]() for name in ALL}

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from private_toys import cross_entropy, fresh
 from scipy import stats
 from torch.nn import Linear, ReLU, Sequential
+from torch.optim import Adam
 from torch.testing import assert_close
 
 from bounds.accounting import best_true_positive_rate
@@ -94,7 +95,7 @@ def _fit(x, y, steps):
 
     def fit(members):
         module = Sequential(fresh(Linear(10, 64)), ReLU(), fresh(Linear(64, 2)))
-        adam = torch.optim.Adam(module.parameters(), lr=0.02)
+        adam = Adam(module.parameters(), lr=0.02)
         for _ in range(steps):
             adam.zero_grad()
             cross_entropy(module(x[members]), y[members]).mean().backward()

@@ -11,8 +11,8 @@ from private_toys import ADD, data, mechanism, mlp, sweep, trained
 from torch.optim import SGD
 
 import bounds
-import pacdp
 from bounds.accounting import event_from_dict
+from pacdp import load_checkpoint
 from pacdp.private import (
     DPSGD,
     EventAccountant,
@@ -143,7 +143,7 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
         DPSGD(mechanism=numbers, noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1),
         checkpoint=path,
     )
-    history = event_from_dict(pacdp.load_checkpoint(path).header["event"])
+    history = event_from_dict(load_checkpoint(path).header["event"])
     assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")
     assert claim.status == "accounted"

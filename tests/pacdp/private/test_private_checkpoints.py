@@ -23,8 +23,8 @@ from private_toys import (
 from safetensors.torch import save_file
 from torch import equal
 
-import pacdp
 from bounds.accounting import event_to_dict
+from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import (
@@ -38,7 +38,7 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.resume import read_event
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(steps=9, max_physical_batch=6)
@@ -87,7 +87,7 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [DECAY(t) for t in range(7)]
 
 
-@pytest.fixture(scope="module")
+@made_once
 def saved(tmp_path_factory):
     """The checkpoint of a seeded run that ended."""
     path = tmp_path_factory.mktemp("saved") / "run.safetensors"
@@ -98,7 +98,7 @@ def saved(tmp_path_factory):
 def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     path = tmp_path / "run.safetensors"
     trained(SGD, checkpoint=path, randomness=SystemRandomness())
-    assert not any(name.startswith(("randomness", "pre_noise")) for name in pacdp.load_checkpoint(path).state)
+    assert not any(name.startswith(("randomness", "pre_noise")) for name in load_checkpoint(path).state)
     assert steps_of(trained(SGD, checkpoint=path, randomness=None).event) == 9
     with refusal("not seeded", CheckpointError):
         trained(SGD, checkpoint=path)
@@ -144,7 +144,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)
     export(public, module=module, event=engine.event)
-    assert pacdp.load_checkpoint(public).state == {}
+    assert load_checkpoint(public).state == {}
     for path, words in ((pickled, None), (foreign, None), (public, "no checkpoint of a private run"),
                         (tmp_path / "missing", "no checkpoint at")):  # fmt: skip
         with refusal(words, CheckpointError):
@@ -174,9 +174,9 @@ def test_histories_travel_as_json_and_nonsense_is_refused(change):
 
 @every_case("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
 def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, saved, tmp_path):
-    was, path = pacdp.load_checkpoint(saved), tmp_path / "edited.safetensors"
+    was, path = load_checkpoint(saved), tmp_path / "edited.safetensors"
     header = {name: value for name, value in was.header.items() if name not in ("content_hash", "format")}
-    pacdp.save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
+    save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
     before = path.read_bytes()
     with pytest.raises(CheckpointError):
         trained(SGD, checkpoint=path)

@@ -21,7 +21,7 @@ from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.processes import rank_randomness
-from tests.pacdp.marks import near, parametrize, refusal, slow
+from tests.pacdp.marks import made_once, near, parametrize, refusal, slow
 from tests.pacdp.same import identical
 from tests.two_processes import two_processes
 
@@ -43,7 +43,7 @@ def folder(request, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@made_once
 def both(folder):
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
 

@@ -16,6 +16,7 @@ from private_toys import (
 )
 from torch import equal
 from torch.nn import Dropout, Linear, Sequential, Tanh
+from torch.optim import Adam
 from torch.testing import assert_close
 
 from pacdp.private import (
@@ -93,7 +94,7 @@ def test_dp_adam_is_torch_s_on_noisy_gradients():
     """Nothing corrects the second moment for the noise; a full batch with an enormous clipping norm."""
     m, module = mechanism(clip_norm=1e6, sample_rate=1.0, expected_batch_size=40.0, steps=12), mlp()
     run = trained(DPAdam(mechanism=m, noise_multiplier=2e-6, learning_rate=0.05), seed=3)
-    adam, random = torch.optim.Adam(module.parameters(), lr=0.05), SeededRandomness(3)
+    adam, random = Adam(module.parameters(), lr=0.05), SeededRandomness(3)
     for _ in range(12):
         adam.zero_grad()
         cross_entropy(module(data().tensors[0]), data().tensors[1]).mean().backward()

@@ -5,7 +5,6 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import pytest
 from numpy import array_equal
 from numpy.random import default_rng
 from scipy import stats
@@ -18,7 +17,7 @@ from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
-from tests.pacdp.marks import near, parametrize, refusal
+from tests.pacdp.marks import made_once, near, parametrize, refusal
 
 NOISE = 0.1
 held_out = partial(self_certify, routes=HELD_OUT)
@@ -62,7 +61,7 @@ def digits():
     return (train.inputs.reshape(train.n, -1), train.labels), (test.inputs.reshape(test.n, -1), test.labels)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def found():
     return self_certify(SVC(C=10.0, gamma=0.05), digits()[0])
 

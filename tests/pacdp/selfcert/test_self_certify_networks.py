@@ -10,8 +10,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
-import pacdp
-from pacdp import self_certify
+from pacdp import SelfCertifySettings, self_certify
 from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
@@ -20,7 +19,7 @@ from tests.pacdp.marks import near, parametrize, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
-QUICK = pacdp.SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
+QUICK = SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
 
 
 def problem(n=300, *, seed=0):
@@ -90,7 +89,7 @@ def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_ref
     module.register_buffer("held", torch.tensor(x))
     with refusal("holds", DataError):
         self_certify(module, (x, y), routes=HELD_OUT, settings=QUICK)
-    wild = pacdp.SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
+    wild = SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
     for how in ({"train": lambda module, *_: nn.init.constant_(module[0].weight, torch.nan)}, {"settings": wild}):
         with refusal("your model diverged"):
             self_certify(network(), (x, y), routes=HELD_OUT, **how)
