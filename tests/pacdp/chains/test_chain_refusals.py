@@ -11,7 +11,7 @@ from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
 from tests.pacdp.draws import randn
-from tests.pacdp.made import Made
+from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
 
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)

@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
 from tests.pacdp.draws import randint
-from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, parametrize, refusal, slow
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 

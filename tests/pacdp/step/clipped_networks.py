@@ -20,7 +20,7 @@ from torch.nn import (
 )
 
 from tests.pacdp.draws import rand
-from tests.pacdp.made import Made
+from tests.pacdp.small_networks import Made
 
 CLIP = 0.5
 

@@ -23,7 +23,7 @@ from torch.nn import (
 )
 
 from tests.pacdp.draws import randn
-from tests.pacdp.made import Made
+from tests.pacdp.small_networks import Made
 
 
 def residual():

@@ -13,8 +13,8 @@ from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
 from tests.pacdp.draws import randn
-from tests.pacdp.made import Made
 from tests.pacdp.marks import every_case, parametrize, slow
+from tests.pacdp.small_networks import Made
 
 DRAWS = 2000
 LEAST_P = 1e-5

@@ -17,8 +17,8 @@ from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
-from tests.pacdp.made import Made
 from tests.pacdp.marks import left_out, near, parametrize, refusal, slow
+from tests.pacdp.small_networks import Made
 from tests.two_processes import two_processes
 
 

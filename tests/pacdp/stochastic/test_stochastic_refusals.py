@@ -13,7 +13,7 @@ from torch.nn import BatchNorm1d, Dropout, Linear, Sequential
 from pacdp.losses import Loss, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass, passes_for
-from tests.pacdp.made import Made
+from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
 
 LINEAR, NORMED = Linear(4, 4), BatchNorm1d(4).eval()
