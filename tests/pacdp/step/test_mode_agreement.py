@@ -6,9 +6,8 @@ import warnings
 import pytest
 import torch
 from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, maps_back, rows, slowly
-from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
-from torch.nn import CrossEntropyLoss, Dropout, Linear, Module, Parameter, Sequential
-from torch.optim import SGD
+from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp, private
+from torch.nn import Dropout, Linear, Module, Parameter, Sequential
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -20,7 +19,6 @@ from pacdp.private import (
     DPSGD,
     DPMCDropout,
     Normal,
-    PrivateEngine,
     SeededRandomness,
     train,
 )
@@ -211,18 +209,8 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
-    return PrivateEngine(randomness=SeededRandomness(0)).make_private(
-        module=module,
-        optimizer=SGD(module.parameters(), lr=0.1),
-        dataset=data() if form == "tensor" else Labelled(),
-        noise_schedule=1.0,
-        clip_norm=CLIP,
-        sample_rate=0.1,
-        expected_batch_size=4.0,
-        grad_sample_mode=mode,
-        criterion=CrossEntropyLoss() if mode == "ghost" else None,
-        probe=probe,
-    )
+    dataset = data() if form == "tensor" else Labelled()
+    return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
 @parametrize("form", ["tensor", "dict", "two arguments"])
