@@ -59,7 +59,7 @@ def test_networks_that_mix_examples_make_optimistic_certificates(privacy):
             assert "losses one an example" in {each.name for each in one.unproved}
 
 
-@parametrize(
+@every_case(
     "settings",
     [SGLD(tau=TAU), PSGLD(tau=TAU, freeze_after=9), EntropySGD(tau=TAU, gamma=9.0, beta=0.25), SGHMC(tau=TAU)],
 )
