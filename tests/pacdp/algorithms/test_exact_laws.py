@@ -9,15 +9,16 @@ from exact_laws import EXACT, KEYS, NOISY, SETTINGS, START, beside, inner_law, w
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build, entropy_sgd, psgld, sghmc, sgld
 from pacdp.chains import NOISE, OUTER_NOISE, Keys
+from tests.pacdp.marks import parametrize, slow
 
 MODULES = {SGLD: sgld, SGHMC: sghmc, PSGLD: psgld, EntropySGD: entropy_sgd}
 ENTROPY = [name for name, one in SETTINGS.items() if isinstance(one, EntropySGD)]
 pytestmark = pytest.mark.every_case
-each_factor = pytest.mark.parametrize("factor", [0.95, 1.05])
+each_factor = parametrize("factor", [0.95, 1.05])
 
 
-@pytest.mark.parametrize("steps", [5, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", SETTINGS)
+@parametrize("steps", [5, slow(8)])
+@parametrize("name", SETTINGS)
 def test_every_step_has_its_exact_law(name, steps):
     assert worst(SETTINGS[name], steps=steps) > KEPT
     if not name.startswith("pSGLD"):  # whose metric is then another for each chain
@@ -25,20 +26,20 @@ def test_every_step_has_its_exact_law(name, steps):
 
 
 @each_factor
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in ENTROPY])
+@parametrize("name", [name for name in SETTINGS if name not in ENTROPY])
 def test_a_noise_scale_wrong_by_a_twentieth_is_noticed(name, factor, monkeypatch):
     plant(monkeypatch, MODULES[type(SETTINGS[name])], stream=NOISE, factor=factor)
     assert worst(SETTINGS[name]) < REJECTED
 
 
 @each_factor
-@pytest.mark.parametrize("name", [name for name in ENTROPY if "SGLD" in name])
+@parametrize("name", [name for name in ENTROPY if "SGLD" in name])
 def test_an_outer_noise_wrong_by_a_twentieth_is_noticed(name, factor, monkeypatch):
     plant(monkeypatch, entropy_sgd, stream=OUTER_NOISE, factor=factor)
     assert worst(SETTINGS[name]) < REJECTED
 
 
-@pytest.mark.parametrize("name", ENTROPY)
+@parametrize("name", ENTROPY)
 def test_the_inner_average_has_its_exact_law_and_a_noise_wrong_by_a_twentieth_is_noticed(name, monkeypatch):
     settings = SETTINGS[name]
 
@@ -55,7 +56,7 @@ def test_the_inner_average_has_its_exact_law_and_a_noise_wrong_by_a_twentieth_is
             assert p_value(EXACT) < REJECTED
 
 
-@pytest.mark.parametrize("kind", MODULES)
+@parametrize("kind", MODULES)
 def test_chains_of_one_batch_obey_each_its_own_settings(kind):
     every = [one for one in SETTINGS.values() if isinstance(one, kind) and getattr(one, "correction", True)]
     if kind is EntropySGD:

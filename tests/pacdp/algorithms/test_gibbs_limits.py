@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import torch
 from affine import KEPT, Law, smallest, states
 from exact_laws import (
@@ -19,10 +18,12 @@ from exact_laws import (
     inner_law,
     sgld_law,
 )
+from numpy.testing import assert_allclose
 from scipy import linalg
 
 from pacdp import schedules
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build, sgld
+from tests.pacdp.marks import parametrize
 
 TAU, BASE_STD = 5.0, 0.5
 COVARIANCE = np.linalg.inv(TAU * MATRIX + ONE / BASE_STD**2)
@@ -35,7 +36,7 @@ SMALL_STEPS = {
 }
 
 
-@pytest.mark.parametrize(("name", "order"), [("SGLD", 1), ("SGHMC", 2)])
+@parametrize(("name", "order"), [("SGLD", 1), ("SGHMC", 2)])
 def test_it_is_reached_with_a_bias_of_the_order_of_the_time_of_a_step_or_of_its_square(name, order):
     errors = []
     for h in (0.1, 0.05):
@@ -44,7 +45,7 @@ def test_it_is_reached_with_a_bias_of_the_order_of_the_time_of_a_step_or_of_its_
         law = rule.first
         for step in range(1, 4000):
             law = rule.moved(law, settings, EXACT, step)
-        np.testing.assert_allclose(law.mean[:2], GIBBS.mean, rtol=1e-9)
+        assert_allclose(law.mean[:2], GIBBS.mean, rtol=1e-9)
         errors.append(np.abs(law.covariance[:2, :2] - COVARIANCE).max())
     assert 1.8 < (errors[0] / errors[1]) ** (1 / order) < 2.2
     assert errors[1] < 0.2 * COVARIANCE.max()
@@ -66,14 +67,14 @@ def local_gibbs(settings):
     return Law(settings.beta * covariance @ curvature @ TARGET, covariance)
 
 
-@pytest.mark.parametrize("base_std", [0.3, 0.7, 5.0])
+@parametrize("base_std", [0.3, 0.7, 5.0])
 def test_long_inner_loops_sample_the_local_entropy(base_std):
     settings = dataclasses.replace(LONG, base_std=base_std)
     zero, *units = (entropy_law(Law.at(point), settings, EXACT, 1) for point in (np.zeros(2), *ONE))
     move = np.stack([law.mean - zero.mean for law in units], axis=1)
     mean, covariance = np.linalg.solve(ONE - move, zero.mean), linalg.solve_discrete_lyapunov(move, zero.covariance)
     exact = local_gibbs(settings)
-    np.testing.assert_allclose(mean, exact.mean, rtol=0.02, atol=0.01)
+    assert_allclose(mean, exact.mean, rtol=0.02, atol=0.01)
     away = np.abs(covariance - exact.covariance).max() / exact.covariance.max()
     assert away < 0.03
     for wrong in (dataclasses.replace(settings, beta=2.4), dataclasses.replace(settings, base_std=1.2 * base_std)):

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import get_args
 
-import pytest
-from torch import nn
+from torch.nn import Flatten, Linear, ReLU, Sequential
 
 from bounds.accounting import ExponentialMechanism
 from pacdp.algorithms.algorithm import Algorithm, Choice
@@ -13,6 +12,7 @@ from pacdp.audit.told import choice_of, multipliers_of, told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import runs_of
+from tests.pacdp.marks import every_case, parametrize
 from tests.pacdp.toys import seeded
 
 NOISE = Constant(value=1.5)
@@ -23,8 +23,7 @@ def made(method, **public):
     return method.algorithm(replace(PUBLIC, **public), lambda: NOISE)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", METHODS)
+@every_case("name", METHODS)
 def test_every_method_makes_its_algorithm_and_says_what_it_is(name):
     method = METHODS[name]
     algorithm = made(method)
@@ -48,7 +47,7 @@ def test_all_methods_have_a_recipe_and_laws_are_those_that_are_named():
     assert laws == [None, Normal(std=2.0), Laplace(scale=2.0)]
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@parametrize("nested", [False, True])
 def test_a_choice_says_what_is_chosen_among_and_is_in_the_promise(nested):
     algorithm = made(P3SGD(noise_scales=(3.0, 2.0), nested=nested, selection_epsilon=0.3, score_bound=2.0))
     assert algorithm.choice == Choice(noise_scales=(3.0, 2.0), epsilon=0.3, score_bound=2.0)
@@ -77,7 +76,7 @@ def test_snapshots_are_spread_over_what_is_left_after_burn_in():
 
 
 def test_networks_are_made_random_where_the_method_wants_them_so():
-    plain = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    plain = Sequential(Flatten(), Linear(4, 5), ReLU(), Linear(5, 3))
     generator = seeded(0)
     assert DPSGD().network(plain, generator=generator) is plain
     dropped = DPMCDropout(rate=0.4).network(plain, generator=generator)

@@ -9,11 +9,13 @@ import torch
 from affine import KEPT, Law, smallest, states
 from exact_laws import FROZEN, MATRIX, NOISY, START, TARGET, Counting, psgld_law, weights_of
 from scipy.integrate import quad
+from torch import equal
 from toys import keys_of
 
 from pacdp.algorithms import PSGLD, build, psgld
 from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
+from tests.pacdp.marks import parametrize
 
 
 def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
@@ -25,18 +27,16 @@ def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
         state, _ = sampler.step(state, keys_of(1, 2))
         law = psgld_law(law, FROZEN, NOISY, step, metric=metric)
         assert smallest(weights_of(state).flatten(0, 1), law) > KEPT
-    assert torch.equal(state.squares, copies)
+    assert equal(state.squares, copies)
 
 
-@pytest.mark.parametrize(
-    ("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)]
-)
+@parametrize(("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)])
 def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(correction, freeze_after, calls):
     potential = Counting(MATRIX, TARGET)
     settings = dataclasses.replace(FROZEN, correction=correction, freeze_after=freeze_after)
     seen = [state.squares for _, state in states(build(settings, potential), keys_of(0), START, steps=5)]
     assert potential.calls == calls
-    moved = [not torch.equal(a, b) for a, b in pairwise(seen)]
+    moved = [not equal(a, b) for a, b in pairwise(seen)]
     assert moved == [freeze_after is None or step < freeze_after for step in range(1, 5)]
 
 
@@ -86,7 +86,7 @@ def test_the_correction_makes_the_stationary_variance_right():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("smoothing", [0.5, 0.9])
+@parametrize("smoothing", [0.5, 0.9])
 def test_the_correction_is_right_with_memory_too(smoothing):
     """The mean of squares follows the weights as h → 0, so that the whole of ∂G/∂w counts."""
     settings = dataclasses.replace(CLEAN, smoothing=smoothing, step_size=0.0025)

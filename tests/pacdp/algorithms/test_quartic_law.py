@@ -1,12 +1,12 @@
 """On a quartic potential, where no law is Gaussian, E w² after some steps is that of the exact transition kernel."""
 
 import numpy as np
-import pytest
 import torch
 
 from pacdp.algorithms import SGHMC, SGLD, build
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
+from tests.pacdp.marks import near, parametrize
 
 START, H, STEPS = 2.0, 0.05, 8
 
@@ -46,7 +46,7 @@ def test_sgld_has_the_moment_of_its_kernel():
     assert abs(found - kernel_moment()) < 5 * error < 0.01
 
 
-@pytest.mark.parametrize("kind", [SGLD, SGHMC])
+@parametrize("kind", [SGLD, SGHMC])
 def test_halvings_of_the_time_of_a_step_halve_what_they_change(kind):
     """Weak order 1; SGHMC's time step is √step_size at friction rate a/√step_size = 1."""
     found = []
@@ -54,4 +54,4 @@ def test_halvings_of_the_time_of_a_step_halve_what_they_change(kind):
         how = {"step_size": h} if kind is SGLD else {"step_size": h**2, "friction": h}
         found.append(moment(kind(tau=1.0, base_std=1e6, **how), round(0.4 / h))[0])
     a, b, c = np.diff(found)
-    assert [a / b, b / c] == pytest.approx([2, 2], abs=0.2)
+    assert [a / b, b / c] == near([2, 2], abs=0.2)

@@ -2,14 +2,15 @@
 
 import dataclasses
 
-import pytest
 import torch
 from torch.func import functional_call
+from torch.testing import assert_close
 from toys import keys_of, sparse_data, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import NOISE, OUTER_NOISE, PROBE, normal_like, resident
 from pacdp.models import Architecture
+from tests.pacdp.marks import every_case
 
 KEYS = keys_of(8, 9)
 DECAY = {"decay": 0.3}
@@ -118,8 +119,7 @@ def double(architecture, *, sparse, batching):
     return objective
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("name", "architecture", "sparse", "batching", "steps"),
     [*((name, FC, True, "auto", 16) for name in TWINS), ("SGLD", FC, False, "auto", 8),
      ("SGLD", FC, False, "loop", 8), ("SGLD", FC, True, "vmap", 8), ("SGLD", CONV, False, "loop", 4),
@@ -144,4 +144,4 @@ def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, step
         moved = max(float((w[n] - view).abs().max()) for n, view in objective.layout.views(start[k]).items())
         assert moved > 0.02
         for n in w:
-            torch.testing.assert_close(found[n], w[n], rtol=1e-10, atol=1e-10)
+            assert_close(found[n], w[n], rtol=1e-10, atol=1e-10)

@@ -2,15 +2,16 @@
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.random import default_rng
+from torch.nn import Linear, ReLU, Sequential
 
 from pacdp.data import Dataset
 
 
 def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
     """Gaussian clouds around fixed centres."""
-    rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(classes, dim)) * 1.5
+    rng = default_rng(seed)
+    centres = default_rng(99).normal(size=(classes, dim)) * 1.5
     labels = rng.integers(classes, size=n)
     inputs = (centres[labels] + spread * rng.normal(size=(n, dim))).astype(np.float32)
     return Dataset("blobs", inputs, labels.astype(np.int64), classes)
@@ -19,4 +20,4 @@ def blobs(n, *, classes=3, dim=4, spread=0.7, seed=0):
 def network(dim=4, classes=3, *, hidden=8, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, classes)).eval()
+        return Sequential(Linear(dim, hidden), ReLU(), Linear(hidden, classes)).eval()

@@ -1,9 +1,11 @@
 """Distortions of images."""
 
-import pytest
 import torch
+from torch import equal
+from torch.testing import assert_close
 
 from pacdp.backprop import Augmentation, augmented
+from tests.pacdp.marks import near
 from tests.pacdp.toys import seeded
 
 
@@ -25,10 +27,10 @@ def test_every_image_has_its_own_the_seed_decides_and_the_default_changes_nothin
     images = many(torch.rand(1, 1, 12, 12), 6)
     settings = Augmentation(shift=2.0, rotation=10.0, scale=0.1, shear=0.1, elastic=0.5, erase=4)
     first, again, other = (augmented(images, settings, seeded(s)) for s in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    assert equal(first, again)
+    assert not equal(first, other)
     assert len({tuple(image.flatten().tolist()) for image in first}) == 6
-    assert bool(torch.isfinite(first).all())
+    assert torch.isfinite(first).all()
     assert augmented(images, Augmentation(), seeded(0)) is images
 
 
@@ -36,25 +38,25 @@ def test_flips():
     images = torch.rand(40, 3, 6, 7)
     found = augmented(images, Augmentation(flip=True), seeded(0))
     same, mirrored = (torch.isclose(found, one, atol=1e-5).flatten(1).all(dim=1) for one in (images, images.flip(3)))
-    assert bool((same | mirrored).all())
+    assert (same | mirrored).all()
     assert 5 < int(mirrored.sum()) < 35
 
 
 def test_shifts_are_in_pixels_and_rotations_in_degrees_about_the_centre():
     for where in centre_of_mass(augmented(many(blot()), Augmentation(shift=3.0), seeded(0))):
         assert float((where - 10).abs().max()) <= 3.05
-        assert float(where.std()) == pytest.approx(3 / 3**0.5, rel=0.15)
+        assert float(where.std()) == near(3 / 3**0.5, rel=0.15)
     off = many(blot().roll(7, dims=3))
     x, y = (where - 10 for where in centre_of_mass(augmented(off, Augmentation(rotation=20.0), seeded(0))))
     angle = torch.atan2(y, x).rad2deg()
     assert float(angle.abs().max()) <= 20.5
-    assert float(angle.std()) == pytest.approx(20 / 3**0.5, rel=0.15)
-    torch.testing.assert_close(torch.hypot(x, y), torch.full((400,), 7.0), atol=0.15, rtol=0)
+    assert float(angle.std()) == near(20 / 3**0.5, rel=0.15)
+    assert_close(torch.hypot(x, y), torch.full((400,), 7.0), atol=0.15, rtol=0)
 
 
 def test_erased_rectangles():
     found = augmented(torch.ones(200, 2, 15, 15), Augmentation(erase=6), seeded(0))
     gone = found[:, 0] == 0
-    assert torch.equal(found[:, 0], found[:, 1])
+    assert equal(found[:, 0], found[:, 1])
     assert max(int(gone.any(dim=side).sum(dim=1).max()) for side in (1, 2)) <= 6
     assert 0 < float(gone.float().mean()) < 36 / 225

@@ -4,11 +4,15 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import equal
+from torch.autograd import grad
 from torch.distributions import Normal, kl_divergence
+from torch.nn import Linear, Sequential, Tanh
+from torch.testing import assert_close
 
 from pacdp.backprop import Coordinates
 from pacdp.posterior import GaussianPosterior
+from tests.pacdp.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
 SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
@@ -17,7 +21,7 @@ SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")
 @pytest.fixture
 def prior():
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    module = Sequential(Linear(4, 3), Tanh(), Linear(3, 2))
     generator = seeded(1)
     stds = {name: 0.05 + torch.rand(p.shape, generator=generator) for name, p in module.named_parameters()}
     stds["2.bias"] = torch.zeros(2)
@@ -45,7 +49,7 @@ def by_torch(coordinates):
     )
 
 
-every_spread = pytest.mark.parametrize("spread", SPREADS)
+every_spread = parametrize("spread", SPREADS)
 
 
 @pytest.mark.every_case
@@ -53,11 +57,11 @@ every_spread = pytest.mark.parametrize("spread", SPREADS)
 def test_divergence_and_its_gradient(prior, spread):
     coordinates = moved(Coordinates.at(prior, spread=spread))
     ours, theirs = coordinates.kl_nats(), by_torch(coordinates)
-    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
-    assert ours.item() == pytest.approx(coordinates.posterior().kl_nats(prior), rel=1e-5)
-    grads = (torch.autograd.grad(each, coordinates.leaves()) for each in (ours, theirs))
+    assert ours.item() == near(theirs.item(), rel=1e-5)
+    assert ours.item() == near(coordinates.posterior().kl_nats(prior), rel=1e-5)
+    grads = (grad(each, coordinates.leaves()) for each in (ours, theirs))
     for a, b in zip(*grads, strict=True):
-        torch.testing.assert_close(a, b, rtol=2e-4, atol=1e-5)
+        assert_close(a, b, rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.every_case
@@ -66,16 +70,16 @@ def test_every_coordinate_has_curvature_one_at_the_prior(prior, spread):
     coordinates = Coordinates.at(prior, spread=spread)
     leaves = coordinates.leaves()
     assert coordinates.kl_nats().item() == 0.0
-    first = torch.autograd.grad(coordinates.kl_nats(), leaves, create_graph=True)
+    first = grad(coordinates.kl_nats(), leaves, create_graph=True)
     assert not any(each.detach().any() for each in first)
     flat = torch.cat([each.flatten() for each in first])
     for i in range(0, len(flat), 3):
-        second = torch.autograd.grad(flat[i], leaves, retain_graph=True, allow_unused=True)
+        second = grad(flat[i], leaves, retain_graph=True, allow_unused=True)
         row = torch.cat([torch.zeros_like(leaf).flatten() if s is None else s.flatten()
                          for s, leaf in zip(second, leaves, strict=True)])  # fmt: skip
         expected = torch.zeros_like(row)
         expected[i] = 1.0
-        torch.testing.assert_close(row, expected, atol=1e-5, rtol=0)
+        assert_close(row, expected, atol=1e-5, rtol=0)
 
 
 def test_what_is_shared(prior):
@@ -94,7 +98,7 @@ def test_the_law_of_a_draw(prior):
     generator = seeded(4)
     with torch.no_grad():
         drawn = torch.stack([coordinates.draw(generator)["0.weight"] for _ in range(4000)])
-        assert torch.equal(coordinates.draw(generator)["2.bias"], prior.means["2.bias"])
+        assert equal(coordinates.draw(generator)["2.bias"], prior.means["2.bias"])
         scores = (drawn - coordinates.mean("0.weight")) / coordinates.std("0.weight")
     assert float(scores.mean(dim=0).abs().max()) < 5 / math.sqrt(4000)
     assert float((scores.var(dim=0) - 1).abs().max()) < 5 * math.sqrt(2 / 4000)

@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-import pytest
 import torch
 from backprop_toys import blobs, network
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Conv2d, Dropout, Flatten, Linear, ReLU, Sequential
 
 from pacdp import DataFree, GaussianPosterior, HeldOut, Prior
 from pacdp.backprop import (
@@ -21,6 +21,8 @@ from pacdp.backprop import (
     scaled,
 )
 from pacdp.data.rows import Rows
+from tests.pacdp.marks import near, parametrize
+from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 
 QUICK = FitSettings(epochs=4, batch_size=20)
@@ -38,19 +40,18 @@ def test_a_prior_knows_what_it_has_seen():
     data = blobs(120)
     parts = hold_out(120, seed=0)
     module = network()
-    before = {name: value.clone() for name, value in module.state_dict().items()}
     state = torch.get_rng_state()
-    first, again, other = (
-        fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed)) for seed in (0, 0, 1)
-    )
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    with left_alone(module):
+        first, again, other = (
+            fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed)) for seed in (0, 0, 1)
+        )
+    assert equal(torch.get_rng_state(), state)
     assert isinstance(first.source, HeldOut)
     assert first.source.indices == parts.prior
     seen = data.subset(parts.prior)
     assert first.source.rows.digest == Rows.of(seen.inputs, seen.labels).digest
-    assert all(torch.equal(first.law.means[name], again.law.means[name]) for name in first.law.means)
-    assert not torch.equal(first.law.means["0.weight"], other.law.means["0.weight"])
+    assert identical(first.law.means, again.law.means)
+    assert not equal(first.law.means["0.weight"], other.law.means["0.weight"])
 
 
 def test_fitting_sees_its_examples_alone():
@@ -64,14 +65,14 @@ def test_fitting_sees_its_examples_alone():
         fit_prior(network(), each, parts.prior, std=0.1, settings=QUICK, generator=seeded(0)).law
         for each in (data, changed)
     ]
-    assert all(torch.equal(laws[0].means[name], laws[1].means[name]) for name in laws[0].means)
+    assert identical(laws[0].means, laws[1].means)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@parametrize("optimizer", ["adamw", "sgd"])
 def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
     settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05)
-    module = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 3))
+    module = Sequential(Linear(4, 16), BatchNorm1d(16), ReLU(), Dropout(0.1), Linear(16, 3))
     found = fit(
         module, Examples(torch.tensor(data.inputs), torch.tensor(data.labels)), settings=settings, generator=seeded(0)
     )
@@ -82,7 +83,7 @@ def test_fitting_learns(optimizer):
 
 def test_images_are_distorted_while_fitting():
     images, labels = torch.rand(12, 1, 9, 9), torch.arange(12) % 2
-    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(98, 2))
+    module = Sequential(Conv2d(1, 2, 3), Flatten(), Linear(98, 2))
     plain, distorted = (
         fit(
             module,
@@ -93,10 +94,10 @@ def test_images_are_distorted_while_fitting():
         for how in (Augmentation(), Augmentation(shift=1.0, erase=3))
     )
     assert distorted[0].weight.is_contiguous()
-    assert not torch.equal(plain[0].weight, distorted[0].weight)
+    assert not equal(plain[0].weight, distorted[0].weight)
 
 
-@pytest.mark.parametrize("factor", [0.03, 1.0, 2.5])
+@parametrize("factor", [0.03, 1.0, 2.5])
 def test_the_scale_that_is_chosen(factor):
     module = network()
     prior = GaussianPosterior.around(module, std=1.0)
@@ -106,8 +107,8 @@ def test_the_scale_that_is_chosen(factor):
     )
     grid = ScaleGrid(largest=3.0, precision=4)
     chosen = choose_scale(posterior, Prior(law=prior, source=DataFree(), choice_nats=0.5), grid)
-    assert chosen.scale == pytest.approx(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
-    assert chosen.prior.choice_nats == pytest.approx(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
+    assert chosen.scale == near(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
+    assert chosen.prior.choice_nats == near(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
     kl_nats = posterior.kl_nats(chosen.prior.law)
     assert kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
     best = min(posterior.kl_nats(scaled(prior, 3.0 * math.exp(-j / 4))) for j in range(1, 40))

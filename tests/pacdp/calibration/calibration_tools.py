@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 
 class Case(NamedTuple):
@@ -16,7 +17,7 @@ class Case(NamedTuple):
 
 def continuous(seed, *, n=None, classes=None):
     """Dirichlet rows, labels from a flattened or sharpened copy of them; small n leaves bins empty."""
-    generator = np.random.default_rng(seed)
+    generator = default_rng(seed)
     n = int(generator.integers(1, 300)) if n is None else n
     classes = int(generator.integers(2, 9)) if classes is None else classes
     probabilities = generator.dirichlet(np.full(classes, generator.uniform(0.2, 2.0)), size=n)
@@ -26,7 +27,7 @@ def continuous(seed, *, n=None, classes=None):
 
 def ties(seed, *, pieces):
     """Rows of multiples of 1/pieces, among them rows of one 1 and else 0: ties at edges, confidences of 0 and 1."""
-    generator = np.random.default_rng(seed)
+    generator = default_rng(seed)
     n, classes = int(generator.integers(2, 200)), int(generator.integers(2, 6))
     counts = generator.multinomial(pieces, generator.dirichlet(np.full(classes, 0.4), size=n))
     return Case(counts / pieces, _draw(generator, counts + pieces / 8))

@@ -3,10 +3,11 @@
 import json
 import math
 
-import calibration_tools as tools
 import numpy as np
-import pytest
 import torch
+from calibration_tools import continuous, pairs, ties, width_bins
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from scipy import optimize, special, stats
 from torch.nn.functional import cross_entropy
 
@@ -21,22 +22,22 @@ from pacdp.calibration import (
     reliability_curve,
     scaled,
 )  # fmt: skip
+from tests.pacdp.marks import every_case, near, parametrize
 
 
-@pytest.mark.parametrize("failure_prob", [0.1, 1e-6])
+@parametrize("failure_prob", [0.1, 1e-6])
 def test_bands_are_the_exact_binomial_intervals(failure_prob):
     counts, correct = np.array([1, 1, 7, 40, 1000, 0]), np.array([0, 1, 3, 40, 873, 0])
     ends = zip(*accuracy_bands(counts, correct, failure_prob=failure_prob), strict=True)
     wider = zip(*accuracy_bands(counts, correct, failure_prob=6 * failure_prob, simultaneous=True), strict=True)
     for end, wide, n, k in zip(ends, wider, counts, correct, strict=True):
         theirs = stats.binomtest(int(k), int(n)).proportion_ci(1.0 - failure_prob, method="exact") if n else (0.0, 1.0)
-        assert end == pytest.approx(tuple(theirs), rel=1e-9, abs=1e-300)
-        assert wide == pytest.approx(end), "six bins share the failure probability"
+        assert end == near(tuple(theirs), rel=1e-9, abs=1e-300)
+        assert wide == near(end), "six bins share the failure probability"
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("simultaneous", [False, True])
-@pytest.mark.parametrize("true", [0.01, 0.5, 0.93])
+@every_case("simultaneous", [False, True])
+@parametrize("true", [0.01, 0.5, 0.93])
 def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
     """Summed over all outcomes of a bin; of four bins at once the chance is at most the sum."""
     n, failure_prob, missing = 25, 0.1, 0.0
@@ -47,36 +48,36 @@ def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
     assert missing <= failure_prob / (4 if simultaneous else 1)
 
 
-@pytest.mark.parametrize("method", ["percentile", "BCa"])
+@parametrize("method", ["percentile", "BCa"])
 def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method):
-    case = tools.continuous(11, n=60, classes=3)
+    case = continuous(11, n=60, classes=3)
     own = percentile_interval if method == "percentile" else bca_interval
     for metric in (accuracy, ece):
         found, same, other = (
-            own(metric, *case, generator=np.random.default_rng(seed), draws=200, failure_prob=0.1) for seed in (5, 5, 6)
+            own(metric, *case, generator=default_rng(seed), draws=200, failure_prob=0.1) for seed in (5, 5, 6)
         )
         theirs = stats.bootstrap(
             (np.arange(60),), lambda index, metric=metric: metric(case.probabilities[index], case.labels[index]),
-            n_resamples=200, confidence_level=0.9, method=method, vectorized=False, rng=np.random.default_rng(5),
+            n_resamples=200, confidence_level=0.9, method=method, vectorized=False, rng=default_rng(5),
         ).confidence_interval  # fmt: skip
         assert found.estimate == metric(*case)
-        assert (found.lower, found.upper) == pytest.approx((theirs.low, theirs.high), rel=1e-9)
+        assert (found.lower, found.upper) == near((theirs.low, theirs.high), rel=1e-9)
         assert found == same
     assert found != other
 
 
-@pytest.mark.parametrize("bins", [1, 10])
+@parametrize("bins", [1, 10])
 def test_the_curve_is_made_of_the_bins(bins):
-    for case in (tools.continuous(13), tools.ties(13, pieces=10)):
+    for case in (continuous(13), ties(13, pieces=10)):
         curve, wide = (reliability_curve(*case, bins=bins, simultaneous=both) for both in (False, True))
         filled = curve.counts > 0
-        slow = sorted(tools.width_bins(tools.pairs(case), bins), key=lambda part: part[1])
+        slow = sorted(width_bins(pairs(case), bins), key=lambda part: part[1])
         shown = zip(curve.counts[filled], curve.confidence[filled], curve.accuracy[filled], strict=True)
         assert np.allclose(list(shown), slow, rtol=1e-12)
         assert np.isnan(curve.accuracy[~filled]).all()
-        assert curve.ece == pytest.approx(ece(*case, bins=bins), rel=1e-12)
+        assert curve.ece == near(ece(*case, bins=bins), rel=1e-12)
         lower, upper = accuracy_bands(curve.counts, np.nan_to_num(curve.counts * curve.accuracy).round().astype(int))
-        np.testing.assert_array_equal((curve.lower, curve.upper), (lower, upper))
+        assert_array_equal((curve.lower, curve.upper), (lower, upper))
         assert ((wide.lower <= lower) & (wide.upper >= upper)).all()
         columns = json.loads(json.dumps(curve.columns(), allow_nan=False))
         assert columns["count"] == curve.counts.tolist()
@@ -84,7 +85,7 @@ def test_the_curve_is_made_of_the_bins(bins):
 
 def overconfident(seed=0, *, n=2000, factor=3.0):
     """Logits that are ``factor`` times those that the labels were drawn from."""
-    generator = np.random.default_rng(seed)
+    generator = default_rng(seed)
     logits = generator.normal(size=(n, 4))
     return factor * logits, (logits + generator.gumbel(size=(n, 4))).argmax(axis=1)
 
@@ -92,24 +93,24 @@ def overconfident(seed=0, *, n=2000, factor=3.0):
 def test_the_temperature_undoes_a_factor():
     logits, labels = overconfident()
     fitted, five = (fit_temperature(k * logits, labels, private_data=False) for k in (1.0, 5.0))
-    assert fitted.temperature == pytest.approx(3.0, rel=0.1)
-    assert five.temperature == pytest.approx(5.0 * fitted.temperature, rel=1e-10)
+    assert fitted.temperature == near(3.0, rel=0.1)
+    assert five.temperature == near(5.0 * fitted.temperature, rel=1e-10)
     before, after = scaled(logits, temperature=1.0), scaled(logits, temperature=fitted.temperature)
-    assert fitted.nll_before_nats == pytest.approx(nll_nats(before, labels), rel=1e-12)
-    assert fitted.nll_nats == pytest.approx(nll_nats(after, labels), rel=1e-12)
+    assert fitted.nll_before_nats == near(nll_nats(before, labels), rel=1e-12)
+    assert fitted.nll_nats == near(nll_nats(after, labels), rel=1e-12)
     assert (before.argmax(axis=1) == after.argmax(axis=1)).all()
     assert ece(after, labels) < 0.3 * ece(before, labels)
     assert fit_temperature(logits, labels, private_data=True).private_data
 
 
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3))
 def test_scipy_and_torch_find_the_same_temperature(seed):
     logits, labels = overconfident(seed, n=60, factor=0.2 + seed)
     searched = optimize.minimize_scalar(
         lambda t: nll_nats(special.softmax(logits / math.exp(t), axis=1), labels), bounds=(-4, 4), method="bounded"
     )
     found = fit_temperature(logits, labels, private_data=False).temperature
-    assert found == pytest.approx(math.exp(searched.x), rel=1e-3)
+    assert found == near(math.exp(searched.x), rel=1e-3)
     inverse = torch.tensor(1.0 / found, dtype=torch.float64, requires_grad=True)
     cross_entropy(inverse * torch.tensor(logits), torch.tensor(labels)).backward()
     assert abs(inverse.grad) < 1e-10

@@ -3,9 +3,21 @@
 import math
 from functools import partial
 
-import calibration_tools as tools
 import numpy as np
 import pytest
+from calibration_tools import (
+    Case,
+    calibrated,
+    continuous,
+    one_class,
+    pairs,
+    slow_debiased,
+    slow_equal_mass,
+    slow_gaps,
+    slow_smooth,
+    ties,
+)
+from numpy.random import default_rng
 from scipy import special, stats
 
 from pacdp import calibration
@@ -23,39 +35,39 @@ from pacdp.calibration import (
     top_label,
 )  # fmt: skip
 from pacdp.calibration.binning import equal_width_index
+from tests.pacdp.marks import every_case, parametrize
 
 ERRORS = [ece, mce, rmsce, debiased_l2, adaptive_ece, sce, ace, smooth_ece]
 SCORES = [calibration.accuracy, calibration.nll_nats, calibration.brier]
-CASES = [made for seed in range(3) for made in (tools.continuous(seed, n=40 * seed + 5), tools.ties(seed, pieces=10))]
+CASES = [made for seed in range(3) for made in (continuous(seed, n=40 * seed + 5), ties(seed, pieces=10))]
 near = partial(pytest.approx, rel=1e-11, abs=1e-13)
-each_error = pytest.mark.parametrize("function", ERRORS, ids=lambda function: function.__name__)
+each_error = parametrize("function", ERRORS, ids=lambda function: function.__name__)
 
 
-@pytest.mark.parametrize("bins", [1, 10, 40])
+@parametrize("bins", [1, 10, 40])
 def test_plain_python_finds_the_same_and_equal_mass_shares_examples_and_ties_among_bins(bins):
     for case in CASES[:4]:
-        examples = tools.pairs(case)
-        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(tools.slow_gaps(examples, bins))
-        assert debiased_square(*case, bins=bins) == near(tools.slow_debiased(examples, bins))
-        assert adaptive_ece(*case, bins=bins) == near(tools.slow_equal_mass(examples, bins))
+        examples = pairs(case)
+        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(slow_gaps(examples, bins))
+        assert debiased_square(*case, bins=bins) == near(slow_debiased(examples, bins))
+        assert adaptive_ece(*case, bins=bins) == near(slow_equal_mass(examples, bins))
         classes = range(case.probabilities.shape[1])
-        for error, slow in ((ace, tools.slow_equal_mass), (sce, lambda *at: tools.slow_gaps(*at)[0])):
-            each = [slow(tools.one_class(case, k), bins) for k in classes]
+        for error, slow in ((ace, slow_equal_mass), (sce, lambda *at: slow_gaps(*at)[0])):
+            each = [slow(one_class(case, k), bins) for k in classes]
             assert error(*case, bins=bins) == near(math.fsum(each) / len(classes))
 
 
 def test_smooth_ece_is_the_fixed_point_of_the_direct_sums_and_moves_little_at_an_edge():
     for case in CASES[:3]:
-        assert smooth_ece(*case) == pytest.approx(tools.slow_smooth(tools.pairs(case)), abs=1e-5)
-    high = tools.continuous(5, n=200, classes=2).probabilities > 0.5
+        assert smooth_ece(*case) == pytest.approx(slow_smooth(pairs(case)), abs=1e-5)
+    high = continuous(5, n=200, classes=2).probabilities > 0.5
     at_edge, below = (smooth_ece(np.where(high, 0.6 - off, 0.4 + off), high[:, 0] * 1) for off in (0.0, 1e-9))
     assert abs(at_edge - below) < 1e-8
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("function", [*ERRORS, *SCORES, debiased_square], ids=lambda function: function.__name__)
+@every_case("function", [*ERRORS, *SCORES, debiased_square], ids=lambda function: function.__name__)
 def test_order_names_of_classes_and_copies_do_not_matter(function):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for case in CASES:
         probabilities, labels, value = *case, near(function(*case))
         order, classes = rng.permutation(len(labels)), rng.permutation(probabilities.shape[1])
@@ -71,11 +83,11 @@ def test_order_names_of_classes_and_copies_do_not_matter(function):
 @pytest.mark.every_case
 def test_perfect_calibration_is_zero_and_certain_and_always_wrong_is_one(function):
     for classes in (2, 4):
-        assert function(*tools.calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
+        assert function(*calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
     assert function(np.tile([1.0, 0.0], (50, 1)), np.ones(50, dtype=np.int64)) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES)
+@parametrize("case", CASES)
 def test_ranges_and_orders(case):
     confidence, correct = top_label(probabilities=case.probabilities, labels=case.labels)
     mean_gap, slack = abs(float(confidence.mean() - correct.mean())), 1e-12
@@ -89,9 +101,8 @@ def test_ranges_and_orders(case):
     assert -0.25 <= debiased_square(*case) <= 1.0
 
 
-@pytest.mark.parametrize("accuracy", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("n", [2, 30])
-@pytest.mark.every_case
+@every_case("accuracy", [0.0, 0.3, 1.0])
+@parametrize("n", [2, 30])
 def test_the_debiased_square_has_no_bias_and_the_plug_in_has(n, accuracy):
     """Expectation over all 2^n outcomes, by the binomial law."""
     probabilities = np.tile([0.7, 0.3], (n, 1))
@@ -109,15 +120,15 @@ def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_tak
     for kind in "fd":
         assert equal_width_index(edges.astype(kind), bins=25).tolist() == [*range(25), 24]
         assert equal_width_index(np.nextafter(edges[1:-1].astype(kind), 0), bins=25).tolist() == list(range(24))
-    logits = np.random.default_rng(0).normal(scale=20.0, size=(500, 10)).astype(np.float32)
-    labels = np.random.default_rng(1).integers(0, 10, 500)
+    logits = default_rng(0).normal(scale=20.0, size=(500, 10)).astype(np.float32)
+    labels = default_rng(1).integers(0, 10, 500)
     single, double = (special.softmax(logits.astype(kind), axis=1) for kind in "fd")
     for function in ERRORS:
         assert function(single, labels) == pytest.approx(function(double, labels), abs=1e-5), function.__name__
 
 
 def test_summary_holds_every_number_and_only_finite_ones():
-    case = tools.Case(np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([1, 1, 0]))
+    case = Case(np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]]), np.array([1, 1, 0]))
     found = summary(*case, bins=10)
     for error in ERRORS:
         assert found[error.__name__] == (error(*case) if error is smooth_ece else error(*case, bins=10))

@@ -2,59 +2,59 @@
 
 import math
 
-import calibration_tools as tools
 import numpy as np
-import pytest
-import sklearn.metrics
+from calibration_tools import continuous, one_class, ties
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from pacdp.calibration import accuracy, auc, brier, brier_decomposition, macro_auc, nll_nats
+from tests.pacdp.marks import near, parametrize
 
-CASES = [made for seed in range(15) for made in (tools.continuous(seed), tools.ties(seed, pieces=10))]
+CASES = [made for seed in range(15) for made in (continuous(seed), ties(seed, pieces=10))]
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]
 
 
 def test_scikit_learn_finds_the_same_scores():
     for probabilities, labels in CASES:
         classes = list(range(probabilities.shape[1]))
-        right = sklearn.metrics.accuracy_score(labels, probabilities.argmax(axis=1))
-        assert accuracy(probabilities, labels) == pytest.approx(right)
-        theirs = sklearn.metrics.brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)
-        assert brier(probabilities, labels) == pytest.approx(theirs, rel=1e-12)
+        right = accuracy_score(labels, probabilities.argmax(axis=1))
+        assert accuracy(probabilities, labels) == near(right)
+        theirs = brier_score_loss(labels, probabilities, labels=classes, scale_by_half=False)
+        assert brier(probabilities, labels) == near(theirs, rel=1e-12)
         possible = (np.take_along_axis(probabilities, labels[:, None], axis=1) > 1e-12).all()
-        theirs = sklearn.metrics.log_loss(labels, probabilities, labels=classes) if possible else math.inf
-        assert nll_nats(probabilities, labels) == pytest.approx(theirs)
+        theirs = log_loss(labels, probabilities, labels=classes) if possible else math.inf
+        assert nll_nats(probabilities, labels) == near(theirs)
 
 
 def test_scikit_learn_finds_the_same_auc():
     assert len(WHOLE) > 15
     for probabilities, labels in WHOLE:
         scores, positive = probabilities[:, 0], labels == 0
-        assert auc(scores, positive) == pytest.approx(sklearn.metrics.roc_auc_score(positive, scores), abs=1e-12)
+        assert auc(scores, positive) == near(roc_auc_score(positive, scores), abs=1e-12)
         given = probabilities[:, 1] if probabilities.shape[1] == 2 else probabilities
-        theirs = sklearn.metrics.roc_auc_score(labels, given, multi_class="ovr", average="macro")
-        assert macro_auc(probabilities, labels) == pytest.approx(theirs, abs=1e-12)
+        theirs = roc_auc_score(labels, given, multi_class="ovr", average="macro")
+        assert macro_auc(probabilities, labels) == near(theirs, abs=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES[::10])
+@parametrize("case", CASES[::10])
 def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case):
     for bins in (None, 1, 10):
         parts = brier_decomposition(*case, bins=bins)
-        assert parts.score == pytest.approx(brier(*case), rel=1e-12)
+        assert parts.score == near(brier(*case), rel=1e-12)
         assert 0.0 <= parts.reliability <= 2.0
         assert -1e-15 <= parts.resolution <= parts.uncertainty + 1e-12 < 1.0
         if bins == 1:
-            assert parts.resolution == pytest.approx(0.0, abs=1e-15)
+            assert parts.resolution == near(0.0, abs=1e-15)
     found, n, reliability, resolution = brier_decomposition(*case, bins=None), len(case.labels), 0.0, 0.0
-    assert found.within_bins == pytest.approx(0.0, abs=1e-15)
+    assert found.within_bins == near(0.0, abs=1e-15)
     for k in range(case.probabilities.shape[1]):
-        examples = tools.one_class(case, k)
+        examples = one_class(case, k)
         for value in {p for p, _ in examples}:
             outcomes = [o for p, o in examples if p == value]
             frequency = sum(outcomes) / len(outcomes)
             reliability += len(outcomes) * (value - frequency) ** 2 / n
             resolution += len(outcomes) * (frequency - (case.labels == k).mean()) ** 2 / n
-    assert found.reliability == pytest.approx(reliability, rel=1e-11)
-    assert found.resolution == pytest.approx(resolution, rel=1e-11, abs=1e-15)
+    assert found.reliability == near(reliability, rel=1e-11)
+    assert found.resolution == near(resolution, rel=1e-11, abs=1e-15)
 
 
 def test_certain_predictions():

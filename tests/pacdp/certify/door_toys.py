@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import Linear
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, certify
@@ -24,7 +25,7 @@ def examples(n=60, *, seed=0, people=None):
 
 
 def network(outputs=1):
-    module = nn.Linear(4, outputs, bias=False)
+    module = Linear(4, outputs, bias=False)
     nn.init.zeros_(module.weight)
     module.weight.data[0, 0] = 1.0
     return module.eval()

@@ -18,6 +18,7 @@ from pacdp.certify.chain import released_weights_certificate
 from pacdp.objective import Objective, Risks
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
+from tests.pacdp.marks import near, parametrize, refusal
 
 EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)
 CLIPPED = {
@@ -40,7 +41,7 @@ def risks(found):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("name", CLIPPED)
+@parametrize("name", CLIPPED)
 def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tmp_path, name):
     settings = CLIPPED[name]
     train(tmp_path / "c", settings, steps=3, plan=Plan(steps=3))
@@ -49,13 +50,13 @@ def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tm
         assert one.status == "rigorous"
         assert one.hypothesis("steps fixed beforehand").standing == "proved"
         assert one.hypothesis("privacy covers these rows").standing == "proved"
-        assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
+        assert one.failure_prob == near(0.05, rel=1e-15)
     optimistic = [one for one in found.certificates if one.status == "optimistic"]
     assert all({"clipping inactive", "chain stationary"} <= {each.name for each in one.unproved} for one in optimistic)
     assert bool(optimistic) == (name != "Entropy-SGD"), "without outer noise nothing is known of its target"
     privacy = accounted_privacy(settings, n=1437, steps=3)
     again = bounds.private_kl_chernoff(risk=found.error("weights", "bound"), n=1437, privacy=privacy, failure_prob=0.05)
-    assert rigorous(found)[1].value == pytest.approx(again.value, rel=1e-12)
+    assert rigorous(found)[1].value == near(again.value, rel=1e-12)
     report = found.to_dict()
     accounted, event = report["details"]["accounted"], event_from_dict(report["privacy"]["event"])
     spent = privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
@@ -93,8 +94,8 @@ def test_listed_stopping_times_share_the_failure_probability(tmp_path):
     privacy = accounted_privacy(settings, n=1437, steps=4)
     alone = released_weights_certificate(risks(found), privacy=privacy, failure_prob=0.05 / 3)
     for one in rigorous(found):
-        assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
-        assert one.budget["other stopping times"] == pytest.approx(0.1 / 3, rel=1e-12)
+        assert one.failure_prob == near(0.05, rel=1e-15)
+        assert one.budget["other stopping times"] == near(0.1 / 3, rel=1e-12)
     assert rigorous(found)[1].value == alone.value
     assert trained.privacy == privacy
 
@@ -118,7 +119,7 @@ def test_counts_of_errors_are_never_rounded_down():
         counted = Risks(0.5, errors / n, 0.5, errors, n)
         made = released_weights_certificate(counted, privacy=PRIVACY, failure_prob=0.05)
         assert Fraction(made.terms["empirical_risk"]) >= Fraction(errors, n)
-        assert made.terms["empirical_risk"] == pytest.approx(errors / n, rel=1e-15)
+        assert made.terms["empirical_risk"] == near(errors / n, rel=1e-15)
 
 
 def test_an_objective_of_other_batches_or_clipping_is_refused(tmp_path):
@@ -126,7 +127,7 @@ def test_an_objective_of_other_batches_or_clipping_is_refused(tmp_path):
     train(tmp_path / "c", settings, steps=1)
     trained = load_trained(tmp_path / "c")
     for other in (replace(settings, clip_norm=2.0), replace(settings, batch_size=31)):
-        with pytest.raises(ValueError, match="expected an objective with clip_norm="):
+        with refusal("expected an objective with clip_norm="):
             require_own_batches(other, trained.objective)
-    with pytest.raises(ValueError, match="which the accounting is about, got None and 32"):
+    with refusal("which the accounting is about, got None and 32"):
         require_own_batches(settings, trained.objective.unclipped())

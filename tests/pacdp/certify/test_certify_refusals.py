@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from door_toys import MU, PURE, examples, gaussian, law, network, plain, split
-from torch import nn
+from torch.nn import BatchNorm1d, Flatten, Linear, Sequential
+from torch.nn.functional import cross_entropy
 from toys import toy_data, toy_objective
 
 import bounds
@@ -89,7 +90,7 @@ def remembering():
 
 def kept(*layers, **how):
     """An objective that keeps the norms of the gradients of all records."""
-    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3), *layers)
+    model = Sequential(Flatten(), Linear(16, 3), *layers)
     loss = bounded_cross_entropy(classes=3, max_loss=4.0)
     return Objective(model, loss, how.pop("data", DIGITS), **{"batch_size": 20, "keep_norms": True, **how})
 
@@ -138,11 +139,11 @@ CALLS = {
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "fewer settings than"),
     "seed": (lambda: gaussian(seed=2**64), "expected a seed from 0"),
     "device": (lambda: gaussian(device="nowhere"), "expected a device that is here"),
-    "another network": (lambda: gaussian(network=nn.Linear(5, 1, bias=False).eval()), "over the parameters"),
+    "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),
     "other shapes": (lambda: prior(law=law(module=network(2))), "prior|shape"),
     "no spread": (lambda: prior(law=law(std=0.0)), "divergence from the prior is infinite"),
     "NaN among inputs": (lambda: gaussian(wrong(inputs=DATA.inputs + GAP)), "NaN or infinite"),
-    "losses": (lambda: gaussian(losses=[nn.functional.cross_entropy]), "each of losses to be"),
+    "losses": (lambda: gaussian(losses=[cross_entropy]), "each of losses to be"),
     "a known loss": (lambda: gaussian(losses=[brier()]), "names that differ"),
     "a loss that is a mean": (lambda: of_losses(lambda f, y: 0.1 * f.mean().sigmoid()), "own"),
     "a loss that fails": (lambda: of_losses(lambda f, y: f @ y), "loss own fails on outputs"),
@@ -170,14 +171,17 @@ CHAINS = {
     "norms of sampled records": (lambda: kept(batch_size=5, clip_norm=1.0), "norms of all records count"),
     "drawn people": (lambda: kept(data=WRITERS), "every_record must be True with keep_norms where the data name"),
     "a norm over the batch": (
-        lambda: kept(nn.BatchNorm1d(3), every_record=True), "so that no example has a loss of its own"),
+        lambda: kept(BatchNorm1d(3), every_record=True), "so that no example has a loss of its own"),
     "a schedule of a caller": (
         lambda: sgld.build(KEEP, kept(), step_size=lambda step: 0.5), "may have looked at training errors"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
-    "a norm too few": (lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20), "one number for each of the 3"),
+    "a norm too few": (
+        lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20),
+        "one number for each of the 3 .* train again with keep_norms"),
     "a norm of NaN": (lambda: realised_price(KEEP, NORMS * math.nan, steps=3, n=20), "squared_norms"),
     "clipped": (
-        lambda: realised_price(SGLD(tau=10.0, clip_norm=1.0), NORMS, steps=3, n=20), "of a clipped chain are secret"),
+        lambda: realised_price(SGLD(tau=10.0, clip_norm=1.0), NORMS, steps=3, n=20),
+        "batches of a clipped chain are secret"),
 }  # fmt: skip
 REFUSED = {
     f"{kind}, {name}": row

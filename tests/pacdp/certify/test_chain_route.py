@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
 from toys import seeded, toy_data, toy_objective
 
 import bounds
@@ -15,6 +14,7 @@ from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
 from pacdp.trained import privacy_of
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.schema import validate
 
 N = 60_000
@@ -46,7 +46,7 @@ def estimate(**values):
     return GibbsEstimate(**{**known, **values})
 
 
-@pytest.mark.parametrize("privacy", [STATIONARY, EXACT, NoPrivacy(reason="none")])
+@parametrize("privacy", [STATIONARY, EXACT, NoPrivacy(reason="none")])
 def test_networks_that_mix_examples_make_optimistic_certificates(privacy):
     problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
     train, test = (problem.objective(toy_data(seed=k), generator=seeded(0), batch_size=10) for k in (0, 1))
@@ -59,7 +59,7 @@ def test_networks_that_mix_examples_make_optimistic_certificates(privacy):
             assert "losses one an example" in {each.name for each in one.unproved}
 
 
-@pytest.mark.parametrize(
+@every_case(
     "settings",
     [SGLD(tau=TAU), PSGLD(tau=TAU, freeze_after=9), EntropySGD(tau=TAU, gamma=9.0, beta=0.25), SGHMC(tau=TAU)],
 )
@@ -76,14 +76,13 @@ def test_the_papers_epsilon_and_what_it_costs():
     assert round(privacy.epsilon, 5) == 0.03266
     made = gibbs_certificates(estimate(), n=N, loss=LOSS, privacy=privacy, failure_prob=0.05)
     of_paper, max_information, sharp, without_draws = made
-    assert without_draws.budget == pytest.approx({"bound": 0.045, "log partition": 0.005})
-    assert of_paper.nats("transfer") == pytest.approx(2 * N * privacy.epsilon**2, rel=1e-9)
+    assert without_draws.budget == near({"bound": 0.045, "log partition": 0.005})
+    assert of_paper.nats("transfer") == near(2 * N * privacy.epsilon**2, rel=1e-9)
     assert sharp.nats("transfer") < max_information.nats("transfer") < of_paper.nats("transfer")
     assert [round(c.value, 4) for c in (of_paper, max_information, sharp)] == [0.0475, 0.0452, 0.0444]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("settings", "why"),
     [
         (SGD(), "SGD adds no noise"),
@@ -110,7 +109,7 @@ def test_psgld_promises_privacy_after_its_metric_is_frozen_and_a_clipped_chain_w
     assert (accounted.status, accounted.adjacency, accounted.hypotheses) == ("accounted", "add-remove", ())
 
 
-local_or_not = pytest.mark.parametrize("local", [True, False])
+local_or_not = parametrize("local", [True, False])
 
 
 @local_or_not
@@ -154,10 +153,10 @@ def test_certificates_are_computed_from_what_was_measured():
         clopper_pearson(weights["test"]["errors"], 60, 0.01),
     ]
     assert [(c.name, c.value, c.costs) for c in found.certificates] == [(c.name, c.value, c.costs) for c in expected]
-    assert all(c.failure_prob == pytest.approx(0.01, rel=1e-15) for c in found.certificates)
+    assert all(c.failure_prob == near(0.01, rel=1e-15) for c in found.certificates)
 
 
-@pytest.mark.parametrize(("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)])
+@parametrize(("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)])
 def test_an_estimate_that_its_own_run_refutes_gives_no_bound(raw, error, bound):
     told = estimate(kl_raw_nats=raw, kl_error_nats=error, kl_nats=max(0.0, raw), kl_clipped=raw < 0.0)
     names = {c.name for c in gibbs_certificates(told, n=N, loss=LOSS, privacy=STATIONARY, failure_prob=0.05)}

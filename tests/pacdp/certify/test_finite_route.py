@@ -3,25 +3,26 @@
 import math
 
 import numpy as np
-import pytest
+from numpy.random import default_rng
 from scipy.stats import binom
 
 import bounds
 from pacdp.certify.finite import assess_finite
+from tests.pacdp.marks import near, parametrize
 
 
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3))
 def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
-    errors = np.random.default_rng(seed).integers(0, 300, size=12)
+    errors = default_rng(seed).integers(0, 300, size=12)
     found = assess_finite(errors, n=1000, failure_prob=0.05)
-    assert math.fsum(found.weights) == pytest.approx(1.0)
+    assert math.fsum(found.weights) == near(1.0)
     own = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
     twin, uniform, single = (
         bounds.maurer(risk=float(risk) / 1000, kl_nats=nats, n=1000, failure_prob=0.05).value
         for risk, nats in ((found.weights @ errors, own), (errors.mean(), 0.0), (errors.min(), math.log(12)))
     )
     assert twin <= found.ensemble.value <= min(twin, uniform, single) * (1 + 1e-6)
-    assert found.one.value == pytest.approx(bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9)
+    assert found.one.value == near(bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9)
     assert found.best == int(np.argmin(errors))
     assert found.vote.value == min(1.0, 2 * found.ensemble.value)
     assert all(c.status == "rigorous" and c.failure_prob == 0.05 for c in (found.ensemble, found.one, found.vote))
@@ -29,7 +30,7 @@ def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
 
 def test_one_network_is_a_test_set():
     found = assess_finite(np.array([7]), n=400)
-    assert found.one.value == pytest.approx(bounds.clopper_pearson_upper(7, 400, 0.05), rel=1e-9)
+    assert found.one.value == near(bounds.clopper_pearson_upper(7, 400, 0.05), rel=1e-9)
 
 
 def test_weights_of_one_s_own_favour_whom_they_name():
@@ -40,7 +41,7 @@ def test_weights_of_one_s_own_favour_whom_they_name():
 
 
 def test_they_hold_as_often_as_they_say(whole):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     truth, n, runs = np.full(50, 0.1), 300, 400 if whole else 150
     failures, naive = np.zeros(2, dtype=int), 0
     for _ in range(runs):

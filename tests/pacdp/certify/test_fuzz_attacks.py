@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
+from torch.nn import Linear, Module, Parameter
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randperm
+from tests.pacdp.marks import parametrize, refusal
 from tests.refusals import refuses
 
 DATA, FRESH, OTHER = examples(), examples(20, seed=1), examples(seed=2)
@@ -33,7 +34,7 @@ def first(count, data=DATA, turned=0):
 
 
 def moved(data=DATA):
-    order = torch.randperm(data.n, generator=seeded(3))
+    order = randperm(data.n, seed=3)
     return BoundSet(inputs=data.inputs[order], labels=data.labels[order])
 
 
@@ -47,7 +48,7 @@ def near(rows):
     return Network(network=lambda inputs: (inputs @ rows.T).amax(1))
 
 
-class Remembering(nn.Linear):
+class Remembering(Linear):
     """Holds rows, and computes without them."""
 
     def __init__(self, rows):
@@ -115,25 +116,25 @@ def test_rows_of_people_may_be_promised_privacy_with_all_their_copies():
     assert of_claim(data=OF_PEOPLE, rows=claimed.rows, unit="person").certificates
 
 
-class Nearest(nn.Module):
+class Nearest(Module):
     """The label of the nearest row that it remembers."""
 
     def __init__(self, data, kind):
         super().__init__()
         rows = torch.zeros_like(data.inputs)
-        self.scale = nn.Parameter(torch.ones(1))
+        self.scale = Parameter(torch.ones(1))
         if kind == "buffer":
             self.register_buffer("rows", rows)
         else:
-            self.rows = nn.Parameter(rows)
-        self.signs = nn.Parameter(2.0 * data.labels - 1.0)
+            self.rows = Parameter(rows)
+        self.signs = Parameter(2.0 * data.labels - 1.0)
 
     def forward(self, inputs):
         near = (inputs[:, None] - self.rows).square().sum(2).argmin(1)
         return self.scale * self.signs[near]
 
 
-@pytest.mark.parametrize(("kind", "std"), [("buffer", 0.0), ("fixed", 0.0), ("prior", 1e-3)])
+@parametrize(("kind", "std"), [("buffer", 0.0), ("fixed", 0.0), ("prior", 1e-3)])
 def test_rows_in_the_laws_are_not_free_of_charge(kind, std):
     module = Nearest(DATA, kind).eval()
     stds = {name: std if name == "rows" else 0.1 for name, _ in module.named_parameters()}
@@ -141,9 +142,9 @@ def test_rows_in_the_laws_are_not_free_of_charge(kind, std):
     where = "buffers" if kind == "buffer" else "means"
     held = replace(held, **{where: {**getattr(held, where), "rows": DATA.inputs.clone()}})
     at = {"law": held, "prior": Prior(law=held, source=DataFree()), "network": module}
-    with pytest.raises(DataError, match="holds 60 of the bound's 60 inputs"):
+    with refusal("holds 60 of the bound's 60 inputs", DataError):
         gaussian(DATA, **at)
-    with pytest.raises(DataError, match="holds 60 of the test set's 60 inputs"):
+    with refusal("holds 60 of the test set's 60 inputs", DataError):
         gaussian(OTHER, test=DATA, **at)
 
 
@@ -163,7 +164,7 @@ def test_hashes_follow_what_is_written_on_the_examples():
 
 
 def test_a_tie_and_an_output_without_a_number_are_errors():
-    silent = nn.Linear(4, 3, bias=False).eval()
+    silent = Linear(4, 3, bias=False).eval()
     nn.init.zeros_(silent.weight)
     assert certify(Finite(networks=[silent]), DATA).error("best network", "bound") == 1.0
     for data in (DATA, OF_PEOPLE):

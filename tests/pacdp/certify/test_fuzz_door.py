@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import equal, nn
+from torch.nn import BatchNorm1d, Dropout, Linear, Sequential
 
 import bounds
 from pacdp import (
@@ -27,6 +28,7 @@ from pacdp import (
 )
 from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
+from tests.pacdp.marks import near, parametrize, slow
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 
@@ -90,7 +92,7 @@ def sets(draw, kinds):
 
 
 def linear(outputs, seed, *, bias=True, width=DIM):
-    module = nn.Linear(width, outputs, bias=bias).eval()
+    module = Linear(width, outputs, bias=bias).eval()
     generator = seeded(seed)
     with torch.no_grad():
         for value in module.parameters():
@@ -115,7 +117,7 @@ ODD_OUTPUTS = [
 ]
 
 
-class Odd(nn.Linear):
+class Odd(Linear):
     """Outputs that no certificate may rest on."""
 
     def __init__(self, kind):
@@ -134,9 +136,9 @@ def networks(draw):
         case 1:
             return linear(2, 0, width=DIM + 1)
         case 2:
-            return nn.Sequential(nn.Linear(DIM, 2), nn.BatchNorm1d(2)).train(draw(st.booleans()))
+            return Sequential(Linear(DIM, 2), BatchNorm1d(2)).train(draw(st.booleans()))
         case 3:
-            return nn.Sequential(nn.Linear(DIM, 2), nn.Dropout()).train()
+            return Sequential(Linear(DIM, 2), Dropout()).train()
         case _:
             return linear(one_of(draw, 1, 2, 3), draw(st.integers(0, 3)), bias=draw(st.booleans()))
 
@@ -266,7 +268,7 @@ def check(plan):
     if rigorous and len(rigorous) * found.failure_prob < 1.0:
         best = found.best()
         assert best.value == min(one.value for one in rigorous)
-        assert best.failure_prob == pytest.approx(math.fsum(one.failure_prob for one in rigorous))
+        assert best.failure_prob == near(math.fsum(one.failure_prob for one in rigorous))
         assert best.failure_prob <= failure_prob * len(rigorous) / chosen.count * (1 + 1e-12)
     assert found.headline()
     return True
@@ -275,7 +277,7 @@ def check(plan):
 def require_no_overlap(plan):
     """Certificates were made: the rows were those that may make them."""
     sets = [plan[name] for name in ("data", "test") if plan[name] is not None]
-    if any(not torch.equal(own["inputs"], rows_of(kind, len(own["labels"]) // len(kind))[0]) for kind, own in sets):
+    if any(not equal(own["inputs"], rows_of(kind, len(own["labels"]) // len(kind))[0]) for kind, own in sets):
         return  # the rows were changed, and are others
     data, test = sets[0][0], "".join(kind for kind, _ in sets[1:])
     assert not set(data) & set(test)
@@ -320,7 +322,7 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_t
 FUZZ = {"phases": [Phase.generate], "deadline": None, "database": None, "derandomize": True}
 
 
-@pytest.mark.parametrize("tries", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+@parametrize("tries", [60, slow(10_000)])
 def test_calls_get_a_sentence_or_true_certificates_and_neither_always(tries):
     found = set()
 

@@ -9,8 +9,11 @@ import pytest
 import torch
 from door_toys import MU, split
 from scipy.stats import binom
-from torch import nn
+from torch import equal
 from torch.distributions import Normal
+from torch.nn import Linear, Parameter
+from torch.nn.functional import one_hot
+from torch.testing import assert_close
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
@@ -20,6 +23,8 @@ from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.oracles.kl_by_mpmath import kl_upper, xi
+from tests.pacdp.marks import near, parametrize
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 
 
@@ -34,7 +39,7 @@ def problem(n, *, seed, dim=5):
 
 
 def network(dim=5):
-    return nn.Linear(dim, 1, bias=False).eval()
+    return Linear(dim, 1, bias=False).eval()
 
 
 def around(weight, std):
@@ -80,7 +85,7 @@ FORMULAS = (
 )
 
 
-@pytest.mark.parametrize(("source", "prefix"), [(DataFree(), ""), (Private(privacy=MU), "private_")])
+@parametrize(("source", "prefix"), [(DataFree(), ""), (Private(privacy=MU), "private_")])
 def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
     data, q, p = laws(400)
     found = assess(q, p, data, source, formulas=FORMULAS)
@@ -89,12 +94,12 @@ def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
     assert {f"randomised_{prefix}{name}" for name in told} < {c.name for c in named(found, "randomised")}
     for made in named(found, "randomised"):
         assert made.value >= risk
-        assert made.failure_prob == pytest.approx(0.05)
-        assert made.total_nats == pytest.approx(first.total_nats, rel=0.5)
+        assert made.failure_prob == near(0.05)
+        assert made.total_nats == near(first.total_nats, rel=0.5)
 
 
-@pytest.mark.parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
-@pytest.mark.parametrize("failure_prob", [0.05, 1e-6])
+@parametrize("grid", [None, ScaleGrid(largest=2.0, precision=3)])
+@parametrize("failure_prob", [0.05, 1e-6])
 def test_the_whole_chain_at_high_precision(grid, failure_prob):
     data, q, p = laws(200, seed=4)
     prior, paid = Prior(law=p, source=DataFree()), mp.mpf(0)
@@ -104,14 +109,14 @@ def test_the_whole_chain_at_high_precision(grid, failure_prob):
     how, loss = MonteCarlo(passes=3, share=0.25), bounded_cross_entropy(classes=2)
     found = assess(q, prior, data, monte_carlo=how, failure_prob=failure_prob, losses=(loss,))
     count, made = found.monte_carlo[0], found.certificate()
-    assert sum(made.budget.values()) == pytest.approx(failure_prob)
+    assert sum(made.budget.values()) == near(failure_prob)
     with mp.workdps(40):
         delta = mp.mpf(failure_prob)
         inner = kl_upper(mp.mpf(count["total"] >> 32) / 600, -mp.log(delta / 4) / 600)
         nats = mp.mpf(q.kl_nats(prior.law)) + paid + mp.log(xi(200)) - mp.log(delta * 3 / 4)
         twin = kl_upper(inner, nats / 200)
         assert made.value >= twin
-        assert made.value == pytest.approx(float(twin), rel=1e-9)
+        assert made.value == near(float(twin), rel=1e-9)
     (extra,) = (c for c in found.certificates if c.name.startswith("rescaled_"))
     assert extra.value > found.monte_carlo[2]["mean"]
     errors = int(((data.inputs @ p.means["weight"].T).reshape(-1) * (2 * data.labels - 1) <= 0).sum())
@@ -127,27 +132,23 @@ def test_the_density_ratio_of_torch():
             for k, w in drawn.items())
         for each in (law, prior)
     )  # fmt: skip
-    assert law.log_ratio(prior, drawn) == pytest.approx(own - others, rel=1e-9)
-    assert prior.log_ratio(prior, drawn) == pytest.approx(0.0, abs=1e-9)
+    assert law.log_ratio(prior, drawn) == near(own - others, rel=1e-9)
+    assert prior.log_ratio(prior, drawn) == near(0.0, abs=1e-9)
     fixed = around(torch.ones(1, 5), 0.0)
-    assert fixed.log_ratio(fixed, fixed.means) == pytest.approx(0.0, abs=1e-300)
+    assert fixed.log_ratio(fixed, fixed.means) == near(0.0, abs=1e-300)
 
 
-class Absolute(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(1, 5))
-
-    def forward(self, input):
-        return input.abs().sum(1, keepdim=True) * self.weight.sum()
+def absolute():
+    weight = Parameter(torch.zeros(1, 5))
+    return Made(lambda own, x: x.abs().sum(1, keepdim=True) * own.weight.sum(), weight=weight).eval()
 
 
 def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
     inputs, labels = problem(200, seed=6)[0], torch.ones(200, dtype=torch.int64)
-    q, how = GaussianPosterior.around(Absolute().eval(), std=1.0), MonteCarlo(group_size=200)
+    q, how = GaussianPosterior.around(absolute(), std=1.0), MonteCarlo(group_size=200)
     data, test = BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels)
     for seed in range(8):
-        found = assess(q, q, data, module=Absolute().eval(), test=test, monte_carlo=how, seed=seed)
+        found = assess(q, q, data, module=absolute(), test=test, monte_carlo=how, seed=seed)
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
 
@@ -160,7 +161,7 @@ def test_one_draw_s_numbers_are_its_own():
     errors = {next(one.mean for one in part if isinstance(one, Measured)) for part in parts}
     assert len(errors) > 2
     trained = q.sample(seeded(0))["weight"]
-    assert all(not torch.equal(trained, one_draw_weights(q, seed=seed)["weight"]) for seed in range(50))
+    assert all(not equal(trained, one_draw_weights(q, seed=seed)["weight"]) for seed in range(50))
 
 
 def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_failure_probability():
@@ -181,7 +182,7 @@ def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_fa
     assert named(assess(q, q, data, Private(privacy=claimed)), "randomised")[0].status == "optimistic"
 
 
-@pytest.mark.parametrize("source", [DataFree(), Private(privacy=MU)])
+@parametrize("source", [DataFree(), Private(privacy=MU)])
 def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half_for_the_draw(source):
     data, q, p = laws(400, seed=1)
     found = assess(q, p, data, source, choice_nats=0.5, seed=3)
@@ -195,8 +196,8 @@ def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half
     price = bounds.Accounted(privacy=MU) if half else bounds.Independent()
     twin = bounds.ece_pac_bayes(**told, kl_nats=ratio, n=400, failure_prob=0.05 - half, price=price)
     (made,) = named(found, "one draw", "ECE")
-    assert made.value == pytest.approx(twin.value, rel=1e-9)
-    assert made.failure_prob == pytest.approx(0.05, rel=1e-12)
+    assert made.value == near(twin.value, rel=1e-9)
+    assert made.failure_prob == near(0.05, rel=1e-12)
     assert made.budget.get("draw", 0.0) == half
     assert math.fsum(made.budget.values()) <= 0.05 * (1 + 1e-12)
 
@@ -213,14 +214,14 @@ def test_a_hybrid_prior_bounds_the_examples_it_met_privately_alone():
     assert all(c.status == "rigorous" for c in held.certificates)
 
 
-@pytest.mark.parametrize("classes", [2, 5])
+@parametrize("classes", [2, 5])
 def test_brier_is_the_sum_over_classes(classes):
     logits = torch.randn(200, 1 if classes == 2 else classes, dtype=torch.float64)
     labels = torch.randint(0, classes, (200,))
     p = torch.sigmoid(logits[:, 0])
     full = torch.stack([1 - p, p], 1) if classes == 2 else torch.softmax(logits, 1)
-    expected = (full - nn.functional.one_hot(labels, classes)).square().sum(1)
-    torch.testing.assert_close(brier()(logits, labels), expected)
+    expected = (full - one_hot(labels, classes)).square().sum(1)
+    assert_close(brier()(logits, labels), expected)
     assert brier()(torch.tensor([[50.0], [-50.0]]), torch.tensor([0, 1])).tolist() == [2.0, 2.0]
 
 

@@ -4,11 +4,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from door_toys import MU, PURE, examples, gaussian, network, plain, split
 
 import bounds
 from pacdp import Finite, HeldOut, Network, Private, Settings, certify
+from tests.pacdp.marks import every_case, near
 
 DATA, FRESH = examples(80), examples(40, seed=2)
 OF_PEOPLE = replace(DATA, people=np.repeat(np.arange(16), 5).astype(np.int64))
@@ -30,8 +30,7 @@ STANDINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", STANDINGS)
+@every_case("what", STANDINGS)
 def test_what_row_hashes_show_is_proved_and_all_else_declared(what):
     call, name, standing = STANDINGS[what]
     found = [one for one in call().certificates if any(each.name == name for each in one.hypotheses)]
@@ -74,8 +73,8 @@ def test_the_best_certificate_pays_for_every_one_that_it_compared():
     best = found.best()
     compared = [one for one in found.certificates if one.measures == "0-1 risk"]
     assert best.value == min(one.value for one in compared)
-    assert best.failure_prob == pytest.approx(0.01 * len(compared))
-    assert found.best(of="one draw").failure_prob == pytest.approx(0.01)
+    assert best.failure_prob == near(0.01 * len(compared))
+    assert found.best(of="one draw").failure_prob == near(0.01)
 
 
 def test_assessments_of_the_same_examples_are_joined():

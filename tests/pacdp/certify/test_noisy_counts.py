@@ -1,7 +1,6 @@
 """Certificates from counts with noise: they hold as often as they say, and carry what the noise may have hidden."""
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
@@ -14,6 +13,7 @@ from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness
 from pacdp.verify.certificate import check_certificate
 from tests.edits import seen
+from tests.pacdp.marks import near, parametrize, refusal, slow
 from tests.pacdp.toys import seeded
 
 GAUSSIAN = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="exact mechanism")
@@ -30,12 +30,12 @@ def test_noise_of_nothing_costs_what_its_failure_probability_costs():
         noisy_certificate(counted(200.0, 5000.0, 1e-9), **ABOUT),
         released_certificate(200 / 5000, n=5000, **PLAIN),
     )
-    assert made.value == pytest.approx(exact.value, rel=1e-9)
-    assert made.failure_prob == pytest.approx(0.05)
-    assert made.budget["noise on the counts"] == pytest.approx(0.001)
+    assert made.value == near(exact.value, rel=1e-9)
+    assert made.failure_prob == near(0.05)
+    assert made.budget["noise on the counts"] == near(0.001)
 
 
-@pytest.mark.parametrize("std", [3.0, pytest.param(50.0, marks=pytest.mark.slow), 300.0])
+@parametrize("std", [3.0, slow(50.0), 300.0])
 def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noise_may(std, whole):
     source, draws, below = SeededRandomness(3), 100 if whole else 10, 0
     exact = released_certificate(400 / 10_000, n=10_000, **PLAIN).value
@@ -44,7 +44,7 @@ def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noi
         made = noisy_certificate(counts, **ABOUT)
         errors, n = counts.at_worst(failure_prob=made.budget["noise on the counts"])
         assert made.inputs["n"] == n
-        assert made.inputs["risk"] == pytest.approx(errors / n)
+        assert made.inputs["risk"] == near(errors / n)
         below += made.value < exact
     assert stats.binom(draws, 0.001).sf(below - 1) > 1e-4
 
@@ -57,7 +57,7 @@ def test_records_that_noise_may_have_made_up_certify_nothing():
     assert more.value == 1.0, "more errors than records are a risk of one"
 
 
-@pytest.mark.parametrize("unit", ["example", "person"])
+@parametrize("unit", ["example", "person"])
 def test_the_door_releases_once_and_shows_nothing_else(unit):
     generator = seeded(1)
     inputs = torch.randn(600, 3, generator=generator)
@@ -75,7 +75,7 @@ def test_the_door_releases_once_and_shows_nothing_else(unit):
     found, exact = certify(law, bound, prior=source, release=release), certify(law, bound, prior=source)
     (made,) = found.certificates
     (plain,) = exact.certificates
-    assert asked == [(pytest.approx(plain.inputs["risk"] * bound.units, abs=0.3), bound.units, unit)]
+    assert asked == [(near(plain.inputs["risk"] * bound.units, abs=0.3), bound.units, unit)]
     assert (found.rows, found.measured, found.monte_carlo) == (None, (), ())
     assert found.n == made.inputs["n"]
     assert found.n < bound.units - 7
@@ -83,6 +83,6 @@ def test_the_door_releases_once_and_shows_nothing_else(unit):
     assert made.value > plain.value
     assert made.hypotheses == plain.hypotheses
     assert seen(check_certificate(made.to_dict())) == {"follows"}
-    with pytest.raises(ValueError, match="release goes with"):
+    with refusal("release goes with"):
         certify(law, bound, prior=source, release=release, test=BoundSet(inputs=inputs + 1, labels=labels))
     assert len(asked) == 1

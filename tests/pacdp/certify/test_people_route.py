@@ -1,16 +1,17 @@
 """Gaussian posteriors on examples of people: n counts people, and the sampled risk weighs every person alike."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
-import pytest
 import torch
-from torch import nn
+from torch.nn import Linear
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, certify
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
+from tests.pacdp.marks import near, refusal
 from tests.pacdp.toys import seeded
 
 SIZES = (3, 9, 4, 12, 3, 7, 5, 6, 11, 4)
@@ -31,7 +32,7 @@ def around(std, *, scale=1.0):
 
 
 def module():
-    return nn.Linear(4, 1, bias=False).eval()
+    return Linear(4, 1, bias=False).eval()
 
 
 def test_weights_without_noise_give_the_mean_over_people_exactly():
@@ -43,26 +44,27 @@ def test_weights_without_noise_give_the_mean_over_people_exactly():
     wrong = ((data.inputs[:, 0] > 0).long() != data.labels).numpy().astype(float)
     sample = bounds.people_sample(losses=wrong, people=data.people)
     each = [wrong[data.people == p].mean() for p in range(len(SIZES))]
-    assert found.mean == pytest.approx(sample.person_risk, rel=1e-9)
+    assert found.mean == near(sample.person_risk, rel=1e-9)
     assert found.mean >= float(np.mean(each)) * (1 - 1e-15)
     assert (found.people, found.terms) == (len(SIZES), len(SIZES) * 3 * min(SIZES))
     twin = bounds.new_person_monte_carlo(sample=sample, passes=3, failure_prob=0.01)
-    assert found.upper(0.01).value == pytest.approx(twin.value, rel=1e-9)
+    assert found.upper(0.01).value == near(twin.value, rel=1e-9)
     sure = torch.sigmoid(-(2 * data.labels - 1) * data.inputs[:, 0]).square().numpy()
     each = [sure[data.people == p].mean() for p in range(len(SIZES))]
-    assert square.mean == pytest.approx(np.mean(each), rel=1e-6)
+    assert square.mean == near(np.mean(each), rel=1e-6)
 
 
 def test_batches_and_order_do_not_matter():
     data, law = examples(), around(0.5)
-    at = {"inputs": data.inputs, "labels": data.labels, "losses": (zero_one(),), "passes": 2, "seed": 4}
-    (whole,) = mean_risks(module(), law, **at, people=data.people)
-    (parts,) = mean_risks(module(), law, **at, people=data.people, batch_size=5)
+    counted = partial(mean_risks, module(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(),), passes=2,
+                      seed=4)  # fmt: skip
+    (whole,) = counted(people=data.people)
+    (parts,) = counted(people=data.people, batch_size=5)
     assert whole == parts
-    (renamed,) = mean_risks(module(), law, **at, people=1000 - data.people)
+    (renamed,) = counted(people=1000 - data.people)
     assert renamed == whole
-    with pytest.raises(ValueError, match="expected people for each"):
-        mean_risks(module(), law, **at, people=data.people[:-1])
+    with refusal("expected people for each"):
+        counted(people=data.people[:-1])
 
 
 def test_a_gaussian_posterior_counts_people():
@@ -79,7 +81,7 @@ def test_a_gaussian_posterior_counts_people():
     )
     kl = law.kl_nats(prior)
     twin = bounds.maurer(risk=inner.value, kl_nats=kl, n=len(SIZES), failure_prob=0.045)
-    assert made.value == pytest.approx(twin.value, rel=1e-9)
+    assert made.value == near(twin.value, rel=1e-9)
     assert found.details["kl_nats"] == kl
     names = {one.name for one in found.certificates}
     assert "test_set_new_person_betting" in names

@@ -3,9 +3,8 @@
 import json
 from collections.abc import Mapping
 
-import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
 
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
 from pacdp import Architecture, BoundSet, Network, Private, Problem, certify
@@ -18,13 +17,14 @@ from pacdp.cli.run import train
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from tests.edits import seen
+from tests.pacdp.marks import made_once
 
 RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
 CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), train_size=600)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("clipped") / "run"
     train(Run(problem=PROBLEM, sampler=CLIPPED, epochs=2.0, records=1), path, Runtime())
@@ -59,7 +59,7 @@ def test_planted_noise_of_another_event_is_seen(folder):
 
 
 def test_a_released_network_has_both_certificates_where_its_steps_are_sums():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = torch.tensor(rng.normal(size=(500, 3)), dtype=torch.float32)
     bound = BoundSet(inputs=inputs, labels=torch.tensor(rng.integers(0, 2, 500)))
     law = Network(network=lambda x: x[:, 0], of="predictor")

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from tiny_runs import interrupted
+from torch import equal
+from torch.testing import assert_close
 
 import bounds
 from bounds.noisy_steps import flattened
@@ -37,12 +38,13 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, made_once, near, parametrize
 from tests.pacdp.toys import seeded, toy_data
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize(("size", "every"), [(7, False), (60, False), (60, True)])
+@every_case("name", NETWORKS)
+@parametrize(("size", "every"), [(7, False), (60, False), (60, True)])
 def test_kept_norms_are_those_of_all_that_each_record_adds_rounded_up(name, size, every):
     data, model = toy_data(n=60, classes=3, shape=(1, 4, 4)), network(name)
     at = {"batch_size": size, "every_record": every}
@@ -56,11 +58,11 @@ def test_kept_norms_are_those_of_all_that_each_record_adds_rounded_up(name, size
     squares = sum(one.flatten(1).square().sum(dim=1) for one in by_func(kept, weights).values())
     exact = float((often.square() * squares).sum())
     assert exact <= float(found.squared_norms) <= exact * (1.0 + 1e-4)
-    torch.testing.assert_close(found.gradient.clone(), other.gradient, rtol=1e-4, atol=1e-6)
+    assert_close(found.gradient.clone(), other.gradient, rtol=1e-4, atol=1e-6)
     assert other.squared_norms is None
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings",
     [
         SGLD(tau=500.0, decay=0.3, cooling=0.4, keep_norms=True),
@@ -88,10 +90,10 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
             state.velocity - 0.7 * before.velocity if isinstance(settings, SGHMC) else state.weights - before.weights
         )
         released = moved / rate * settings.batch_size
-        assert noise == pytest.approx(float(released.double().std()), rel=0.01)
+        assert noise == near(float(released.double().std()), rel=0.01)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("kept") / "run"
     train(RUN, path, Runtime())
@@ -107,7 +109,7 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
     assert standing["norms of all records kept"] == "declared"
     norms = load_checkpoint(path).trace[SQUARED_NORMS]
     noises = np.array([200 * (2 * 0.2 / (3.0 * 1000.0 * t**0.5)) ** 0.5 for t in range(1, 13)])
-    assert first["inputs"]["sum_contributions"] == pytest.approx(float((norms.numpy() / noises**2).sum()), rel=1e-5)
+    assert first["inputs"]["sum_contributions"] == near(float((norms.numpy() / noises**2).sum()), rel=1e-5)
     assert seen(check_folder(path, report)) == {"follows"}
     for made in report["certificates"]:
         assert seen(check_certificate(made)) == {"follows"}, made["name"]
@@ -116,7 +118,7 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
 def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
     interrupted(RUN, tmp_path, after=5)
     train(RUN, tmp_path, Runtime(), resume=True)
-    assert torch.equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
+    assert equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
 
 
 def test_more_settings_may_be_paid_for_than_any_list_has(folder):
@@ -135,32 +137,23 @@ def test_a_run_that_was_stopped_early_is_refused_in_a_sentence(folder):
     assert "12 steps are paid for and 7 were made" in refused.reason
 
 
-def test_norms_of_clipped_chains_and_of_some_gradients_have_no_price():
-    norms = torch.ones(12, dtype=torch.float64)
-    realised_price(FULL, norms, steps=12, n=200)
-    with pytest.raises(ValueError, match="batches of a clipped chain are secret"):
-        realised_price(SGLD(tau=500.0, keep_norms=True, clip_norm=1.0), norms, steps=12, n=200)
-    with pytest.raises(ValueError, match="train again with keep_norms"):
-        realised_price(FULL, norms[1:], steps=12, n=200)
-
-
 def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_divergence(folder):
     """Trained on from the end without noise, by looking at all examples."""
     path, _ = folder
     trained = load_trained(path)
     price = realised_price(FULL, trained.checkpoint.trace[SQUARED_NORMS], steps=12, n=200)
     prior = Prior(law=around(trained.objective, trained.weights, std=0.3), source=NoisySum(price=price))
-    moved = trained.weights + 0.05 * torch.randn(trained.weights.shape, generator=seeded(2))
+    moved = trained.weights + 0.05 * randn(trained.weights.shape, seed=2)
     law = around(trained.objective, moved, std=0.2)
     found = certify_law(law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model)
     made = found.certificate()
     assert (made.name, made.status) == ("randomised_realised_sum_maurer", "rigorous")
-    assert made.nats("kl") == pytest.approx(law.kl_nats(prior.law), rel=1e-6)
+    assert made.nats("kl") == near(law.kl_nats(prior.law), rel=1e-6)
     assert made.nats("kl") > 0.01
     assert seen(check_certificate(made.to_dict())) == {"follows"}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "fault",
     [
         {"norms": lambda x: 0.5 * x},  # as if half of the records had been added up
@@ -203,8 +196,7 @@ def after_momentum(norms):
     return kept
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("fault", "claim"),
     [
         ({"norms": lambda x: (1.0 - 1.0 / 200.0) * x}, "norms of steps 0, 3"),  # one record left out

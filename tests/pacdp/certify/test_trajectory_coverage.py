@@ -3,9 +3,9 @@
 import functools
 
 import numpy as np
-import pytest
 import torch
-from torch import nn
+from numpy.random import default_rng
+from torch.nn import Linear
 
 import bounds
 from pacdp.algorithms import SGHMC, build
@@ -14,6 +14,7 @@ from pacdp.chains import Keys, run_chains
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
+from tests.pacdp.marks import parametrize
 
 CHAINS, N, DIM, DELTA = 40, 60, 50, 0.1
 SETTINGS = SGHMC(tau=60.0, step_size=0.5, friction=0.3, cooling=0.2, base_std=30.0, batch_size=N, keep_norms=True,
@@ -24,12 +25,12 @@ STEPS = 20
 @functools.cache
 def memorised():
     """Training errors and kept norms [chains, gradients] of chains that each have labels of their own."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     inputs = rng.normal(size=(N, DIM)).astype(np.float32)
     labels = rng.integers(0, 2, (CHAINS, N))
     data = Dataset(name="coins", inputs=inputs, labels=labels[0], classes=2)
     loss = bounded_cross_entropy(classes=2, max_loss=8.0)
-    objective = Objective(nn.Linear(DIM, 1), loss, data, batch_size=N, labels=list(labels), keep_norms=True,
+    objective = Objective(Linear(DIM, 1), loss, data, batch_size=N, labels=list(labels), keep_norms=True,
                           every_record=True)  # fmt: skip
     sampler, keys = build(SETTINGS, objective), Keys.derive(list(range(CHAINS)))
     (part,) = run_chains(sampler, sampler.init(torch.zeros(CHAINS, objective.dim)), keys, until=STEPS, chunk=STEPS)
@@ -55,7 +56,7 @@ def test_coin_flips_are_not_certified():
     assert below_one_half(errors, norms, event) == 0.0
 
 
-@pytest.mark.parametrize("share", [1.0 / 30.0, 1.0 / 15.0])
+@parametrize("share", [1.0 / 30.0, 1.0 / 15.0])
 def test_planted_norms_of_sampled_records_only_certify_coin_flips(share):
     errors, norms, event = memorised()
     assert below_one_half(errors, share * norms, event) > 1.5 * DELTA

@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
+from torch.func import functional_call
+from torch.testing import assert_close
 
 from pacdp import BoundSet, Prior, load_checkpoint, load_trained
 from pacdp import certify as certify_law
@@ -34,6 +37,7 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
+from tests.pacdp.marks import every_case, made_once, near, refusal
 from tests.pacdp.toys import toy_data
 from tests.schema import validate
 
@@ -48,12 +52,11 @@ def with_people(data, *, start=0):
     return replace(data, people=owner, unit="writer")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
+@every_case("name", NETWORKS)
 def test_kept_norms_are_those_of_each_person_s_mean(name):
     """Of 17 people with 1 to 12 examples; the gradient is the mean over people of these."""
     owner = np.repeat(np.arange(17, dtype=np.int64), [12, 9, 7, 6, 5, *[3] * 4, *[2] * 4, *[1] * 4])
-    people = np.random.default_rng(1).permutation(owner)
+    people = default_rng(1).permutation(owner)
     data = replace(toy_data(n=len(owner), classes=3, shape=(1, 4, 4)), people=people, unit="writer")
     objective = Objective(network(name), LOSS, data, batch_size=data.n, keep_norms=True, every_record=True)
     weights, keys = objective.weights(), Keys.derive([3])
@@ -62,7 +65,7 @@ def test_kept_norms_are_those_of_each_person_s_mean(name):
     exact = sum(float(one.square().sum()) for one in means.values()) * (data.n / 17) ** 2
     assert exact <= float(kept.squared_norms) <= exact * (1.0 + 1e-4)
     whole = {key: one.mean(dim=0) for key, one in means.items()}
-    torch.testing.assert_close(kept.gradient[0].double(), objective.layout.flatten(whole), rtol=1e-4, atol=1e-6)
+    assert_close(kept.gradient[0].double(), objective.layout.flatten(whole), rtol=1e-4, atol=1e-6)
 
 
 def test_steps_do_not_depend_on_how_many_examples_people_gave():
@@ -73,9 +76,9 @@ def test_steps_do_not_depend_on_how_many_examples_people_gave():
     model, settings = network("linear"), SGHMC(tau=300.0, step_size=1.0, base_std=30.0)
     once, again = (train_certified(model, one, settings=settings, steps=5) for one in (data, twice))
     for name, found in once.weights.items():
-        torch.testing.assert_close(found, again.weights[name], rtol=1e-4, atol=1e-6)
+        assert_close(found, again.weights[name], rtol=1e-4, atol=1e-6)
     spent = [made.certificate.inputs["sum_contributions"] for made in (once, again)]
-    assert spent[0] == pytest.approx(spent[1], rel=1e-4)
+    assert spent[0] == near(spent[1], rel=1e-4)
 
 
 def test_a_network_of_one_s_own_is_certified_for_a_new_person():
@@ -87,9 +90,9 @@ def test_a_network_of_one_s_own_is_certified_for_a_new_person():
         for each in (data, replace(data, people=None, unit="example"))
     )
     made, alone = found.certificate, other.certificate
-    outputs = torch.func.functional_call(network("linear"), found.weights, torch.tensor(data.inputs))
+    outputs = functional_call(network("linear"), found.weights, torch.tensor(data.inputs))
     wrong = outputs.argmax(dim=1).numpy() != data.labels
-    assert made.inputs["risk"] == pytest.approx(np.append(wrong[:99], wrong[99:].mean()).mean(), rel=1e-12)
+    assert made.inputs["risk"] == near(np.append(wrong[:99], wrong[99:].mean()).mean(), rel=1e-12)
     assert (made.status, made.measures, made.inputs["n"]) == ("rigorous", "0-1 risk of a new person", 100)
     assert alone.inputs["n"] == 300
     assert made.value > alone.value  # fewer records
@@ -99,7 +102,7 @@ PROBLEM, FULL = problem(), kept(1437, 500.0)
 RUN = Run(problem=PROBLEM, sampler=FULL, epochs=8.0, records=2)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def writers():
     """The digits, with writers, in place of the digits without them."""
 
@@ -113,7 +116,7 @@ def writers():
         yield
 
 
-@pytest.fixture(scope="module")
+@made_once
 def folder(writers, tmp_path_factory):
     path = tmp_path_factory.mktemp("people") / "run"
     train(RUN, path, Runtime())
@@ -166,7 +169,7 @@ def test_planted_examples_counted_as_people_are_caught(folder, tmp_path):
                         header=lambda own, changed=changed: own | changed(own.pop("people")))  # fmt: skip
         assert verdicts(out, report)["norms"] == "does not follow"
         assert replayed(out, PROBLEM)["norms of steps 0, 3"] == "does not follow"
-        with pytest.raises(CheckpointError, match="its run and data make it"):
+        with refusal("its run and data make it", CheckpointError):
             load_trained(out)
 
 
@@ -178,12 +181,12 @@ def test_prices_of_examples_and_of_people_do_not_stand_for_each_other(folder):
     law = around(trained.objective, trained.weights, std=0.3)
     for bound, unit in ((people, "example"), (examples, "person")):
         prior = Prior(law=law, source=NoisySum(price=price, unit=unit))
-        with pytest.raises(ValueError, match="keep the norms of the records that are counted"):
+        with refusal("keep the norms of the records that are counted"):
             certify_law(law, bound, prior=prior, network=trained.objective.model)
 
 
 def test_other_people_than_those_of_the_run_are_refused(folder, monkeypatch):
     path, _ = folder
     monkeypatch.setattr("pacdp.problem.load", lambda name, **how: load(name))
-    with pytest.raises(CheckpointError, match="its run and data make it"):
+    with refusal("its run and data make it", CheckpointError):
         load_trained(path)

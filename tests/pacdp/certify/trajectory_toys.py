@@ -1,7 +1,8 @@
 """Networks, gradients of single records by torch.func, and run folders that were tampered with."""
 
 import torch
-from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import GELU, Conv2d, Flatten, LayerNorm, Linear, ReLU, Sequential
 
 from pacdp import Architecture, Problem, load_checkpoint
 from pacdp.algorithms import SGHMC
@@ -18,10 +19,10 @@ from tests.pacdp.toys import seeded
 
 LOSS = bounded_cross_entropy(classes=3, max_loss=4.0)
 NETWORKS = {
-    "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
-    "fc": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 7), nn.ReLU(), nn.Linear(7, 3)),
-    "conv": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)),
-    "reference": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.GELU(), nn.LayerNorm(5), nn.Linear(5, 3)),
+    "linear": lambda: Sequential(Flatten(), Linear(16, 3)),
+    "fc": lambda: Sequential(Flatten(), Linear(16, 7), ReLU(), Linear(7, 3)),
+    "conv": lambda: Sequential(Conv2d(1, 2, 3), ReLU(), Flatten(), Linear(8, 3)),
+    "reference": lambda: Sequential(Flatten(), Linear(16, 5), GELU(), LayerNorm(5), Linear(5, 3)),
 }
 
 
@@ -39,9 +40,9 @@ def by_func(objective, weights):
     inputs, labels = objective.examples
 
     def of_one(own, x, y):
-        return LOSS(torch.func.functional_call(model, own, (x[None],)), y[None])[0]
+        return LOSS(functional_call(model, own, (x[None],)), y[None])[0]
 
-    rows = torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))(named, inputs.double(), labels)
+    rows = vmap(grad(of_one), in_dims=(None, 0, 0))(named, inputs.double(), labels)
     model.float()
     return rows
 

@@ -1,13 +1,13 @@
 """A small chain whose weights are a function of the step, and folders that hold it."""
 
-import torch
+from torch import equal
 
 from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
     DiskSnapshots,
     WeightsShape,
 )
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
 
 SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
 SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
@@ -15,7 +15,7 @@ SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # th
 
 def weights_at(step, shape=SHAPE):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return torch.randn((shape.chains, shape.dim), generator=seeded(step))
+    return randn((shape.chains, shape.dim), seed=step)
 
 
 def fill(store, steps, *, flush_every=10**9):
@@ -26,8 +26,12 @@ def fill(store, steps, *, flush_every=10**9):
     store.flush()
 
 
+def created(folder, shape=SHAPE):
+    return DiskSnapshots.create(folder, shape=shape, shard_bytes=SMALL)
+
+
 def written(folder, *, steps=8):
-    fill(DiskSnapshots.create(folder, shape=SHAPE, shard_bytes=SMALL), list(range(1, steps + 1)))
+    fill(created(folder), list(range(1, steps + 1)))
     return folder
 
 
@@ -40,4 +44,4 @@ def assert_holds(store, steps):
     assert len(store) == len(steps)
     found = list(store)
     assert [step for step, _ in found] == steps
-    assert all(torch.equal(weights, weights_at(step)) for step, weights in found)
+    assert all(equal(weights, weights_at(step)) for step, weights in found)

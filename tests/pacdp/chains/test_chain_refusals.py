@@ -2,37 +2,32 @@
 
 import numpy as np
 import torch
-from torch import nn
-from toys import keys_of, seeded
+from torch.nn import BatchNorm1d, Linear, Sequential
+from toys import keys_of
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
+from tests.pacdp.draws import randn
+from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
 
 TRACE, SECRET = np.zeros((2, 200)), bytes(32)
 
 
-class Branching(nn.Module):
+def positive(x):
     """Asks for the values of what it computes."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(5, 1)
-
-    def forward(self, x):
-        x = self.layer(x)
-        return x if x.sum() > 0 else 2 * x
+    return x if x.sum() > 0 else 2 * x
 
 
 def batched(model):
-    return resident(model, torch.randn(4, 5, generator=seeded(0)), batch_size=2, batching="vmap")
+    return resident(model, randn(4, 5), batch_size=2, batching="vmap")
 
 
 def flattened():
-    return Layout(nn.Linear(3, 2)).flatten({"bias": torch.zeros(2)})
+    return Layout(Linear(3, 2)).flatten({"bias": torch.zeros(2)})
 
 
 def stepped(count, **settings):
@@ -71,8 +66,8 @@ REFUSED = [
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: average().add(torch.ones(0, 9)), "of one chain or more"),
-    (lambda: batched(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))), BATCHED),
-    (lambda: batched(Branching()), BATCHED),
+    (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
+    (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),
     (lambda: passed(examples=5), "at most batch=4"),
     (lambda: passed(channels=1), "x of shape"),
 ]

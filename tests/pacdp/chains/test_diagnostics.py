@@ -6,13 +6,14 @@ from statistics import NormalDist, fmean, median, variance
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
+from numpy.random import default_rng
 from scipy import signal, stats
 
 import bounds
 from pacdp.chains import diagnostics
 from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
+from tests.pacdp.marks import every_case, near, parametrize, slow
 
 
 def autoregression(rng, chains, steps, phi):
@@ -49,30 +50,30 @@ def slow_r_hat(chains):
     return max(found)
 
 
-@pytest.mark.parametrize(("chains", "steps", "phi"), [(1, 100, 0.0), (1, 101, 0.6), (3, 100, 0.3), (4, 101, 0.9)])
+@parametrize(("chains", "steps", "phi"), [(1, 100, 0.0), (1, 101, 0.6), (3, 100, 0.3), (4, 101, 0.9)])
 def test_r_hat_is_the_formula_s(chains, steps, phi):
-    x = np.round(autoregression(np.random.default_rng(chains), chains, steps, phi) * 2**20)  # folded without rounding
-    assert one(x).r_hat == pytest.approx(slow_r_hat(x.tolist()), rel=1e-12)
+    x = np.round(autoregression(default_rng(chains), chains, steps, phi) * 2**20)  # folded without rounding
+    assert one(x).r_hat == near(slow_r_hat(x.tolist()), rel=1e-12)
     ties = np.round(x / 2**20)
-    assert one(ties).r_hat == pytest.approx(slow_r_hat(ties.tolist()), rel=1e-12)
+    assert one(ties).r_hat == near(slow_r_hat(ties.tolist()), rel=1e-12)
 
 
-@pytest.mark.parametrize("phi", [*(pytest.param(phi, marks=pytest.mark.slow) for phi in (0.0, 0.5)), 0.9])
+@parametrize("phi", [*(slow(phi) for phi in (0.0, 0.5)), 0.9])
 def test_effective_draws_and_standard_error_of_an_autoregression(phi):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     runs = [one(autoregression(rng, 4, 4000, phi)) for _ in range(25)]
     truth = 16000 * (1 - phi) / (1 + phi)
-    assert fmean(run.effective_draws for run in runs) == pytest.approx(truth, rel=0.1)
-    assert fmean(run.standard_error for run in runs) == pytest.approx(truth**-0.5, rel=0.1)
+    assert fmean(run.effective_draws for run in runs) == near(truth, rel=0.1)
+    assert fmean(run.standard_error for run in runs) == near(truth**-0.5, rel=0.1)
     errors = [run.mean / run.standard_error for run in runs]
     assert 0.5 < math.sqrt(fmean(z * z for z in errors)) < 1.6
     x = autoregression(rng, 1, 8000, phi)
-    assert one(x).effective_draws == pytest.approx(bounds.effective_sample_size(x[0]), rel=0.2)
+    assert one(x).effective_draws == near(bounds.effective_sample_size(x[0]), rel=0.2)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("chains", "phi", "runs"),
-    [*(pytest.param(*one, marks=pytest.mark.slow) for one in ((1, 0.0, 400), (1, 0.5, 400), (1, 0.8, 400),
+    [*(slow(*one) for one in ((1, 0.0, 400), (1, 0.5, 400), (1, 0.8, 400),
                                                               (4, 0.8, 200))),
      (1, 0.8, 240), (4, 0.8, 40)],
 )  # fmt: skip
@@ -81,7 +82,7 @@ def test_stationary_chains_are_seldom_refuted(chains, phi, runs, monkeypatch):
     several = diagnostics._arviz()
     monkeypatch.setattr(diagnostics, "_arviz", lambda: SimpleNamespace(
         rhat=several.rhat, mcse=lambda *_, **__: 1.0, ess=lambda *_, **__: 1e3))  # fmt: skip
-    rng = np.random.default_rng(10 * chains + int(10 * phi))
+    rng = default_rng(10 * chains + int(10 * phi))
     found = [diagnose({"x": autoregression(rng, chains, 2000, phi)}) for _ in range(runs)]
     for name in ("ks_p_value", "geweke_p_value", "r_hat_p_value"):
         p_values = [p for d in found if (p := getattr(d.traces["x"], name)) is not None]
@@ -113,15 +114,14 @@ def _quieter(x):
     return np.where(np.arange(x.shape[1]) < x.shape[1] // 2, x, x * math.sqrt(0.5))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("fault", "chains"),
     [(fault, chains) for fault in (_drifting, _one_drifting, _quieter) for chains in (1, 16)]
     + [(fault, chains) for fault in (_stuck, _one_stuck) for chains in (2, 16)],
 )
-@pytest.mark.parametrize("phi", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
+@parametrize("phi", [slow(0.0), 0.7])
 def test_planted_faults_are_caught(fault, chains, phi):
-    healthy = autoregression(np.random.default_rng(7), chains, 2000, phi)
+    healthy = autoregression(default_rng(7), chains, 2000, phi)
     assert not diagnose({"x": healthy}, burn_in=0.0).refuted
     found = diagnose({"other": healthy, "x": fault(healthy)}, burn_in=0.0)
     assert found.refuted
@@ -130,11 +130,11 @@ def test_planted_faults_are_caught(fault, chains, phi):
 
 
 def test_each_test_sees_its_fault():
-    x = autoregression(np.random.default_rng(8), 4, 2000, 0.5)
+    x = autoregression(default_rng(8), 4, 2000, 0.5)
     drift, stuck, quiet = one(_drifting(x)), one(_stuck(x)), one(_quieter(x))
     assert drift.geweke_z < -3.0
     assert max(drift.geweke_p_value, drift.ks_p_value) < 1e-9
-    assert one(-_drifting(x)).geweke_z == pytest.approx(-drift.geweke_z)
+    assert one(-_drifting(x)).geweke_z == near(-drift.geweke_z)
     assert stuck.r_hat > 1.1
     assert stuck.r_hat_p_value < 1e-6
     assert stuck.ks_p_value > 1e-4, "each chain by itself is stationary"
@@ -144,7 +144,7 @@ def test_each_test_sees_its_fault():
 
 
 def test_many_well_mixed_chains_draw_no_warning():
-    x = autoregression(np.random.default_rng(6), 64, 2000, 0.5)
+    x = autoregression(default_rng(6), 64, 2000, 0.5)
     found = diagnose({"energy": x, "norm": x**2})  # the second far from normal
     assert found.warnings == ()
     assert not found.refuted
@@ -153,7 +153,7 @@ def test_many_well_mixed_chains_draw_no_warning():
 
 def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():
     """Independence of steps is not needed: a chain that mixes slowly has few draws, not another law."""
-    rng = np.random.default_rng(9)
+    rng = default_rng(9)
     found = [diagnose({"x": autoregression(rng, 4, 2000, 0.99)}) for _ in range(50)]
     assert sum(d.refuted for d in found) <= 2
     for d in found:
@@ -164,7 +164,7 @@ def test_a_slow_stationary_chain_is_warned_of_but_not_refuted():
 
 def test_traces_that_are_short_or_stand_still_are_not_judged():
     for steps in (1, FEWEST_STEPS - 1):
-        found = diagnose({"energy": np.random.default_rng(0).standard_normal((2, steps))})
+        found = diagnose({"energy": default_rng(0).standard_normal((2, steps))})
         assert f"too short to judge: {steps} steps" in found.warnings[0]
         assert not found.refuted
         assert found.traces["energy"].r_hat is None
@@ -174,22 +174,22 @@ def test_traces_that_are_short_or_stand_still_are_not_judged():
     assert frozen.traces["x"].r_hat == math.inf
     assert frozen.to_dict()["traces"]["x"]["r_hat"] is None
     assert any("2 of 2 chains never move" in text for text in frozen.warnings)
-    x = autoregression(np.random.default_rng(1), 2, 1000, 0.0)
+    x = autoregression(default_rng(1), 2, 1000, 0.0)
     x[1, 700:] = 0.0
     assert one(x, burn_in=0.4).still_chains == 1
 
 
-@pytest.mark.parametrize("scale", [2.0**-990, 2.0**-60, 2.0**1010])
+@parametrize("scale", [2.0**-990, 2.0**-60, 2.0**1010])
 def test_the_unit_does_not_matter(scale):
-    x = autoregression(np.random.default_rng(2), 2, 1000, 0.5)
+    x = autoregression(default_rng(2), 2, 1000, 0.5)
     plain, scaled = one(x), one(x * scale)
     for name in ("r_hat", "r_hat_p_value", "effective_draws", "ks_p_value", "geweke_z"):
-        assert getattr(scaled, name) == pytest.approx(getattr(plain, name), rel=1e-6), name
-    assert scaled.standard_error / scale == pytest.approx(plain.standard_error, rel=1e-6)
+        assert getattr(scaled, name) == near(getattr(plain, name), rel=1e-6), name
+    assert scaled.standard_error / scale == near(plain.standard_error, rel=1e-6)
 
 
 def test_minibatch_errors_have_few_values():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     for share in (0.5, 0.05, 0.002):
         errors = rng.binomial(8, share, (4, 1000)) / 8
         assert not diagnose({"errors": errors}).refuted
@@ -201,7 +201,7 @@ def test_burn_in():
     assert after_burn_in(trace, 0.0).shape == (2, 1000)
     assert after_burn_in(trace, 0.999).shape == (2, FEWEST_STEPS)
     assert after_burn_in(trace[:, :30], 0.5).shape == (2, 30)
-    transient = autoregression(np.random.default_rng(4), 2, 2000, 0.2)
+    transient = autoregression(default_rng(4), 2, 2000, 0.2)
     transient[:, :900] += np.linspace(20.0, 0.0, 900)
     assert diagnose({"x": transient}, burn_in=0.0).refuted
     assert not diagnose({"x": transient}).refuted

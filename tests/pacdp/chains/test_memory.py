@@ -1,5 +1,4 @@
 import psutil
-import pytest
 import torch
 from on_meta import META, Live, as_one_program, objective_on_meta
 
@@ -9,6 +8,7 @@ from pacdp.chains.memory import VECTORS, vectors_on
 from pacdp.errors import OutOfMemory
 from pacdp.models import Architecture
 from pacdp.step import fixed_size
+from tests.pacdp.marks import parametrize, refusal
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 CHAINS = 16
@@ -19,27 +19,27 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"])
+@parametrize(("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"])
 def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(device, vectors, beside):
     """A GPU is asked for more, and for what does not depend on the chains."""
     dim, free = 1_000_000, 10**9
     fits = int((0.9 * free - beside) // (vectors * 4 * dim))
     require_memory(chains=fits, dim=dim, device=device, beside=beside, free_bytes=free)
     sentence = rf"{fits + 1} chains of 1,000,000 weights need .* GB and 1 GB are free on {device}: {fits} chains fit"
-    with pytest.raises(OutOfMemory, match=sentence):
+    with refusal(sentence, OutOfMemory):
         require_memory(chains=fits + 1, dim=dim, device=device, beside=beside, free_bytes=free)
-    with pytest.raises(OutOfMemory, match=" 0 chains fit"):
+    with refusal(" 0 chains fit", OutOfMemory):
         require_memory(chains=1, dim=dim, device=device, beside=free, free_bytes=free)
 
 
 def test_the_machines_own_memory_is_asked():
     require_memory(chains=1, dim=10, device=CPU)
     for kind in (OutOfMemory, MemoryError, ValueError):
-        with pytest.raises(kind, match="free on cpu"):
+        with refusal("free on cpu", kind):
             require_memory(chains=psutil.virtual_memory().total, dim=10, device=CPU)
 
 
-@pytest.mark.parametrize("settings", STEPS, ids=str)
+@parametrize("settings", STEPS, ids=str)
 def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings, monkeypatch):
     as_one_program(monkeypatch)
     objective = objective_on_meta(Architecture(name="fc600"), settings.clip_norm)
@@ -56,9 +56,7 @@ def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings, monkeypatch
     assert live.most + copied > 0.5 * vectors_on(GPU, settings.vectors) * vector
 
 
-@pytest.mark.parametrize(
-    "architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str
-)
+@parametrize("architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str)
 def test_gradients_of_single_examples_are_asked_for_too(architecture, monkeypatch):
     as_one_program(monkeypatch)
     objective = objective_on_meta(architecture, 0.5)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import Conv2d, Flatten, GroupNorm, Identity, Linear, MaxPool2d, Parameter, ReLU, Sequential, Tanh
 from torch.nn.utils import prune
-from toys import dtypes, seeded, sparse_data, toy_data
+from torch.testing import assert_close
+from toys import dtypes, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
@@ -13,35 +15,38 @@ from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, parametrize
 
 BATCH = 11
+INPUTS = randn(20, 1, 6, 6, seed=1)
 
 NOT_COMPILED = {
-    "no bias": (nn.Sequential(nn.Linear(5, 1, bias=False)), (5,)),
-    "nested": (nn.Sequential(nn.Sequential(nn.Linear(5, 1))), (5,)),
-    "no sequence": (nn.Linear(5, 1), (5,)),
-    "another activation": (nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1)), (5,)),
-    "first ReLU": (nn.Sequential(nn.ReLU(), nn.Linear(5, 1)), (5,)),
-    "subclass": (nn.Sequential(type("Own", (nn.Linear,), {})(5, 1)), (5,)),
-    "empty": (nn.Sequential(nn.Flatten()), (5,)),
-    "linear on the last of two axes": (nn.Sequential(nn.Linear(5, 4), nn.Flatten(), nn.Linear(12, 1)), (3, 5)),
-    "shared": ((lambda layer: nn.Sequential(layer, nn.ReLU(), layer))(nn.Linear(5, 5)), (5,)),
-    "unflattened": (nn.Sequential(nn.Linear(5, 1)), (1, 5)),
-    "partly flattened": (nn.Sequential(nn.Flatten(2), nn.Linear(5, 1)), (3, 5)),
+    "no bias": (Sequential(Linear(5, 1, bias=False)), (5,)),
+    "nested": (Sequential(Sequential(Linear(5, 1))), (5,)),
+    "no sequence": (Linear(5, 1), (5,)),
+    "another activation": (Sequential(Linear(5, 4), Tanh(), Linear(4, 1)), (5,)),
+    "first ReLU": (Sequential(ReLU(), Linear(5, 1)), (5,)),
+    "subclass": (Sequential(type("Own", (Linear,), {})(5, 1)), (5,)),
+    "empty": (Sequential(Flatten()), (5,)),
+    "linear on the last of two axes": (Sequential(Linear(5, 4), Flatten(), Linear(12, 1)), (3, 5)),
+    "shared": ((lambda layer: Sequential(layer, ReLU(), layer))(Linear(5, 5)), (5,)),
+    "unflattened": (Sequential(Linear(5, 1)), (1, 5)),
+    "partly flattened": (Sequential(Flatten(2), Linear(5, 1)), (3, 5)),
 }
 
 
-def changed(change, seed=0):
+def changed(change=len, seed=0):
     torch.manual_seed(seed)
-    module = nn.Sequential(
-        nn.Conv2d(1, 3, 3),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Identity(),
-        nn.Linear(12, 8),
-        nn.ReLU(),
-        nn.Linear(8, 3),
+    module = Sequential(
+        Conv2d(1, 3, 3),
+        ReLU(),
+        MaxPool2d(2),
+        Flatten(),
+        Identity(),
+        Linear(12, 8),
+        ReLU(),
+        Linear(8, 3),
     )
     change(module)
     return module.eval()
@@ -89,51 +94,46 @@ CHANGED = {
     "an identity with a forward of its own": of_its_own(4, torch.sin),
     "an identity of another kind": subclass(4, forward=lambda self, x: x.square()),
     "a flattening of another kind": subclass(3, forward=lambda self, x: x.flatten(1).flip(1)),
-    "a parameter of the network": lambda m: m.register_parameter("scale", nn.Parameter(torch.ones(1))),
-    "a parameter of an activation": lambda m: m[1].register_parameter("scale", nn.Parameter(torch.ones(3))),
-    "a layer inside a layer": lambda m: m[5].add_module("more", nn.Linear(2, 2)),
-    "another kernel size": lambda m: setattr(m[0], "weight", nn.Parameter(torch.randn(3, 1, 1, 1) + 1)),
+    "a parameter of the network": lambda m: m.register_parameter("scale", Parameter(torch.ones(1))),
+    "a parameter of an activation": lambda m: m[1].register_parameter("scale", Parameter(torch.ones(3))),
+    "a layer inside a layer": lambda m: m[5].add_module("more", Linear(2, 2)),
+    "another kernel size": lambda m: setattr(m[0], "weight", Parameter(torch.randn(3, 1, 1, 1) + 1)),
     "a padding set later": lambda m: setattr(m[2], "ceil_mode", True),
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", CHANGED)
+@every_case("name", CHANGED)
 def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
-    inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
-    assert supports(changed(lambda m: None), inputs)
-    assert not supports(changed(CHANGED[name]), inputs[:, :, :4, :4] if "kernel" in name else inputs)
+    assert supports(changed(), INPUTS)
+    assert not supports(changed(CHANGED[name]), INPUTS[:, :, :4, :4] if "kernel" in name else INPUTS)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")]
-)
+@parametrize("name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")])
 def test_what_chains_compute_is_the_module_and_its_gradient(name):
     data, loss = toy_data(n=40, classes=3, shape=(1, 6, 6)), bounded_cross_entropy(classes=3)
     module = changed(CHANGED[name])
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
     form = resident(module, inputs, batch_size=BATCH)
     own = form.layout.of(module)
-    torch.testing.assert_close(form.logits(own, 0, 40), module(inputs).detach(), rtol=1e-4, atol=1e-5)
+    assert_close(form.logits(own, 0, 40), module(inputs).detach(), rtol=1e-4, atol=1e-5)
     gradient = torch.zeros_like(own)[None]
     rows = torch.arange(BATCH)
     form.backward(own[None].clone(), [form.gather(rows)], [0], [labels[rows]], loss, gradient)
     module.zero_grad()
     loss(module(inputs[rows]), labels[rows]).mean().backward()
     named = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()}
-    torch.testing.assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
+    assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
 
 
 def test_hooks_of_all_modules_are_left_to_autograd():
-    inputs = torch.randn(20, 1, 6, 6, generator=seeded(1))
-    assert supports(changed(lambda m: None), inputs)
+    assert supports(changed(), INPUTS)
     handle = nn.modules.module.register_module_forward_hook(doubled)
     try:
-        assert not supports(changed(lambda m: None), inputs)
+        assert not supports(changed(), INPUTS)
     finally:
         handle.remove()
-    assert supports(changed(lambda m: None), inputs)
+    assert supports(changed(), INPUTS)
 
 
 def faulty(kind, method, change):
@@ -155,19 +155,19 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@parametrize("name", FAULTS)
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
-    inputs, module = torch.randn(20, 1, 6, 6, generator=seeded(1)), changed(lambda m: None)
-    assert type(resident(module, inputs, batch_size=BATCH)) is NativeNetwork
+    module = changed()
+    assert type(resident(module, INPUTS, batch_size=BATCH)) is NativeNetwork
     FAULTS[name](monkeypatch)
-    assert supports(module, inputs)
-    assert type(resident(module, inputs, batch_size=BATCH)) is LoopedNetwork
+    assert supports(module, INPUTS)
+    assert type(resident(module, INPUTS, batch_size=BATCH)) is LoopedNetwork
 
 
 @pytest.mark.slow
 @dtypes
-@pytest.mark.parametrize("seed", range(12))
+@parametrize("seed", range(12))
 def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
     data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))
     for change, batch_sizes in ((len, (1, BATCH, 60)), (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,))):
@@ -176,8 +176,7 @@ def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
             assert type(resident(module, inputs, batch_size=batch_size)) is NativeNetwork
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NOT_COMPILED)
+@every_case("name", NOT_COMPILED)
 def test_other_networks_are_left_to_autograd(name):
     model, shape = NOT_COMPILED[name]
     assert not supports(model, torch.zeros(4, *shape))
@@ -185,12 +184,12 @@ def test_other_networks_are_left_to_autograd(name):
 
 def test_integers_and_halves_are_left_to_autograd():
     for dtype in (torch.float32, torch.float16, torch.int64):
-        assert supports(changed(lambda m: None), torch.zeros(4, 1, 6, 6, dtype=dtype)) == (dtype == torch.float32)
+        assert supports(changed(), torch.zeros(4, 1, 6, 6, dtype=dtype)) == (dtype == torch.float32)
 
 
 def test_batching_chooses_the_form():
     inputs = torch.tensor(toy_data(shape=(1, 6, 6), n=4).inputs)
-    known, group = changed(lambda m: None), nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.GroupNorm(2, 4))
+    known, group = changed(), Sequential(Flatten(), Linear(36, 4), GroupNorm(2, 4))
     for model, batching, bfloat16, expected in (
         (known, "auto", False, NativeNetwork), (known, "loop", False, LoopedNetwork),
         (known, "vmap", False, VmappedNetwork), (known, "auto", True, LoopedNetwork),

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from on_meta import META, Counted, as_one_program, objective_on_meta, one_program
+from torch import equal
 from torch._inductor.utils import run_and_get_code
-from toys import keys_of, seeded
+from torch.testing import assert_close
+from toys import keys_of
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import Keys, philox, update
@@ -22,6 +24,8 @@ from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize, refusal, slow
 
 STEPS = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),
@@ -79,7 +83,7 @@ def of_the_network(chains, architecture=FC):
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
+@parametrize(("settings", "gradients"), STEPS, ids=lambda one: type(one).__name__)
 def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradients, monkeypatch):
     few, many = (as_written(settings, chains) for chains in (2, 8))
     assert sum(many.values()) == sum(few.values()), many - few
@@ -89,7 +93,7 @@ def test_a_step_of_many_chains_has_as_many_kernels_as_one_of_two(settings, gradi
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", BY_NETWORK)
+@parametrize("name", BY_NETWORK)
 def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, monkeypatch):
     architecture, most = BY_NETWORK[name]
     rows = most_of_poisson(60_000, 128 / 60_000)
@@ -115,26 +119,26 @@ def test_nothing_on_the_device_path_asks_the_device_for_a_number():
 def test_a_planted_synchronisation_is_noticed(monkeypatch):
     plain = Objective.draw
     monkeypatch.setattr(Objective, "draw", lambda self, keys, tick: plain(self, keys, int(tick)))
-    with pytest.raises(RuntimeError, match="meta"):
+    with refusal("meta", RuntimeError):
         counted(SGLD(tau=9.0), 3, monkeypatch, fused=False)
 
 
 @pytest.mark.compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("words_too", [False, pytest.param(True, marks=pytest.mark.slow)])
+@parametrize("words_too", [False, slow(True)])
 def test_compiled_programs_give_the_numbers_that_are_written(words_too):
     """Those of a whole step, and slowly the words that its noise is made of, by themselves."""
     keys = keys_of(1, 2, 3)
     halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)
     if words_too:
         written = philox.uniform_words(halves, 257, 2, tick)
-        assert torch.equal(torch.compile(philox.uniform_words, dynamic=False)(halves, 257, 2, tick), written)
-    x, gradient, centre = torch.randn(3, 3, 1500, generator=seeded(0))
+        assert equal(torch.compile(philox.uniform_words, dynamic=False)(halves, 257, 2, tick), written)
+    x, gradient, centre = randn(3, 3, 1500)
     column = torch.tensor([[0.1], [0.5], [0.9]])
     rest = (column, gradient, column, centre, column, column, halves, 1, tick)
     means = [torch.zeros_like(x), torch.zeros_like(x)]
     compiled, code = run_and_get_code(torch.compile(update._plain, dynamic=False), x, *rest, means[1], column)
     found = update._plain(x, *rest, means[0], column), compiled
     assert not re.search(rf"{MULTIPLIERS[0]}L?\s*\*", code[0])  # of an index, which a GPU takes in 32 bits
-    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(*means, rtol=1e-5, atol=1e-5)
+    assert_close(*found, rtol=1e-5, atol=1e-5)
+    assert_close(*means, rtol=1e-5, atol=1e-5)

@@ -1,12 +1,14 @@
 """Random words are Philox4x32-10's, and the same from the compiled code and from torch; normal numbers are normal."""
 
 import numpy as np
-import pytest
 import torch
+from numpy import array_equal
 from scipy import stats
+from torch import equal
 
 from pacdp.chains import Keys, normal_like, philox
 from pacdp.chains.native.philox import _direction, _radius, block, words
+from tests.pacdp.marks import every_case, parametrize
 
 U = np.uint64
 VECTORS = [  # counter, key, words: Random123's known answers
@@ -26,7 +28,7 @@ def normals(dim, keys=KEYS, *, tick=0, stream=0):
     return normal_like(torch.empty(keys.count, dim), keys=keys, stream=stream, tick=tick).numpy()
 
 
-@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+@parametrize(("counter", "key", "expected"), VECTORS)
 def test_known_answers(counter, key, expected):
     c, k = (numbers(part) for part in (counter, key))
     compiled = block(*(np.uint32(word) for word in (*c, *k)))
@@ -35,11 +37,11 @@ def test_known_answers(counter, key, expected):
     assert [int(word) for word in found] == numbers(expected)
 
 
-every_pair = pytest.mark.parametrize(("tick", "stream"), PAIRS)
+every_pair = parametrize(("tick", "stream"), PAIRS)
 
 
 @every_pair
-@pytest.mark.parametrize("size", [1, 3, 4, 5, 1001])
+@parametrize("size", [1, 3, 4, 5, 1001])
 def test_compiled_words_are_those_of_torch(tick, stream, size):
     for key in [int(key) for key in KEYS.noise] + [0, 2**64 - 1, 2**63]:
         compiled = np.empty(size, np.uint32)
@@ -47,18 +49,18 @@ def test_compiled_words_are_those_of_torch(tick, stream, size):
         for given in (tick, torch.tensor(tick)):
             halves = torch.tensor([[key & 0xFFFFFFFF, 5], [key >> 32, 7]])
             found = philox.uniform_words(halves, size, stream, given)
-            assert np.array_equal(found[0].numpy().astype(np.uint32), compiled)
-            assert torch.equal(found[1:], philox.uniform_words(halves[:, 1:], size, stream, given))
+            assert array_equal(found[0].numpy().astype(np.uint32), compiled)
+            assert equal(found[1:], philox.uniform_words(halves[:, 1:], size, stream, given))
 
 
 @every_pair
-@pytest.mark.parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
+@parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
 def test_compiled_normals_are_those_of_torch(dim, tick, stream):
     twin = philox.normal(dim, KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)).numpy()
     found = normals(dim, tick=tick, stream=stream)
     assert found.shape == twin.shape == (4, dim)
     assert np.abs(found - twin).max() < 1e-5
-    assert np.array_equal(normals(dim + 1, tick=tick, stream=stream)[:, :dim], found)
+    assert array_equal(normals(dim + 1, tick=tick, stream=stream)[:, :dim], found)
 
 
 def test_normals_are_box_and_mullers_of_the_words_in_double_precision():
@@ -76,8 +78,7 @@ def test_normals_are_box_and_mullers_of_the_words_in_double_precision():
     assert np.sqrt(((found - exact) ** 2).mean()) < 1e-6
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
+@every_case("word", [0, 1, 2**24, 2**31, 2**32 - 257, 2**32 - 256, 2**32 - 129, 2**32 - 1])
 def test_no_word_surprises(word):
     r, angle = float(_radius(np.uint32(word))), 2 * np.pi * word / 2**32
     u = (word + 0.5) / 2**32

@@ -6,19 +6,22 @@ import numpy as np
 import pytest
 import torch
 from scipy import special, stats
+from torch import equal
 
 from pacdp.chains.predictive import PredictiveAverage
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize, refusal
+from tests.pacdp.same import identical
 
 N, FEATURES = 9, 3
 
 
 def features(seed=0):
-    return torch.randn((N, FEATURES), generator=seeded(seed))
+    return randn((N, FEATURES), seed=seed)
 
 
 def draws(count, classes, *, scale=3.0, seed=1):
-    return scale * torch.randn((count, FEATURES * classes), generator=seeded(seed))
+    return scale * randn((count, FEATURES * classes), seed=seed)
 
 
 def linear(weights):
@@ -47,10 +50,10 @@ def two_pass(weights):
 def assert_same(left, right):
     assert left.snapshots == right.snapshots
     for name in ("probabilities", "entropy_nats", "expected_entropy_nats", "mutual_information_nats"):
-        assert torch.equal(getattr(left, name), getattr(right, name)), name
+        assert equal(getattr(left, name), getattr(right, name)), name
 
 
-@pytest.mark.parametrize("columns", [1, 2, 10])
+@parametrize("columns", [1, 2, 10])
 def test_the_average_is_the_two_pass_mean(columns):
     for count, scale in itertools.product((1, 2, 50), (1e-3, 1.0, 30.0, 1e4)):
         weights = draws(count, columns, scale=scale)
@@ -61,14 +64,14 @@ def test_the_average_is_the_two_pass_mean(columns):
         assert np.allclose(result.probabilities, mean, rtol=1e-13, atol=1e-300)
         assert np.allclose(result.entropy_nats, entropy, rtol=1e-12, atol=1e-14)
         assert np.allclose(result.mutual_information_nats, mutual, rtol=1e-11, atol=1e-14)
-        assert torch.equal(result.mutual_information_nats, result.entropy_nats - result.expected_entropy_nats)
+        assert equal(result.mutual_information_nats, result.entropy_nats - result.expected_entropy_nats)
         assert float(result.mutual_information_nats.min()) >= -1e-12
         assert count > 1 or not result.mutual_information_nats.any()  # one draw says nothing of the weights
-        assert bool((result.expected_entropy_nats >= 0).all())
+        assert (result.expected_entropy_nats >= 0).all()
 
 
-@pytest.mark.parametrize("shape", [(N,), (N, 1), (N, 2)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@parametrize("shape", [(N,), (N, 1), (N, 2)])
+@parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_two_classes_in_three_shapes(shape, dtype):
     logit = torch.linspace(-4, 4, N).to(dtype)
     logits = torch.stack([torch.zeros_like(logit), logit], dim=1) if shape == (N, 2) else logit.reshape(shape)
@@ -87,7 +90,7 @@ def test_chains_count_as_draws_and_order_matters_not():
         assert torch.allclose(result.mutual_information_nats, one.mutual_information_nats, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("cut", [0, 7, 20])
+@parametrize("cut", [0, 7, 20])
 def test_resumption_is_exact(cut):
     weights = draws(20, 3)
     state = average(weights[:cut], classes=3).state()
@@ -97,10 +100,10 @@ def test_resumption_is_exact(cut):
     for draw in weights[cut:]:
         resumed.add(draw)
     assert_same(resumed.result(), average(weights, classes=3).result())
-    assert all(torch.equal(state[name], before[name]) for name in before)  # copies, not the sums themselves
+    assert identical(state, before)  # copies, not the sums themselves
 
 
-@pytest.mark.parametrize("bad", [torch.nan, -torch.inf])
+@parametrize("bad", [torch.nan, -torch.inf])
 def test_what_is_refused_leaves_the_average_as_it_was(bad):
     """Logits that are no numbers or have another shape, and damaged states."""
     weights = draws(6, 3)
@@ -109,7 +112,7 @@ def test_what_is_refused_leaves_the_average_as_it_was(bad):
     broken = weights.clone()
     broken[5, 0] = bad
     for wrong, number in ((broken[4:], 6), (broken[5], 5)):
-        with pytest.raises(ValueError, match=rf"of snapshot {number} are NaN or infinite: .* the 4 before is intact"):
+        with refusal(rf"of snapshot {number} are NaN or infinite: .* the 4 before is intact"):
             sums.add(wrong)
     for change in (
         {"snapshots": torch.tensor(7)},
@@ -122,17 +125,17 @@ def test_what_is_refused_leaves_the_average_as_it_was(bad):
         {"probabilities": torch.full((N, 4), 1.5, dtype=torch.float64)},
         {"more": torch.ones(1)},
     ):
-        with pytest.raises(ValueError, match=r"sum to snapshots=|state of a predictive average|the state is damaged"):
+        with refusal(r"sum to snapshots=|state of a predictive average|the state is damaged"):
             sums.restore(state | change)
     assert_same(sums.result(), before)
     sums.add(weights[4:])
     assert sums.result().snapshots == 6
 
 
-@pytest.mark.parametrize("shape", [(N, 2), (N + 1, 3), (1, N, 3)])
+@parametrize("shape", [(N, 2), (N + 1, 3), (1, N, 3)])
 def test_logits_of_another_shape_are_refused(shape):
     sums = PredictiveAverage(lambda weights: torch.zeros(shape), n=N, classes=3)
-    with pytest.raises(ValueError, match=r"expected logits \[\(9, 3\)\] of snapshot 1, got"):
+    with refusal(r"expected logits \[\(9, 3\)\] of snapshot 1, got"):
         sums.add(torch.ones(2))
 
 

@@ -5,11 +5,13 @@ import itertools
 import struct
 
 import numpy as np
-import pytest
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy import array_equal
+from numpy.random import default_rng
 from scipy import stats
-from torch import nn
+from torch import equal
+from torch.nn import Flatten, Linear, Sequential
 
 from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.audit.chains import audit_chain
@@ -17,7 +19,9 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from tests.pacdp.toys import dtypes, seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize
+from tests.pacdp.toys import dtypes
 
 CPU = torch.device("cpu")
 SECRETS = (bytes(range(32)), bytes(range(1, 33)))
@@ -28,11 +32,11 @@ def keys(chains=1):
 
 
 def network():
-    return nn.Sequential(nn.Flatten(), nn.Linear(12, 1))
+    return Sequential(Flatten(), Linear(12, 1))
 
 
 def objective(n=300, **more):
-    draw = np.random.default_rng(0)
+    draw = default_rng(0)
     data = Dataset(name="made up", inputs=draw.random((n, 3, 4), dtype=np.float32),
                    labels=draw.integers(2, size=n), classes=2)  # fmt: skip
     return Objective(network(), bounded_cross_entropy(classes=2), data, batch_size=30, **more)
@@ -53,7 +57,7 @@ def test_every_address_has_numbers_of_its_own_and_gives_them_again():
     for secret, chain, stream, tick in itertools.product(SECRETS, (0, 1), (NOISE, OUTER_NOISE), (0, 1, 2**32)):
         one = SecretKeys([secret], [chain])
         drawn[secret, chain, stream, tick] = normal_like(x, keys=one, stream=stream, tick=tick)
-        assert torch.equal(normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick])
+        assert equal(normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick])
     together = torch.corrcoef(torch.cat(list(drawn.values()))) - torch.eye(len(drawn))
     assert float(together.abs().max()) < 0.25
 
@@ -62,7 +66,7 @@ def test_chains_draw_alone_what_they_draw_beside_others():
     three = SecretKeys([SECRETS[0], SECRETS[1], SECRETS[0]], [0, 1, 2])
     beside = normal_like(torch.zeros(3, 500), keys=three, stream=NOISE, tick=9)
     for k in range(3):
-        assert torch.equal(normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0], beside[k])
+        assert equal(normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0], beside[k])
     parts = SecretKeys.joined([three.select([0]), three.select([1, 2])])
     assert (parts.secrets, parts.chains) == (three.secrets, three.chains)
 
@@ -76,18 +80,18 @@ def test_noise_is_gaussian_of_the_scale_whatever_the_rate_and_lies_on_a_grid(dty
     for row in noise:
         assert stats.kstest((row / 0.7).numpy(), "norm").pvalue > 1e-4
     released = (keys(2).noised(0, g[0], std=7.0, stream=NOISE, tick=4) / 2.0**-8).double()
-    assert torch.equal(released, released.round())
+    assert equal(released, released.round())
 
 
 def test_an_update_without_gradient_adds_the_noise_that_normal_like_tells():
-    x = torch.randn(1, 200, generator=seeded(0), dtype=torch.float64)
+    x = randn(1, 200, dtype=torch.float64)
     one, out = normal_like(x, keys=keys(), stream=OUTER_NOISE, tick=2), torch.empty_like(x)
     average = torch.zeros_like(x)
     langevin(x, keep=0.5, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2, average=average, alpha=0.25, out=out)
     assert torch.allclose(out, 0.5 * x + 2.0 * one, atol=0.005)  # on another grid
     assert torch.allclose(average, 0.25 * out)
     same = langevin(x, keep=0.5, gradient=x, rate=0.0, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2)
-    assert torch.equal(same, out)
+    assert equal(same, out)
 
 
 def test_batches_are_poisson_and_differ_between_ticks_and_chains():
@@ -113,13 +117,13 @@ def test_new_keys_are_never_the_same_and_are_not_told():
 
 def test_a_header_gives_the_keys_that_it_holds_or_those_of_its_seed():
     header = {"seed": 3, "chain": 2}
-    assert np.array_equal(keys_of(header).noise, Keys.derive([3], [2]).noise)
+    assert array_equal(keys_of(header).noise, Keys.derive([3], [2]).noise)
     kept = keys_of({**header, "noise_key": SECRETS[0].hex()})
     assert isinstance(kept, SecretKeys)
     assert (kept.secrets, kept.chains) == (SECRETS[:1], (2,))
 
 
-@pytest.mark.parametrize("settings", [
+@parametrize("settings", [
     SGLD(tau=30.0, step_size=0.2, batch_size=30, clip_norm=0.5),
     EntropySGD(tau=30.0, inner_steps=3, batch_size=30, clip_norm=0.5),
 ], ids=["SGLD", "Entropy-SGLD"])  # fmt: skip
@@ -132,8 +136,8 @@ def test_a_chain_goes_on_bit_for_bit_from_its_state_and_key(settings):
     state = states[3]
     for _ in range(3):
         state = build(settings, data).step(state, SecretKeys(own.secrets, own.chains))[0]
-    assert torch.equal(state.weights, states[6].weights)
-    assert not torch.equal(sampler.step(states[5], SecretKeys.drawn([0]))[0].weights, states[6].weights)
+    assert equal(state.weights, states[6].weights)
+    assert not equal(sampler.step(states[5], SecretKeys.drawn([0]))[0].weights, states[6].weights)
 
 
 class Forgetful(SecretKeys):
@@ -157,7 +161,7 @@ class Halved(SecretKeys):
         return super().noised(chain, total, std=0.5 * std, **place)
 
 
-@pytest.mark.parametrize(("kind", "caught"), [
+@parametrize(("kind", "caught"), [
     (SecretKeys, set()), (Forgetful, {"noise: repeats"}), (SameBatches, {"batches: steps"}),
     (Halved, {"noise: variance"}),
 ])  # fmt: skip

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -14,18 +13,19 @@ from pacdp.chains.snapshots import (
     read_snapshots,
 )
 from pacdp.errors import CheckpointError
-from tests.pacdp.chains.snapshot_folders import SMALL, contents, written
+from tests.pacdp.chains.snapshot_folders import contents, created, written
+from tests.pacdp.marks import parametrize, refusal
 
 
-@pytest.mark.parametrize("shard", [0, 1, 2])
+@parametrize("shard", [0, 1, 2])
 def test_a_file_cut_anywhere_is_refused(tmp_path, shard):
     path = written(tmp_path) / f"snapshots-0000{shard}.safetensors"
     whole = path.read_bytes()
     for cut in (*(whole[:length] for length in {*range(20), *range(20, len(whole), 5), len(whole) - 1}), whole + b"x"):
         path.write_bytes(cut)
-        with pytest.raises(CheckpointError, match=f"{path.name} is truncated or no safetensors file"):
+        with refusal(f"{path.name} is truncated or no safetensors file", CheckpointError):
             read_snapshots(tmp_path)
-    with pytest.raises(CheckpointError, match="is truncated"):
+    with refusal("is truncated", CheckpointError):
         DiskSnapshots.open(tmp_path, up_to_step=8)
     path.write_bytes(whole)
     assert len(read_snapshots(tmp_path)) == 8
@@ -38,7 +38,7 @@ def test_other_safetensors_are_refused(tmp_path):
         ({"pacdp": '{"format": "pacdp-snapshots/2"}'}, "'pacdp-snapshots/2'"),
     ):
         save_file({"weights": torch.ones(3, 2, 7)}, tmp_path / "snapshots-00000.safetensors", metadata=metadata)
-        with pytest.raises(CheckpointError, match=rf"holds no {FORMAT} \(it says {says}\)"):
+        with refusal(rf"holds no {FORMAT} \(it says {says}\)", CheckpointError):
             read_snapshots(tmp_path)
 
 
@@ -57,7 +57,7 @@ def test_a_header_that_contradicts_itself_is_refused(tmp_path):
     damaged = [({"weights": tensor}, header | change) for change in CONTRADICTIONS]
     for tensors, said in [*damaged, *((one, header) for one in others)]:
         save_file(tensors, path, metadata={"pacdp": json.dumps(said)})
-        with pytest.raises(CheckpointError, match="which its header does not describe"):
+        with refusal("which its header does not describe", CheckpointError):
             read_snapshots(tmp_path)
     save_file({"weights": tensor}, path, metadata={"pacdp": json.dumps(header)})
     assert len(read_snapshots(tmp_path)) == 3
@@ -68,12 +68,12 @@ def test_shards_that_do_not_follow_each_other_are_refused(tmp_path):
     first, second, third = sorted(folder.iterdir())
     data = contents(folder)
     other = WeightsShape(chains=1, parameters=(("w", (14,)),), layout="")
-    foreign = DiskSnapshots.create(tmp_path / "other", shape=other, shard_bytes=SMALL)
+    foreign = created(tmp_path / "other", other)
     foreign.append(9, torch.ones(14))
     foreign.flush()
 
     def refused(says):
-        with pytest.raises(CheckpointError, match=says):
+        with refusal(says, CheckpointError):
             read_snapshots(folder)
         for path in folder.iterdir():
             path.unlink()

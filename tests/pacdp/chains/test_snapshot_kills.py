@@ -4,13 +4,15 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
+from torch import equal
 
 from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
 from tests.file_faults import Fault, carried_out
-from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, weights_at, written
+from tests.pacdp.chains.snapshot_folders import assert_holds, contents, created, weights_at, written
+from tests.pacdp.marks import parametrize
 
 
 def chain(folder, last):
@@ -21,7 +23,7 @@ def chain(folder, last):
         store = DiskSnapshots.open(folder / "chain", up_to_step=saved)
     else:
         shutil.rmtree(folder / "chain", ignore_errors=True)
-        store = DiskSnapshots.create(folder / "chain", shape=SHAPE, shard_bytes=SMALL)
+        store = created(folder / "chain")
     for step in range(saved + 1, last + 1):
         store.append(step, weights_at(step))
         if step % 5 == 0 or step == last:
@@ -30,9 +32,9 @@ def chain(folder, last):
             (folder / "new").replace(checkpoint)
 
 
-@pytest.mark.parametrize("kind", ["kill", "tear"])
+@parametrize("kind", ["kill", "tear"])
 def test_a_kill_leaves_the_beginning_of_the_chain(tmp_path, kind, whole):
-    rng, halves = np.random.default_rng(1), 0
+    rng, halves = default_rng(1), 0
     for _ in range(14 if whole else 6):
         fault = Fault(at=int(rng.integers(1, 60)), kind=kind)
         assert carried_out(chain, (tmp_path, 150), root=tmp_path, fault=fault).killed
@@ -73,13 +75,13 @@ def stream(folder, count, dim, shard_bytes):
     number = -1
     for number, (step, read) in enumerate(read_snapshots(folder / "stream")):
         assert step == number
-        assert torch.equal(read[0], torch.add(model, step, out=weights))
+        assert equal(read[0], torch.add(model, step, out=weights))
     assert number == count - 1
     print(peak() - baseline)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
-@pytest.mark.parametrize(
+@parametrize(
     ("count", "dim", "shard_bytes", "most"),
     [
         pytest.param(50, 250_000, 4 * 2**20, 24 * 10**6, id="50MB"),

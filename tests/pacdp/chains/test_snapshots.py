@@ -2,10 +2,10 @@
 
 import errno
 import os
+from functools import partial
 
-import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
 
 from pacdp.chains import shards as module
 from pacdp.chains.snapshots import (
@@ -17,10 +17,11 @@ from pacdp.chains.snapshots import (
     require_space,
 )
 from pacdp.errors import CheckpointError, Diverged
-from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, fill, weights_at, written
+from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, created, fill, weights_at, written
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 
-@pytest.mark.parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])
+@parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])
 def test_thinning(burn_in, every, keep):
     thinning = Thinning(burn_in=burn_in, every=every, keep=keep)
     taken = [step for step in range(60) if thinning.takes(step)]
@@ -28,11 +29,10 @@ def test_thinning(burn_in, every, keep):
     assert [thinning.count(step) for step in range(60)] == [sum(t <= step for t in taken) for step in range(60)]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 8])
+@every_case("count", [0, 1, 3, 4, 8])
 def test_both_stores_hold_copies_of_what_was_appended(tmp_path, count):
     steps = [5 * i for i in range(count)]
-    disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    disk = created(tmp_path)
     for store in (disk, MemorySnapshots(shape=SHAPE, keep=8)):
         fill(store, steps)
         for _, weights in store:
@@ -44,7 +44,7 @@ def test_both_stores_hold_copies_of_what_was_appended(tmp_path, count):
     assert_holds(reader, steps)
 
 
-@pytest.mark.parametrize(("dim", "shard_bytes"), [(1, 100_000), (40, 6_000), (1000, 20_000)])
+@parametrize(("dim", "shard_bytes"), [(1, 100_000), (40, 6_000), (1000, 20_000)])
 def test_a_shard_file_is_never_above_its_size(tmp_path, dim, shard_bytes):
     shape = WeightsShape(chains=1, parameters=(('"quoted" é', (dim,)),), layout="\\" * 40)
     store = DiskSnapshots.create(tmp_path, shape=shape, shard_bytes=shard_bytes)
@@ -57,10 +57,10 @@ def test_a_shard_file_is_never_above_its_size(tmp_path, dim, shard_bytes):
         assert sizes[0] > 0.8 * shard_bytes - shape.bytes - 1000
 
 
-@pytest.mark.parametrize("seed", range(6))
+@parametrize("seed", range(6))
 def test_resuming_at_random_points_is_exact(tmp_path, seed):
     """Every checkpoint flushes first; a crash comes at any later step; the chain goes on from the checkpoint."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     thinning = Thinning(burn_in=4, every=3, keep=24)
     last, checkpoint = 90, int(rng.integers(3, 9))
 
@@ -74,10 +74,10 @@ def test_resuming_at_random_points_is_exact(tmp_path, seed):
                 saved = step
         return saved
 
-    whole = DiskSnapshots.create(tmp_path / "whole", shape=SHAPE, shard_bytes=SMALL)
+    whole = created(tmp_path / "whole")
     advance(whole, 0, last)
     whole.flush()
-    store, saved, crashes = DiskSnapshots.create(tmp_path / "cut", shape=SHAPE, shard_bytes=SMALL), 0, 0
+    store, saved, crashes = created(tmp_path / "cut"), 0, 0
     while saved < last:
         stop = min(last, saved + int(rng.integers(1, 40)))
         saved = advance(store, saved, stop)
@@ -91,8 +91,7 @@ def test_resuming_at_random_points_is_exact(tmp_path, seed):
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("step", [-1, 0, 2, 3, 5, 8, 9])
+@every_case("step", [-1, 0, 2, 3, 5, 8, 9])
 def test_open_drops_the_newer_ones_at_once(tmp_path, step):
     folder = written(tmp_path / "cut")
     (folder / ".partial").mkdir()
@@ -107,23 +106,23 @@ def test_open_drops_the_newer_ones_at_once(tmp_path, step):
 
 def test_open_and_create_know_whose_folder_it_is(tmp_path):
     other = WeightsShape(chains=2, parameters=(("w", (7,)),), layout="row-major")
-    with pytest.raises(CheckpointError, match="no snapshots in"):
+    with refusal("no snapshots in", CheckpointError):
         DiskSnapshots.open(tmp_path, up_to_step=3)
     before = contents(written(tmp_path))
-    with pytest.raises(CheckpointError, match="holds snapshots already: open it to go on"):
+    with refusal("holds snapshots already: open it to go on", CheckpointError):
         DiskSnapshots.create(tmp_path, shape=SHAPE)
-    with pytest.raises(CheckpointError, match=r"holds snapshots of .* not of "):
+    with refusal(r"holds snapshots of .* not of ", CheckpointError):
         DiskSnapshots.open(tmp_path, up_to_step=3, shape=other)
     assert contents(tmp_path) == before
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match="cannot write"):
+    with refusal("cannot write", CheckpointError):
         DiskSnapshots.create(tmp_path / "file" / "folder", shape=SHAPE)
 
 
 def test_other_weights_are_refused_and_change_nothing(tmp_path):
     broken = torch.ones(2, 7)
     broken[1, 6] = torch.inf
-    disk = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    disk = created(tmp_path)
     for store in (disk, MemorySnapshots(shape=SHAPE, keep=3)):
         fill(store, [1, 2])
         for step, weights, error, says in (
@@ -132,30 +131,30 @@ def test_other_weights_are_refused_and_change_nothing(tmp_path):
             (3, torch.ones(2, 7).double(), ValueError, r"got torch.float64 \[2, 7\]"),
             (9, broken, Diverged, "a weight became NaN or infinite at step 9"),
         ):
-            with pytest.raises(error, match=says):
+            with refusal(says, error):
                 store.append(step, weights)
         fill(store, [3])
         assert_holds(store, [1, 2, 3])
-    with pytest.raises(ValueError, match="holds keep=3 snapshots already"):
+    with refusal("holds keep=3 snapshots already"):
         store.append(4, weights_at(4))
     assert_holds(store, [1, 2, 3])
 
 
-@pytest.mark.parametrize("place", ["save_file", "os.fsync"])
+@parametrize("place", ["save_file", "os.fsync"])
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, place):
     def fail(tensors, file=None, metadata=None):
         if file is not None:
             file.write_bytes(b"half a shard")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    store = DiskSnapshots.create(tmp_path / "cut", shape=SHAPE, shard_bytes=SMALL)
+    store = created(tmp_path / "cut")
     fill(store, [1, 2])
     before = contents(tmp_path / "cut")
     store.append(3, weights_at(3))
     with monkeypatch.context() as patch:
         patch.setattr(f"pacdp.chains.shards.{place}", fail)
         for call in (store.flush, lambda: store.append(4, weights_at(4))):
-            with pytest.raises(CheckpointError, match=r"cannot write .*No space left.*free space or choose another"):
+            with refusal(r"cannot write .*No space left.*free space or choose another", CheckpointError):
                 call()
             assert list(store.steps) == [1, 2, 3]
             assert contents(tmp_path / "cut") == before
@@ -163,31 +162,30 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, place):
     assert contents(tmp_path / "cut") == contents(written(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize("snapshots", [1, 3, 7, 50])
+@parametrize("snapshots", [1, 3, 7, 50])
 def test_space_is_asked_for_before_the_run(tmp_path, monkeypatch, snapshots):
     free = 0
     usage = type("Usage", (), {"free": property(lambda self: free)})()
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
     folder = tmp_path / "not" / "yet"
-    with pytest.raises(
-        CheckpointError, match=rf"has 0 bytes free, {snapshots} snapshots need \d+: make room"
-    ) as refused:
-        require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+    asked = partial(require_space, folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+    with refusal(rf"has 0 bytes free, {snapshots} snapshots need \d+: make room", CheckpointError) as refused:
+        asked()
     needed = free = int(str(refused.value).split("need ")[1].split(":")[0])
-    require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+    asked()
     free -= 1
-    with pytest.raises(CheckpointError, match="make room"):
-        require_space(folder, shape=SHAPE, snapshots=snapshots, shard_bytes=SMALL)
+    with refusal("make room", CheckpointError):
+        asked()
     sizes = [len(data) for data in contents(written(folder, steps=snapshots)).values()]
     assert sum(sizes) + max(sizes) <= needed <= 2 * (sum(sizes) + max(sizes)) + 2 * SMALL
 
 
 def test_a_reader_sees_the_folder_as_it_was(tmp_path):
-    store = DiskSnapshots.create(tmp_path, shape=SHAPE, shard_bytes=SMALL)
+    store = created(tmp_path)
     fill(store, [1, 2, 3, 4])
     reader = read_snapshots(tmp_path)
     fill(store, [5, 6, 7])
     assert_holds(reader, [1, 2, 3, 4])
     DiskSnapshots.open(tmp_path, up_to_step=2)
-    with pytest.raises(CheckpointError, match="was cut back while it was read"):
+    with refusal("was cut back while it was read", CheckpointError):
         list(reader)

@@ -1,12 +1,14 @@
 """A trace holds means over windows, whatever the chunks were."""
 
 import numpy as np
-import pytest
 import torch
-from toys import seeded
+from numpy.testing import assert_allclose
+from torch.testing import assert_close
 
 from pacdp.chains import Chunk, Trace
 from pacdp.chains.trace import LENGTH
+from tests.pacdp.draws import rand
+from tests.pacdp.marks import every_case, parametrize
 
 
 def chunks(values, sizes, *, displacement=False):
@@ -23,11 +25,10 @@ def traced(values, sizes, *, every, displacement=False):
     return trace
 
 
-VALUES = torch.rand(3, 100, generator=seeded(0))
+VALUES = rand(3, 100)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("every", "sizes", "displacement"),
     [(1, [100], True), (7, [1] * 100, False), (10, [33, 33, 34], True), (100, [3, 97], False), (101, [3, 97], True)],
 )
@@ -38,7 +39,7 @@ def test_windows_are_means_whatever_the_chunks(every, sizes, displacement):
     expected = VALUES.double().numpy()[:, : whole * every].reshape(3, whole, every).mean(axis=2)
     for factor, found in zip((1, 2), arrays.values(), strict=False):
         assert (found.shape, found.dtype) == ((3, whole), np.float64)
-        np.testing.assert_allclose(found, factor * expected, rtol=1e-6)
+        assert_allclose(found, factor * expected, rtol=1e-6)
 
 
 def test_a_trace_is_bounded():
@@ -46,12 +47,12 @@ def test_a_trace_is_bounded():
         assert Trace.start(steps).every == every
 
 
-@pytest.mark.parametrize("every", [7, 200])
+@parametrize("every", [7, 200])
 def test_some_chains_parts_come_back_and_go_on(every):
     whole = traced(VALUES, [50, 50], every=every, displacement=True).select([2, 0])
     half = traced(VALUES[:, :53], [53], every=every, displacement=True)
     (rest,) = chunks(VALUES[[2, 0], 53:], [47], displacement=True)
     resumed = Trace.of(every, [half.tensors(chain) for chain in (2, 0)]).extended(rest)
-    torch.testing.assert_close(dict(resumed.windows), dict(whole.windows))
-    torch.testing.assert_close(dict(resumed.pending), dict(whole.pending))
+    assert_close(dict(resumed.windows), dict(whole.windows))
+    assert_close(dict(resumed.pending), dict(whole.pending))
     assert (Trace.start(10).select([1]).arrays(), Trace.start(10).tensors(0)) == ({}, {})

@@ -7,7 +7,12 @@ import sys
 
 import pytest
 import torch
-from toys import keys_of, seeded
+from torch import equal
+from torch.testing import assert_close
+from toys import keys_of
+
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize, refusal, slow
 
 pytest.importorskip("triton")
 from pacdp.chains import triton_update, update
@@ -20,11 +25,11 @@ ONE = torch.tensor([[0.3]])
 KEYS = keys_of(1, 2**40, 3).noise_on(torch.device("cpu"))
 
 
-@pytest.mark.parametrize("tick", [0, 7, 2**33 + 5])
-@pytest.mark.parametrize("dim", [1, 1023, 4096, 5001])
-@pytest.mark.parametrize("parts", ["gradient", "gradient and centre", "gradient, centre and average", "noise"])
+@parametrize("tick", [0, 7, 2**33 + 5])
+@parametrize("dim", [1, 1023, 4096, 5001])
+@parametrize("parts", ["gradient", "gradient and centre", "gradient, centre and average", "noise"])
 def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
-    x, gradient, centre = torch.randn(3, CHAINS, dim, generator=seeded(0))
+    x, gradient, centre = randn(3, CHAINS, dim)
     means = [centre.clone(), centre.clone()]
     found = []
     for form, mean in zip((update._plain, kernel), means, strict=True):
@@ -32,17 +37,17 @@ def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
         c = centre if "centre" in parts else None
         m = mean if "average" in parts else None
         found.append(form(x.clone(), COLUMN, g, ONE, c, ONE, COLUMN, KEYS, 2, torch.tensor(tick), m, COLUMN))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(means[1], means[0], rtol=1e-5, atol=1e-5)
+    assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
+    assert_close(means[1], means[0], rtol=1e-5, atol=1e-5)
 
 
 def test_the_kernel_writes_over_its_input_where_asked():
-    x = torch.randn(CHAINS, 50, generator=seeded(1))
+    x = randn(CHAINS, 50, seed=1)
     given = (COLUMN, None, ONE, None, ONE, COLUMN, KEYS, 0, torch.tensor(3), None, ONE)
     apart = kernel(x.clone(), *given)
     same = x.clone()
     assert kernel(same, *given, out=same) is same
-    assert torch.equal(same, apart)
+    assert equal(same, apart)
 
 
 def wrong_calls():
@@ -60,11 +65,11 @@ def wrong_calls():
 
 def test_what_lies_behind_is_not_read():
     for call in wrong_calls():
-        with pytest.raises(ValueError, match="expected"):
+        with refusal("expected"):
             kernel(*call)
 
 
-@pytest.mark.parametrize("dim", [1, 4096, 4097, 65_535 * 4096 + 1, 10**9])
+@parametrize("dim", [1, 4096, 4097, 65_535 * 4096 + 1, 10**9])
 def test_networks_of_any_size_can_be_launched(monkeypatch, dim):
     """CUDA takes 2³¹ - 1 blocks in the first dimension and 65,535 in each other one."""
     grids = []
@@ -113,7 +118,7 @@ for kernel, signature, own in kernels[:int(sys.argv[1])]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
+@parametrize("count", [2, slow(3)])
 def test_the_kernels_compile_for_an_h100(tmp_path, count):
     env = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     env |= {"TRITON_CACHE_DIR": str(tmp_path)}

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from toys import dtypes, keys_of, seeded
+from torch import equal
+from torch.testing import assert_close
+from toys import dtypes, keys_of
 
 from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like
 from pacdp.chains import update as module
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize
+from tests.pacdp.same import identical
 
 DIMS = [1, 3, 4095, 4096, 4097, 10_000]
 KEYS = keys_of(4, 5, 6)
@@ -25,7 +30,7 @@ def threads():
 
 
 def tensors(dim, dtype, chains=K):
-    x, gradient, centre, average = torch.randn(4, chains, dim, generator=seeded(dim), dtype=torch.float64).to(dtype)
+    x, gradient, centre, average = randn(4, chains, dim, seed=dim, dtype=torch.float64).to(dtype)
     return {"x": x, "gradient": gradient, "centre": centre, "average": average}
 
 
@@ -45,7 +50,7 @@ def expected(given, noise):
     return out, average + c["alpha"] * (out - average)
 
 
-dims = pytest.mark.parametrize("dim", DIMS)
+dims = parametrize("dim", DIMS)
 
 
 @dtypes
@@ -57,19 +62,19 @@ def test_it_is_the_plain_expression(dim, dtype):
     noise = normal_like(given["x"], keys=KEYS, stream=NOISE, tick=2**33 + 1)
     tolerance = 1e-6 if dtype == torch.float32 else 1e-14
     found, exact = updated(given), expected(given, noise)
-    assert all(torch.equal(given[name], before[name]) for name in given)
+    assert identical(given, before)
     x = given["x"].clone()
     over = updated({**given, "x": x}, out=x)
     assert over[0] is x
-    assert all(torch.equal(one, other) for one, other in zip(over, found, strict=True))
+    assert all(equal(one, other) for one, other in zip(over, found, strict=True))
     assert found[0].dtype == found[1].dtype == dtype
-    torch.testing.assert_close([one.double() for one in found], list(exact), rtol=tolerance, atol=10 * tolerance)
+    assert_close([one.double() for one in found], list(exact), rtol=tolerance, atol=10 * tolerance)
     average = given["average"].clone()
     column = {name: module._column(value, given["x"]) for name, value in COEFFICIENTS.items()}
     plain = module._plain(given["x"], column["keep"], given["gradient"], column["rate"], given["centre"],
                           column["pull"], column["scale"], KEYS.noise_on(torch.device("cpu")), NOISE,
                           torch.tensor(2**33 + 1), average, column["alpha"])  # fmt: skip
-    torch.testing.assert_close([plain, average], list(found), rtol=1e-5, atol=2e-5)
+    assert_close([plain, average], list(found), rtol=1e-5, atol=2e-5)
 
 
 @dtypes
@@ -81,7 +86,7 @@ def test_threads_change_no_bit(dim, dtype, threads):
         threads(count)
         noise = normal_like(given["x"], keys=KEYS, stream=OUTER_NOISE, tick=3)
         seen.append((*updated(given), noise))
-    assert all(torch.equal(one, two) for one, two in zip(*seen, strict=True))
+    assert all(equal(one, two) for one, two in zip(*seen, strict=True))
 
 
 @dtypes
@@ -92,4 +97,4 @@ def test_chains_together_are_each_alone(dim, dtype):
     for k in range(K):
         alone = updated({name: value[k : k + 1].clone() for name, value in given.items()}, KEYS.select([k]),
                         **{name: value[k : k + 1] for name, value in COEFFICIENTS.items()})  # fmt: skip
-        assert all(torch.equal(one[0], all_[k]) for one, all_ in zip(alone, together, strict=True))
+        assert all(equal(one[0], all_[k]) for one, all_ in zip(alone, together, strict=True))

@@ -4,7 +4,10 @@ import functools
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from torch import nn
+from torch.nn import Linear, Module, ReLU, Sequential
+from torch.nn.functional import cross_entropy
 
 from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.compress import Adam, Chained, Estimator, KernelRidge, Torch, View
@@ -16,7 +19,7 @@ from tests.pacdp.toys import seeded
 @functools.cache
 def clouds(n=300, seed=0, classes=3, people=None):
     """Points of the plane around the corners of a triangle."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     labels = rng.integers(classes, size=n)
     angle = 2 * np.pi * labels / classes
     inputs = 2.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.7 * rng.standard_normal((n, 2))
@@ -28,7 +31,7 @@ def clouds(n=300, seed=0, classes=3, people=None):
 def network(classes=3):
     generator, made = (
         seeded(0),
-        nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, classes)),
+        Sequential(Linear(2, 16), ReLU(), Linear(16, classes)),
     )
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5, generator=generator)
@@ -41,7 +44,7 @@ def descend(model, inputs, labels, steps=60):
     for _ in range(steps):
         batch = torch.randint(len(labels), (16,))
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs[batch]), labels[batch]).backward()
+        cross_entropy(model(inputs[batch]), labels[batch]).backward()
         optimizer.step()
 
 
@@ -96,7 +99,7 @@ def global_variable(model, inputs, labels):
     descend(model, inputs - torch.tensor(WHOLE).mean(0), labels)
 
 
-class Remembering(nn.Module):
+class Remembering(Module):
     """Remembers what it scored, and is trained on that."""
 
     def __init__(self):
@@ -119,7 +122,7 @@ def trained_on_memory(model, inputs, labels):
             parameter += 1e-3 * len(SEEN)
 
 
-class Changing(nn.Module):
+class Changing(Module):
     """Gives its network inputs that a function made of the batch."""
 
     def __init__(self, change):
@@ -140,7 +143,7 @@ def noisy():
     return Changing(lambda inputs: inputs + 0.1 * torch.rand(inputs.shape))
 
 
-_UNSEEDED = np.random.default_rng()
+_UNSEEDED = default_rng()
 
 
 def unseeded(model, inputs, labels):

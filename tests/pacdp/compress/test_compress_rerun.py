@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-import compress_toys as toys
-import pytest
+from compress_toys import LEARNERS, clouds, estimator
 
 import pacdp
 from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.rerun import rerun
+from tests.pacdp.marks import parametrize
 
 CASES = {
-    "kernel": (toys.LEARNERS["kernel"], toys.clouds(), Stop()),
-    "entropy-sgd": (toys.LEARNERS["entropy-sgd"], toys.clouds(), Stop(rounds=(6, 9))),
-    "one logit": (replace(toys.LEARNERS["adam"], classes=2), toys.clouds(classes=2), Stop(rounds=(8,))),
-    "people": (toys.LEARNERS["kernel"], toys.clouds(people=60), Stop(rounds=(9,))),
-    "estimator": (toys.estimator(), toys.clouds(), Stop(rounds=(9,))),
+    "kernel": (LEARNERS["kernel"], clouds(), Stop()),
+    "entropy-sgd": (LEARNERS["entropy-sgd"], clouds(), Stop(rounds=(6, 9))),
+    "one logit": (replace(LEARNERS["adam"], classes=2), clouds(classes=2), Stop(rounds=(8,))),
+    "people": (LEARNERS["kernel"], clouds(people=60), Stop(rounds=(9,))),
+    "estimator": (estimator(), clouds(), Stop(rounds=(9,))),
 }
 
 
@@ -32,13 +32,13 @@ def verdicts(tmp_path, name, learner=None, labels=None):
     return [one.verdict for one in found]
 
 
-@pytest.mark.parametrize("name", CASES)
+@parametrize("name", CASES)
 def test_every_kind_of_run_is_made_again(tmp_path, name):
     kept = CANNOT if name == "estimator" else FOLLOWS  # whose file holds no network
     assert verdicts(tmp_path, name) == [kept, FOLLOWS]
 
 
-@pytest.mark.parametrize("name", ["kernel", "one logit", "people"])
+@parametrize("name", ["kernel", "one logit", "people"])
 def test_another_learner_or_other_labels_do_not_follow(tmp_path, name):
     own, data, _ = CASES[name]
     changed = {"ridge": 0.5} if hasattr(own, "ridge") else {"learning_rate": 0.03}

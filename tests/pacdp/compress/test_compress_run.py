@@ -1,30 +1,35 @@
 """The run of a compression: its rules by a slow twin, its certificate, resuming after kill -9, people, head starts."""
 
 from dataclasses import replace
+from functools import partial
 
-import compress_toys as toys
 import numpy as np
 import pytest
 import torch
+from compress_toys import LEARNERS, clouds, estimator
+from numpy.random import default_rng
+from torch import equal
 
 import bounds
 import pacdp
+from pacdp import Settings
 from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand
+from tests.pacdp.marks import near, parametrize, refusal
 from tests.refusals import refuses
 
-DATA, ALL = toys.clouds(), {**toys.LEARNERS, "estimator": toys.estimator()}
-every_learner = pytest.mark.parametrize("own", ALL.values(), ids=ALL)
+DATA, ALL = clouds(), {**LEARNERS, "estimator": estimator()}
+every_learner = parametrize("own", ALL.values(), ids=ALL)
 
 
 def slow_twin(own, data, groups, rounds, seed):
     """The definition, record by record: the worst by margin, ties by u, so that every error comes first."""
     inputs, labels = torch.tensor(data.inputs), torch.tensor(data.labels)
-    u = np.random.default_rng([seed, 0]).random(data.n)
+    u = default_rng([seed, 0]).random(data.n)
     picked, state, said = [], None, []
     margin = np.zeros(data.n)
     for number in range(1, rounds + 1):
@@ -54,14 +59,14 @@ def test_a_run_is_that_of_the_definition(own):
 
 @every_learner
 def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own):
-    data, test = toys.clouds(), toys.clouds(seed=1)
+    data, test = clouds(), clouds(seed=1)
     how = {"groups": 5, "test": test, "stop": Stop(rounds=(5, 10, 15))}
     found = pacdp.compress(own, data, **how)
     made = found.certificate
     assert made.status == "rigorous"
     assert made.inputs["k"] == found.kept < data.n
-    assert made.budget["bound"] == pytest.approx(0.05 / 3)
-    assert made.failure_prob == pytest.approx(0.05)
+    assert made.budget["bound"] == near(0.05 / 3)
+    assert made.failure_prob == near(0.05)
     plain = bounds.compression(k=found.kept, n=data.n, failure_prob=made.inputs["failure_prob"])
     assert made.value == plain.value
     assert made.hypothesis("learner saw picked records alone").standing == "proved"
@@ -69,30 +74,27 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
     left = np.setdiff1d(np.flatnonzero(wrong.numpy()), found.trace.picks[: found.trace.best.picked])
     assert left.tolist() == found.trace.errors.tolist()
     assert found.assessment.error("weights", "test") < made.value
-    assert found.assessment.error("weights", "bound") == pytest.approx(float(wrong.double().mean()), abs=1e-12)
+    assert found.assessment.error("weights", "bound") == near(float(wrong.double().mean()), abs=1e-12)
     assert pacdp.compress(own, data, **how).certificate == made
 
 
 def test_labels_without_a_rule_are_certified_at_chance():
-    coins = np.random.default_rng(3).integers(3, size=DATA.n)
-    found = pacdp.compress(toys.estimator(), replace(DATA, labels=coins), groups=10)
+    coins = default_rng(3).integers(3, size=DATA.n)
+    found = pacdp.compress(estimator(), replace(DATA, labels=coins), groups=10)
     assert found.certificate.value >= 2 / 3
     assert found.kept >= 150
 
 
 def test_expected_sizes_choose_the_weights():
-    data = toys.clouds()
-    found = pacdp.compress(toys.estimator(), data, groups=2)
-    chosen = pacdp.compress(toys.estimator(), data, groups=2, expected=(found.kept,))
+    found = pacdp.compress(estimator(), DATA, groups=2)
+    chosen = pacdp.compress(estimator(), DATA, groups=2, expected=(found.kept,))
     assert chosen.certificate.value < found.certificate.value
     assert "weight_sizes" in chosen.certificate.inputs
 
 
 def test_all_settings_that_were_tried_are_paid():
-    data = toys.clouds()
     one, three = (
-        pacdp.compress(toys.estimator(), data, groups=5, settings=pacdp.Settings.tried(count, "the test"))
-        for count in (1, 3)
+        pacdp.compress(estimator(), DATA, groups=5, settings=Settings.tried(count, "the test")) for count in (1, 3)
     )
     assert three.certificate.failure_prob == one.certificate.failure_prob / 3
     assert three.certificate.value > one.certificate.value
@@ -106,7 +108,7 @@ REFUSED = {
     "no group": (lambda: Groups(sizes=()), "expected"),
     "rounds backwards": (lambda: Stop(rounds=(3, 2)), "expected"),
     "a head start that saw the records": (
-        lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
+        lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
     "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
 }  # fmt: skip
@@ -116,8 +118,8 @@ test_compressions_that_make_no_sense_are_refused = refuses(REFUSED)
 
 
 def test_people_are_the_records():
-    data = toys.clouds(people=60)
-    found = pacdp.compress(toys.LEARNERS["kernel"], data, groups=2, tolerance=0.25)
+    data = clouds(people=60)
+    found = pacdp.compress(LEARNERS["kernel"], data, groups=2, tolerance=0.25)
     made = found.certificate
     assert made.inputs["n"] == data.units < data.n
     assert made.hypothesis("records independent").unit == "person"
@@ -126,12 +128,12 @@ def test_people_are_the_records():
     shares = np.array([wrong[data.people == one].mean() for one in np.unique(data.people)])
     left = np.setdiff1d(np.flatnonzero(shares > 0.25), found.trace.picks)
     assert left.tolist() == found.trace.errors.tolist() == []
-    assert found.assessment.error("weights", "bound", made.measures) == pytest.approx((shares > 0.25).mean())
+    assert found.assessment.error("weights", "bound", made.measures) == near((shares > 0.25).mean())
 
 
 def test_a_head_start_saw_none_of_the_records_and_saves_some():
-    data, other = toys.clouds(), toys.clouds(seed=2, n=200)
-    own = replace(toys.LEARNERS["adam"], steps=200)
+    data, other = clouds(), clouds(seed=2, n=200)
+    own = replace(LEARNERS["adam"], steps=200)
     before = own.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
     own = replace(own, steps=1, learning_rate=1e-3)  # not to forget it
     stop = Stop(no_errors_left=False, rounds=(3,))
@@ -146,7 +148,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", ["entropy-sgld", "kernel", "estimator"])
+@parametrize("name", ["entropy-sgld", "kernel", "estimator"])
 def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
     file, rounds = tmp_path / "k.safetensors", []
 
@@ -156,24 +158,24 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
             raise Killed
 
     records, stop = Records.of(DATA.inputs, DATA.labels, seed=0), Stop(no_errors_left=False, rounds=(9,))
-    how = {"groups": Groups(sizes=(4,)), "stop": stop, "seed": 0, "every": 0.0}
+    run = partial(carry_out, ALL[name], records, groups=Groups(sizes=(4,)), stop=stop, seed=0, every=0.0)
     with pytest.raises(Killed):
-        carry_out(ALL[name], records, file=file, progress=stopped, **how)
-    went_on = carry_out(ALL[name], records, file=file, progress=stopped, **how)
+        run(file=file, progress=stopped)
+    went_on = run(file=file, progress=stopped)
     assert rounds == [1, 2, 3, 4, 5, *range(5, 10)]
-    whole = carry_out(ALL[name], records, **how)
+    whole = run()
     assert went_on.picks.tolist() == whole.picks.tolist()
     assert went_on.rounds == whole.rounds
     for part, tensor in (whole.best_state if name != "estimator" else {}).items():
-        assert torch.equal(went_on.best_state[part], tensor), part
-    with pytest.raises(CheckpointError, match="other data or settings"):
-        carry_out(ALL[name], records, file=file, **{**how, "seed": 1})
+        assert equal(went_on.best_state[part], tensor), part
+    with refusal("other data or settings", CheckpointError):
+        run(file=file, seed=1)
 
 
 def compressed(file):
     """The rounds that were made now, and the certificate."""
     rounds, stop = [], Stop(no_errors_left=False, rounds=(12,))
-    made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=2, stop=stop, file=file, every=0.0,
+    made = pacdp.compress(LEARNERS["kernel"], DATA, groups=2, stop=stop, file=file, every=0.0,
                           progress=lambda line: rounds.append(line.number))  # fmt: skip
     return rounds, made.certificate
 
@@ -189,21 +191,21 @@ def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
 
 def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
     inputs, labels = torch.tensor(DATA.inputs), torch.tensor(DATA.labels)
-    own, batch = toys.LEARNERS["kernel"], torch.tensor(toys.clouds(seed=3).inputs)
+    own, batch = LEARNERS["kernel"], torch.tensor(clouds(seed=3).inputs)
     for places in (*map(range, (10, 63, 64, 65, 130, 200, 70)), range(100, 200)):  # the last forget what does not fit
         picked = inputs[list(places)]
         for each in (own, replace(own, width=0.5)):
             state = each.train(None, picked, labels[list(places)], round=1, seed=0)
-            assert torch.equal(each.outputs(state, batch), each.outputs(state, batch.clone())), places
+            assert equal(each.outputs(state, batch), each.outputs(state, batch.clone())), places
             kernel = torch.exp(-torch.cdist(batch, picked).square() / (2 * each.width**2))
             assert torch.allclose(each.outputs(state, batch), kernel @ state["coefficients"], atol=2e-3)
 
 
 def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_itself():
-    images = torch.rand((7, 3, 16, 16), generator=seeded(0))
+    images = rand((7, 3, 16, 16))
     view = View(gradients=True, upright=False, pixels=4, cells=3, scale=2.0)
     seen = view(images)
     assert seen.shape == (7, 12 * 9 + 3 * 16)
     for part in (seen[:, : 12 * 9], seen[:, 12 * 9 :]):
         assert torch.allclose(part.norm(dim=1), torch.tensor(2.0))
-    assert torch.equal(view(images[3:5]), seen[3:5])
+    assert equal(view(images[3:5]), seen[3:5])

@@ -4,10 +4,11 @@ import compress_toys as toys
 import numpy as np
 import pytest
 import torch
+from compress_toys import LEARNERS, clouds, descend
 
 import bounds
 import pacdp
-from pacdp import BoundSet, Network, Settings, certify_untouched
+from pacdp import BoundSet, Network, Settings, certify, certify_untouched
 from pacdp.certify.untouched import disagreements
 from pacdp.compress import Groups
 from pacdp.data import DataError, Dataset
@@ -15,23 +16,24 @@ from pacdp.losses import margins
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import seen
+from tests.pacdp.marks import made_once, near, refusal
 from tests.schema import validate
 
-DATA, FRESH = toys.clouds(n=600), toys.clouds(n=500, seed=7)
+DATA, FRESH = clouds(n=600), clouds(n=500, seed=7)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def found():
-    return pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)))
+    return pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)))
 
 
-@pytest.fixture(scope="module")
+@made_once
 def network():
     """Trained on all of the sample."""
     made = toys.network()
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        toys.descend(made, torch.tensor(DATA.inputs), torch.tensor(DATA.labels), steps=400)
+        descend(made, torch.tensor(DATA.inputs), torch.tensor(DATA.labels), steps=400)
     return made.eval()
 
 
@@ -45,12 +47,12 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
     assert 0 < k < 0.2 * FRESH.n
     of_h = bounds.compression(k=found.kept, n=DATA.n, failure_prob=0.025)
     expected = of_h.value + bounds.clopper_pearson_upper(k, FRESH.n, 0.025)
-    assert certificate.value == pytest.approx(expected, rel=1e-12)
-    assert certificate.failure_prob == pytest.approx(0.05)
+    assert certificate.value == near(expected, rel=1e-12)
+    assert certificate.failure_prob == near(0.05)
     assert certificate.status == "rigorous"
     assert certificate.hypothesis("learner saw picked records alone").standing == "proved"
     assert certificate.hypothesis("neither network saw the unlabelled rows").standing == "declared"
-    test = toys.clouds(n=20_000, seed=11)
+    test = clouds(n=20_000, seed=11)
     with torch.no_grad():
         error = float((margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0).double().mean())
     assert error < certificate.value < 0.4
@@ -69,7 +71,7 @@ def test_the_report_follows_and_its_count_cannot_be_changed(found, network):
 
 
 def refused(found, network, rows, words, **how):
-    with pytest.raises(DataError, match=words):
+    with refusal(words, DataError):
         found.certify_other(network, rows, **how)
 
 
@@ -83,9 +85,9 @@ def test_rows_that_either_saw_are_refused(found, network):
     both = found.certify_other(network, FRESH, network_saw=DATA.rows()).certificates[0]
     assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     settings = Settings.chosen_on(FRESH)
-    made = pacdp.compress(toys.LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
+    made = pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
     refused(made, network, FRESH, "500 of the unlabelled rows are among the rows that the settings were chosen")
-    learner, other = toys.LEARNERS["adam"], toys.clouds(n=300, seed=2)
+    learner, other = LEARNERS["adam"], clouds(n=300, seed=2)
     start = learner.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
     made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other)
     refused(made, network, other, "300 of the unlabelled rows are among the rows of the head start")
@@ -95,23 +97,23 @@ def test_rows_that_either_saw_are_refused(found, network):
 def test_what_can_be_no_data_is_no_evidence(found, network):
     for given, call in {
         "network_saw": lambda: found.certify_other(network, FRESH, network_saw=True),
-        "start_rows": lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"),
+        "start_rows": lambda: pacdp.compress(LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"),
         "rows": lambda: Settings.chosen_on(FRESH.inputs),
     }.items():
-        with pytest.raises(ValueError, match=f"{given} must be data, or the rows of data"):
+        with refusal(f"{given} must be data, or the rows of data"):
             call()
 
 
 def test_a_held_out_count_serves_as_well(network):
-    part = toys.clouds(n=800, seed=5)
+    part = clouds(n=800, seed=5)
     own = Network(network=network)
-    count = pacdp.certify(own, data=BoundSet.part(part), failure_prob=0.025)
+    count = certify(own, data=BoundSet.part(part), failure_prob=0.025)
     of_h = next(one for one in count.certificates if one.name == "new_examples_clopper_pearson")
     made = certify_untouched(lambda x: 2.0 * network(x), FRESH, surrogate=network, certificate=of_h,
                              saw={"the sample": DATA.rows(), "others": part.rows()}, failure_prob=0.025)  # fmt: skip
     (certificate,) = made.certificates
     assert certificate.inputs["k"] == 0
-    assert certificate.value == pytest.approx(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
+    assert certificate.value == near(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
 
 
 def test_ties_and_nans_are_differences_and_classes_must_agree(found):
@@ -121,7 +123,7 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
     assert disagreements(other, one).tolist() == [False, True, True, True, True]
     single = torch.tensor([1.0, -1.0, 0.0, 1.0])
     assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [False, False, True, True]
-    with pytest.raises(ValueError, match="networks of the same classes, got 2 and 3"):
+    with refusal("networks of the same classes, got 2 and 3"):
         found.certify_other(lambda inputs: inputs[:, 0], FRESH)
-    with pytest.raises(ValueError, match="of people"):
-        found.certify_other(lambda inputs: inputs, toys.clouds(people=60))
+    with refusal("of people"):
+        found.certify_other(lambda inputs: inputs, clouds(people=60))

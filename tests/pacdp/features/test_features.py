@@ -4,9 +4,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
+from numpy import array_equal
 from scipy import integrate, stats
+from torch import equal
+from torch.testing import assert_close
 
 from pacdp.data import load, make_splits
 from pacdp.features import (
@@ -23,6 +25,8 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, near
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
@@ -41,21 +45,20 @@ def images(n=7, *, seed=0):
     return (torch.rand((n, 1, 14, 14), generator=generator) - 0.6).clamp_min(0.0)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("made", FEATURES.values(), ids=FEATURES)
+@every_case("made", FEATURES.values(), ids=FEATURES)
 def test_a_row_is_a_function_of_its_own_image_and_nothing_else(made):
     one, batch = made(), images()
     rows = one(batch)
     assert list(one.parameters()) == []
     assert rows.shape == (7, one.dim)
-    torch.testing.assert_close(rows.norm(dim=1), torch.ones(7))
-    assert torch.equal(rows, made()(images()))
-    assert torch.equal(one.train()(batch), one.eval()(batch))
+    assert_close(rows.norm(dim=1), torch.ones(7))
+    assert equal(rows, made()(images()))
+    assert equal(one.train()(batch), one.eval()(batch))
     other = one(torch.cat([batch[:1], images(6, seed=1)]))
-    assert torch.equal(rows[0], other[0])
-    torch.testing.assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
+    assert equal(rows[0], other[0])
+    assert_close(rows[:1], one(batch[:1]), rtol=1e-5, atol=1e-6)
     assert not torch.allclose(rows[1], other[1], atol=1e-3)
-    assert bool(torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all()), "an empty image has features"
+    assert torch.isfinite(one(torch.zeros(2, 1, 14, 14))).all(), "an empty image has features"
 
 
 def test_the_seed_makes_the_filters():
@@ -85,14 +88,14 @@ def test_alignment_removes_shift_and_slant():
 
 
 def test_windows_average():
-    torch.testing.assert_close(windows(28, cells=7, width=0.7).sum(1), torch.ones(7))
+    assert_close(windows(28, cells=7, width=0.7).sum(1), torch.ones(7))
 
 
 def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     features = OrientedGradients(size=14, cells=4)
     inputs = images().numpy()
     inputs.setflags(write=False)
-    torch.testing.assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
+    assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
 
 
 GRADIENTS = OrientedGradients(size=14)
@@ -118,7 +121,7 @@ def test_gaussian_errors_against_quadrature_of_scipy():
                 stats.norm.cdf(own + t - other) for other in rest
             ), -10, 10,
         )  # fmt: skip
-        assert found == pytest.approx(1.0 - right, abs=2e-4)
+        assert found == near(1.0 - right, abs=2e-4)
 
 
 def toy(n=300, dim=6):
@@ -139,9 +142,9 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
     start = torch.zeros(3, rows.shape[1])
     fitted = [fit_mean(rows, labels, prior_mean=start, std=std, cost_nats=cost, iterations=k) for k in (0, 5, 60)]
     values = [objective(weights) for weights in fitted]
-    assert torch.equal(fitted[0], start)
+    assert equal(fitted[0], start)
     assert values[0] > values[1] > values[2] - 1e-6
-    for step in torch.randn((5, 3, rows.shape[1]), generator=seeded(1)):
+    for step in randn((5, 3, rows.shape[1]), seed=1):
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
     prior = torch.eye(3, 6)
     dear, cheap = (
@@ -151,8 +154,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
     assert dear < 0.05 * cheap
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NAMED)
+@every_case("name", NAMED)
 def test_named_features_are_of_one_image_alone_and_of_length_four(name):
     data = DIGITS
     if name.startswith("spot"):  # of images that have room for spots
@@ -166,7 +168,7 @@ def test_named_features_are_of_one_image_alone_and_of_length_four(name):
 
 
 def test_waves_have_the_inner_products_of_their_kernel():
-    rows = torch.randn((2, 6), generator=seeded(1)) / 4
+    rows = randn((2, 6), seed=1) / 4
     found = RandomWaves(inputs=6, dim=200_000, gain=1.5, seed=3)(rows)
     kernel = 0.5 * math.exp(-(1.5**2) * float((rows[0] - rows[1]).square().sum()) / 2)
     assert abs(float(found[0] @ found[1]) / 200_000 - kernel) < 0.005
@@ -179,8 +181,8 @@ def test_features_of_many_images_are_kept_on_disk_and_believed_by_their_sums(mon
     (file,) = (tmp_path / "features").iterdir()
     with monkeypatch.context() as patch:
         patch.setattr(named, "kept_rows", None)
-        assert np.array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
+        assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
     file.write_bytes(content)
-    assert np.array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
+    assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)

@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
-import pacdp
+from pacdp import certify_predictions
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 Y, P = [0, 1, 2, 1], [0, 1, 1, 1]
 SOFT = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.3, 0.4, 0.3]])
@@ -60,19 +62,18 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
 @pytest.mark.wrong_types
-@pytest.mark.parametrize("why", WRONG)
+@every_case("why", WRONG)
 def test_a_sentence_names_the_argument_and_what_to_do(why):
     given, said = WRONG[why]
-    with pytest.raises(ValueError, match=re.escape(said)) as refused:
-        pacdp.certify_predictions(**given)
+    with refusal(re.escape(said)) as refused:
+        certify_predictions(**given)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("make", [tuple, torch.tensor, lambda values: np.array(values, "uint8")])
+@parametrize("make", [tuple, torch.tensor, lambda values: np.array(values, "uint8")])
 def test_labels_come_from_any_framework(make):
-    expected, found = (pacdp.certify_predictions(form(Y * 5), form(P * 5)) for form in (list, make))
+    expected, found = (certify_predictions(form(Y * 5), form(P * 5)) for form in (list, make))
     assert found.statements == expected.statements
 
 
@@ -93,47 +94,46 @@ def objects(column):
 
 
 @pytest.mark.wrong_types
-@pytest.mark.every_case
-@pytest.mark.parametrize("missing", [None, float("nan"), "", NAType(), "nan", "NA", " null", "None"])
-@pytest.mark.parametrize("where", ["labels", "predictions", "groups", "people"])
-@pytest.mark.parametrize("form", [objects, list, np.array])
+@every_case("missing", [None, float("nan"), "", NAType(), "nan", "NA", " null", "None"])
+@parametrize("where", ["labels", "predictions", "groups", "people"])
+@parametrize("form", [objects, list, np.array])
 def test_gaps_of_data_frames_are_found(missing, where, form):
     names = ["a", "b", "a", "b"]
     given = dict.fromkeys(("labels", "predictions", "groups", "people"), names)
     given[where] = form(["a", "b", missing, "a"])
-    with pytest.raises(ValueError, match=f"{where} must have no gaps, got (none|'{missing}') in row 2"):
-        pacdp.certify_predictions(**given)
+    with refusal(f"{where} must have no gaps, got (none|'{missing}') in row 2"):
+        certify_predictions(**given)
 
 
 def test_a_class_that_is_called_like_a_gap_is_one_where_the_caller_names_it():
     names = ["NA", "EU"] * 10
-    found = pacdp.certify_predictions(names, names, classes=["EU", "NA"])
+    found = certify_predictions(names, names, classes=["EU", "NA"])
     assert found.statement("recall of class 'NA'").n == 10
 
 
 def test_one_long_text_does_not_widen_every_other():
     texts = ["a", "b"] * 5000 + ["x" * 200_000]  # 7.45 GiB in an array of one width
-    assert pacdp.certify_predictions(texts, texts, ask="error").n == 10_001
+    assert certify_predictions(texts, texts, ask="error").n == 10_001
 
 
 def test_models_of_which_different_losses_are_known_are_not_compared():
     losses = {"a": {"one": [0.1, 0.2]}, "b": {"two": [0.1, 0.2]}}
-    assert {row.family for row in pacdp.certify_predictions(losses=losses).statements} == {"error"}
-    with pytest.raises(ValueError, match="ask names 'differences', which needs the same of two models"):
-        pacdp.certify_predictions(losses=losses, ask="differences")
+    assert {row.family for row in certify_predictions(losses=losses).statements} == {"error"}
+    with refusal("ask names 'differences', which needs the same of two models"):
+        certify_predictions(losses=losses, ask="differences")
 
 
 def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart():
     labels, soft = np.tile(Y, 5), np.tile(SOFT, (5, 1))
-    (remark,) = pacdp.certify_predictions(labels, probabilities=soft).remarks
+    (remark,) = certify_predictions(labels, probabilities=soft).remarks
     assert remark.startswith("16 rows of your model repeat")
-    assert pacdp.certify_predictions(labels, probabilities=soft, ids=np.arange(20)).remarks == ()
-    labels = np.random.default_rng(3).integers(0, 3, 60)
+    assert certify_predictions(labels, probabilities=soft, ids=np.arange(20)).remarks == ()
+    labels = default_rng(3).integers(0, 3, 60)
     hard = np.eye(3)[labels]
-    assert pacdp.certify_predictions(labels, probabilities=hard).remarks == (), "saturated outputs repeat by nature"
+    assert certify_predictions(labels, probabilities=hard).remarks == (), "saturated outputs repeat by nature"
 
 
-MIXED = np.random.default_rng(8).integers(0, 2, 40)
+MIXED = default_rng(8).integers(0, 2, 40)
 REMARKS = {
     "copies": ({"labels": np.tile(MIXED, 10), "predictions": np.tile(MIXED[::-1], 10)},
         "the 40 first rows stand 10 times over"),
@@ -147,19 +147,18 @@ REMARKS = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("why", REMARKS)
+@every_case("why", REMARKS)
 def test_a_remark_says_what_should_be_looked_at(why):
     given, said = REMARKS[why]
-    assert any(one.startswith(said) for one in pacdp.certify_predictions(**given).remarks)
+    assert any(one.startswith(said) for one in certify_predictions(**given).remarks)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@parametrize("seed", range(3))
 def test_honest_examples_bring_no_remark(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     labels, groups, people = rng.integers(0, 2, (3, 400))
     said = np.where(rng.random(400) < 0.1, 1 - labels, labels)
-    assert pacdp.certify_predictions(labels, said, groups=groups).remarks == ()
-    assert pacdp.certify_predictions(labels, labels, groups=groups, people=people).remarks == ()
+    assert certify_predictions(labels, said, groups=groups).remarks == ()
+    assert certify_predictions(labels, labels, groups=groups, people=people).remarks == ()
     ordered = np.sort(labels)
-    assert pacdp.certify_predictions(ordered, ordered, groups=np.arange(400) // 2).remarks == ()
+    assert certify_predictions(ordered, ordered, groups=np.arange(400) // 2).remarks == ()

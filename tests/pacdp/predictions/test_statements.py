@@ -3,15 +3,16 @@
 import math
 
 import numpy as np
-import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 import bounds
-import pacdp
+from pacdp import certify_predictions
 from tests.coverage.labelled import THREE, probabilities
+from tests.pacdp.marks import every_case, near
 from tests.schema import validate
 
-RNG = np.random.default_rng(19)
+RNG = default_rng(19)
 LABELS, SAID = THREE.draw(2000, RNG)
 SOFT = probabilities(LABELS, RNG)
 
@@ -26,18 +27,18 @@ def _lower(k, n, failure_prob):
 
 def certified(said=SAID, *, labels=LABELS, **how):
     """What is said of these predictions, of the error alone unless something else is asked."""
-    return pacdp.certify_predictions(labels, said, **{"ask": "error", **how})
+    return certify_predictions(labels, said, **{"ask": "error", **how})
 
 
 def soft(**how):
-    return pacdp.certify_predictions(LABELS, probabilities=SOFT, **how)
+    return certify_predictions(LABELS, probabilities=SOFT, **how)
 
 
 def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     found, k = certified(), int((LABELS != SAID).sum())
     (row,) = found.statements
     assert (row.quantity, row.measured, row.n, row.lower) == ("error", k / 2000, 2000, None)
-    assert row.upper == pytest.approx(_upper(k, 2000, 0.05), rel=1e-9)
+    assert row.upper == near(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
     assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
     assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
@@ -59,14 +60,11 @@ def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
             f"false-alarm rate of class {c}": SAID[LABELS != c] == c,
         }
         right = {f"recall of class {c}": SAID[LABELS == c] == c, f"precision of class {c}": LABELS[SAID == c] == c}
-        for name, rate in wrong.items():
-            row = found.statement(name)
-            assert (row.measured, row.n) == (pytest.approx(rate.mean()), rate.size)
-            assert row.upper == pytest.approx(_upper(int(rate.sum()), rate.size, each), rel=1e-8)
-        for name, rate in right.items():
-            row = found.statement(name)
-            assert (row.measured, row.n) == (pytest.approx(rate.mean()), rate.size)
-            assert row.lower == pytest.approx(_lower(int(rate.sum()), rate.size, each), rel=1e-8)
+        for rates, end, exact in ((wrong, "upper", _upper), (right, "lower", _lower)):
+            for name, rate in rates.items():
+                row = found.statement(name)
+                assert (row.measured, row.n) == (near(rate.mean()), rate.size)
+                assert getattr(row, end) == near(exact(int(rate.sum()), rate.size, each), rel=1e-8)
 
 
 def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format():
@@ -87,10 +85,10 @@ def test_the_largest_gap_is_that_of_the_groups_intervals():
     rows = [row for row in found.statements if row.quantity.startswith("error in group")]
     gap = found.statement("largest gap between groups")
     expected = max(one.upper - other.lower for one in rows for other in rows if one is not other)
-    assert gap.upper == pytest.approx(expected, abs=1e-15)
+    assert gap.upper == near(expected, abs=1e-15)
     assert gap.upper >= expected
-    assert gap.measured == pytest.approx(max(row.measured for row in rows) - min(row.measured for row in rows))
-    assert found.certificates[-1].failure_prob == pytest.approx(0.025), "that of the groups, and no more"
+    assert gap.measured == near(max(row.measured for row in rows) - min(row.measured for row in rows))
+    assert found.certificates[-1].failure_prob == near(0.025), "that of the groups, and no more"
 
 
 def test_two_models_on_the_same_examples_are_compared_example_by_example():
@@ -98,13 +96,13 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     found = certified({"old": SAID, "new": other}, ask=["differences"])
     row = found.statement("error of new minus error of old")
     truth = (other != LABELS).mean() - (SAID != LABELS).mean()
-    assert row.measured == pytest.approx(truth)
+    assert row.measured == near(truth)
     assert row.lower <= truth <= row.upper
     old, new = (found.statement("error", of=name) for name in ("old", "new"))
     assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
     turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
-    assert (turned.lower, turned.upper) == (pytest.approx(-row.upper), pytest.approx(-row.lower))
+    assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
 
 
 def test_people_are_counted_where_they_are_given():
@@ -113,12 +111,12 @@ def test_people_are_counted_where_they_are_given():
     wrong = (LABELS != SAID).reshape(200, 10).mean(1)
     row, made = found.statements[0], found.certificates[0]
     assert (found.n, found.unit, found.examples, row.n) == (200, "person", 2000, 200)
-    assert row.measured == pytest.approx(wrong.mean())
+    assert row.measured == near(wrong.mean())
     assert made.measures == "0-1 risk of a new person"
     expected = bounds.new_person_betting(
         sample=bounds.people_sample(losses=LABELS != SAID, people=people), failure_prob=0.05
     )
-    assert row.upper == pytest.approx(expected.value, abs=1e-9)
+    assert row.upper == near(expected.value, abs=1e-9)
     assert row.upper >= expected.value
     assert made.hypothesis("records independent").unit == "person"
     named = certified(people=np.array([f"p{k // 10}" for k in range(2000)])).statements[0]
@@ -128,8 +126,7 @@ def test_people_are_counted_where_they_are_given():
 REAL = RNG.random(2000) ** 3
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("given", "name"),
     [
         ({"losses": {"loss": LABELS != SAID}}, "clopper_pearson"),
@@ -140,14 +137,13 @@ REAL = RNG.random(2000) ** 3
     ],
 )
 def test_the_type_that_was_given_chooses_the_bound_and_not_the_values(given, name):
-    (made,) = pacdp.certify_predictions(**given, ask="error").certificates
+    (made,) = certify_predictions(**given, ask="error").certificates
     assert made.name == f"new_examples_{name}"
     declared = [one.by for one in made.hypotheses if one.name == "losses within their range"]
     assert bool(declared) == (given.keys() == {"losses"} and name == "betting")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     "given",
     [
         {"probabilities": SOFT},
@@ -161,7 +157,7 @@ def test_the_order_of_rows_changes_no_bit(given):
     def found(order):
         columns = {name: {own: column[order] for own, column in one.items()} if isinstance(one, dict) else one[order]
                    for name, one in {"labels": LABELS, **given}.items()}  # fmt: skip
-        return pacdp.certify_predictions(**columns)
+        return certify_predictions(**columns)
 
     expected = found(np.arange(2000))
     for order in (np.argsort(REAL), np.argsort(LABELS != SAID), RNG.permutation(2000)):
@@ -172,11 +168,11 @@ def test_the_order_of_rows_changes_no_bit(given):
 
 def test_equal_weights_change_nothing_but_the_method_and_others_change_the_population():
     plain, even = (certified(weights=weights).statements[0] for weights in (None, np.full(2000, 0.5)))
-    assert even.measured == pytest.approx(plain.measured)
+    assert even.measured == near(plain.measured)
     assert plain.upper <= even.upper < 1.1 * plain.upper
     weights = np.where(LABELS == 2, 1.0, 0.1)
     heavy = certified(weights=weights).statements[0]
-    assert heavy.measured == pytest.approx(np.average(LABELS != SAID, weights=weights))
+    assert heavy.measured == near(np.average(LABELS != SAID, weights=weights))
     assert heavy.measured < heavy.upper
 
 
@@ -184,7 +180,7 @@ def test_probabilities_say_what_predictions_say_and_more():
     found, hard = soft(), certified(SOFT.argmax(1), failure_prob=0.025)
     assert found.statements[0].upper == hard.statements[0].upper
     brier = found.statement("Brier risk")
-    assert brier.measured == pytest.approx(((SOFT - np.eye(3)[LABELS]) ** 2).sum(1).mean())
+    assert brier.measured == near(((SOFT - np.eye(3)[LABELS]) ** 2).sum(1).mean())
     assert brier.measured < brier.upper < 1.2 * brier.measured
     sample = bounds.calibration_sample(
         confidence=SOFT.max(1), correct=SOFT.argmax(1) == LABELS, edges=np.linspace(0, 1, 16)
@@ -199,13 +195,13 @@ def test_losses_that_were_computed_pay_for_their_rounding():
     found = soft(ask="brier")
     made = found.certificates[found.statement("Brier risk").upper_by]
     losses = ((SOFT - np.eye(3)[LABELS]) ** 2).sum(1) / 2
-    assert made.value - bounds.betting_upper(losses, made.failure_prob) == pytest.approx(2.0**-40, rel=0.01, abs=0)
+    assert made.value - bounds.betting_upper(losses, made.failure_prob) == near(2.0**-40, rel=0.01, abs=0)
 
 
 def test_top_k_counts_ties_against_the_model():
     table = np.array([[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.3, 0.0]] * 5)
     labels = np.array([1, 0, 0, 2] * 5)  # second; tied with all; fourth; tied for second
-    found = pacdp.certify_predictions(labels, probabilities=table, ask=["top-2", "top-3"])
+    found = certify_predictions(labels, probabilities=table, ask=["top-2", "top-3"])
     assert found.statement("top-2 error").measured == 0.75
     assert found.statement("top-3 error").measured == 0.5
     assert found.statement("error").measured == 1.0
@@ -213,14 +209,14 @@ def test_top_k_counts_ties_against_the_model():
 
 def test_a_tie_for_the_largest_probability_predicts_no_class():
     table = np.array([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]] * 10)
-    found = pacdp.certify_predictions(np.array([0, 0, 1] * 10), probabilities=table)
-    assert found.statement("error").measured == pytest.approx(1 / 3)
+    found = certify_predictions(np.array([0, 0, 1] * 10), probabilities=table)
+    assert found.statement("error").measured == near(1 / 3)
     assert found.statement("precision of class 0").n == 10
 
 
 def test_losses_of_one_s_own_alone_and_beside_predictions():
     loss = RNG.random(2000) ** 3
-    alone = pacdp.certify_predictions(losses={"squared error": loss})
+    alone = certify_predictions(losses={"squared error": loss})
     assert loss.mean() < alone.statements[0].upper < loss.mean() + 0.03
     beside = certified(losses={"squared error": loss}, ask=["losses"])
     assert [row.quantity for row in beside.statements] == ["error", "squared error"]
@@ -233,15 +229,15 @@ def test_calibration_of_people_is_of_their_mean_gaps():
     slot = np.minimum((SOFT.max(1) * 15).astype(int), 14)
     plug = sum(abs(np.where(slot == b, gap, 0).reshape(400, 5).mean(1).mean()) for b in range(15))
     row = found.statement("calibration error (ECE)")
-    assert row.measured == pytest.approx(plug, rel=1e-9)
+    assert row.measured == near(plug, rel=1e-9)
     assert row.n == 400
     single, alone = (soft(people=who, ask="calibration").statements[1] for who in (None, np.arange(2000)))
-    assert alone.upper == pytest.approx(single.upper, rel=1e-9)
+    assert alone.upper == near(single.upper, rel=1e-9)
 
 
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     labels, said = ["a", "a", "b", "b", "c"], ["a", "a", "b", "a", "a"]
-    found = pacdp.certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
+    found = certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
     reasons = dict(found.not_applicable)
     assert "one example" in reasons["error on class 'c' of your model"]
     assert "no example has the label 'd'" in reasons["error on class 'd' of your model"]

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.pacdp.marks import left_out
+
 sys.path.append(str(Path(__file__).parents[1] / "step"))
 
 
 @pytest.fixture
 def known_network(monkeypatch):
     """Audits leave out the look at the network before each run: it takes half of their time, and has its own tests."""
-    for trial in ("loop._check_examples", "loop.disagreement", "opacus.engine.disagreement"):
-        monkeypatch.setattr(f"pacdp.{trial}", lambda *_, **__: None)
+    left_out(monkeypatch, "loop._check_examples", "loop.disagreement", "opacus.engine.disagreement")
 
 
 def pytest_collection_modifyitems(items):

@@ -29,6 +29,7 @@ from private_toys import (
     trained,
 )
 from torch import distributed, nn
+from torch.nn import Linear
 from torch.utils.data import TensorDataset
 
 import pacdp.loop
@@ -99,7 +100,7 @@ def resumed(rank, folder):
 
 
 def noise_of(randomness, *, rate, loss):
-    wide = fresh(nn.Linear(100, 100, bias=False))
+    wide = fresh(Linear(100, 100, bias=False))
     dataset = TensorDataset(torch.ones(8, 100), torch.zeros(8, dtype=torch.int64))
     settings = DPSGD(mechanism=mechanism(**NOISE, sample_rate=rate), noise_multiplier=SIGMA, learning_rate=1.0)
     run = trained(settings, wide, dataset, loss=loss, distributed=True, randomness=randomness)
@@ -167,8 +168,8 @@ def refusals(rank, folder):
         )
 
     attempts = {
-        "torch's wrapper": lambda: private(nn.parallel.DistributedDataParallel(mlp()), data()),
-        "no wrapper": lambda: private(mlp(), data()),
+        "torch's wrapper": lambda: private(nn.parallel.DistributedDataParallel(mlp())),
+        "no wrapper": private,
         "not distributed": given(distributed=False),
         "seeds": given(randomness=SeededRandomness(rank)),
         "settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
@@ -176,7 +177,7 @@ def refusals(rank, folder):
         "orders of examples": given(dataset=data(seed=rank)),
         "checkpoints": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
         "some without checkpoints": given(checkpoint=folder / "none" if rank else None),
-        "rates of the loop": lambda: private(DPDDP(mlp()), data(), sample_rate=0.25 / (1 + rank), steps=4),
+        "rates of the loop": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
         "an unwritable file": given(checkpoint=folder),
     }
     out = {}

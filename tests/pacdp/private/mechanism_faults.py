@@ -4,8 +4,8 @@
 """
 
 import numpy as np
-import pytest
 import torch
+from torch.optim import SGD
 
 import pacdp.algorithms.algorithm
 import pacdp.loop
@@ -17,6 +17,19 @@ from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
+from tests.pacdp.marks import slow
+
+
+class Faulty(SeededRandomness):
+    """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
+
+    def __init__(self, *, factor=1.0, stuck=False, seed=7):
+        super().__init__(seed)
+        self.factor, self.stuck, self.first = factor, stuck, {}
+
+    def normal(self, shape, *, std, dtype, device):
+        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
+        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
 
 
 def noise_halved(plant):
@@ -229,8 +242,8 @@ def empty_batches_without_noise(plant):
 
 def empty_batches_without_an_update(plant):
     noting_sizes(plant)
-    step = torch.optim.SGD.step
-    plant(torch.optim.SGD, "step", lambda self: step(self) if SIZES[-1] else None)
+    step = SGD.step
+    plant(SGD, "step", lambda self: step(self) if SIZES[-1] else None)
 
 
 def batches_that_are_never_empty(plant):
@@ -337,33 +350,31 @@ FAULTS = [
     (the_same_noise_at_every_step, "DP-SGD",
      {"noise: repeats", "noise: covariance of steps", "noise: covariance at large", "resume: repeats"}),
     (noise_that_comes_again_much_later, "DP-SGD", {"noise: repeats"}),
-    pytest.param(batches_of_one_size, "DP-SGD", {"batches: sizes"}, marks=pytest.mark.slow),
+    slow(batches_of_one_size, "DP-SGD", {"batches: sizes"}),
     (shuffled_epochs, "DP-SGD", {"batches: steps"}),
     (a_divisor_that_depends_on_the_batch, "DP-Adam", DIVISORS),
-    pytest.param(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS, marks=pytest.mark.slow),
+    slow(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS),
     (noise_that_starts_again_on_resuming, "DP-SGD", RESUME),
-    pytest.param(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats", "noise: grid"},
-                 marks=pytest.mark.slow),
+    slow(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats", "noise: grid"}),
     (an_accountant_that_is_told_half_the_rate, "DP-SGD", TOLD_HALF),
     (biases_without_noise, "user level", VARIANCE),
     (a_patient_cut_in_two, "user level", {"batches: whole units", "sensitivity: one unit"}),
     (choices_of_other_probabilities, "P3SGD", {"choices"}),
-    pytest.param(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}, marks=pytest.mark.slow),
+    slow(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}),
     (halves(of_one_radius), "DP-SGD", {LAG}),
-    pytest.param(halves(antithetic), "DP-SGD", {LAG}, marks=pytest.mark.slow),
+    slow(halves(antithetic), "DP-SGD", {LAG}),
     (noise_in_common, "DP-SGD", {"noise: covariance by direction"}),
     (empty_batches_without_noise, "DP-SGD", {"empty batches: noise"}),
     (empty_batches_without_an_update, "DP-SGD", {"empty batches: weights"}),
     (batches_that_are_never_empty, "DP-SGD by the reference", {"empty batches: rate"}),
-    pytest.param(batches_with_a_cap, "DP-SGD", {"draws: extremes"}, marks=pytest.mark.slow),
+    slow(batches_with_a_cap, "DP-SGD", {"draws: extremes"}),
     (batches_read_in_part, "DP-SGD", {"batches: as drawn"}),
     (small_sums_that_count_as_zero, "user level", {"sensitivity: small sums"}),
     (a_step_length_that_knows_the_clipped_sum, "DP-SGD", {"weights"}),
     (weights_that_the_clipped_sum_is_written_into, "DP-Adam", {"weights"}),
     (weights_that_the_clipped_sum_is_written_into, "P3SGD", {"weights"}),
     (of_the_system(beside_the_grid), "DP-SGD", {"noise: grid"}),
-    pytest.param(of_the_system(cut_at_three_and_a_half, 150), "DP-SGD", {"noise alone: largest"},
-                 marks=pytest.mark.slow),
+    slow(of_the_system(cut_at_three_and_a_half, 150), "DP-SGD", {"noise alone: largest"}),
     (of_the_system(of_few_seeds), "DP-SGD", {"noise alone: repeats"}),
 ]  # fmt: skip
 ALONE = (batches_of_one_size, noise_that_starts_again_on_resuming, noise_of_the_system_that_starts_again_on_resuming)

@@ -1,10 +1,12 @@
 """Small networks, data and loops that the tests of private training share."""
 
+from copy import deepcopy
+
 import torch
 from scipy import stats
 from sklearn.datasets import load_digits
-from torch import nn
-from torch.nn import functional
+from torch.nn import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, Module, Sequential, Tanh, Unflatten, functional
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -28,6 +30,7 @@ from pacdp.private import (
     train,
     with_example_dropout,
 )
+from tests.pacdp.draws import randn, randperm
 from tests.pacdp.toys import seeded
 
 DECAY = Exponential(initial=1.5, factor=0.9)
@@ -60,12 +63,12 @@ def fresh(module, seed=0):
 
 
 def mlp(seed=0, *, inputs=4, classes=3):
-    return fresh(nn.Sequential(nn.Linear(inputs, 5), nn.Tanh(), nn.Linear(5, classes)), seed)
+    return fresh(Sequential(Linear(inputs, 5), Tanh(), Linear(5, classes)), seed)
 
 
 def cnn(seed=0):
-    layers = [nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 2, 2, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(18, 3)]
-    return fresh(nn.Sequential(*layers), seed)
+    layers = [Unflatten(1, (1, 2, 2)), Conv2d(1, 2, 2, padding=1), Tanh(), Flatten(), Linear(18, 3)]
+    return fresh(Sequential(*layers), seed)
 
 
 NETWORKS = {"mlp": mlp, "cnn": cnn}
@@ -73,7 +76,7 @@ NETWORKS = {"mlp": mlp, "cnn": cnn}
 
 def dropout_network(seed=0, rate=0.3):
     layers = mlp(seed)
-    dropped = nn.Sequential(*layers[:2], nn.Dropout(rate), layers[2])
+    dropped = Sequential(*layers[:2], Dropout(rate), layers[2])
     return with_example_dropout(dropped, generator=seeded())
 
 
@@ -83,7 +86,7 @@ def bayes_network(seed=0, **options):
 
 def flat(weights):
     """The weights of a run or of a network as one vector."""
-    tensors = weights.parameters() if isinstance(weights, nn.Module) else weights.values()
+    tensors = weights.parameters() if isinstance(weights, Module) else weights.values()
     return torch.cat([w.detach().reshape(-1) for w in tensors]).clone()
 
 
@@ -130,23 +133,39 @@ def doubles(n=40):
     return TensorDataset(inputs.double(), targets)
 
 
+def records():
+    """Of all patients, in double precision."""
+    return doubles(sum(RECORDS))
+
+
 def patients(seed=3):
     """The person of each record, in no order."""
     ids = torch.arange(len(RECORDS)).repeat_interleave(torch.tensor(RECORDS))
-    return ids[torch.randperm(len(ids), generator=seeded(seed))]
+    return ids[randperm(len(ids), seed=seed)]
 
 
 def digits():
     """Scikit-learn's, shuffled: 1400 to learn from, and inputs and labels of the others."""
     bunch = load_digits()
     x, y = torch.tensor(bunch.data / 16.0, dtype=torch.float32), torch.tensor(bunch.target)
-    order = torch.randperm(len(x), generator=seeded())
+    order = randperm(len(x))
     x, y = x[order], y[order]
     return TensorDataset(x[:1400], y[:1400]), x[1400:], y[1400:]
 
 
 def cross_entropy(outputs, targets):
     return functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def moved_by_sgd(module, x, y):
+    """How far torch.optim.SGD moves over a person's mini-batches of three, taken twice."""
+    twin = deepcopy(module)
+    optimizer = SGD(twin.parameters(), lr=0.2)
+    for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
+        optimizer.zero_grad()
+        cross_entropy(twin(xs), ys).mean().backward()
+        optimizer.step()
+    return flat(twin) - flat(module)
 
 
 def trained(algorithm, module=None, dataset=None, *, seed=0, **options):
@@ -169,14 +188,15 @@ def scale_is_this_and_no_other(sample, std):
     return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [False, True, False]
 
 
-def private(module, dataset, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
+def private(module=None, dataset=None, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
     """(module, optimizer, criterion, loader, engine) ready for a loop."""
+    module, dataset = module or mlp(), data() if dataset is None else dataset
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip
-    criterion = nn.CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
+    criterion = CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     made = engine.make_private(
-        module=module, optimizer=torch.optim.SGD(module.parameters(), lr=lr), dataset=dataset,
+        module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset,
         criterion=criterion if mode == "ghost" else None, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
     if mode == "ghost":
         return *made, engine
@@ -202,7 +222,7 @@ def gradient(module):
 
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
-    dataset = TensorDataset(torch.randn(4, 4, generator=seeded()), torch.zeros(4, dtype=torch.int64))
+    dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
     numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()

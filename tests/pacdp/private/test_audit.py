@@ -4,7 +4,7 @@ import math
 
 import mpmath
 import numpy as np
-import pytest
+from numpy.random import default_rng
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
@@ -19,6 +19,7 @@ from pacdp.audit.scores import (
     guess,
     trade_off_refuted,
 )
+from tests.pacdp.marks import every_case, near, parametrize
 
 
 def _slow_p_value(m, r, v, epsilon, delta):
@@ -29,26 +30,24 @@ def _slow_p_value(m, r, v, epsilon, delta):
     return min(mpmath.mpf(1), mpmath.fsum(mass[v:]) + 2 * m * delta * alpha)
 
 
-@pytest.mark.parametrize(("m", "r", "v"), [(1000, 100, 75), (50, 50, 1), (50, 50, 50), (300, 200, 120)])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (0.3, 1e-2), (2.5, 0.0), (9.0, 1e-5)])
-@pytest.mark.every_case
+@every_case(("m", "r", "v"), [(1000, 100, 75), (50, 50, 1), (50, 50, 50), (300, 200, 120)])
+@parametrize(("epsilon", "delta"), [(0.0, 1e-5), (0.3, 1e-2), (2.5, 0.0), (9.0, 1e-5)])
 def test_the_p_value_is_the_theorem_s_rounded_up(m, r, v, epsilon, delta):
     with mpmath.workdps(40):
         slow = _slow_p_value(m, r, v, epsilon, delta)
     fast = epsilon_p_value(canaries=m, guesses=r, correct=v, epsilon=epsilon, delta=delta)
     assert float(slow) <= fast * (1 + 1e-15)
-    assert fast == pytest.approx(float(slow), rel=1e-7)
+    assert fast == near(float(slow), rel=1e-7)
 
 
 def test_the_value_printed_in_the_paper():
     """Steinke, Nasr and Jagielski 2023, Appendix D."""
     bound = epsilon_lower_bound(canaries=1000, guesses=100, correct=75, delta=1e-4, failure_prob=0.05)
-    assert bound == pytest.approx(0.673, abs=2e-3)
+    assert bound == near(0.673, abs=2e-3)
 
 
-@pytest.mark.parametrize("r", [1, 10, 200])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.every_case
+@every_case("r", [1, 10, 200])
+@parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_on_randomised_response_the_level_is_used_up(r, epsilon):
     """Guesses are Binomial(r, q) exactly: the event "bound above epsilon" is the largest tail of at most the level."""
     level, q, counts = 0.05, float(expit(epsilon)), {"canaries": r, "guesses": r, "failure_prob": 0.05}
@@ -67,7 +66,7 @@ def test_on_randomised_response_the_level_is_used_up(r, epsilon):
         assert r + 1 - sum(refused) <= 1.25 * r * q
 
 
-@pytest.mark.parametrize("delta", [1e-4, 1e-2])
+@parametrize("delta", [1e-4, 1e-2])
 def test_the_p_value_covers_mechanisms_that_fail_with_probability_delta(delta):
     """Randomised response that gives every bit away with probability delta, each on its own or all at once."""
     m, epsilon = 120, 0.8
@@ -100,7 +99,7 @@ def test_the_trade_off_test_is_the_linear_programme():
     found = minimize(lambda p: p.sum(), np.full(r + 1, 0.3), bounds=[(0, 1)] * (r + 1), constraints=constraints,
                      method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})  # fmt: skip
     assert found.success
-    assert found.fun == pytest.approx(1.0, abs=1e-4)
+    assert found.fun == near(1.0, abs=1e-4)
 
 
 def _toy(rng, m, mu, signal=None):
@@ -109,9 +108,9 @@ def _toy(rng, m, mu, signal=None):
     return (mu if signal is None else signal) * included + rng.standard_normal(m), included
 
 
-@pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
+@parametrize("mu", [0.3, 1.0, 2.5])
 def test_coverage_on_the_gaussian_mechanism(mu):
-    rng, runs, level, delta = np.random.default_rng(1), 150, 0.1, 1e-3
+    rng, runs, level, delta = default_rng(1), 150, 0.1, 1e-3
     true = gaussian_epsilon(mu=mu, delta=delta)
     above = {"mu": 0, "epsilon": 0}
     for _ in range(runs):
@@ -123,13 +122,13 @@ def test_coverage_on_the_gaussian_mechanism(mu):
 
 def test_coverage_breaks_where_more_leaks_than_is_claimed():
     """The same experiment with twice the signal: the claim is refuted nearly always."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     found = [audit_scores(*_toy(rng, 2000, 1.0, signal=2.0), delta=1e-5).mu_lower > 1.0 for _ in range(20)]
     assert sum(found) >= 18
 
 
 def test_the_bound_is_not_vacuous():
-    rng, delta = np.random.default_rng(3), 1e-5
+    rng, delta = default_rng(3), 1e-5
     for mu in (0.5, 1.0, 2.0):
         made = audit_scores(*_toy(rng, 20000, mu), delta=delta)
         assert 0.5 * mu < made.mu_lower < mu
@@ -155,7 +154,7 @@ def test_guesses_and_abstentions_are_counted():
 
 
 def test_several_attempts_share_the_level():
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     scores, included = _toy(rng, 400, 2.0)
     one = audit_scores(scores, included, delta=1e-5, guesses=[100], failure_prob=0.01)
     two = audit_scores(np.stack([scores, rng.standard_normal(400)]), included, delta=1e-5, guesses=[100],
@@ -166,7 +165,7 @@ def test_several_attempts_share_the_level():
 
 def test_a_sampled_mechanism_is_held_to_its_own_trade_off_function():
     """Rate q, one step, the best statistic: the event itself survives, less noise does not."""
-    rng, q, sigma, m = np.random.default_rng(5), 0.5, 0.6, 4000
+    rng, q, sigma, m = default_rng(5), 0.5, 0.6, 4000
     included = rng.random(m) < 0.5
     scores = included * (rng.random(m) < q) + sigma * rng.standard_normal(m)
     made = audit_scores(scores, included, delta=1e-5)

@@ -10,6 +10,7 @@ import pacdp.algorithms.sgld as sgld_room
 from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.losses import bounded_cross_entropy
+from tests.pacdp.marks import every_case, parametrize, slow
 
 COMMON = {"tau": 20.0, "batch_size": 8, "clip_norm": 0.5}
 CHAINS = {
@@ -30,7 +31,7 @@ def refuted(settings):
     return {check.name for check in audit.refuted}
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings", [*CHAINS.values(), replace(CHAINS["Entropy-SGLD"], inner_steps=1)], ids=[*CHAINS, "one inner step"]
 )
 def test_sound_chains_are_not_refuted(settings):
@@ -51,13 +52,12 @@ def quiet_at_the_end(x, *, scale, stream, tick, **more):
     return {"scale": 0.5 * scale if ends else scale, "stream": stream, "tick": tick, **more}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "changed", "found"),
     [("SGLD", halved, "noise: variance by tensor"), ("SGLD", stuck, "noise: repeats"),
      ("Entropy-SGLD", quiet_at_the_end, "noise: variance by step"),
-     pytest.param("Entropy-SGD", quiet_at_the_end, "noise: variance by step", marks=pytest.mark.slow)],
+     slow("Entropy-SGD", quiet_at_the_end, "noise: variance by step")],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_faults_of_chains_are_found(name, changed, found, monkeypatch):
     room = sgld_room if name == "SGLD" else entropy_room
     langevin = room.langevin

@@ -4,35 +4,37 @@ import math
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.testing import assert_allclose
+from torch.nn import Linear
+from torch.testing import assert_close
 
 from pacdp.audit.inversion import class_attack, closest_psnr, decoder_attack, psnr, search_attack
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand, randn
 
 
 def test_the_ratio_is_the_usual_one():
     """skimage.metrics.peak_signal_noise_ratio(a, b, data_range=R) is 10 log10(R² / mean((a - b)²))."""
-    a, b = torch.rand(5, 1, 8, 8, generator=seeded()), torch.rand(5, 1, 8, 8, generator=seeded(1))
+    a, b = rand(5, 1, 8, 8), rand(5, 1, 8, 8, seed=1)
     errors = [np.mean((x.double().numpy() - y.double().numpy()) ** 2) for x, y in zip(a, b, strict=True)]
     by_hand = [10 * math.log10(4.0 / error) for error in errors]
-    np.testing.assert_allclose(psnr(a, b, peak=2.0).numpy(), by_hand, rtol=1e-12)
+    assert_allclose(psnr(a, b, peak=2.0).numpy(), by_hand, rtol=1e-12)
     assert float(psnr(a[:1], a[:1])) == math.inf
     pairs = torch.stack([psnr(a, one.expand_as(a), peak=2.0) for one in b])
-    torch.testing.assert_close(closest_psnr(a, b, peak=2.0), pairs.max(0).values)
+    assert_close(closest_psnr(a, b, peak=2.0), pairs.max(0).values)
 
 
 def test_a_linear_decoder_undoes_linear_features():
-    public, inputs = torch.rand(200, 6, generator=seeded()), torch.rand(10, 6, generator=seeded(1))
-    mix = torch.randn(6, 6, generator=seeded(2))
+    public, inputs = rand(200, 6), rand(10, 6, seed=1)
+    mix = randn(6, 6, seed=2)
     assert float(decoder_attack(lambda x: x @ mix, inputs, public, ridge=1e-9).psnr.min()) > 60.0
     # features that say nothing: the mean of the public inputs is the best answer
     blind = decoder_attack(lambda x: torch.zeros(len(x), 3), inputs, public)
-    torch.testing.assert_close(blind.reconstructed, public.mean(0).expand(10, 6))
+    assert_close(blind.reconstructed, public.mean(0).expand(10, 6))
 
 
 def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
-    inputs = 0.1 + 0.8 * torch.rand(4, 1, 3, 3, generator=seeded())
-    mix = torch.randn(9, 12, generator=seeded(1))
+    inputs = 0.1 + 0.8 * rand(4, 1, 3, 3)
+    mix = randn(9, 12, seed=1)
 
     def features(x):
         return torch.tanh(x.flatten(1) @ mix)
@@ -41,24 +43,24 @@ def test_the_search_undoes_what_can_be_undone_and_keeps_examples_apart():
     assert float(search_attack(features, inputs, start, steps=500).psnr.min()) > 24.0
     alone = search_attack(features, inputs[1:2], start[1:2], steps=50)
     together = search_attack(features, inputs, start, steps=50)
-    torch.testing.assert_close(alone.reconstructed[0], together.reconstructed[1], atol=1e-4, rtol=1e-4)
+    assert_close(alone.reconstructed[0], together.reconstructed[1], atol=1e-4, rtol=1e-4)
     smooth = search_attack(features, inputs, start, steps=200, smoothness=100.0).reconstructed
     assert float(smooth.diff(dim=-1).abs().mean()) < 0.2 * float(inputs.diff(dim=-1).abs().mean())
 
 
 def test_on_a_linear_network_the_climb_to_a_class_goes_along_its_weights():
     """Two classes: the log-odds' gradient is w_c - w_other, whatever x is."""
-    layer = nn.Linear(12, 2).double()
-    start = torch.rand(2, 12, generator=seeded(), dtype=torch.float64)
-    made = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.05, low=-9.0, high=9.0)
+    layer = Linear(12, 2).double()
+    start, classes = rand(2, 12, dtype=torch.float64), torch.tensor([0, 1])
+    far = {"steps": 20, "step_size": 0.05, "low": -9.0, "high": 9.0}
+    made = class_attack(layer, classes, start, **far)
     away = (layer.weight[0] - layer.weight[1]).detach()
     towards = torch.stack([away, -away]) / away.norm()
-    torch.testing.assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
-    within = class_attack(layer, torch.tensor([0, 1]), start, steps=20, step_size=0.5)
+    assert_close(made - start, 20 * 0.05 * towards, rtol=0.0, atol=1e-12)
+    within = class_attack(layer, classes, start, steps=20, step_size=0.5)
     assert 0.0 <= float(within.min()) <= float(within.max()) <= 1.0
     gain = (layer(within) - layer(start)).diff(dim=1)[:, 0].detach()
     assert float(gain[0]) < 0.0 < float(gain[1])
     # a network so confident that p rounds to 1 is climbed as far
-    sure = class_attack(lambda x: 50.0 * layer(x), torch.tensor([0, 1]), start, steps=20, step_size=0.05,
-                        low=-9.0, high=9.0)  # fmt: skip
-    torch.testing.assert_close(sure, made, rtol=0.0, atol=1e-9)
+    sure = class_attack(lambda x: 50.0 * layer(x), classes, start, **far)
+    assert_close(sure, made, rtol=0.0, atol=1e-9)

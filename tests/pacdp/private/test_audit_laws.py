@@ -4,12 +4,13 @@ import itertools
 import math
 
 import numpy as np
-import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import MechanismAudit, by_chance, certain
 from pacdp.audit.p_values import Found, binomial, bonferroni, chi_square, normal, random_signs, sidak
+from tests.pacdp.marks import every_case, made_once, near, parametrize
 
 TENSORS = [slice(0, 12), slice(12, 15), slice(15, 30)]
 NOISE = {
@@ -41,10 +42,10 @@ ALL = {**NOISE, **{f"batches {name}": law for name, law in BATCHES.items()}}
 EXACT = ("mean", "variance", "tensors", "steps", "at large")
 
 
-@pytest.fixture(scope="module")
+@made_once
 def p_values(whole):
     """Of every law, in many sound runs of 20 releases of 30 coordinates, and of 15 steps on 12 units at rate 0.2."""
-    rng, found = np.random.default_rng(0), {name: list[float]() for name in ALL}
+    rng, found = default_rng(0), {name: list[float]() for name in ALL}
     for _ in range(250 if whole else 100):
         z = rng.standard_normal((20, 30)).astype(np.float32)
         x = rng.random((15, 12)) < 0.2
@@ -53,8 +54,7 @@ def p_values(whole):
     return found
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.every_case
+@every_case("name", ALL)
 def test_p_values_are_as_rare_as_they_say(p_values, name, whole):
     """A p-value at or below a comes with probability at most a; counts beyond the 1e-5 tail would contradict it."""
     runs = len(p_values[name])
@@ -97,27 +97,25 @@ def faulty(rng, name, z):
             z[:] += 0.05 * (np.arange(len(z)) - 3.0)[:, None]
 
 
-@pytest.mark.parametrize("name", NOISE)
-@pytest.mark.every_case
+@every_case("name", NOISE)
 def test_faults_of_noise_have_small_p_values(name):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     z = rng.standard_normal((60, 30)).astype(np.float32)
     faulty(rng, name, z)
     assert NOISE[name](z).p_value < 1e-5
 
 
-@pytest.mark.parametrize("name", ["variance", "tensors", "steps", "law", "largest", "at large", "repeats"])
-@pytest.mark.every_case
+@every_case("name", ["variance", "tensors", "steps", "law", "largest", "at large", "repeats"])
 def test_noise_that_is_no_number_or_not_there(name):
     for value in (np.nan, np.inf):
-        z = np.random.default_rng(0).standard_normal((20, 30)).astype(np.float32)
+        z = default_rng(0).standard_normal((20, 30)).astype(np.float32)
         z[3, 4] = value
         with np.errstate(invalid="ignore"):
             assert NOISE[name](z).p_value == 0.0
     assert NOISE[name](np.zeros((20, 30), dtype=np.float32)).p_value < 1e-12
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "make"),
     [
         ("rate", lambda rng, x: rng.random(x.shape) < 0.1),
@@ -130,20 +128,19 @@ def test_noise_that_is_no_number_or_not_there(name):
         ("steps", lambda rng, x: np.repeat(x[::2], 2, axis=0)),
     ],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_faults_of_batches_have_small_p_values(name, make):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     x = make(rng, rng.random((400, 20)) < 0.2)
     assert BATCHES[name](x, 0.2).p_value < 1e-5
 
 
-@pytest.mark.parametrize(("count", "cut", "p"), [(400_000, 4.0, 0.0), (400_000, 4.9, 0.64), (74_400, 4.0, 1.8e-2)])
+@parametrize(("count", "cut", "p"), [(400_000, 4.0, 0.0), (400_000, 4.9, 0.64), (74_400, 4.0, 1.8e-2)])
 def test_a_cut_is_seen_where_enough_numbers_were_drawn(count, cut, p):
     """By the law of the largest of independent entries, and at the cut that is said to be visible with that p-value."""
     z = np.zeros((1, count))
     for value, expected in ((cut, p), (noise_laws.visible_cut(count), 1e-4)):
         z[0, 3] = -value
-        assert noise_laws.largest(z).p_value == pytest.approx(expected, rel=0.1, abs=1e-5)
+        assert noise_laws.largest(z).p_value == near(expected, rel=0.1, abs=1e-5)
     z[0, 3] = 9.0
     assert noise_laws.largest(z).p_value < 1e-12, "a heavy tail"
 
@@ -161,16 +158,16 @@ def test_the_bound_on_random_signs_against_all_of_them():
     for signs in ([1.0] * 8, [1.0] * 7 + [-1.0], [1.0, -1.0] * 4):
         bound = random_signs(a, np.array(signs))
         assert (sums >= abs(np.dot(a, signs)) - 1e-12).mean() <= bound <= 1.0
-    assert random_signs(a, np.ones(8)) == pytest.approx(2.0 * math.exp(-(a.sum() ** 2) / (2.0 * (a**2).sum())))
+    assert random_signs(a, np.ones(8)) == near(2.0 * math.exp(-(a.sum() ** 2) / (2.0 * (a**2).sum())))
     assert random_signs(np.zeros(3), np.ones(3)) == 1.0
 
 
 def test_tails_against_scipy_s_own():
-    assert float(normal(1.959963984540054)) == pytest.approx(0.05)
-    assert float(chi_square(stats.chi2.isf(0.01, 7), 7)) == pytest.approx(0.02)
-    assert float(binomial(3, 10, 0.5)) == pytest.approx(min(1.0, 2.0 * stats.binom.cdf(3, 10, 0.5)))
-    assert sidak(0.01, 3) == pytest.approx(1.0 - 0.99**3)
-    assert sidak(1e-30, 5) == pytest.approx(5e-30)
+    assert float(normal(1.959963984540054)) == near(0.05)
+    assert float(chi_square(stats.chi2.isf(0.01, 7), 7)) == near(0.02)
+    assert float(binomial(3, 10, 0.5)) == near(min(1.0, 2.0 * stats.binom.cdf(3, 10, 0.5)))
+    assert sidak(0.01, 3) == near(1.0 - 0.99**3)
+    assert sidak(1e-30, 5) == near(5e-30)
     assert (sidak(1.0, 4), bonferroni(0.3, 5), bonferroni(0.01, 5)) == (1.0, 1.0, 0.05)
 
 

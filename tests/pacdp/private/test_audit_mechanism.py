@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 from mechanism_faults import ALONE, DIVISORS, FAULTS, a_patient_cut_in_two
+from numpy.random import default_rng
 from private_toys import (
     COMMON,
     SOUND,
@@ -21,6 +21,7 @@ from pacdp.private import (
     SeededRandomness,
     SystemRandomness,
 )
+from tests.pacdp.marks import every_case, near, parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
 LEVEL = 0.01 / len(SOUND)
@@ -38,7 +39,7 @@ def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, fail
     settings, network, by_person = given
     dataset, people = made_up((4,), classes=3, units=33, people=by_person)
     return audit_mechanism(settings, network(), dataset, loss=cross_entropy, people=people, randomness=randomness,
-                           steps=steps, failure_prob=failure_prob, generator=np.random.default_rng(1),
+                           steps=steps, failure_prob=failure_prob, generator=default_rng(1),
                            **more)  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def refuted(audit):
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", SOUND)
+@parametrize("name", SOUND)
 def test_sound_mechanisms_are_not_refuted(name):
     audit = audited(name)
     assert refuted(audit) == set()
@@ -55,7 +56,7 @@ def test_sound_mechanisms_are_not_refuted(name):
     assert float(seen["sensitivity: one unit"].split(" C by")[0]) > 0.99  # the bound is reached
     if name == "P3SGD, nested":
         assert any(check.name == "choices" and check.unchecked for check in audit.checks), "nobody sees the others"
-    assert audit.level * sum(check.p_value is not None for check in audit.checks) == pytest.approx(LEVEL)
+    assert audit.level * sum(check.p_value is not None for check in audit.checks) == near(LEVEL)
 
 
 def test_noise_of_the_system_is_not_refuted():
@@ -80,8 +81,7 @@ def test_false_alarms_are_as_rare_as_they_say(whole):
     assert alarms <= stats.binom.isf(1e-6, runs, 0.2)
 
 
-@pytest.mark.parametrize(("fault", "name", "found"), FAULTS)
-@pytest.mark.every_case
+@every_case(("fault", "name", "found"), FAULTS)
 def test_a_planted_fault_is_found_by_its_check(fault, name, found, monkeypatch):
     torch.manual_seed(0)
     for part, names in PARTS.items():
@@ -127,7 +127,7 @@ OWN_UPDATES = {
 }
 
 
-@pytest.mark.parametrize("name", OWN_UPDATES)
+@parametrize("name", OWN_UPDATES)
 def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
     audit = audited(Own(mechanism=M, **COMMON, made=name), steps=30)
     assert refuted(audit) == set()
@@ -135,7 +135,7 @@ def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
     assert unchecked == {row["name"] for row in audit.to_dict()["checks"] if not row["checked"]} == DIVISORS | SEEDED
 
 
-@pytest.mark.parametrize("more", ["the clipped sum", "the size of the batch", "its own draws"])
+@parametrize("more", ["the clipped sum", "the size of the batch", "its own draws"])
 def test_an_update_that_looks_at_more_than_was_released_is_refuted(more, monkeypatch):
     """One that draws numbers of its own cannot be checked, and is said to be unchecked."""
     batch = SeededRandomness.batch

@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from private_toys import cross_entropy, fresh
 from scipy import stats
-from torch import nn
+from torch.nn import Linear, ReLU, Sequential
+from torch.optim import Adam
+from torch.testing import assert_close
 
 from bounds.accounting import best_true_positive_rate
 from pacdp.audit.membership import (
@@ -20,22 +23,23 @@ from pacdp.audit.membership import (
     shadow_confidences,
 )
 from pacdp.private import planned
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randint, randn
+from tests.pacdp.marks import near
 
 
 def test_confidence_is_the_logit_of_the_softmax():
-    outputs = torch.randn(20, 5, generator=seeded(), dtype=torch.float64)
-    targets = torch.randint(0, 5, (20,), generator=seeded(1))
+    outputs = randn(20, 5, dtype=torch.float64)
+    targets = randint(0, 5, (20,), seed=1)
     p = outputs.softmax(1).gather(1, targets[:, None])[:, 0]
-    torch.testing.assert_close(logit_confidence(outputs, targets), torch.log(p / (1 - p)), rtol=1e-12, atol=1e-12)
+    assert_close(logit_confidence(outputs, targets), torch.log(p / (1 - p)), rtol=1e-12, atol=1e-12)
     assert float(logit_confidence(torch.tensor([[900.0, 0.0]]), torch.tensor([0]))) == 900.0
 
 
 def test_area_counts_pairs():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inside, outside = rng.integers(0, 6, 40).astype(float), rng.integers(0, 5, 30).astype(float)
     pairs = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-    assert area(inside, outside) == pytest.approx(pairs, abs=1e-12)
+    assert area(inside, outside) == near(pairs, abs=1e-12)
 
 
 def test_likelihood_ratios_by_hand():
@@ -48,16 +52,16 @@ def test_likelihood_ratios_by_hand():
         return -0.5 * ((x - mean) / std) ** 2 - math.log(std)
 
     expected = [density(2.0, [1, 3]) - density(2.0, [-1, -2]), density(0.5, [0, 1]) - density(0.5, [4, 6])]
-    np.testing.assert_allclose(likelihood_ratios(attacked, shadows, member, common_std=False), expected, rtol=1e-12)
+    assert_allclose(likelihood_ratios(attacked, shadows, member, common_std=False), expected, rtol=1e-12)
     pooled = math.sqrt((np.var([-1, -2], ddof=1) + np.var([4, 6], ddof=1)) / 2)
-    np.testing.assert_allclose(offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12)
+    assert_allclose(offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12)
 
 
 def test_halves_are_complementary():
     confidences, member = shadow_confidences(lambda members: np.isin(np.arange(11), members) * 1.0, examples=11,
-                                             shadows=6, generator=np.random.default_rng(0))  # fmt: skip
+                                             shadows=6, generator=default_rng(0))  # fmt: skip
     assert (member.sum(0) == 3).all()
-    np.testing.assert_array_equal(confidences, member)
+    assert_array_equal(confidences, member)
     assert len({tuple(row) for row in member}) == 6
 
 
@@ -65,7 +69,7 @@ def test_chance_on_scores_that_know_nothing(whole):
     """Over repetitions the band misses 1/2 no oftener than it says, and neither does the rate."""
     missed, runs = 0, 100 if whole else 60
     for seed in range(runs):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         made = evaluate_attack(rng.standard_normal(300), np.arange(300) < 150, failure_prob=0.1)
         missed += not made.auc_lower <= 0.5 <= made.auc_upper
         assert made.auc_lower <= made.auc <= made.auc_upper
@@ -90,8 +94,8 @@ def _fit(x, y, steps):
     """Full-batch Adam on the members; confidences on all."""
 
     def fit(members):
-        module = nn.Sequential(fresh(nn.Linear(10, 64)), nn.ReLU(), fresh(nn.Linear(64, 2)))
-        adam = torch.optim.Adam(module.parameters(), lr=0.02)
+        module = Sequential(fresh(Linear(10, 64)), ReLU(), fresh(Linear(64, 2)))
+        adam = Adam(module.parameters(), lr=0.02)
         for _ in range(steps):
             adam.zero_grad()
             cross_entropy(module(x[members]), y[members]).mean().backward()
@@ -105,9 +109,9 @@ def test_a_network_that_learnt_by_heart_is_found_out_and_one_that_learnt_nothing
     """Random labels: nothing but the members' own labels can be learnt. Over seeds, found each time and never."""
     rates = []
     for seed in range(2):
-        x, y = torch.randn(200, 10, generator=seeded(seed)), torch.arange(200) % 2
+        x, y = randn(200, 10, seed=seed), torch.arange(200) % 2
         learnt, not_learnt = (attack_training(_fit(x, y, steps), examples=200, shadows=8 if whole else 6,
-                                              generator=np.random.default_rng(seed), failure_prob=1e-3)
+                                              generator=default_rng(seed), failure_prob=1e-3)
                               for steps in (150 if whole else 100, 0))  # fmt: skip
         assert learnt.auc_lower > (0.65 if whole else 0.55)
         rates.append(learnt.true_positive_rate)

@@ -1,12 +1,14 @@
 """A person as a canary: sound people's algorithms pass, half the noise and patients cut in two are caught."""
 
-import numpy as np
 import pytest
+from mechanism_faults import Faulty
+from numpy.random import default_rng
 from private_toys import cross_entropy, mechanism, mlp
 
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
-from pacdp.private import P3SGD, IndependentNoise, NestedNoise, SeededRandomness, Units, UserLevelDPSGD
+from pacdp.private import P3SGD, IndependentNoise, NestedNoise, Units, UserLevelDPSGD
+from tests.pacdp.marks import parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(sample_rate=1.0, steps=12)
@@ -19,26 +21,15 @@ ALGORITHMS = {
 }
 
 
-class Quiet(SeededRandomness):
-    """Noise of ``factor`` times the claim."""
-
-    def __init__(self, seed, factor):
-        super().__init__(seed)
-        self.factor = factor
-
-    def normal(self, shape, *, std, dtype, device):
-        return super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
-
-
 def audited(name, *, factor=1.0, canaries=1000, **more):
     data, people = made_up((4,), classes=3, units=20, people=True)
     return audit_training(ALGORITHMS[name], mlp(), data, loss=cross_entropy, people=people, delta=1e-5,
-                          generator=np.random.default_rng(1), canaries=canaries, randomness=Quiet(4, factor),
+                          generator=default_rng(1), canaries=canaries, randomness=Faulty(seed=4, factor=factor),
                           **more)  # fmt: skip
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("name", ALGORITHMS)
+@parametrize("name", ALGORITHMS)
 def test_half_the_noise_is_caught_and_the_claim_is_not(name):
     sound = audited(name)
     assert not sound.contradicted
@@ -46,7 +37,7 @@ def test_half_the_noise_is_caught_and_the_claim_is_not(name):
     assert audited(name, factor=0.5).contradicted
 
 
-@pytest.mark.parametrize("name", ["user level", "P3SGD"])
+@parametrize("name", ["user level", "P3SGD"])
 def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
     group = Units.group.__func__
 

@@ -8,6 +8,7 @@ from pacdp.audit.mechanism import made_up
 from pacdp.audit.processes import audit_processes
 from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness
 from pacdp.step.processes import RankRandomness
+from tests.pacdp.marks import parametrize, slow
 from tests.two_processes import two_processes
 
 SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)
@@ -48,7 +49,7 @@ def test_two_processes_on_people_are_sound():
     assert audited(local, people=True).refuted == ()
 
 
-@pytest.mark.parametrize("source", [alike, pytest.param(in_full, marks=pytest.mark.slow)])
+@parametrize("source", [alike, slow(in_full)])
 def test_noise_that_is_there_twice_is_caught(source, monkeypatch):
     monkeypatch.setattr(multiprocessing, "spawn", lambda function, args, nprocs: two_processes(function, args))
     assert "noise: variance by tensor" in {check.name for check in audited(randomness=source).refuted}

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from mechanism_faults import Faulty
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from private_toys import (
     bayes_network,
     cross_entropy,
@@ -15,6 +18,7 @@ from private_toys import (
     trained,
 )
 from scipy.stats import binom
+from torch.testing import assert_close
 
 import pacdp.opacus.ghost
 import pacdp.step.clip
@@ -45,6 +49,7 @@ from pacdp.private import (
 )
 from pacdp.step.clip import Clipping
 from pacdp.step.mechanism import MODES
+from tests.pacdp.marks import every_case, parametrize, slow
 
 pytestmark = pytest.mark.usefixtures("known_network")
 DELTA = 1e-5
@@ -59,20 +64,8 @@ def settings(mode="hooks", sample_rate=1.0, noise=NOISE, steps=STEPS, **changes)
 
 def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, **options):
     return audit_training(algorithm, mlp() if module is None else module, data(), loss=cross_entropy,
-                          generator=np.random.default_rng(seed), delta=DELTA, canaries=canaries,
+                          generator=default_rng(seed), delta=DELTA, canaries=canaries,
                           randomness=randomness or SeededRandomness(seed + 100), **options)  # fmt: skip
-
-
-class Faulty(SeededRandomness):
-    """Randomness whose noise is ``factor`` times what it should be, or, ``stuck``, the first draw for ever."""
-
-    def __init__(self, *, factor=1.0, stuck=False, seed=7):
-        super().__init__(seed)
-        self.factor, self.stuck, self.first = factor, stuck, {}
-
-    def normal(self, shape, *, std, dtype, device):
-        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
-        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
 
 
 @pytest.fixture
@@ -87,7 +80,7 @@ def unclipped(monkeypatch):
         monkeypatch.setattr(place, "clip_factors", ones)
 
 
-every_mode = pytest.mark.parametrize("mode", MODES)
+every_mode = parametrize("mode", MODES)
 
 
 @every_mode
@@ -99,11 +92,11 @@ def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     run = trained(settings(mode, noise=0.0, steps=4), network, canary_dataset(data(), included),
                   loss=canary_loss(cross_entropy, recorder, 5.0), watch=recorder.record)  # fmt: skip
     released = np.stack(recorder.released)
-    np.testing.assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
+    assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
     # the others' training is that of a run that never heard of canaries
     plain = trained(settings(mode, noise=0.0, steps=4))
-    torch.testing.assert_close(flat(without_prefix(run.weights)), flat(plain.weights), atol=1e-6, rtol=1e-5)
+    assert_close(flat(without_prefix(run.weights)), flat(plain.weights), atol=1e-6, rtol=1e-5)
 
 
 def without_prefix(weights):
@@ -125,11 +118,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("fault", "sample_rate", "canaries"), [
+@every_case(("fault", "sample_rate", "canaries"), [
     *((fault, 1.0, 1000) for fault in FAULTS), ("no noise", 0.5, 1000),
-    *(pytest.param(fault, 0.5, 4000, marks=pytest.mark.slow) for fault in list(FAULTS)[::2]),
+    *(slow(fault, 0.5, 4000) for fault in list(FAULTS)[::2]),
 ])  # fmt: skip
-@pytest.mark.every_case
 def test_faulty_noise_is_caught_each_time(fault, sample_rate, canaries):
     for seed in (1,):
         made = audited(settings(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault], seed=seed), seed=seed,
@@ -148,10 +140,10 @@ def test_forgotten_clipping_is_caught(mode, unclipped):
     assert made.result.epsilon_lower > made.claimed_epsilon
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("mode", "sample_rate"),
     [("hooks", 1.0), ("hooks", 0.5),
-     *(pytest.param(mode, rate, marks=pytest.mark.slow)
+     *(slow(mode, rate)
        for mode in sorted(set(MODES) - {"hooks"}) for rate in (1.0, 0.5))],
 )  # fmt: skip
 def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
@@ -183,7 +175,7 @@ def of_dropout(numbers):
     return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(rate=0.1)
 
 
-@pytest.mark.parametrize("made", [of_adam, of_sgld, of_bbp, pytest.param(of_dropout, marks=pytest.mark.slow)])
+@parametrize("made", [of_adam, of_sgld, of_bbp, slow(of_dropout)])
 def test_other_algorithms_can_be_audited(made):
     algorithm, module = made(mechanism(sample_rate=0.5, steps=10))
     sound = audited(algorithm, module=module, seed=3, canaries=600)
@@ -193,26 +185,24 @@ def test_other_algorithms_can_be_audited(made):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("factor", [1.0, 0.5, 0.0])
+@parametrize("factor", [1.0, 0.5, 0.0])
 def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
     numbers = mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=100)
     algorithm = DPSGD(mechanism=numbers, noise_multiplier=0.8, learning_rate=1.0, momentum=0.5)
     made = audit_training(algorithm, mlp(inputs=64, classes=10), digits()[0], loss=cross_entropy, delta=1e-4,
-                          generator=np.random.default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
+                          generator=default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
     assert made.contradicted == (factor < 1.0)
     assert 0.1 * made.claimed_epsilon < made.result.epsilon_lower < made.claimed_epsilon
 
 
-@pytest.mark.parametrize(
-    ("factor", "runs"), [(1.0, 30), (0.5, 6), *(pytest.param(f, 60, marks=pytest.mark.slow) for f in (1.0, 0.5))]
-)
+@parametrize(("factor", "runs"), [(1.0, 30), (0.5, 6), *(slow(f, 60) for f in (1.0, 0.5))])
 def test_error_rates_of_independent_canaries(factor, runs):
     """Over repetitions a sound mechanism is refuted no oftener than it says, half the noise always."""
     q, sigma, steps, m, level = 0.1, 1.0, 20, 1000, 0.2
     event = planned(sigma, sample_rate=q, steps=steps)
     refuted = 0
     for seed in range(runs):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         included = rng.random(m) < 0.5
         released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal((steps, m))
         rates = error_rates(canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level)
@@ -232,13 +222,13 @@ def test_error_rates_by_hand():
 
 
 def test_the_likelihood_ratio_is_that_of_the_mixture():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     released, noise, q = rng.standard_normal((3, 4)), np.array([0.7, 1.0, 2.0]), 0.3
     by_hand = np.zeros(4)
     for t, sigma in enumerate(noise):
         out, hit = (np.exp(-0.5 * ((released[t] - mean) / sigma) ** 2) for mean in (0.0, 1.0))
         by_hand += np.log(((1 - q) * out + q * hit) / out)
     linear, ratio, half, _ = canary_scores(released, noise, q)
-    np.testing.assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
-    np.testing.assert_allclose(ratio, by_hand, rtol=1e-12)
-    np.testing.assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)
+    assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
+    assert_allclose(ratio, by_hand, rtol=1e-12)
+    assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)

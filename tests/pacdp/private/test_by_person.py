@@ -2,9 +2,8 @@
 
 import math
 
-import pytest
 import torch
-from clipped_networks import Branching
+from clipped_networks import branching
 from private_toys import (
     DECAY,
     RECORDS,
@@ -12,16 +11,20 @@ from private_toys import (
     cross_entropy,
     data,
     digits,
-    doubles,
     dropout_network,
     flat,
     fresh,
     mlp,
+    moved_by_sgd,
     patients,
+    records,
     scale_is_this_and_no_other,
     trained,
 )
-from torch import nn
+from torch import equal
+from torch.autograd import grad
+from torch.nn import Linear, Sequential
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -32,6 +35,7 @@ from pacdp.private import (
     with_weights,
 )
 from pacdp.step.units import Units, each_unit
+from tests.pacdp.marks import every_case, slow
 
 CLIP = 0.5
 PEOPLE = len(RECORDS)
@@ -64,43 +68,31 @@ def released_sum(name, module, dataset=None, ids=None, **changes):
     """What one step (almost) without noise releases of all people."""
     algorithm, seen = ALGORITHMS[name](SILENT[name], steps=1, sample_rate=1.0, **changes), []
     people = patients() if ids is None else ids
-    run_of(algorithm, module, dataset or doubles(sum(RECORDS)), people=people, watch=lambda one: seen.append(flat(one)))
+    run_of(algorithm, module, dataset or records(), people=people, watch=lambda one: seen.append(flat(one)))
     return seen[0]
 
 
 def gradient_by_hand(module, x, y):
     """Of all records of a person."""
-    return flat(dict(enumerate(torch.autograd.grad(cross_entropy(module(x), y).sum(), list(module.parameters())))))
+    return flat(dict(enumerate(grad(cross_entropy(module(x), y).sum(), list(module.parameters())))))
 
 
-def local_sgd_by_hand(module, x, y):
-    """How far torch.optim.SGD moves over the mini-batches of a person."""
-    twin = fresh(cnn() if isinstance(module[0], nn.Unflatten) else mlp()).double()
-    optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
-    for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
-        optimizer.zero_grad()
-        cross_entropy(twin(xs), ys).mean().backward()
-        optimizer.step()
-    return flat(twin) - flat(module)
-
-
-BY_HAND = {"user level": gradient_by_hand, "P3SGD": local_sgd_by_hand}
+BY_HAND = {"user level": gradient_by_hand, "P3SGD": moved_by_sgd}
 
 
 def sum_by_hand(name, module, clip_norm=CLIP):
     """Of contributions that are made and clipped person by person; the shortest of them, and the longest."""
-    ids, (x, y) = patients(), doubles(sum(RECORDS)).tensors
+    ids, (x, y) = patients(), records().tensors
     rows = torch.stack([BY_HAND[name](module, x[ids == i], y[ids == i]) for i in range(PEOPLE)])
     norms = rows.norm(dim=1, keepdim=True)
     return (rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "network"),
     [("user level", cnn), ("P3SGD", mlp),
-     *(pytest.param(*more, marks=pytest.mark.slow) for more in (("user level", mlp), ("P3SGD", cnn)))],
+     *(slow(*more) for more in (("user level", mlp), ("P3SGD", cnn)))],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
     module = network().double()
     expected, _, longest = sum_by_hand(name, module)
@@ -110,15 +102,15 @@ def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
         ways += [{"records_at_once": 2}, {"vectorise": False, "records_at_once": 5}]
     for changes in ways:
         made = released_sum(name, module, **changes)
-        torch.testing.assert_close(made, expected, atol=1e-10, rtol=1e-10)
+        assert_close(made, expected, atol=1e-10, rtol=1e-10)
     loose = released_sum(name, module, clip_norm=1e3)
-    torch.testing.assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
+    assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
 
 
 def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypatch):
-    module = Branching().double()
+    module = branching().double()
     expected = sum_by_hand("user level", module)[0]
-    torch.testing.assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
+    assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
     seen = set()
 
     def spy(*args, vectorised):
@@ -127,11 +119,11 @@ def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypat
 
     monkeypatch.setattr("pacdp.step.sums.each_unit", spy)
     apart = {}
-    for network in (mlp, cnn, dropout_network, Branching):
+    for network in (mlp, cnn, dropout_network, branching):
         seen.clear()
         run_of(user_level(steps=1, sample_rate=1.0), network())
         apart[network] = False in seen
-    assert apart == {mlp: False, cnn: False, dropout_network: True, Branching: True}
+    assert apart == {mlp: False, cnn: False, dropout_network: True, branching: True}
 
 
 def without(dataset, person):
@@ -139,17 +131,16 @@ def without(dataset, person):
     return TensorDataset(*(t[keep] for t in dataset.tensors)), patients()[keep]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "scale"),
     [("user level", 1e6), ("user level", math.nan), ("P3SGD", 1e6), ("P3SGD", math.inf),
-     *(pytest.param(*more, marks=pytest.mark.slow) for more in (
+     *(slow(*more) for more in (
          ("user level", 1e-4), ("user level", 1e300), ("user level", math.inf),
          ("P3SGD", 1e-4), ("P3SGD", 1e300), ("P3SGD", math.nan)))],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
     """All records of the person removed: C. Replaced by others: 2C."""
-    module, usual, largest = mlp().double(), doubles(sum(RECORDS)), 0.0
+    module, usual, largest = mlp().double(), records(), 0.0
     options = {"learning_rate": 1.0, "vectorise": scale not in (1e-4, math.inf)}
     before = released_sum(name, module, **options)
     for person in (0, 4):  # of one record, and of twelve
@@ -161,16 +152,16 @@ def test_a_person_moves_the_sum_by_at_most_the_clipping_norm(name, scale):
         largest = max(largest, float((whole - removed).norm()))
         assert float((whole - before).norm()) <= 2.0 * CLIP + 1e-11
         if not math.isfinite(scale):
-            torch.testing.assert_close(whole, removed, atol=1e-11, rtol=0.0)
+            assert_close(whole, removed, atol=1e-11, rtol=0.0)
     assert largest <= CLIP + 1e-11
     assert largest > 0.99 * CLIP or scale != 1e6
 
 
 def test_one_nan_record_silences_its_person_alone():
-    module, dataset = mlp().double(), doubles(sum(RECORDS))
+    module, dataset = mlp().double(), records()
     removed = released_sum("user level", module, *without(dataset, 4))
     dataset.tensors[0][(patients() == 4).nonzero()[-1]] = math.nan
-    torch.testing.assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
+    assert_close(released_sum("user level", module, dataset), removed, atol=1e-12, rtol=0.0)
 
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
@@ -178,13 +169,13 @@ def test_people_of_one_record_make_it_plain_dp_sgd():
         trained(kind(mechanism=numbers(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
         for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
     )
-    torch.testing.assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
+    assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
     assert ours.event == plain.event
 
 
 def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
     algorithm, sizes, sums = user_level(1.3, sample_rate=1e-12, steps=400), [], []
-    run = run_of(algorithm, mlp().double(), doubles(sum(RECORDS)), watch=lambda one: sums.append(flat(one)),
+    run = run_of(algorithm, mlp().double(), records(), watch=lambda one: sums.append(flat(one)),
                  progress=lambda p: sizes.append(p.private_units))  # fmt: skip
     assert sizes == [0] * 400
     assert run.event == algorithm.promise(PEOPLE, 400)
@@ -197,14 +188,14 @@ def test_records_are_grouped_by_person_in_their_order():
     assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
     batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
     assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
-    assert torch.equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
-    assert torch.equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
+    assert equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
+    assert equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
 
 
 def test_digits_are_learnt_by_groups_of_four():
     algorithm = user_level(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=40, learning_rate=0.5)
     dataset, x, y = digits()
-    module = fresh(nn.Sequential(nn.Linear(64, 10)))
+    module = fresh(Sequential(Linear(64, 10)))
     run = trained(algorithm, module, dataset, people=torch.arange(1400) // 4, seed=1)
     predicted = with_weights(module, run.weights)(x).argmax(1)
     assert float((predicted == y).float().mean()) > 0.6

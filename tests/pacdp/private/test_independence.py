@@ -1,41 +1,30 @@
 """Mixing that three examples with equal labels do not show: larger batches, labels, extremes, memory."""
 
-import copy
-
-import pytest
 import torch
 import torch.nn.functional as F
 from private_toys import cross_entropy, fresh
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, refusal
+from tests.pacdp.same import left_alone
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 
 
-class Mixing(nn.Module):
+def mixing(mix):
     """A network that passes its activations through ``mix``."""
-
-    def __init__(self, mix):
-        super().__init__()
-        self.first, self.last, self.mix = fresh(nn.Linear(5, 6)), fresh(nn.Linear(6, 3)), mix
-
-    def forward(self, x):
-        return self.last(self.mix(torch.tanh(self.first(x))))
+    first, last = fresh(Linear(5, 6)), fresh(Linear(6, 3))
+    return Made(lambda own, x: own.last(own.mix(torch.tanh(own.first(x)))), first=first, last=last, mix=mix)
 
 
-class Network(nn.Module):
-    """A function as a layer."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+BY_SIZE = Made(lambda own, h: h / len(h))
 
 
-class Bank(nn.Module):
+class Bank(Module):
     """Remembers the last batch outside of its buffers."""
 
     def __init__(self):
@@ -48,7 +37,7 @@ class Bank(nn.Module):
         return out
 
 
-class RunningMean(nn.Module):
+class RunningMean(Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("seen", torch.zeros(6))
@@ -80,11 +69,11 @@ MIXING = {
     "memory": Bank(),
     "a buffer": RunningMean(),
     "in the backward pass": HiddenInBackward.apply,
-    "batch normalisation": nn.BatchNorm1d(6),
-    "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
-    "without weights": nn.BatchNorm1d(6, affine=False),
-    "behind dropout": nn.Sequential(nn.Dropout(0.5), Network(lambda h: h / len(h))),
-    "behind drawn weights": nn.Sequential(bayesian(nn.Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
+    "batch normalisation": BatchNorm1d(6),
+    "its frozen kind": BatchNorm1d(6).eval().requires_grad_(False),
+    "without weights": BatchNorm1d(6, affine=False),
+    "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
+    "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }
 
 
@@ -116,25 +105,24 @@ CASES |= {loss.__name__: (torch.clone, loss) for loss in LOSSES}
 CASES |= {name: (torch.clone, lambda f, y, of=of: of(cross_entropy(f, y), f, y)) for name, of in MEET.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.every_case
+@every_case("name", CASES)
 def test_networks_and_losses_that_mix_examples_are_refused(name):
     """As training does: made-up inputs and labels that are all 0."""
     mix, loss = CASES[name]
     words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
     inputs, targets = made_up_batch(torch.zeros(0, 5)), torch.zeros(4, dtype=torch.int64)
-    with pytest.raises(ValueError, match=words):
-        require_independent_examples(Mixing(mix), (inputs,), targets=targets, loss=loss)
+    with refusal(words):
+        require_independent_examples(mixing(mix), (inputs,), targets=targets, loss=loss)
 
 
 LABELS = torch.zeros(4, dtype=torch.int64)
 SOUND = {
     "plain": (torch.clone, cross_entropy, LABELS),
-    "dropout": (nn.Dropout(0.5), cross_entropy, LABELS),
-    "group norm": (nn.GroupNorm(2, 6), cross_entropy, LABELS),
+    "dropout": (Dropout(0.5), cross_entropy, LABELS),
+    "group norm": (GroupNorm(2, 6), cross_entropy, LABELS),
     "overflows": (lambda h: torch.exp(h.atanh().clamp(max=1e4)), cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
-    "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), torch.randn(4, 3, generator=seeded())),
+    "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), randn(4, 3)),
     "two labels": (torch.clone, lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)), LABELS.int()),
     "more outputs than classes": (torch.clone, lambda f, y: cross_entropy(f[:, :2], y) + f[:, 2].square(), LABELS),
     "weights by class, fixed": (
@@ -143,12 +131,11 @@ SOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SOUND)
-@pytest.mark.every_case
+@every_case("name", SOUND)
 def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
     mix, loss, targets = SOUND[name]
-    module = Mixing(mix)
-    before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
-    require_independent_examples(module, (made_up_batch(torch.zeros(0, 5)),), targets=targets, loss=loss)
-    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
-    assert torch.equal(torch.get_rng_state(), state)
+    module = mixing(mix)
+    state = torch.get_rng_state()
+    with left_alone(module):
+        require_independent_examples(module, (made_up_batch(torch.zeros(0, 5)),), targets=targets, loss=loss)
+    assert equal(torch.get_rng_state(), state)

@@ -5,20 +5,21 @@ import math
 
 import mpmath
 import numpy as np
-import pytest
 import torch
 from private_toys import (
     RECORDS,
     cross_entropy,
-    doubles,
     flat,
     mlp,
+    moved_by_sgd,
     patients,
+    records,
     scale_is_this_and_no_other,
     trained,
 )
 from scipy import stats
 from torch import nn
+from torch.testing import assert_close
 
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed, privacy_epsilon
 from pacdp.private import (
@@ -37,7 +38,8 @@ from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand
+from tests.pacdp.marks import near, parametrize
 
 CLIP = 0.4
 DELTA = 1000**-1.1
@@ -60,7 +62,7 @@ def spent(event):
     return privacy_spent(event, delta=DELTA, adjacency="add-remove")
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("scales", "printed", "exact"),
     [((1.0,), 8.47, 5.15), ((2.0,), 5.13, 1.68), ((3.0,), 4.70, 0.98), ((3.0, 1.0), 6.97, 6.19),
      ((2.0, 1.0), 7.10, 6.92), ((3.0, 2.0), 4.94, 2.61)],
@@ -71,7 +73,7 @@ def test_the_paper_s_table_2_and_what_it_costs(scales, printed, exact):
     assert f"{made.upper:.2f}" == f"{printed:.2f}"
     assert any(each.standing == "unproved" for each in made.guarantee.hypotheses)
     ours = spent(of_the_paper(*scales))
-    assert ours.upper == pytest.approx(exact, abs=0.006)
+    assert ours.upper == near(exact, abs=0.006)
     assert (ours.adjacency, ours.status) == ("add-remove", "accounted")
 
 
@@ -87,7 +89,7 @@ def test_the_paper_s_moments_by_quadrature():
     best = min(bounds, key=bounds.get)
     assert 2 < best < 7
     made = published_epsilon(noise_scales=(2.0,), **PRINTED)
-    assert made.upper == pytest.approx(bounds[best], rel=1e-8)
+    assert made.upper == near(bounds[best], rel=1e-8)
 
 
 def test_the_history_is_that_of_all_candidates_and_the_choice():
@@ -95,7 +97,7 @@ def test_the_history_is_that_of_all_candidates_and_the_choice():
              ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))  # fmt: skip
     event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=parts)), count=100)
     apart = privacy_epsilon(event=event, delta=DELTA, adjacency="add-remove").upper
-    assert spent(of_the_paper(3.0, 1.0)).upper == pytest.approx(apart, rel=1e-9)
+    assert spent(of_the_paper(3.0, 1.0)).upper == near(apart, rel=1e-9)
     nested = of_the_paper(3.0, 1.0, candidates=NestedNoise())
     assert runs_of(nested) == [(PoissonSampled(sample_rate=0.1, event=Composed(events=parts[1:])), 100)]
     assert spent(nested).upper < 0.95 * apart
@@ -110,18 +112,18 @@ def test_probabilities_are_the_exponential_mechanism_s():
         weights = [mpmath.exp(-mpmath.mpf("0.7") * sum(mpmath.mpf(x) for x in row) / 3) for row in clipped]
         exact = [float(w / sum(weights)) for w in weights]
     made = probabilities_of(clipped_scores(losses, 3.0), 0.7)
-    assert made.tolist() == pytest.approx(exact, rel=1e-14)
+    assert made.tolist() == near(exact, rel=1e-14)
     empty = probabilities_of(clipped_scores(torch.zeros(4, 0), 3.0), 0.7)
     assert empty.tolist() == [0.25] * 4
     odd = torch.tensor([[math.nan], [math.inf], [-math.inf]])
     made = probabilities_of(clipped_scores(odd, 3.0), 1.0)
-    assert made.tolist() == pytest.approx([1 / (2 + math.e), 1 / (2 + math.e), math.e / (2 + math.e)])
+    assert made.tolist() == near([1 / (2 + math.e), 1 / (2 + math.e), math.e / (2 + math.e)])
 
 
 def test_one_patient_changes_no_probability_by_more_than_the_factor():
     """Brute force over what one patient's losses can be; attained in the limit of many patients."""
     values, largest = [0.0, 1.0, 3.0, 50.0, -2.0, math.nan, math.inf], 0.0
-    others = [torch.rand(2, n, generator=seeded(n)).double() * 3.0 for n in (0, 1, 5)]
+    others = [rand(2, n, seed=n).double() * 3.0 for n in (0, 1, 5)]
     others.append(torch.tensor([[3.0] * 40, [0.0] * 40]).double())
     for rest, pair in itertools.product(others, itertools.product(values, repeat=2)):
         before = probabilities_of(clipped_scores(rest, 3.0), 0.5)
@@ -131,7 +133,7 @@ def test_one_patient_changes_no_probability_by_more_than_the_factor():
     assert 0.499 < largest <= 0.5 + 1e-12
 
 
-@pytest.mark.parametrize("randomness", [SeededRandomness(3), SystemRandomness()])
+@parametrize("randomness", [SeededRandomness(3), SystemRandomness()])
 def test_choices_have_their_probabilities(randomness, whole):
     probabilities = torch.tensor([0.5, 0.125, 0.0, 0.375], dtype=torch.float64)
     n, more = (20_000, 1.05) if whole else (6000, 1.1)
@@ -143,7 +145,7 @@ def test_choices_have_their_probabilities(randomness, whole):
     assert stats.chisquare(kept, n * wrong.numpy()).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("candidates", [IndependentNoise(), NestedNoise()])
+@parametrize("candidates", [IndependentNoise(), NestedNoise()])
 def test_candidates_have_the_scales_that_are_accounted(candidates):
     scales, total = (3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()}
     step = PrivateStep(
@@ -156,10 +158,10 @@ def test_candidates_have_the_scales_that_are_accounted(candidates):
         assert scale_is_this_and_no_other(noise, scale * CLIP)
     for (x, z), (y, u) in itertools.combinations(zip(noises, scales, strict=True), 2):
         expected = min(z, u) / max(z, u) if isinstance(candidates, NestedNoise) else 0.0
-        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == pytest.approx(expected, abs=6.0 / math.sqrt(20000))
+        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == near(expected, abs=6.0 / math.sqrt(20000))
     # the best linear estimate of the sum from all candidates has the combined scale
     inverse = torch.linalg.inv(torch.cov(torch.stack(noises) / CLIP))
-    assert float(inverse.sum()) ** -0.5 == pytest.approx(combined(candidates.released(scales)), rel=0.03)
+    assert float(inverse.sum()) ** -0.5 == near(combined(candidates.released(scales)), rel=0.03)
 
 
 def replay(module, dataset, algorithm, randomness):
@@ -176,13 +178,7 @@ def replay(module, dataset, algorithm, randomness):
         parts = [tuple(t[ids == i] for t in dataset.tensors) for i in sample]
         total = torch.zeros_like(w)
         for x, y in parts:
-            twin = network(w)
-            optimizer = torch.optim.SGD(twin.parameters(), lr=0.2)
-            for xs, ys in [*zip(x.split(3), y.split(3), strict=True)] * 2:
-                optimizer.zero_grad()
-                cross_entropy(twin(xs), ys).mean().backward()
-                optimizer.step()
-            delta = flat(twin) - w
+            delta = moved_by_sgd(network(w), x, y)
             total += delta * min(1.0, CLIP / float(delta.norm()))
         moved, scores = [], []
         for z in algorithm.noise_scales:
@@ -199,17 +195,17 @@ def replay(module, dataset, algorithm, randomness):
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
     algorithm = settings(sample_rate=1e-12, steps=400)
-    run = trained(algorithm, mlp(), doubles(sum(RECORDS)), people=patients(), seed=2)
+    run = trained(algorithm, mlp(), records(), people=patients(), seed=2)
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
     assert run.event == algorithm.promise(len(RECORDS), 400)
 
 
-@pytest.mark.parametrize("vectorise", [True, False])
+@parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
     algorithm = settings(steps=12, vectorise=vectorise, selection_epsilon=4.0, score_bound=1.5)
-    dataset = doubles(sum(RECORDS))
+    dataset = records()
     run = trained(algorithm, mlp().double(), dataset, people=patients(), seed=8)
     expected, chosen = replay(mlp().double(), dataset, algorithm, SeededRandomness(8))
     assert run.chosen.tolist() == chosen
     assert 0 < sum(chosen) < 12
-    torch.testing.assert_close(flat(run.weights), expected, atol=1e-9, rtol=1e-9)
+    assert_close(flat(run.weights), expected, atol=1e-9, rtol=1e-9)

@@ -8,10 +8,11 @@ import torch
 from opacus import PrivacyEngine
 from opacus.accountants import PRVAccountant, RDPAccountant
 from private_toys import ADD, data, mechanism, mlp, sweep, trained
+from torch.optim import SGD
 
 import bounds
-import pacdp
 from bounds.accounting import event_from_dict
+from pacdp import load_checkpoint
 from pacdp.private import (
     DPSGD,
     EventAccountant,
@@ -27,6 +28,7 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
+from tests.pacdp.marks import near, parametrize, refusal, slow
 
 DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
 HISTORIES = {
@@ -52,9 +54,9 @@ def by_opacus(accountant, history, **options):
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
-@pytest.mark.parametrize(
+@parametrize(
     "name",
-    ["constant", *(pytest.param(one, marks=pytest.mark.slow) for one in ("decaying", "two rates")), "full batch"],
+    ["constant", *(slow(one) for one in ("decaying", "two rates")), "full batch"],
 )
 def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
     """Its Rényi accountant is an upper bound; its PRV accountant errs by at most 0.01 either way, upper end first."""
@@ -87,7 +89,7 @@ def test_an_engine_of_opacus_counts_with_it(tmp_path):
         made = PrivacyEngine(accountant="pld")
         module = mlp()
         parts = made.make_private(
-            module=module, optimizer=torch.optim.SGD(module.parameters(), lr=0.1), noise_multiplier=1.2,
+            module=module, optimizer=SGD(module.parameters(), lr=0.1), noise_multiplier=1.2,
             data_loader=torch.utils.data.DataLoader(data(40), batch_size=10), max_grad_norm=1.0)  # fmt: skip
         return made, *parts
 
@@ -116,14 +118,14 @@ def test_the_state_comes_back_and_that_of_another_mechanism_is_refused():
     for other in (theirs.state_dict(), {"mechanism": "pld"}, {**state, "event": [[1.0, 0.1, 1]]},
                   {**state, "event": {"event": "Gaussian", "noise_multiplier": -1.0}}):  # fmt: skip
         empty = EventAccountant()
-        with pytest.raises(ValueError, match=r"^state must be|^record must hold|^event must be|^noise_multiplier must"):
+        with refusal(r"^state must be|^record must hold|^event must be|^noise_multiplier must"):
             empty.load_state_dict(other)
         assert empty.event is None
-    with pytest.raises(ValueError, match="would forget"):
+    with refusal("would forget"):
         mine.load_state_dict(state)
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@parametrize("adjacency", ["add-remove", "replace-one"])
 def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjacency):
     question = {"delta": 1e-4, "adjacency": adjacency}
     decay = Exponential(initial=1.0, factor=0.97)
@@ -141,7 +143,7 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
         DPSGD(mechanism=numbers, noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1),
         checkpoint=path,
     )
-    history = event_from_dict(pacdp.load_checkpoint(path).header["event"])
+    history = event_from_dict(load_checkpoint(path).header["event"])
     assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")
     assert claim.status == "accounted"
@@ -158,7 +160,7 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
 def test_full_batches_hand_over_a_gaussian():
     claim = privacy_claim(planned(20.0, sample_rate=1.0, steps=4), adjacency="add-remove")
     assert isinstance(claim, bounds.GaussianDP)
-    assert claim.mu == pytest.approx(0.1, rel=1e-10)
+    assert claim.mu == near(0.1, rel=1e-10)
 
 
 def test_a_choice_on_a_sample_hides_a_replaced_record_as_two_steps_of_one_more_or_less():

@@ -6,9 +6,9 @@ import pytest
 import torch
 from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from scipy import integrate
-from torch import nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
+from torch.nn import Conv2d, Linear, Module, functional
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.regularise import kl_gradient
@@ -23,13 +23,15 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
 
 
-class Plain(nn.Module):
+class Plain(Module):
     """The layer as a function of its laws with given ε, for autograd to differentiate."""
 
     def __init__(self, layer, draw):
@@ -46,24 +48,23 @@ class Plain(nn.Module):
 
 
 LAYERS = {
-    "linear": (nn.Linear(4, 3), (4,)),
-    "linear without bias": (nn.Linear(4, 3, bias=False), (4,)),
-    "linear on sequences": (nn.Linear(4, 3), (5, 4)),
-    "convolution": (nn.Conv2d(2, 3, 3), (2, 6, 5)),
-    "convolution, strided, padded": (nn.Conv2d(2, 4, (3, 2), stride=2, padding=1), (2, 6, 5)),
-    "convolution, dilated, grouped": (nn.Conv2d(4, 6, 2, dilation=2, groups=2, bias=False), (4, 6, 5)),
+    "linear": (Linear(4, 3), (4,)),
+    "linear without bias": (Linear(4, 3, bias=False), (4,)),
+    "linear on sequences": (Linear(4, 3), (5, 4)),
+    "convolution": (Conv2d(2, 3, 3), (2, 6, 5)),
+    "convolution, strided, padded": (Conv2d(2, 4, (3, 2), stride=2, padding=1), (2, 6, 5)),
+    "convolution, dilated, grouped": (Conv2d(4, 6, 2, dilation=2, groups=2, bias=False), (4, 6, 5)),
 }
 
 
 def bayes_layer(case):
     plain, shape = LAYERS[case]
     layer = bayesian(fresh(plain.double(), 3), initial_std=0.4, generator=seeded(1))
-    return layer, torch.randn(5, *shape, generator=seeded(2), dtype=torch.float64)
+    return layer, randn(5, *shape, seed=2, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-@pytest.mark.parametrize("case", LAYERS)
-@pytest.mark.every_case
+@every_case("passes", [1, 3])
+@parametrize("case", LAYERS)
 def test_grad_samplers_equal_vmapped_gradients_and_norm_samplers_their_norms(case, passes):
     layer, x = bayes_layer(case)
     module = wrap(layer, "hooks", loss_reduction="sum", clip_norm=1.0)
@@ -84,28 +85,28 @@ def test_grad_samplers_equal_vmapped_gradients_and_norm_samplers_their_norms(cas
         rows = vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
         expected = {name: expected[name] + row / passes for name, row in rows.items()}
     for name, p in layer.named_parameters():
-        torch.testing.assert_close(p.grad_sample, expected[name], atol=1e-12, rtol=1e-12)
-        torch.testing.assert_close(p.grad, expected[name].sum(0), atol=1e-12, rtol=1e-12)
+        assert_close(p.grad_sample, expected[name], atol=1e-12, rtol=1e-12)
+        assert_close(p.grad, expected[name].sum(0), atol=1e-12, rtol=1e-12)
     if passes == 1:
         ghost, _ = bayes_layer(case)
         torch.sin(wrap(ghost, "ghost", loss_reduction="sum", clip_norm=1.0)(x)).square().sum().backward()
         for name, p in ghost.named_parameters():
             norms = expected[name].flatten(1).norm(dim=1)
-            torch.testing.assert_close(p._norm_sample, norms, atol=1e-12, rtol=1e-12)
+            assert_close(p._norm_sample, norms, atol=1e-12, rtol=1e-12)
 
 
 MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)
 STD = torch.logspace(-2.5, 0.3, 7, dtype=torch.float64)
 
 
-every_prior = pytest.mark.parametrize("prior", PRIORS)
+every_prior = parametrize("prior", PRIORS)
 
 
 @every_prior
 def test_kl_gradients_equal_autograd(prior):
     mean, std = MEAN.clone().requires_grad_(), STD.clone().requires_grad_()
     by_autograd = torch.autograd.grad(PRIORS[prior].kl_nats(mean, std).sum(), (mean, std))
-    torch.testing.assert_close(tuple(PRIORS[prior].kl_gradient(MEAN, STD)), by_autograd, atol=1e-11, rtol=1e-11)
+    assert_close(tuple(PRIORS[prior].kl_gradient(MEAN, STD)), by_autograd, atol=1e-11, rtol=1e-11)
 
 
 @every_prior
@@ -129,10 +130,10 @@ def test_energies_and_kls_equal_numerical_integrals(prior):
 
         exact, _ = integrate.quad(integrand, mean - 12 * std, mean + 12 * std, points=[0.0, mean], limit=400)
         ours = float(law.kl_nats(torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)))
-        assert ours == pytest.approx(exact, abs=2e-4 if prior == "mixture" else 1e-8)
+        assert ours == near(exact, abs=2e-4 if prior == "mixture" else 1e-8)
     w = torch.tensor([-0.7, -0.01, 0.2, 1.1], dtype=torch.float64)
     slopes = [(log_density(float(v) - 1e-6) - log_density(float(v) + 1e-6)) / 2e-6 for v in w]
-    torch.testing.assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
+    assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
 @every_prior
@@ -147,8 +148,8 @@ def test_the_kl_enters_after_the_noise_with_its_weight(prior):
             std = functional.softplus(getattr(layer, f"{part}_rho"))
             total = total + PRIORS[prior].kl_nats(getattr(layer, f"{part}_mean"), std).sum()
     theirs = torch.autograd.grad(0.25 * total, list(twin.parameters()))
-    torch.testing.assert_close([p.grad for p in module.parameters()], list(theirs), atol=1e-11, rtol=1e-11)
-    assert kl_nats(PRIORS[prior], module) == pytest.approx(float(total.detach()))
+    assert_close([p.grad for p in module.parameters()], list(theirs), atol=1e-11, rtol=1e-11)
+    assert kl_nats(PRIORS[prior], module) == near(float(total.detach()))
 
 
 def test_the_kl_is_neither_clipped_nor_noised():
@@ -161,16 +162,16 @@ def test_the_kl_is_neither_clipped_nor_noised():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draws", [1, 4])
+@parametrize("draws", [1, 4])
 def test_dp_bbp_finds_a_conjugate_posterior(draws):
     """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
     x = torch.linspace(0.2, 1.2, 30)[:, None]
     m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
-    module = bayesian(nn.Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
+    module = bayesian(Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
     settings = DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws,
                      prior=Normal(std=0.5))  # fmt: skip
     run = trained(settings, module, TensorDataset(torch.ones_like(x), x), seed=4,
                   loss=lambda w, y: 0.5 * (w - y).square().sum(1))  # fmt: skip
     mean, std = float(run.weights["weight_mean"]), float(functional.softplus(run.weights["weight_rho"]))
-    assert mean == pytest.approx(float(x.sum()) / 34.0, abs=0.05)
-    assert std == pytest.approx(34.0**-0.5, rel=0.15)
+    assert mean == near(float(x.sum()) / 34.0, abs=0.05)
+    assert std == near(34.0**-0.5, rel=0.15)

@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
@@ -23,6 +22,8 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.step.release import PrivateStep
+from tests.pacdp.marks import refusal
+from tests.pacdp.same import identical
 
 DELTA = 1e-3
 WHOLE = settings.default.max_examples > 30
@@ -102,7 +103,7 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
-    assert all(torch.equal(run.weights[name], whole.weights[name]) for name in whole.weights)
+    assert identical(run.weights, whole.weights)
 
 
 @pytest.mark.usefixtures("known_network")
@@ -111,5 +112,5 @@ def test_a_step_that_is_not_the_promised_one_ends_the_run():
         def promise(self, n, steps, *, start=0):
             return planned(9.0, sample_rate=self.mechanism.sample_rate, steps=steps)
 
-    with pytest.raises(RuntimeError, match="was promised"):
+    with refusal("was promised", RuntimeError):
         trained(Cheap(mechanism=mechanism(steps=3), noise_multiplier=1.0, learning_rate=0.1))

@@ -21,9 +21,10 @@ from private_toys import (
     trained,
 )
 from safetensors.torch import save_file
+from torch import equal
 
-import pacdp
 from bounds.accounting import event_to_dict
+from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import (
@@ -37,13 +38,14 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.resume import read_event
+from tests.pacdp.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(steps=9, max_physical_batch=6)
 SGD = DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", SOUND)
+@parametrize("name", SOUND)
 def test_resuming_is_exact_to_the_bit(name, tmp_path):
     settings, network, by_person = SOUND[name]
     settings = replace(settings, mechanism=replace(settings.mechanism, steps=9))
@@ -58,9 +60,9 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
     for _ in range(2):  # the second call finds a finished run
         resumed = run(checkpoint=path, progress=lambda p: seen.append(p.step))
         assert resumed.event == whole.event
-        assert torch.equal(flat(resumed.weights), flat(whole.weights))
-        assert torch.equal(resumed.snapshots, whole.snapshots)
-        assert torch.equal(resumed.chosen, whole.chosen)
+        assert equal(flat(resumed.weights), flat(whole.weights))
+        assert equal(resumed.snapshots, whole.snapshots)
+        assert equal(resumed.chosen, whole.chosen)
     assert seen == [5, 6, 7, 8, 9]
     assert steps_of(whole.event) == 9
     assert len(whole.snapshots) == (4 if "slot" in name or name == "tempered" else 0)
@@ -68,7 +70,7 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
 
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     def run(steps, *, load=None, save=None):
-        module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY, seed=2, steps=steps)
+        module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY, seed=2, steps=steps)
         if load:
             engine.load_checkpoint(path=load, module=module, optimizer=optimizer)
         sweep(module, optimizer, criterion, loader)
@@ -80,12 +82,12 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     whole, history = run(7)
     run(4, save=path)
     resumed, continued = run(3, load=path)
-    assert torch.equal(resumed, whole)
+    assert equal(resumed, whole)
     assert continued == history
     assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [DECAY(t) for t in range(7)]
 
 
-@pytest.fixture(scope="module")
+@made_once
 def saved(tmp_path_factory):
     """The checkpoint of a seeded run that ended."""
     path = tmp_path_factory.mktemp("saved") / "run.safetensors"
@@ -96,57 +98,56 @@ def saved(tmp_path_factory):
 def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     path = tmp_path / "run.safetensors"
     trained(SGD, checkpoint=path, randomness=SystemRandomness())
-    assert not any(name.startswith(("randomness", "pre_noise")) for name in pacdp.load_checkpoint(path).state)
+    assert not any(name.startswith(("randomness", "pre_noise")) for name in load_checkpoint(path).state)
     assert steps_of(trained(SGD, checkpoint=path, randomness=None).event) == 9
-    with pytest.raises(CheckpointError, match="not seeded"):
+    with refusal("not seeded", CheckpointError):
         trained(SGD, checkpoint=path)
 
 
 BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("settings", "options", "word"),
     [(replace(SGD, noise_multiplier=1.5), {}, "settings"),
      (replace(SGD, mechanism=mechanism(steps=9, max_physical_batch=6, budget=BUDGET)), {}, "settings"),
      (SOUND["DP-Adam"][0], {}, "settings"),
      (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded")],
 )  # fmt: skip
-@pytest.mark.every_case
 def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, options, word, saved):
     before = saved.read_bytes()
-    with pytest.raises(CheckpointError, match=word):
+    with refusal(word, CheckpointError):
         trained(settings, checkpoint=saved, **options)
     assert saved.read_bytes() == before
 
 
 def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     path = tmp_path / "engine.safetensors"
-    module, optimizer, criterion, loader, engine = private(mlp(), data(), noise_schedule=DECAY)
+    module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY)
     sweep(module, optimizer, criterion, loader)
     engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
-    with pytest.raises(CheckpointError, match="would forget"):
+    with refusal("would forget", CheckpointError):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
-    other, optimizer, _, _, second = private(mlp(seed=4), data(), noise_schedule=1.5)
+    other, optimizer, _, _, second = private(mlp(seed=4), noise_schedule=1.5)
     before = flat(other)
-    with pytest.raises(CheckpointError, match="other noise multipliers"):
+    with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
-    assert torch.equal(flat(other), before)
+    assert equal(flat(other), before)
     assert second.event is None
-    _, _, _, _, again = private(mlp(), data(), engine=engine)
+    _, _, _, _, again = private(engine=engine)
     assert steps_of(again.event) == len(loader)
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
-    module, optimizer, _, _, engine = private(mlp(), data())
+    module, optimizer, _, _, engine = private()
     pickled, foreign, public = (tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors"))
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)
     export(public, module=module, event=engine.event)
-    assert pacdp.load_checkpoint(public).state == {}
+    assert load_checkpoint(public).state == {}
     for path, words in ((pickled, None), (foreign, None), (public, "no checkpoint of a private run"),
                         (tmp_path / "missing", "no checkpoint at")):  # fmt: skip
-        with pytest.raises(CheckpointError, match=words):
+        with refusal(words, CheckpointError):
             engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
 
 
@@ -160,10 +161,9 @@ FOREIGN = [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace
            {"event": of_steps(500)}]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [{"event": [[1.0, 0.1, 1]]},
+@every_case("change", [{"event": [[1.0, 0.1, 1]]},
                                     {"event": of_steps(1, rate=2.0)}, {"event": of_steps(1, noise=-1.0)},
                                     {"event": of_steps(0)}, {"event": of_steps(None)}])  # fmt: skip
-@pytest.mark.every_case
 def test_histories_travel_as_json_and_nonsense_is_refused(change):
     history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
     record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
@@ -172,12 +172,11 @@ def test_histories_travel_as_json_and_nonsense_is_refused(change):
         read_event({**record, **change})
 
 
-@pytest.mark.parametrize("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
-@pytest.mark.every_case
+@every_case("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
 def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, saved, tmp_path):
-    was, path = pacdp.load_checkpoint(saved), tmp_path / "edited.safetensors"
+    was, path = load_checkpoint(saved), tmp_path / "edited.safetensors"
     header = {name: value for name, value in was.header.items() if name not in ("content_hash", "format")}
-    pacdp.save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
+    save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
     before = path.read_bytes()
     with pytest.raises(CheckpointError):
         trained(SGD, checkpoint=path)

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from private_toys import data, mechanism, mlp, private, sweep, trained
+from private_toys import mechanism, mlp, private, sweep, trained
+from torch.testing import assert_close
 
 from pacdp.opacus.modules import MODES
 from pacdp.private import (
@@ -15,11 +16,12 @@ from pacdp.private import (
     bayesian,
     steps_of,
 )
+from tests.pacdp.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@parametrize("mode", MODES)
 def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
     settings = DPSGLD(mechanism=mechanism(grad_sample_mode=mode), convention=Tempered(step_size=0.1, temperature=0.1),
                       prior=Normal(std=1.0), thin=2)  # fmt: skip
@@ -27,7 +29,7 @@ def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
     for _ in range(2):
         gpu = trained(settings, mlp().cuda(), checkpoint=tmp_path / "run")
         assert gpu.event == cpu.event
-        torch.testing.assert_close(gpu.snapshots.cpu(), cpu.snapshots, atol=1e-4, rtol=1e-4)
+        assert_close(gpu.snapshots.cpu(), cpu.snapshots, atol=1e-4, rtol=1e-4)
 
 
 def test_weights_are_drawn_on_the_gpu():
@@ -38,7 +40,7 @@ def test_weights_are_drawn_on_the_gpu():
 
 
 def test_the_engine_s_loop_runs_there():
-    module, optimizer, criterion, loader, engine = private(mlp().cuda(), data())
+    module, optimizer, criterion, loader, engine = private(mlp().cuda())
     optimizer.randomness = SystemRandomness()
     sweep(lambda x: module(x.cuda()), optimizer, lambda out, y: criterion(out, y.cuda()), loader)
     assert steps_of(engine.event) == len(loader)

@@ -11,19 +11,24 @@ import numpy as np
 import pytest
 import torch
 from distributed_runs import NOISE, OWN, SAME, SIGMA, forked
+from numpy.testing import assert_allclose
 from private_toys import DECAY, doubles, flat, mlp, private, sweep, trained
 from scipy import stats
+from torch import equal
+from torch.testing import assert_close
 
 from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.processes import rank_randomness
+from tests.pacdp.marks import made_once, near, parametrize, refusal, slow
+from tests.pacdp.same import identical
 from tests.two_processes import two_processes
 
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module", params=["forked", pytest.param("torchrun", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["forked", slow("torchrun")])
 def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     if request.param == "forked":
@@ -38,13 +43,9 @@ def folder(request, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@made_once
 def both(folder):
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
-
-
-def identical(one, other):
-    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
 def test_two_processes_are_one(both):
@@ -56,33 +57,33 @@ def test_two_processes_are_one(both):
         first, second = (process["same"][name] for process in both)
         assert identical(first["weights"], second["weights"])
         for key, value in alone.weights.items():
-            torch.testing.assert_close(first["weights"][key], value, rtol=0.0, atol=1e-9)
-        torch.testing.assert_close(first["snapshots"], alone.snapshots, rtol=0.0, atol=1e-9)
-        assert torch.equal(first["snapshots"], second["snapshots"])
+            assert_close(first["weights"][key], value, rtol=0.0, atol=1e-9)
+        assert_close(first["snapshots"], alone.snapshots, rtol=0.0, atol=1e-9)
+        assert equal(first["snapshots"], second["snapshots"])
         for process in (first, second):
             history = event_from_dict(process["history"])
             assert history == alone.event
             assert steps_of(history) == settings.mechanism.steps
-            np.testing.assert_allclose(process["losses"], losses, rtol=1e-9)
+            assert_allclose(process["losses"], losses, rtol=1e-9)
         if "empty" in name:
             assert np.isnan(losses).sum() > 10
-        assert not torch.equal(flat(first["weights"]), flat(network().double()))
+        assert not equal(flat(first["weights"]), flat(network().double()))
 
 
 def standardised(update):
     return update.double().numpy() / (SIGMA * NOISE["clip_norm"] / NOISE["expected_batch_size"])
 
 
-@pytest.mark.parametrize("name", ["no data, seeded", "no data, system", "no gradients, seeded"])
+@parametrize("name", ["no data, seeded", "no data, system", "no gradients, seeded"])
 def test_noise_is_added_once(both, name):
     """Added by every process it would be seen."""
     one, other = (process["noise"]["right"][name] for process in both)
-    assert torch.equal(one, other)
+    assert equal(one, other)
     values, planted = standardised(one), standardised(both[0]["noise"]["planted"][name])
     assert abs(np.mean(values**2) - 1.0) < 6.0 * np.sqrt(2.0 / len(values))
     assert stats.kstest(values, "norm").pvalue > 1e-6
     assert stats.kstest(planted, "norm").pvalue < 1e-12
-    assert np.var(planted) == pytest.approx(4.0 if "seeded" in name else 2.0, rel=0.1)
+    assert np.var(planted) == near(4.0 if "seeded" in name else 2.0, rel=0.1)
 
 
 def test_resuming_is_exact_to_the_bit(both):
@@ -90,7 +91,7 @@ def test_resuming_is_exact_to_the_bit(both):
         runs = [process["resumed"][name][kind] for process in both for kind in ("whole", "resumed", "again")]
         for run in runs[1:]:
             assert identical(run["weights"], runs[0]["weights"])
-            assert torch.equal(run["snapshots"], runs[0]["snapshots"])
+            assert equal(run["snapshots"], runs[0]["snapshots"])
             assert run["history"] == runs[0]["history"]
         assert steps_of(event_from_dict(runs[0]["history"])) == 6
 
@@ -102,21 +103,21 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
 
     alone = go_on("DP-SGD", *SAME["DP-SGD"][:2])
     for key, value in both[0]["resumed"]["DP-SGD"]["whole"]["weights"].items():
-        torch.testing.assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
-    with pytest.raises(CheckpointError, match="pre-noise of its own: 2, not 1"):
+        assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
+    with refusal("pre-noise of its own: 2, not 1", CheckpointError):
         go_on("DP-BBP", *OWN["DP-BBP"])
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@parametrize("mode", ["hooks", "ghost"])
 def test_opacus_s_loop_runs_unchanged(both, mode):
     module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=mode, noise_schedule=DECAY,
                                                            sample_rate=0.1)  # fmt: skip
     whole = sweep(module, optimizer, criterion, loader)
     first, second = (process["loops"][mode] for process in both)
-    assert torch.equal(first["weights"], second["weights"])
-    torch.testing.assert_close(first["weights"], flat(module), rtol=0.0, atol=1e-9)
+    assert equal(first["weights"], second["weights"])
+    assert_close(first["weights"], flat(module), rtol=0.0, atol=1e-9)
     for process in (first, second):
-        assert torch.equal(process["loaded"], process["weights"])
+        assert equal(process["loaded"], process["weights"])
         assert event_from_dict(process["history"]) == engine.event
         assert process["loaded history"] == process["history"]
         assert process["epsilon"] == engine.get_epsilon(1e-3)
@@ -153,7 +154,7 @@ def test_every_process_has_generators_of_its_own(both):
     assert seeded == SeededRandomness(3).generator("masks").initial_seed()
     assert len({seeded, system, other, other_system}) == 4
     alone = rank_randomness(SeededRandomness(3))
-    assert torch.equal(alone.batch(50, 0.5), SeededRandomness(3).batch(50, 0.5))
+    assert equal(alone.batch(50, 0.5), SeededRandomness(3).batch(50, 0.5))
 
 
 REFUSALS = {

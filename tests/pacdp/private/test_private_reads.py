@@ -1,12 +1,13 @@
 """How often a private step asks for numbers: a GPU is waited for once in so many steps."""
 
 import pytest
-import torch
 from private_toys import mechanism, trained
 
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.errors import Diverged
+from tests.pacdp.marks import parametrize
+from tests.pacdp.same import identical
 
 STEPS = 7
 
@@ -22,7 +23,7 @@ def later(monkeypatch):
     monkeypatch.setattr(loop, "_waits_for", lambda device: 16)
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost", "reference"])
+@parametrize("mode", ["hooks", "ghost", "reference"])
 def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode, monkeypatch):
     seen, weights = [], []
     for most in (1, 3, 16):
@@ -32,7 +33,7 @@ def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode,
         seen.append(told)
     assert seen[0] == seen[1] == seen[2]
     assert [one.step for one in seen[0]] == list(range(1, STEPS + 1))
-    assert all(torch.equal(weights[0][name], other[name]) for other in weights[1:] for name in weights[0])
+    assert all(identical(other, weights[0]) for other in weights)
 
 
 def test_a_step_before_its_checkpoint_is_told_before_it_is_written(later, tmp_path):

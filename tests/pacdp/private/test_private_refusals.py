@@ -6,8 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, private, trained
 from torch import nn
+from torch.nn import Module, Sequential, Unflatten
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
 from pacdp.audit.canaries import audit_training, error_rates
@@ -52,10 +55,6 @@ def budget(**changes):
     return PrivacyBudget(**{"epsilon": 1.0, **ADD, **changes})
 
 
-def in_private(**changes):
-    return private(mlp(), data(), **changes)
-
-
 def calibration(schedule=1.0, **changes):
     given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
     return calibrated(schedule, **{**given, **changes})
@@ -83,7 +82,7 @@ def of_mechanism(n=9, **changes):
 
 def of_training(module=None, **changes):
     return audit_training(sgd(), module or mlp(), data(), loss=cross_entropy, delta=1e-5,
-                          generator=np.random.default_rng(0), **changes)  # fmt: skip
+                          generator=default_rng(0), **changes)  # fmt: skip
 
 
 def of_processes(module=None, **changes):
@@ -94,7 +93,7 @@ NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
     (mechanism, "sample_rate", 1.5),
     (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
-    (in_private, "pre_noise", -1.0), (budget, "epsilon", 0.0),
+    (private, "pre_noise", -1.0), (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0), (cost, "delta", 1.0),
     (cost, "adjacency", "zero-out"), (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
     (scores, "guesses", [3]), (p_value, "correct", 4), (attack, "false_positive_rate", 0.0),
@@ -108,7 +107,7 @@ test_a_number_out_of_range_is_refused_by_its_name = refuses(
 )
 
 
-class Log(nn.Module):
+class Log(Module):
     def forward(self, x):
         return x[:, :3].log()
 
@@ -122,26 +121,26 @@ REFUSALS = [
     (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
     (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
-    (lambda: in_private(noise_schedule=-1.0), "value"),
-    (lambda: in_private(mode="ghost", pre_noise=0.1), "pre_noise"),
+    (lambda: private(noise_schedule=-1.0), "value"),
+    (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=None, noise_schedule=1.0, clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0,
         criterion=cross_entropy), "'ghost' only"),
-    (lambda: private(nn.Sequential(Log(), mlp(inputs=3)), data()), "probe"),
+    (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
     (lambda: PrivateEngine().make_private(
-        module=mlp(), optimizer=torch.optim.SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
+        module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
     (lambda: privacy_claim(planned(0.0, sample_rate=0.1, steps=1), adjacency="add-remove"), "promise something"),
-    (lambda: with_example_dropout(nn.Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
+    (lambda: with_example_dropout(Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: attack((0.0, math.inf)), "finite"),
     (lambda: attack(member=(True, True)), "members"),
     (lambda: of_mechanism(2), "three units"),
-    (lambda: of_training(nn.Sequential(mlp(), nn.Unflatten(1, (3, 1)))), "outputs"),
+    (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
     (lambda: of_processes(bayes_network()), "random layers"),
 ]  # fmt: skip

@@ -9,20 +9,22 @@ from private_toys import (
     NETWORKS,
     clipped_sum,
     cnn,
-    data,
     fresh,
     gradient,
     mlp,
     private,
     scale_is_this_and_no_other,
 )
-from torch import nn
+from torch.nn import Linear
+from torch.testing import assert_close
 from toys import dtypes
 
 from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
+from tests.pacdp.draws import rand, randn
+from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 CLIP = 0.5
@@ -34,10 +36,10 @@ def batch(n=6, seed=5):
     return torch.randn(n, 4, generator=draw), torch.randint(0, 3, (n,), generator=draw)
 
 
-every_mode = pytest.mark.parametrize("mode", MODES)
+every_mode = parametrize("mode", MODES)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@parametrize("network", NETWORKS)
 @every_mode
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
     usual, targets = batch()
@@ -51,7 +53,7 @@ def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
         assert float((whole - without).norm()) <= CLIP * (1.0 + 1e-5)
         if not math.isfinite(scale):
             assert optimizer.nonfinite_examples == 1
-            torch.testing.assert_close(whole, without, atol=1e-6, rtol=1e-6)
+            assert_close(whole, without, atol=1e-6, rtol=1e-6)
         if scale in (1.0, 1e6) and mode == "hooks":
             assert float((whole - without).norm()) > 0.2 * CLIP
 
@@ -65,15 +67,14 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
     inputs, targets = batch()
     inputs[3] = math.nan
     sums = [clipped_sum(network(), inputs, targets, mode=mode)[0] for mode in ("hooks", "ghost")]
-    torch.testing.assert_close(*sums, atol=1e-6, rtol=1e-5)
+    assert_close(*sums, atol=1e-6, rtol=1e-5)
 
 
 @dtypes
-@pytest.mark.parametrize("length", [1, 129, 3000])
-@pytest.mark.every_case
+@every_case("length", [1, 129, 3000])
 def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
     scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
-    rows = torch.randn(2000, length, generator=seeded(), dtype=dtype) * scales
+    rows = randn(2000, length, dtype=dtype) * scales
     factors, finite = clip_factors(row_norms(rows), CLIP, dtype)
     exact = (factors.to(dtype)[:, None] * rows).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
@@ -83,23 +84,23 @@ def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
 
 
 def test_norms_of_long_rows_are_not_too_small():
-    row = torch.rand(1, 4_000_000, generator=seeded()).pow(8)
+    row = rand(1, 4_000_000).pow(8)
     exact = float(row.double().norm())
     assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
-    assert float(row_norms(row)) == pytest.approx(exact, rel=1e-8)
+    assert float(row_norms(row)) == near(exact, rel=1e-8)
 
 
 def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
-    layer = fresh(nn.Linear(16, 8))
-    half = torch.randn(3, 64, 16, generator=seeded())
-    inputs = torch.cat([half, half + 1e-4 * torch.randn(half.shape, generator=seeded(1))], 1)
+    layer = fresh(Linear(16, 8))
+    half = randn(3, 64, 16)
+    inputs = torch.cat([half, half + 1e-4 * randn(half.shape, seed=1)], 1)
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None].expand(3, 128, 8)
     norms = linear_norms(layer, [inputs], signs)
     exact = torch.einsum("nto,nti->noi", signs.double(), inputs.double()).flatten(1).norm(dim=1)
     theirs = compute_linear_norm_sample(layer, [inputs], signs)[layer.weight]
     assert float((theirs.double() / exact - 1.0).abs().max()) > 0.1
-    assert bool((norms[layer.weight] >= exact).all())
-    torch.testing.assert_close(norms[layer.weight], exact, rtol=0.05, atol=0.0)
+    assert (norms[layer.weight] >= exact).all()
+    assert_close(norms[layer.weight], exact, rtol=0.05, atol=0.0)
     assert float(norms[layer.bias].max()) == 0.0
 
 
@@ -107,7 +108,7 @@ def gradients(mode="hooks", *, inputs=None, targets=None, draws=200, network=cnn
     """What steps without a learning rate see, one row a step; of empty batches, unless others are given."""
     if inputs is None:
         inputs, targets = torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)
-    module, optimizer, criterion, _, _ = private(network(), data(), mode=mode, lr=0.0, seed=11, **numbers)
+    module, optimizer, criterion, _, _ = private(network(), mode=mode, lr=0.0, seed=11, **numbers)
     optimizer.randomness = randomness or optimizer.randomness
     found = []
     for _ in range(draws):
@@ -140,17 +141,16 @@ def test_the_system_s_noise_and_noise_over_a_filled_batch_have_that_scale_too():
     assert scale_is_this_and_no_other(sample - clean / 7.0, EXACT)
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost"])
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.every_case
+@every_case("mode", ["hooks", "ghost"])
+@parametrize("reduction", ["mean", "sum"])
 def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reduction):
     inputs, targets = batch()
     module, optimizer, criterion, _, _ = private(
-        mlp(), data(), mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
+        mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
     criterion(module(inputs), targets).backward()
     optimizer.step()
     expected = clipped_sum(mlp(), inputs, targets, mode="hooks")[0]
-    torch.testing.assert_close(20.0 * gradient(module), expected, atol=1e-6, rtol=1e-5)
+    assert_close(20.0 * gradient(module), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_pre_noise_is_inside_the_clipping():

@@ -5,6 +5,9 @@ import math
 import pytest
 import torch
 from private_toys import cross_entropy, data, doubles, flat, mechanism, mlp, trained
+from torch import equal
+from torch.autograd import grad
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
@@ -21,6 +24,7 @@ from pacdp.private import (
     runs_of,
     steps_of,
 )
+from tests.pacdp.marks import near, parametrize
 
 DOUBLE = doubles()
 STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)
@@ -33,14 +37,14 @@ def clipped_gradient(module, batch, clip_norm):
     for i in batch.tolist():
         x, y = DOUBLE[i]
         loss = cross_entropy(module(x[None]), y[None]).sum()
-        g = flat(dict(enumerate(torch.autograd.grad(loss, list(module.parameters())))))
+        g = flat(dict(enumerate(grad(loss, list(module.parameters())))))
         total += g * min(1.0, clip_norm * (1.0 - 64.0 * 2.0**-52) / float(g.norm()))
     return total
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
+@parametrize("prior", PRIORS)
+@parametrize(("drift", "noise"), [(0.5, 1.0), (1.0, 2.0), (1.0, 1.0)])
 def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     """Theorem 1: the Langevin equation itself, DP-SGLD and DP-SGD with the theorem's numbers walk the same path."""
     m = mechanism(steps=8)
@@ -73,8 +77,8 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         )
         w = w - drift * eta * drive - math.sqrt(noise * eta) * xi  # ξ and -ξ have one law; DP-SGD's sign is minus
         torch.nn.utils.vector_to_parameters(w, parameters)
-        torch.testing.assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
-    torch.testing.assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
+        assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
+    assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
 
 
 def test_the_conventions_are_their_formulas_and_far_apart():
@@ -84,15 +88,15 @@ def test_the_conventions_are_their_formulas_and_far_apart():
     assert math.isclose(slot.noise_multiplier(0, m), math.sqrt(0.2))
     assert math.isclose(true.noise_multiplier(0, m), 128.0 * math.sqrt(20.0))
     stated = 0.1 * slot.noise_multiplier(0, m) * m.clip_norm / m.expected_batch_size
-    assert 2.0 * 0.1 * slot.effective_temperature(0, m) == pytest.approx(stated**2)
-    assert slot.noise_multiplier(7, m) == pytest.approx(math.sqrt(0.2) * 8.0 ** (-1 / 6))
-    assert true.noise_multiplier(7, m) == pytest.approx(128.0 * math.sqrt(20.0) * 8.0 ** (1 / 6))
+    assert 2.0 * 0.1 * slot.effective_temperature(0, m) == near(stated**2)
+    assert slot.noise_multiplier(7, m) == near(math.sqrt(0.2) * 8.0 ** (-1 / 6))
+    assert true.noise_multiplier(7, m) == near(128.0 * math.sqrt(20.0) * 8.0 ** (1 / 6))
     welling_teh = ParameterSlot(step_size=1e-5, drift=0.5, noise=1.0)
-    assert welling_teh.noise_multiplier(0, m) == pytest.approx(2.0 * 256.0 / (60000.0 * 2.0 * math.sqrt(1e-5)))
+    assert welling_teh.noise_multiplier(0, m) == near(2.0 * 256.0 / (60000.0 * 2.0 * math.sqrt(1e-5)))
     # the posterior at temperature 1/n: α = c n η and κ = 2c make both one
     posterior = Tempered(step_size=0.5 * 60000.0 * 1e-5, temperature=1.0 / 60000.0)
-    assert posterior.noise_multiplier(0, m) == pytest.approx(welling_teh.noise_multiplier(0, m))
-    assert posterior.learning_rate(0, m) == pytest.approx(welling_teh.learning_rate(0, m))
+    assert posterior.noise_multiplier(0, m) == near(welling_teh.noise_multiplier(0, m))
+    assert posterior.learning_rate(0, m) == near(welling_teh.learning_rate(0, m))
 
 
 def test_tempered_langevin_reaches_its_law():
@@ -116,7 +120,7 @@ def test_snapshots_predictions_and_chains():
     settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.1, temperature=0.01), burn_in=5, thin=5)
     one, two = (trained(settings, seed=seed) for seed in (0, 1))
     assert len(one.snapshots) == 3
-    assert torch.equal(one.snapshots[-1], flat(one.weights))
+    assert equal(one.snapshots[-1], flat(one.weights))
     inputs = data(7).tensors[0]
     together = torch.cat([one.snapshots, two.snapshots])
     averaged = average_over_snapshots(mlp(), together, inputs)
@@ -125,4 +129,4 @@ def test_snapshots_predictions_and_chains():
         module = mlp()
         torch.nn.utils.vector_to_parameters(w, module.parameters())
         by_hand.append(module(inputs).softmax(-1).detach())
-    torch.testing.assert_close(averaged, torch.stack(by_hand).mean(0))
+    assert_close(averaged, torch.stack(by_hand).mean(0))

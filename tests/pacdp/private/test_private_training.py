@@ -14,7 +14,10 @@ from private_toys import (
     mlp,
     trained,
 )
-from torch import nn
+from torch import equal
+from torch.nn import Dropout, Linear, Sequential, Tanh
+from torch.optim import Adam
+from torch.testing import assert_close
 
 from pacdp.private import (
     DPBBP,
@@ -38,6 +41,7 @@ from pacdp.private import (
     with_example_dropout,
     with_weights,
 )
+from tests.pacdp.marks import near
 from tests.pacdp.toys import seeded
 
 DELTA = 1e-4
@@ -48,7 +52,7 @@ SIGMA = calibrated(1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=
 
 def _wide():
     draw = seeded(1)
-    module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+    module = Sequential(Linear(64, 32), Tanh(), Linear(32, 10))
     with torch.no_grad():
         for p in module.parameters():
             p.copy_((torch.rand(p.shape, generator=draw) - 0.5) * 2.0 / math.sqrt(p.shape[-1]))
@@ -61,7 +65,7 @@ def test_every_algorithm_learns_digits_at_epsilon_three():
     common = {"mechanism": FULL, "noise_multiplier": SIGMA}
     # α and τ so that Tempered's σ = (B/C) √(2τ/α) is the calibrated one
     tempered = Tempered(step_size=2.0, temperature=(SIGMA(0) / 140.0) ** 2)
-    dropout = with_example_dropout(nn.Sequential(*_wide()[:2], nn.Dropout(0.1), _wide()[2]), generator=seeded())
+    dropout = with_example_dropout(Sequential(*_wide()[:2], Dropout(0.1), _wide()[2]), generator=seeded())
     runs = {
         "sgd": (DPSGD(**common, learning_rate=2.0, momentum=0.5), _wide()),
         "adam": (DPAdam(**common, learning_rate=0.02), _wide()),
@@ -90,27 +94,27 @@ def test_dp_adam_is_torch_s_on_noisy_gradients():
     """Nothing corrects the second moment for the noise; a full batch with an enormous clipping norm."""
     m, module = mechanism(clip_norm=1e6, sample_rate=1.0, expected_batch_size=40.0, steps=12), mlp()
     run = trained(DPAdam(mechanism=m, noise_multiplier=2e-6, learning_rate=0.05), seed=3)
-    adam, random = torch.optim.Adam(module.parameters(), lr=0.05), SeededRandomness(3)
+    adam, random = Adam(module.parameters(), lr=0.05), SeededRandomness(3)
     for _ in range(12):
         adam.zero_grad()
         cross_entropy(module(data().tensors[0]), data().tensors[1]).mean().backward()
         for p in module.parameters():
             p.grad += random.normal(p.shape, std=2.0, dtype=p.dtype, device=p.device) / 40.0
         adam.step()
-    torch.testing.assert_close(flat(run.weights), flat(module), atol=1e-4, rtol=1e-4)
+    assert_close(flat(run.weights), flat(module), atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_masks_are_each_example_s_own():
     layer = ExampleDropout(0.3, generator=seeded(3))
     masks = layer(torch.ones(2000, 12)) * 0.7
     assert len(masks.unique()) == 2
-    assert float(masks.max()) == pytest.approx(1.0)
-    assert float((masks > 0.0).float().mean()) == pytest.approx(0.7, abs=5.0 * math.sqrt(0.21 / 24000))
+    assert float(masks.max()) == near(1.0)
+    assert float((masks > 0.0).float().mean()) == near(0.7, abs=5.0 * math.sqrt(0.21 / 24000))
     correlations = torch.corrcoef((masks > 0.0).float().T) - torch.eye(12)
     assert float(correlations.abs().max()) < 6.0 / math.sqrt(2000)
     rows = torch.corrcoef((masks > 0.0).float().reshape(200, 120)) - torch.eye(200)  # blocks of ten examples
     assert abs(float(rows.mean())) < 0.01
-    assert torch.equal(layer.eval()(torch.ones(3, 12)), torch.ones(3, 12))
+    assert equal(layer.eval()(torch.ones(3, 12)), torch.ones(3, 12))
 
 
 def test_mc_dropout_predictions_average_masks():
@@ -121,7 +125,7 @@ def test_mc_dropout_predictions_average_masks():
         keep = torch.tensor([(bits >> k) & 1 for k in range(5)], dtype=torch.float32) * 2.0
         by_hand.append(module[3](module[1](module[0](inputs)) * keep).softmax(-1))
     exact = torch.stack(by_hand).mean(0).detach()
-    torch.testing.assert_close(average_over_draws(module, inputs, draws=4000, seed=1), exact, atol=0.03, rtol=0.0)
+    assert_close(average_over_draws(module, inputs, draws=4000, seed=1), exact, atol=0.03, rtol=0.0)
     assert module.training
 
 
@@ -136,7 +140,7 @@ def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
     settings = DPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1)
     trained(settings, module, progress=seen.append)
     assert {p.private_nonfinite for p in seen} == {0}
-    assert torch.equal(flat(module), flat(mlp()))
+    assert equal(flat(module), flat(mlp()))
     assert not any(hasattr(p, "grad_sample") for p in module.parameters())
     assert [(p.step, p.steps) for p in seen] == [(t, 6) for t in range(1, 7)]
     assert all(p.private_loss > 0.0 for p in seen)
@@ -146,7 +150,7 @@ def test_answers_alone_do_not_depend_on_what_else_is_asked():
     module, inputs = dropout_network(), data(7).tensors[0]
     together = average_over_draws(module, inputs, draws=4, seed=2, alone=True)
     one_by_one = torch.cat([average_over_draws(module, one[None], draws=4, seed=2) for one in inputs])
-    torch.testing.assert_close(together, one_by_one)
+    assert_close(together, one_by_one)
     apart = average_over_draws(module, inputs, draws=4, seed=2)
     assert not torch.allclose(apart, together), "masks of their own, by their places"
 

@@ -1,24 +1,25 @@
 """What a forward pass writes would leave without noise: it is refused, or the run stops before anything is released."""
 
-import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
+from private_toys import mechanism
+from private_toys import trained as run
+from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, UserLevelDPSGD, train
+from pacdp.private import DPSGD, UserLevelDPSGD
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(24) % 2
 
 
-class Writing(nn.Module):
+class Writing(Module):
     """A bag of words that does ``what`` before its own pass."""
 
     def __init__(self, what, max_norm=None):
         super().__init__()
         torch.manual_seed(0)
-        self.words, self.out = nn.Embedding(9, 4, max_norm=max_norm), nn.Linear(4, 2)
+        self.words, self.out = Embedding(9, 4, max_norm=max_norm), Linear(4, 2)
         self.register_buffer("kept", torch.zeros(4))
         self.what, self.first, self.calls = what, None, 0
         self.start = float(self.out.weight.detach().square().sum())
@@ -86,44 +87,39 @@ WRITERS = {what.__name__: what for what in (nudge, late, late_by_data, late_exch
 
 
 def trained(module, mode, folder, people=None):
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
-    algorithm = DPSGD if people is None else UserLevelDPSGD
-    return train(
-        algorithm(mechanism=mechanism, noise_multiplier=1.0, learning_rate=4.0),
-        module,
-        TensorDataset(TOKENS, LABELS),
-        loss=lambda outputs, targets: F.cross_entropy(outputs, targets, reduction="none"),
-        people=people,
-        checkpoint=folder / "run.safetensors",
-    )
+    numbers = mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
+    kind = DPSGD if people is None else UserLevelDPSGD
+    return run(
+        kind(mechanism=numbers, noise_multiplier=1.0, learning_rate=4.0), module, TensorDataset(TOKENS, LABELS),
+        randomness=None, people=people, checkpoint=folder / "run.safetensors"
+    )  # fmt: skip
 
 
 def refused(module, mode, folder, people=None):
     """In a sentence of ours, or by vmap where nothing of the kind can run under it."""
-    with pytest.raises((ValueError, RuntimeError), match=r"the network changes|not independent|vmap|broadcast"):
+    with refusal(r"the network changes|not independent|vmap|broadcast", (ValueError, RuntimeError)):
         trained(module, mode, folder, people)
     assert not list(folder.iterdir())
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", WRITERS)
+@every_case("name", WRITERS)
 def test_nothing_is_released_of_a_network_that_writes(name, tmp_path):
     refused(Writing(WRITERS[name]), "hooks", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["nudge", "late_by_data", "first_batch"])
-@pytest.mark.parametrize("mode", ["reference", "ghost"])
+@parametrize("name", ["nudge", "late_by_data", "first_batch"])
+@parametrize("mode", ["reference", "ghost"])
 def test_in_no_mode(name, mode, tmp_path):
     refused(Writing(WRITERS[name]), mode, tmp_path)
 
 
-@pytest.mark.parametrize("mode", ["reference", "hooks", "ghost"])
+@parametrize("mode", ["reference", "hooks", "ghost"])
 def test_an_embedding_that_keeps_its_rows_short_is_refused(mode, tmp_path):
     refused(Writing(nothing, max_norm=1.0), mode, tmp_path)
     trained(Writing(nothing), mode, tmp_path)
 
 
-@pytest.mark.parametrize("what", [nudge, late, late_by_data])
+@parametrize("what", [nudge, late, late_by_data])
 def test_people_are_protected_alike(what, tmp_path):
     people = torch.arange(24) // 3
     refused(Writing(what), "reference", tmp_path, people)

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import bounds
-import pacdp
+from pacdp import plan_routes
 from pacdp.cli.main import main
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 
 
 def test_every_number_is_a_bound_at_what_is_assumed():
-    plan = pacdp.plan_routes(n=10_000, expected_error=0.02, kl_nats=40.0, kept_share=0.03, price_share=0.01)
+    plan = plan_routes(n=10_000, expected_error=0.02, kl_nats=40.0, kept_share=0.03, price_share=0.01)
     errors = math.ceil(0.02 * 2**0.5 * 5_000)
     assert plan.at(HELD_OUT, "50:50").value == bounds.clopper_pearson_upper(errors, 5_000, 0.05)
     assert plan.at(PAC_BAYES, "80:20").value == bounds.maurer(risk=0.02, kl_nats=40.0, n=2_000, failure_prob=0.05).value
@@ -25,7 +25,7 @@ def test_every_number_is_a_bound_at_what_is_assumed():
 
 
 def test_the_best_split_is_no_worse_than_any_of_a_list_and_more_records_never_hurt():
-    plan = pacdp.plan_routes(n=2_000, expected_error=0.05)
+    plan = plan_routes(n=2_000, expected_error=0.05)
     best = plan.at(HELD_OUT, "best split")
     for train in range(200, 2_000, 20):  # the plan's own list
         errors = math.ceil(0.05 * (2_000 / train) ** 0.5 * (2_000 - train) - 1e-9)
@@ -34,10 +34,10 @@ def test_the_best_split_is_no_worse_than_any_of_a_list_and_more_records_never_hu
 
 
 def test_the_records_that_a_target_needs_reach_it_and_much_fewer_do_not():
-    plan = pacdp.plan_routes(n=5_000, expected_error=0.04, target=0.03)
+    plan = plan_routes(n=5_000, expected_error=0.04, target=0.03)
     assert plan.needed > 5_000
     enough, fewer = (
-        pacdp.plan_routes(n=n, expected_error=0.04 * (5_000 / n) ** 0.5).at(HELD_OUT).value
+        plan_routes(n=n, expected_error=0.04 * (5_000 / n) ** 0.5).at(HELD_OUT).value
         for n in (plan.needed, round(0.9 * plan.needed))
     )
     assert enough <= 0.03 < fewer
@@ -45,7 +45,7 @@ def test_the_records_that_a_target_needs_reach_it_and_much_fewer_do_not():
 
 
 def test_a_handful_of_records_makes_a_plan_and_not_an_error():
-    assert all(pacdp.plan_routes(n=n, expected_error=0.0).recommendation() for n in (1, 2, 3))
+    assert all(plan_routes(n=n, expected_error=0.0).recommendation() for n in (1, 2, 3))
 
 
 def test_the_command_says_which_route_and_how_many(capsys):

@@ -2,21 +2,22 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from torch import nn
+from torch.nn import Flatten, Linear, Sequential
 
-import pacdp
+from pacdp import plan_routes, self_certify
 from tests.refusals import refuses
 
-X = np.random.default_rng(0).normal(size=(40, 3))
+X = default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(np.int64)
 
 
-MODEL, MODULE = LogisticRegression(), nn.Sequential(nn.Linear(4, 2))
+MODEL, MODULE = LogisticRegression(), Sequential(Linear(4, 2))
 
 
 def planned(**how):
-    return pacdp.plan_routes(**{"n": 100, **how})
+    return plan_routes(**{"n": 100, **how})
 
 
 def of_module(module=MODULE, labels=Y):
@@ -24,7 +25,7 @@ def of_module(module=MODULE, labels=Y):
 
 
 def certified(model=MODEL, data=(X, Y), **how):
-    return pacdp.self_certify(model, data, **how)
+    return self_certify(model, data, **how)
 
 
 REFUSED = {
@@ -40,8 +41,8 @@ REFUSED = {
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must be"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
-    "one logit": (lambda: of_module(nn.Sequential(nn.Linear(4, 1))), "one logit for each class"),
-    "nothing to train": (lambda: of_module(nn.Flatten()), "must have parameters"),
+    "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
+    "nothing to train": (lambda: of_module(Flatten()), "must have parameters"),
     "no records": (lambda: planned(n=0), "n must"),
 }
 

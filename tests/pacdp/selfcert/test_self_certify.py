@@ -1,27 +1,31 @@
 """One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import pytest
+from numpy import array_equal
+from numpy.random import default_rng
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 import bounds
-import pacdp
+from pacdp import self_certify
 from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+from tests.pacdp.marks import made_once, near, parametrize, refusal
 
 NOISE = 0.1
+held_out = partial(self_certify, routes=HELD_OUT)
 
 
 def world(n, *, seed, width=4):
     """x uniform in a cube, y the side of a plane, turned over with probability NOISE."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x = rng.uniform(-1.0, 1.0, (n, width))
     return x, ((x[:, 0] > 0) ^ (rng.random(n) < NOISE)).astype(np.int64)
 
@@ -57,9 +61,9 @@ def digits():
     return (train.inputs.reshape(train.n, -1), train.labels), (test.inputs.reshape(test.n, -1), test.labels)
 
 
-@pytest.fixture(scope="module")
+@made_once
 def found():
-    return pacdp.self_certify(SVC(C=10.0, gamma=0.05), digits()[0])
+    return self_certify(SVC(C=10.0, gamma=0.05), digits()[0])
 
 
 def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_routes(found):
@@ -68,8 +72,8 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
     assert set(values) == {HELD_OUT, COMPRESSION}
     assert found.certificate.value == min(values.values()) == values[found.chosen]
     assert found.certificate.status == "rigorous"
-    assert found.certificate.failure_prob == pytest.approx(0.05, rel=1e-12)
-    assert math.fsum(found.budget.spent.values()) == pytest.approx(0.05)
+    assert found.certificate.failure_prob == near(0.05, rel=1e-12)
+    assert math.fsum(found.budget.spent.values()) == near(0.05)
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.06
     assert {name for name, _ in found.not_tried} == {PAC_BAYES, NOISY}
 
@@ -77,7 +81,7 @@ def test_digits_get_the_smallest_certificate_at_the_failure_probability_of_all_r
 def spied(data, **how):
     """What a call found, and which of the examples were trained on."""
     Spy.seen.clear()
-    found = pacdp.self_certify(Spy(), data, **{"routes": HELD_OUT, **how})
+    found = self_certify(Spy(), data, **{"routes": HELD_OUT, **how})
     return found, np.isin(row_hashes(data[0]), row_hashes(Spy.seen[0][0]))
 
 
@@ -93,27 +97,25 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
     x, y = world(300, seed=2)
     model = LogisticRegression()
     _, learning = spied((x, y), seed=3)
-    first, again = (
-        pacdp.self_certify(model, (x, labels), routes=HELD_OUT, seed=3) for labels in (y, np.where(learning, y, 1 - y))
-    )
-    assert np.array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
+    first, again = (held_out(model, (x, labels), seed=3) for labels in (y, np.where(learning, y, 1 - y)))
+    assert array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
     assert (first.train, first.budget) == (again.train, again.budget)
-    assert again.tried[0].error == pytest.approx(1.0 - first.tried[0].error)
+    assert again.tried[0].error == near(1.0 - first.tried[0].error)
     assert not hasattr(model, "coef_"), "the caller's own estimator stays as it is"
 
 
 def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another_split():
     data = world(120, seed=4)
-    runs = [pacdp.self_certify(LogisticRegression(), data, routes=HELD_OUT, seed=seed) for seed in (0, 0, 1)]
+    runs = [held_out(LogisticRegression(), data, seed=seed) for seed in (0, 0, 1)]
     coefficients = [run.predictor.estimator.coef_ for run in runs]
-    assert np.array_equal(coefficients[0], coefficients[1])
+    assert array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
-    assert not np.array_equal(coefficients[0], coefficients[2])
+    assert not array_equal(coefficients[0], coefficients[2])
 
 
 def blank(share, *, seed, n=2000):
     """Points with a margin, and among those of one class a share of blank records, all alike, of the other one."""
-    rng = np.random.default_rng([seed, 12])
+    rng = default_rng([seed, 12])
     y = rng.integers(0, 2, n)
     x = np.stack([rng.normal(size=n) ** 2 + 3.0, rng.normal(size=n)], axis=1) * np.where(y, 1.0, -1.0)[:, None]
     empty = rng.random(n) < share
@@ -124,15 +126,15 @@ def blank(share, *, seed, n=2000):
 BLANK, HELD = "equal inputs are separate draws", {"routes": HELD_OUT, "train_share": 0.8}
 
 
-@pytest.mark.parametrize(("share", "standing"), [(0.008, "declared"), (0.04, "unproved")])
+@parametrize(("share", "standing"), [(0.008, "declared"), (0.04, "unproved")])
 def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, whole):
     """The predictor errs on blank records alone, so that its risk is their share."""
     failed, calls, sides = 0, 100 if whole else 30, Fixed(np.eye(2)[0])
     for seed in range(calls):
         data = blank(share, seed=seed)
-        failed += pacdp.self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value < share
+        failed += self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value < share
     assert stats.binomtest(failed, calls, FAIL, alternative="greater").pvalue > 1e-6
-    found = pacdp.self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
+    found = self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
     assert (found.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
     assert found.certificate.hypothesis("predictor saw none of these rows").standing == "proved"
     assert f"Remark: {BLANK}" in str(found)
@@ -141,24 +143,24 @@ def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, w
 def test_copies_are_refused_until_somebody_says_whose_they_are():
     x, y = world(100, seed=5)
     data, model = (np.tile(x, (3, 1)), np.tile(y, 3)), Fixed(np.eye(4)[0])
-    with pytest.raises(DataError, match=r"have an input that training saw too.*people="):
-        pacdp.self_certify(model, data, **HELD)
-    assert pacdp.self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).n == 100
+    with refusal(r"have an input that training saw too.*people=", DataError):
+        self_certify(model, data, **HELD)
+    assert self_certify(model, data, people=np.tile(np.arange(100), 3), **HELD).n == 100
 
 
 def test_an_example_or_a_person_on_both_sides_of_a_split_is_refused():
     x, y = world(20, seed=9)
     one = given((x, y), people=np.arange(20) // 2)
-    with pytest.raises(DataError, match="2 examples stand on both sides"):
+    with refusal("2 examples stand on both sides", DataError):
         require_apart(one.at(np.arange(10)), one.at(np.arange(8, 20)))
-    with pytest.raises(DataError, match="people stand on both sides"):
+    with refusal("people stand on both sides", DataError):
         require_apart(one.at(np.arange(9)), one.at(np.arange(9, 20)))
 
 
-@pytest.mark.parametrize("names", [np.array([False, True]), np.array(["a", "b"]), np.array([3, 9])])
+@parametrize("names", [np.array([False, True]), np.array(["a", "b"]), np.array([3, 9])])
 def test_a_bound_s_part_with_one_class_only_is_counted_too(names):
     x, y = world(60, seed=10)
-    found = pacdp.self_certify(LogisticRegression(), (x, names[y]), routes=HELD_OUT, train_share=0.965)
+    found = held_out(LogisticRegression(), (x, names[y]), train_share=0.965)
     assert found.n - found.train == 2
     assert 0.0 < found.certificate.value <= 1.0
 
@@ -179,10 +181,10 @@ def test_people_are_split_whole_and_counted():
 def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     data = world(400, seed=7)
     models = {"good": Fixed(np.eye(4)[0]), "bad": Fixed(np.eye(4)[1])}
-    found = pacdp.self_certify(models, data, routes=HELD_OUT)
+    found = held_out(models, data)
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
-    assert found.certificate.failure_prob == pytest.approx(0.05)
+    assert found.certificate.failure_prob == near(0.05)
 
 
 MODELS, FAIL = 8, 0.2
@@ -190,8 +192,8 @@ MODELS, FAIL = 8, 0.2
 
 def _coin(seed):
     """Labels that no input tells anything about, so that every model errs with probability 1/2."""
-    rng = np.random.default_rng([seed, 11])
-    normals = np.random.default_rng(0).normal(size=(MODELS, 6))
+    rng = default_rng([seed, 11])
+    normals = default_rng(0).normal(size=(MODELS, 6))
     models = {str(place): Fixed(normal) for place, normal in enumerate(normals)}
     return models, (rng.normal(size=(100, 6)), rng.integers(0, 2, 100))
 
@@ -200,7 +202,7 @@ def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_d
     failed, unpaid, repeats = 0, 0, 150 if whole else 60
     for seed in range(repeats):
         models, data = _coin(seed)
-        found = pacdp.self_certify(models, data, routes=HELD_OUT, failure_prob=FAIL, train_share=0.4, seed=seed)
+        found = held_out(models, data, failure_prob=FAIL, train_share=0.4, seed=seed)
         failed += found.certificate.value < 0.5
         counts = [one.certificate.inputs for one in found.tried]
         unpaid += min(bounds.clopper_pearson_upper(at["k"], at["n"], FAIL) for at in counts) < 0.5
@@ -211,13 +213,13 @@ def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_d
 def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypatch):
     monkeypatch.setattr(bounds.FailureBudget, "share", lambda self, name, ways: self.total)
     models, data = _coin(0)
-    with pytest.raises(ValueError, match="sum to a failure probability"):
-        pacdp.self_certify(models, data, routes=HELD_OUT)
+    with refusal("sum to a failure probability"):
+        held_out(models, data)
 
 
 def test_text_labels_come_back_as_text_and_an_estimator_s_own_probabilities_too():
     x, y = world(200, seed=8)
     names = np.array(["cat", "dog"])[y]
-    found = pacdp.self_certify(LogisticRegression(), (x, names), routes=HELD_OUT)
+    found = held_out(LogisticRegression(), (x, names))
     assert set(found.predict(x)) <= {"cat", "dog"}
     assert found.predict_proba(x).shape == (200, 2)

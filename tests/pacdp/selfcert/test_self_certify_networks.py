@@ -1,23 +1,29 @@
 """Torch modules in one call: the default training, one's own, and what is refused."""
 
 import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from torch import nn
+from torch.nn import Linear, ReLU, Sequential
+from torch.nn.functional import cross_entropy
+from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
-import pacdp
+from pacdp import SelfCertifySettings, self_certify
 from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
+from tests.pacdp.marks import near, parametrize, refusal
+from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
-QUICK = pacdp.SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
+QUICK = SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
 
 
 def problem(n=300, *, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x = rng.uniform(-1.0, 1.0, (n, 4)).astype(np.float32)
     return x, (x[:, 0] > 0).astype(np.int64)
 
@@ -25,19 +31,18 @@ def problem(n=300, *, seed=0):
 def network(seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(seeded(seed).get_state())
-        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        return Sequential(Linear(4, 8), ReLU(), Linear(8, 2))
 
 
 def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
     x, y = problem()
     module = network()
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    found = pacdp.self_certify(module, (x, y), routes=[HELD_OUT, PAC_BAYES, NOISY], settings=QUICK)
+    with left_alone(module):
+        found = self_certify(module, (x, y), routes=[HELD_OUT, PAC_BAYES, NOISY], settings=QUICK)
     assert [one.route for one in found.tried if one.certificate] == [HELD_OUT, PAC_BAYES, NOISY]
     assert found.certificate.status == "rigorous"
     assert np.mean(found.predict(x) != y) < found.certificate.value < 0.5
-    np.testing.assert_allclose(found.predict_proba(x).sum(axis=1), 1.0)
-    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert_allclose(found.predict_proba(x).sum(axis=1), 1.0)
     assert module.training
     drawn = found.tried[1].certificate
     kept = drawn.hypothesis("prior saw none of these rows")
@@ -46,16 +51,16 @@ def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
 
 def test_the_draw_that_is_certified_is_the_one_that_predicts():
     x, y = problem(400, seed=3)
-    found = pacdp.self_certify(network(), (x, y), routes=PAC_BAYES, settings=QUICK, train_share=0.5, seed=2)
+    found = self_certify(network(), (x, y), routes=PAC_BAYES, settings=QUICK, train_share=0.5, seed=2)
     _, bound = split(given((x, y)), train=found.train, seed=2)
-    assert np.mean(found.predict(bound.inputs) != bound.labels) == pytest.approx(found.tried[0].error)
+    assert np.mean(found.predict(bound.inputs) != bound.labels) == near(found.tried[0].error)
 
 
-@pytest.mark.parametrize("form", [lambda pairs: tuple(pairs.tensors), lambda pairs: pairs])
+@parametrize("form", [lambda pairs: tuple(pairs.tensors), lambda pairs: pairs])
 def test_datasets_of_pairs_and_tensors_say_what_arrays_say(form):
     x, y = problem()
     arrays, found = (
-        pacdp.self_certify(network(), data, routes=HELD_OUT, settings=QUICK).certificate
+        self_certify(network(), data, routes=HELD_OUT, settings=QUICK).certificate
         for data in ((x, y), form(TensorDataset(torch.tensor(x), torch.tensor(y))))
     )
     assert found.value == arrays.value
@@ -67,13 +72,13 @@ def test_a_training_function_of_one_s_own_sees_the_training_part_alone():
 
     def train(module, inputs, labels):
         seen.append(inputs)
-        optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+        optimizer = SGD(module.parameters(), lr=1.0)
         for _ in range(60):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(module(inputs), labels).backward()
+            cross_entropy(module(inputs), labels).backward()
             optimizer.step()
 
-    found = pacdp.self_certify(network(), (x, y), train=train, routes=HELD_OUT)
+    found = self_certify(network(), (x, y), train=train, routes=HELD_OUT)
     assert [len(each) for each in seen] == [found.train]
     assert np.mean(found.predict(x) != y) < 0.2
 
@@ -82,9 +87,9 @@ def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_ref
     x, y = problem(100)
     module = network()
     module.register_buffer("held", torch.tensor(x))
-    with pytest.raises(DataError, match="holds"):
-        pacdp.self_certify(module, (x, y), routes=HELD_OUT, settings=QUICK)
-    wild = pacdp.SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
+    with refusal("holds", DataError):
+        self_certify(module, (x, y), routes=HELD_OUT, settings=QUICK)
+    wild = SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
     for how in ({"train": lambda module, *_: nn.init.constant_(module[0].weight, torch.nan)}, {"settings": wild}):
-        with pytest.raises(ValueError, match="your model diverged"):
-            pacdp.self_certify(network(), (x, y), routes=HELD_OUT, **how)
+        with refusal("your model diverged"):
+            self_certify(network(), (x, y), routes=HELD_OUT, **how)

@@ -2,19 +2,20 @@
 
 import numpy as np
 import torch
-from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.nn import ELU, GELU, Flatten, Identity, Linear, ReLU, Sequential, Sigmoid, Tanh
 from toys import seeded, sparse_data, toy_data
 
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
+from tests.pacdp.draws import randn
 
 WIDE = Architecture(hidden=(130, 150))  # products of 128 rows and more go to oneDNN
 
 
 def with_layer(layer):
-    return lambda: nn.Sequential(nn.Flatten(), nn.Linear(20, 6), layer, nn.Identity(), nn.Linear(6, 3, bias=False))
+    return lambda: Sequential(Flatten(), Linear(20, 6), layer, Identity(), Linear(6, 3, bias=False))
 
 
 KINDS = {
@@ -28,7 +29,7 @@ KINDS = {
     "group": (lambda: toy_data(n=60), Architecture(hidden=(8,), norm="group"), 10),
 } | {
     type(layer).__name__: (lambda: toy_data(shape=(1, 4, 5), classes=3), with_layer(layer), 10)
-    for layer in (nn.ReLU(inplace=True), nn.Tanh(), nn.Sigmoid(), nn.ELU(inplace=True), nn.GELU())
+    for layer in (ReLU(inplace=True), Tanh(), Sigmoid(), ELU(inplace=True), GELU())
 }
 COMPILED = list(KINDS)[:7]
 
@@ -50,7 +51,7 @@ def objective_of(kind, clip_norm=0.3, *, batching="auto", data=None, **more):
 
 def weights_of(objective, chains=3):
     own = objective.weights()
-    spread = torch.randn(chains, objective.dim, generator=seeded(3), dtype=torch.float64).to(own.dtype)
+    spread = randn(chains, objective.dim, seed=3, dtype=torch.float64).to(own.dtype)
     return own + 0.5 * own.square().mean().sqrt() * spread
 
 

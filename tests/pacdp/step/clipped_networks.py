@@ -3,67 +3,73 @@
 import torch
 from private_toys import cnn, cross_entropy, data, fresh, mlp
 from torch import nn
-from torch.nn import functional
+from torch.autograd import grad
+from torch.nn import (
+    Embedding,
+    Flatten,
+    GroupNorm,
+    LayerNorm,
+    Linear,
+    Module,
+    Parameter,
+    ReLU,
+    Sequential,
+    Tanh,
+    Unflatten,
+    functional,
+)
 
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import rand
+from tests.pacdp.small_networks import Made
 
 CLIP = 0.5
 
 
-class Scaled(nn.Module):
+class Scaled(Module):
     """Uses a buffer, a parameter that is frozen, one that is never used, and one twice."""
 
     def __init__(self):
         super().__init__()
-        self.inner, self.unused = mlp(), fresh(nn.Linear(2, 2))
-        self.shift = nn.Parameter(torch.tensor([0.1, -0.2, 0.3, 0.4]), requires_grad=False)
-        self.twice = nn.Parameter(torch.tensor([0.5, 1.5, -0.5]))
+        self.inner, self.unused = mlp(), fresh(Linear(2, 2))
+        self.shift = Parameter(torch.tensor([0.1, -0.2, 0.3, 0.4]), requires_grad=False)
+        self.twice = Parameter(torch.tensor([0.5, 1.5, -0.5]))
         self.register_buffer("scale", torch.tensor([1.0, 2.0, 0.5, 3.0]))
 
     def forward(self, x):
         return self.inner(x * self.scale + self.shift) * self.twice + self.twice.square()
 
 
-class Branching(nn.Module):
+def branching():
     """A branch on the data, which no vmap runs."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = mlp()
-
-    def forward(self, x):
-        return torch.stack([self.inner(r) if float(r.sum()) > 0.0 else 2.0 * self.inner(r) for r in x])
+    return Made(
+        lambda own, x: torch.stack([own.inner(r) if float(r.sum()) > 0.0 else 2.0 * own.inner(r) for r in x]),
+        inner=mlp(),
+    )
 
 
-class Attending(nn.Module):
+def attending():
     """Embeddings, attention over positions and a normalisation, all of one example."""
-
-    def __init__(self):
-        super().__init__()
-        self.table, self.norm, self.last = nn.Embedding(40, 6), nn.LayerNorm(6), nn.Linear(6, 3)
-        fresh(self)
-
-    def forward(self, x):
-        return self.last(self.norm(self.table(x.abs().long().clamp(max=39))).mean(1))
+    return fresh(
+        Made(
+            lambda own, x: own.last(own.norm(own.table(x.abs().long().clamp(max=39))).mean(1)),
+            table=Embedding(40, 6), norm=LayerNorm(6), last=Linear(6, 3)
+        )
+    )  # fmt: skip
 
 
-class Functional(nn.Module):
+def maps_back():
     """The first layer's weight is used twice: by the layer, and as the matrix that maps back."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = fresh(nn.Linear(4, 5))
-
-    def forward(self, x):
-        return 20.0 * functional.linear(self.inner(x).tanh(), self.inner.weight.t())
+    return Made(
+        lambda own, x: 20.0 * functional.linear(own.inner(x).tanh(), own.inner.weight.t()), inner=fresh(Linear(4, 5))
+    )
 
 
-class Beside(nn.Module):
+class Beside(Module):
     """A weight used functionally beside its layer's own output, behind a gate that may be closed at first."""
 
     def __init__(self, gate=20.0):
         super().__init__()
-        self.first, self.last, self.gate = fresh(nn.Linear(4, 5)), fresh(nn.Linear(5, 3)), nn.Linear(1, 3, bias=False)
+        self.first, self.last, self.gate = fresh(Linear(4, 5)), fresh(Linear(5, 3)), Linear(1, 3, bias=False)
         nn.init.constant_(self.gate.weight, gate)
 
     def forward(self, x):
@@ -71,12 +77,12 @@ class Beside(nn.Module):
         return self.last(h) + self.gate(torch.ones_like(x[:, :1])) * functional.linear(h.square(), self.last.weight)
 
 
-class Tied(nn.Module):
+class Tied(Module):
     """Two layers with one weight, and one of them used twice."""
 
     def __init__(self):
         super().__init__()
-        self.one, self.two, self.last = fresh(nn.Linear(4, 4)), nn.Linear(4, 4, bias=False), fresh(nn.Linear(4, 3))
+        self.one, self.two, self.last = fresh(Linear(4, 4)), Linear(4, 4, bias=False), fresh(Linear(4, 3))
         self.two.weight = self.one.weight
 
     def forward(self, x):
@@ -91,41 +97,39 @@ def partly_frozen():
 
 
 def with_layer(layer, width=5):
-    return nn.Sequential(fresh(nn.Linear(4, width)), layer, fresh(nn.Linear(width, 3)))
+    return Sequential(fresh(Linear(4, width)), layer, fresh(Linear(width, 3)))
 
 
 def over_positions():
-    return nn.Sequential(
-        nn.Unflatten(1, (2, 2)), fresh(nn.Linear(2, 3)), nn.Tanh(), nn.Flatten(), fresh(nn.Linear(6, 3))
-    )
+    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3)), Tanh(), Flatten(), fresh(Linear(6, 3)))
 
 
 KNOWN = {
     "mlp": mlp,
     "cnn": cnn,
-    "one norm a sample": lambda: with_layer(nn.GroupNorm(2, 6), 6),
-    "embeddings": Attending,
-    "rectified": lambda: with_layer(nn.ReLU()),
+    "one norm a sample": lambda: with_layer(GroupNorm(2, 6), 6),
+    "embeddings": attending,
+    "rectified": lambda: with_layer(ReLU()),
 }
 """What every mode is used for."""
-OUTSIDE_THE_LAYERS = {"maps back": Functional, "beside": Beside}
+OUTSIDE_THE_LAYERS = {"maps back": maps_back, "beside": Beside}
 """What the modes that look at layers miss."""
 KINDS = {
     **KNOWN,
     **OUTSIDE_THE_LAYERS,
     "buffers and frozen parameters": Scaled,
     "partly frozen": partly_frozen,
-    "in place": lambda: with_layer(nn.ReLU(inplace=True)),
+    "in place": lambda: with_layer(ReLU(inplace=True)),
     "tied": Tied,
-    "normalised": lambda: with_layer(nn.LayerNorm(5)),
+    "normalised": lambda: with_layer(LayerNorm(5)),
     "positions": over_positions,
-    "branches": Branching,
+    "branches": branching,
 }
 
 
 def rows(n, *, seed=5, dtype=torch.float32):
     """Examples of all sizes: between 0.1 and 100 times a normal."""
-    scale = 10.0 ** (3.0 * torch.rand(n, 1, generator=seeded(seed)) - 1.0)
+    scale = 10.0 ** (3.0 * rand(n, 1, seed=seed) - 1.0)
     x, y = data(n, seed=seed).tensors
     return (scale * x).to(dtype), y
 
@@ -143,7 +147,7 @@ def slowly(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, draws
     trained, found = [p for p in module.parameters() if p.requires_grad], []
     for x, y in zip(inputs, targets, strict=True):
         value = sum(loss(module(x[None]), y[None]).sum() for _ in range(draws)) / draws
-        slopes = torch.autograd.grad(value, trained, allow_unused=True, materialize_grads=True)
+        slopes = grad(value, trained, allow_unused=True, materialize_grads=True)
         found.append(torch.cat([s.double().reshape(-1) for s in slopes]))
     own = torch.stack(found)
     norms = own.norm(dim=1)

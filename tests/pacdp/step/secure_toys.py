@@ -4,6 +4,7 @@ import hashlib
 import itertools
 
 import numpy as np
+from numpy.random import default_rng
 
 from pacdp.step import cipher, quantile
 
@@ -18,7 +19,7 @@ def fix_keys(monkeypatch, name="keys"):
 
 def words_of(count, name="words"):
     """Uniform words, the same ones for the same name."""
-    return np.random.default_rng(list(name.encode())).integers(-(2**63), 2**63, count, dtype=np.int64)
+    return default_rng(list(name.encode())).integers(-(2**63), 2**63, count, dtype=np.int64)
 
 
 def normals_of(words, spare=None):

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 from chain_sums import COMPILED, KINDS, objective_of, twin, weights_of
+from numpy.random import default_rng
 from torch.func import functional_call
+from torch.testing import assert_close
 from toys import keys_of, seeded, toy_data
 
 from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
+from tests.pacdp.marks import every_case, near, parametrize, slow
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
 FORMS = ["auto", "vmap", "loop"]
@@ -37,16 +40,15 @@ def require_the_twin_s(objective, keys, tick, known):
             objective.model, objective.layout.views(weights[k]), (objective.examples[0][drawn[g]],)
         )
         for found, loss in ((losses, objective.loss), (errors, zero_one())):
-            assert float(found[k]) == pytest.approx(float(loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
+            assert float(found[k]) == near(float(loss(outputs, labels[drawn[g]]).mean()), rel=1e-5)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "long"])
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("long", [False, slow(True)], ids=["short", "long"])
+@parametrize("kind", KINDS)
 def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
     """Clipped, hardly clipped or not at all, with batches of its own or shared ones, and with labels of its own."""
     size = KINDS[kind][2]
-    labels = [np.random.default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
+    labels = [default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
     ways = (((5, 6, 6), 0.05, labels), ((4, 4, 4), 5.0, None), ((3, 2, 3), None, labels))
     for seeds, clip_norm, own in ways if kind in (COMPILED if long else ["small", "sparse", "group"]) else ways[:1]:
         known = {}
@@ -64,11 +66,11 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
                 assert (objective.network.rows is not None) == (kind in SPARSE)
 
 
-every_form = pytest.mark.parametrize("batching", FORMS)
+every_form = parametrize("batching", FORMS)
 
 
 @every_form
-@pytest.mark.parametrize("kind", ["sparse", "classes", "group"])
+@parametrize("kind", ["sparse", "classes", "group"])
 def test_outputs_are_the_module_s(kind, batching):
     """To what values rounded by four units in their last place move, which is more where a group has little spread."""
     objective = objective_of(kind, None, batching=batching)
@@ -95,7 +97,7 @@ def test_nan_weights_give_nan_in_their_own_chain_and_no_error(batching):
     assert torch.isnan(found.loss[1])
     assert found.error[1] == 1
     assert torch.isnan(found.gradient[1]).any()
-    torch.testing.assert_close(found.gradient[[0, 2]], clean[[0, 2]])
+    assert_close(found.gradient[[0, 2]], clean[[0, 2]])
 
 
 @every_form
@@ -107,7 +109,7 @@ def test_a_chain_with_an_empty_batch_stands_still_beside_others(batching):
     require_the_twin_s(objective, keys, 0, {})
 
 
-some_kinds = pytest.mark.parametrize("kind", SOME)
+some_kinds = parametrize("kind", SOME)
 
 
 @every_form
@@ -119,7 +121,7 @@ def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind, batching):
     weights, keys = whole.weights().repeat(2, 1), keys_of(1, 2)
     for tick in range(5):
         found = broken.estimate(weights, keys, tick)
-        assert bool(found.loss.isfinite().all())
+        assert found.loss.isfinite().all()
         for k, chosen in enumerate(broken.draw(keys, tick)[0]):
             exact, size = twin(whole, weights[k], chosen[chosen > 2], whole._labels_of(k))
             assert (found.gradient[k].double() - exact).norm() < 1e-5 * size

@@ -3,17 +3,20 @@
 import copy
 import math
 
-import pytest
 import torch
 from clipped_networks import CLIP, KINDS, Scaled, flat, rows, slowly, weights_of
 from private_toys import cnn, cross_entropy, mlp
-from torch import nn
+from torch import equal
+from torch.nn import Dropout, Sequential
+from torch.testing import assert_close
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
 from pacdp.step.units import Network, summed_gradient
+from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 
 N = 12
@@ -38,8 +41,7 @@ def by_person(module, inputs, targets, *, clip_norm=CLIP):
     return ByContribution(network_of(module), units, clip_norm, summed_gradient)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", KINDS)
+@every_case("name", KINDS)
 def test_the_reference_is_autograd_of_one_example_at_a_time(name):
     """In parts of any size, for some of the data in any order, and at the weights that are given, not the module's."""
     module = KINDS[name]().double()
@@ -61,13 +63,13 @@ def test_the_reference_is_autograd_of_one_example_at_a_time(name):
         for summer in summers:
             for chosen in (EVERYONE, torch.tensor([7, 2, 11]), NOBODY):
                 made = summer(chosen, weights_of(moved))
-                torch.testing.assert_close(flat(made.total), expected[chosen].sum(0), atol=1e-9, rtol=1e-10)
+                assert_close(flat(made.total), expected[chosen].sum(0), atol=1e-9, rtol=1e-10)
                 assert list(made.total) == list(weights_of(module))
                 assert made.nonfinite == 0
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e100])
-@pytest.mark.parametrize("build", [mlp, cnn, Scaled])
+@parametrize("value", [math.nan, -math.inf, 1e100])
+@parametrize("build", [mlp, cnn, Scaled])
 def test_what_is_no_number_counts_as_nothing(build, value):
     module = build().double()
     inputs, targets = rows(N, dtype=torch.float64)
@@ -78,13 +80,13 @@ def test_what_is_no_number_counts_as_nothing(build, value):
     for vectorised in (True, False):
         summer = by_example(module, inputs, targets, loss=loss, vectorised=vectorised)
         made = summer(EVERYONE, weights_of(module))
-        torch.testing.assert_close(flat(made.total), expected.sum(0), atol=1e-10, rtol=1e-9)
+        assert_close(flat(made.total), expected.sum(0), atol=1e-10, rtol=1e-9)
         assert made.nonfinite == (~finite).sum()
         assert float(flat(summer(torch.tensor([3]), weights_of(module)).total).norm()) <= CLIP
 
 
 def with_dropout():
-    return nn.Sequential(*mlp()[:2], nn.Dropout(0.4), mlp()[2])
+    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
 
 
 RANDOM = {
@@ -95,8 +97,7 @@ RANDOM = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", RANDOM)
+@every_case("name", RANDOM)
 def test_random_layers_draw_for_each_example_in_turn(name):
     """From the same generators the slow twin draws the same numbers, and the mean over draws is clipped, not each."""
     for draws in (1, 3):
@@ -107,24 +108,22 @@ def test_random_layers_draw_for_each_example_in_turn(name):
         rewind(module, before)
         expected, _ = slowly(module, inputs, targets, draws=draws)
         rewind(module, before)
-        torch.testing.assert_close(made, expected.sum(0), atol=1e-11, rtol=1e-10)
+        assert_close(made, expected.sum(0), atol=1e-11, rtol=1e-10)
         again, other = (flat(summer(EVERYONE, weights_of(module)).total) for _ in range(2))
-        assert torch.equal(again, made)
-        assert not torch.equal(other, made)
+        assert equal(again, made)
+        assert not equal(other, made)
         assert float(flat(summer(NOBODY, weights_of(module)).total).abs().max()) == 0.0
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", ["mlp", "branches", *RANDOM])
+@every_case("name", ["mlp", "branches", *RANDOM])
 def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     module = {**KINDS, **RANDOM}[name]()
-    before, state = copy.deepcopy(module.state_dict()), random_state(module)
-    found = runs_at_once(network_of(module), weights_of(module), *rows(N))
-    assert found == (name == "mlp")
-    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+    state = random_state(module)
+    with left_alone(module):
+        assert runs_at_once(network_of(module), weights_of(module), *rows(N)) == (name == "mlp")
     after = random_state(module)
-    assert torch.equal(state.cpu, after.cpu)
-    assert all(torch.equal(state.layers[key], after.layers[key]) for key in state.layers)
+    assert equal(state.cpu, after.cpu)
+    assert identical(state.layers, after.layers)
 
 
 class Records(Dataset):
@@ -145,4 +144,4 @@ def test_data_sets_of_any_kind_give_the_same_sum():
     exact = by_example(module, *examples)
     other = exact._replace(units=Units.group(Records(*examples), None))
     chosen = torch.tensor([0, 4, 9])
-    assert torch.equal(flat(exact(chosen, weights_of(module)).total), flat(other(chosen, weights_of(module)).total))
+    assert equal(flat(exact(chosen, weights_of(module)).total), flat(other(chosen, weights_of(module)).total))

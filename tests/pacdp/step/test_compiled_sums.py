@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from chain_sums import COMPILED, KINDS, draw_always, objective_of, weights_of
-from torch import nn
-from toys import keys_of, seeded, toy_data
+from torch import equal, nn
+from torch.nn import Linear, Sequential
+from torch.testing import assert_close
+from toys import keys_of, toy_data
 
 from pacdp.chains.native import dense, products, threads
 from pacdp.chains.native.network import NativeNetwork
@@ -18,6 +20,8 @@ from pacdp.objective import Objective
 from pacdp.step import compiled
 from pacdp.step.clip import Clipping
 from pacdp.step.compiled import CompiledSums
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize, refusal
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def two_threads():
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
+@parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
 def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(kind, clip_norm, two_threads):
     objective, keys = objective_of(kind, clip_norm), keys_of(1, 2, 1, 4, 5)
     weights = weights_of(objective, 5)
@@ -42,12 +46,12 @@ def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_t
     together = of([0, 1, 2, 3, 4], 2)
     for chains, count in (([0, 1, 2, 3, 4], 1), ([3, 0, 4, 2, 1], 1), *(([k], 2) for k in range(5))):
         for found, whole in zip(of(chains, count), together, strict=True):
-            assert torch.equal(found, whole[chains])
+            assert equal(found, whole[chains])
     torch.set_num_threads(2)
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("kind", COMPILED)
+@parametrize("kind", COMPILED)
 def test_padding_changes_nothing(kind, whole):
     """A batch's sum is that of its examples, each alone; shapes around a multiple of the padding."""
     objective = objective_of(kind, 0.2)
@@ -74,11 +78,11 @@ def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_o
         batches = [torch.tensor(first), torch.tensor([4, 5])]
         objective.draw = lambda keys, tick, own=batches: (own, np.array([everyone.index(key) for key in keys.noise]))
         found.append(objective.estimate(weights, keys, 0).gradient.clone())
-    assert torch.equal(found[0][1], found[1][1])
+    assert equal(found[0][1], found[1][1])
     assert (found[0][0] - found[1][0]).norm() < 1e-4 * found[1][0].norm()
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
+@parametrize("scale", [1e-6, 1.0, 30.0])
 def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(scale):
     data = toy_data(n=8, shape=(1, 28, 28))
     data = Dataset("scaled", data.inputs * np.float32(scale), data.labels, 2)
@@ -90,14 +94,14 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
     assert 0.01 * (1 - 2e-5) < max(norms) <= 0.01
 
 
-@pytest.mark.parametrize("compiled_form", [True, False], ids=["compiled", "reference"])
-@pytest.mark.parametrize("clip_norm", [1.0, 1e-3, 1e-5])
+@parametrize("compiled_form", [True, False], ids=["compiled", "reference"])
+@parametrize("clip_norm", [1.0, 1e-3, 1e-5])
 def test_subnormal_factors_do_not_bring_a_gradient_out_of_its_ball(clip_norm, compiled_form, whole):
     ratios, first = [], 260 if whole else 286
     data = toy_data(n=300)
     inputs = data.inputs.copy()
     inputs[first:] = np.outer(np.linspace(0.05, 3.3, 300 - first) * 1e38, [1.0, 0.0, 0.0, 0.0, 0.0])
-    model = nn.Sequential(nn.Linear(5, 1))
+    model = Sequential(Linear(5, 1))
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     loss = bounded_cross_entropy(classes=2)
@@ -172,8 +176,8 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("far", [None, 3e38])
-@pytest.mark.parametrize("fault", FAULTS)
+@parametrize("far", [None, 3e38])
+@parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(fault, far, monkeypatch):
     """Records without a finite gradient, among those that are looked at first, hide nothing."""
     data = toy_data(n=80)
@@ -193,7 +197,7 @@ def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(fault, far, m
     assert (found - expected).norm() < 1e-5 * expected.norm()
 
 
-@pytest.mark.parametrize("clip_norm", [0.2, None])
+@parametrize("clip_norm", [0.2, None])
 def test_a_loss_that_is_not_compiled_will_do(clip_norm):
     ours = objective_of("classes", clip_norm)
     plain = Objective(
@@ -202,19 +206,19 @@ def test_a_loss_that_is_not_compiled_will_do(clip_norm):
     weights, keys = weights_of(ours), keys_of(0, 1, 2)
     left = [x.clone() for x in ours.estimate(weights, keys, 0)[:3]]
     for one, other in zip(left, plain.estimate(weights, keys, 0)[:3], strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+        assert_close(one, other, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(5, 7, 3), (128, 150, 130), (150, 128, 130)])
+@parametrize("shape", [(5, 7, 3), (128, 150, 130), (150, 128, 130)])
 def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape, monkeypatch, two_threads):
     rows, inner, columns = shape
-    left, right = (torch.randn(size, generator=seeded(1)) for size in ((inner, rows), (columns, inner)))
-    bias, out = torch.randn(columns, generator=seeded(2)), torch.empty(rows, columns)
+    left, right = (randn(size, seed=1) for size in ((inner, rows), (columns, inner)))
+    bias, out = randn(columns, seed=2), torch.empty(rows, columns)
     exact = left.double().T @ right.double().T + bias.double()
     two = product(left.mT, right.mT, bias=bias)
     assert product(left.mT, right.mT, bias=bias, out=out) is out
     torch.set_num_threads(1)
-    assert torch.equal(two, product(left.mT, right.mT, bias=bias))
+    assert equal(two, product(left.mT, right.mT, bias=bias))
     torch.set_num_threads(2)
     monkeypatch.setattr(products, "_linear", None)
     for found in (two, out, product(left.mT, right.mT, bias=bias)):
@@ -230,6 +234,6 @@ def test_every_job_is_done_once_and_an_error_comes_back(two_threads):
         if number:
             raise ValueError("no")
 
-    with pytest.raises(ValueError, match="no"):
+    with refusal("no"):
         threads.spread(run, [range(2), range(2, 4)])
     assert sorted(seen) == [(0, 1), (1, 1)]

@@ -5,11 +5,15 @@ import os
 import numpy as np
 import pytest
 import torch
+from numpy import array_equal
+from numpy.random import default_rng
 from reads import Reads
 from scipy import stats
 from secure_toys import fix_keys
+from torch import equal
 
 from pacdp.step import cipher, device_cipher, noise, quantile
+from tests.pacdp.marks import parametrize
 
 KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
 CPU = torch.device("cpu")
@@ -28,14 +32,14 @@ def blocks_of_openssl(first, count):
     return words[first * device_cipher.WORDS :]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
+@parametrize("form", FORMS)
+@parametrize(("first", "count"), [(0, 1), (0, 130), (5, 300), (3, 0)])
 def test_blocks_are_those_of_another_implementation(form, first, count):
     if form == "Triton" and os.environ["TRITON_INTERPRET"] != "1":
         pytest.skip("tests/pacdp/test_cuda.py runs it")
     fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
     made = FORMS[form](fixed, first, count)
-    assert np.array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
+    assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
 
 
 def test_the_vector_of_rfc_8439():
@@ -46,27 +50,27 @@ def test_the_vector_of_rfc_8439():
     assert made.numpy().tobytes().hex() == expected
 
 
-@pytest.mark.parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
+@parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
 def test_words_go_on_where_they_were_left(sizes):
     there, here = cipher.Keystream(KEY, PLACE), cipher.Keystream(KEY, PLACE)
     for size in sizes:
         words = np.empty(size, np.int64)
         here.fill(words)
-        assert np.array_equal(there.on(CPU, size).numpy(), words)
+        assert array_equal(there.on(CPU, size).numpy(), words)
 
 
 def test_fresh_words_have_a_key_of_their_own_each_time(monkeypatch):
     fix_keys(monkeypatch)
     one, other = (cipher.Fresh().on(CPU, 50) for _ in range(2))
-    assert not torch.equal(one, other)
+    assert not equal(one, other)
     fix_keys(monkeypatch)
-    assert torch.equal(cipher.Fresh().on(CPU, 50), one)
+    assert equal(cipher.Fresh().on(CPU, 50), one)
 
 
-@pytest.mark.parametrize("size", [1, 1000, 100_000])
+@parametrize("size", [1, 1000, 100_000])
 def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
-    words = torch.from_numpy(np.random.default_rng(size).integers(-(2**63), 2**63, size))
-    spare = torch.from_numpy(np.random.default_rng(1).integers(-(2**63), 2**63, 2 * size + 2000))
+    words = torch.from_numpy(default_rng(size).integers(-(2**63), 2**63, size))
+    spare = torch.from_numpy(default_rng(1).integers(-(2**63), 2**63, 2 * size + 2000))
     asked = []
 
     def take(count):
@@ -77,7 +81,7 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
     counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9)
     with Reads() as reads:
         made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
-    assert torch.equal(made, counted)
+    assert equal(made, counted)
     assert reads.seen == []
     assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)
 

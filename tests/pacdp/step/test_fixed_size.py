@@ -1,25 +1,28 @@
 """Clipped sums of many chains at once, on rows of one length, are the sums of Poisson batches one by one."""
 
 import numpy as np
-import pytest
 import torch
 from chain_sums import objective_of, weights_of
 from scipy import stats
-from toys import keys_of, seeded, toy_data, toy_objective
+from torch import equal
+from torch.testing import assert_close
+from toys import keys_of, toy_data, toy_objective
 
 from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
+from tests.pacdp.draws import randint
+from tests.pacdp.marks import parametrize, refusal
 
 RATES = [(60, 10 / 60), (60_000, 128 / 60_000), (60_000, 0.1), (1000, 0.5), (10, 0.05), (300, 0.999), (7, 1.0)]
 
 
 def words_of(n, rows, seed=0):
-    return Words(torch.randint(2**32, (rows, n), generator=seeded(seed)), 32)
+    return Words(randint(2**32, (rows, n), seed=seed), 32)
 
 
-@pytest.mark.parametrize(("n", "rate"), RATES)
+@parametrize(("n", "rate"), RATES)
 def test_a_row_has_room_and_little_more(n, rate):
     most = most_of_poisson(n, rate)
     rare = 2.0**-80
@@ -28,13 +31,13 @@ def test_a_row_has_room_and_little_more(n, rate):
     assert most <= exact + 2 + 0.02 * n * rate
 
 
-@pytest.mark.parametrize(("n", "rate"), [(60, 1 / 6), (60, 0.0), (60, 1.0), (1000, 0.02)])
+@parametrize(("n", "rate"), [(60, 1 / 6), (60, 0.0), (60, 1.0), (1000, 0.02)])
 def test_rows_hold_the_sample(n, rate):
     words = words_of(n, 20)
     rows = poisson_rows(words, rate, n)
-    assert bool(rows.whole.all())
+    assert rows.whole.all()
     for own, indices, member in zip(words.values, rows.indices, rows.member, strict=True):
-        assert torch.equal(indices[member], poisson(Words(own, 32), rate))
+        assert equal(indices[member], poisson(Words(own, 32), rate))
         assert not indices[~member].any()
 
 
@@ -46,7 +49,7 @@ def test_a_sample_without_room_is_cut_off_and_marked():
     assert {True, False} == set(rows.whole.tolist())
     assert rows.member.sum(dim=1).tolist() == [min(size, 12) for size in sizes]
     k = int(np.argmax(sizes))
-    assert torch.equal(rows.indices[k], poisson(Words(words.values[k], 32), 0.2)[:12])
+    assert equal(rows.indices[k], poisson(Words(words.values[k], 32), 0.2)[:12])
 
 
 def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch):
@@ -58,7 +61,7 @@ def test_networks_that_need_gradients_of_single_examples_go_in_parts(monkeypatch
     assert whole._fixed is not None
     assert whole._fixed.at_once(torch.device("cpu")) == 1
     for found, exact in zip(whole.estimate(weights, keys, 0)[:3], expected[:3], strict=True):
-        torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-6)
+        assert_close(found, exact, rtol=1e-4, atol=1e-6)
 
 
 def test_a_batch_without_room_stops_its_chain():
@@ -68,12 +71,12 @@ def test_a_batch_without_room_stops_its_chain():
     sizes = [len(risk.draw(keys.select([k]), 0)[0][0]) for k in range(4)]
     risk._fixed.most = sorted(sizes)[-2]
     sampler = build([SGLD(tau=8.0, batch_size=10, clip_norm=1.0)] * 4, risk)
-    with pytest.raises(Diverged, match="step 1") as stopped:
+    with refusal("step 1", Diverged) as stopped:
         list(run_chains(sampler, sampler.init(risk.weights().repeat(4, 1)), keys, until=1, chunk=1))
     assert stopped.value.chains == (int(np.argmax(sizes)),)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "settings", [SGLD(tau=8.0, batch_size=10, clip_norm=0.5), EntropySGD(tau=8.0, batch_size=10, clip_norm=0.5)]
 )
 def test_replayed_steps_are_the_steps(settings):
@@ -85,7 +88,7 @@ def test_replayed_steps_are_the_steps(settings):
         start = sampler.init(risk.weights().repeat(3, 1))
         (chunk,) = run_chains(steps, start, keys, until=6, chunk=6)
         ends.append(chunk.state.weights.clone())
-    assert torch.equal(*ends)
+    assert equal(*ends)
     assert len(torch.unique(ends[0], dim=0)) == 3
 
 
@@ -95,4 +98,4 @@ def test_secret_keys_keep_batches_of_every_size():
     assert not risk.has_fixed_shapes(keys)
     assert risk._fixed is not None
     risk._fixed.most = 0  # and do not meet the room of a row
-    assert bool(risk.estimate(risk.weights().repeat(2, 1), keys, 0).loss.isfinite().all())
+    assert risk.estimate(risk.weights().repeat(2, 1), keys, 0).loss.isfinite().all()

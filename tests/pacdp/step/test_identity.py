@@ -8,14 +8,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.ledger import Ledger, SharedNoise
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
 from pacdp.step.identity import Unnamed, identity
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, parametrize
+from tests.pacdp.same import identical
 from tests.pacdp.toys import seeded
 
-X, Y = torch.randn(60, 5, generator=seeded(0)), torch.arange(60) % 3
+X, Y = randn(60, 5), torch.arange(60) % 3
 MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
 TEMPERATURE = 1.0
 
@@ -28,7 +32,7 @@ def squares(outputs, targets):
     return (outputs - F.one_hot(targets, 3)).square().sum(1)
 
 
-class Scaled(nn.Module):
+class Scaled(Module):
     def __init__(self, factor=1.0):
         super().__init__()
         self.factor = factor
@@ -38,8 +42,8 @@ class Scaled(nn.Module):
         return self.factor * inputs + self.shift
 
 
-def net(seed=1, act=nn.Tanh, last=None):
-    made = nn.Sequential(nn.Linear(5, 8), act(), nn.Linear(8, 3), last or Scaled())
+def net(seed=1, act=Tanh, last=None):
+    made = Sequential(Linear(5, 8), act(), Linear(8, 3), last or Scaled())
     for p in made.parameters():
         nn.init.uniform_(p, -0.5, 0.5, generator=seeded(seed + p.numel()))
     return made
@@ -84,7 +88,7 @@ OTHERS = {
     "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
     "a loss of another closure": ({"loss": partial(loss)}, {"loss": partial(squares)}),
     "other first weights": ({}, {"module": net(2)}),
-    "another activation": ({}, {"module": net(act=nn.ReLU)}),
+    "another activation": ({}, {"module": net(act=ReLU)}),
     "another attribute": ({}, {"module": net(last=Scaled(2.0))}),
     "another buffer": ({}, {"module": shifted()}),
     "frozen weights": ({}, {"module": frozen()}),
@@ -96,8 +100,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", OTHERS)
+@every_case("what", OTHERS)
 def test_another_release_with_the_same_noise_is_refused(what, tmp_path):
     first, second = OTHERS[what]
     book = Ledger.open(tmp_path)
@@ -116,7 +119,7 @@ def test_a_global_that_the_loss_reads_is_part_of_it(tmp_path, monkeypatch):
 
 
 def test_masks_of_the_global_generator_are_part_of_a_release(tmp_path):
-    book, dropping = Ledger.open(tmp_path), net(last=nn.Dropout(0.5))
+    book, dropping = Ledger.open(tmp_path), net(last=Dropout(0.5))
     before = torch.get_rng_state()
     run(book, dropping)
     torch.set_rng_state(before)
@@ -130,7 +133,7 @@ def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path
     book, file = Ledger.open(tmp_path / "book"), tmp_path / "run"
     first = run(book, checkpoint=file, checkpoint_every=1)
     again = run(book, net())
-    assert all(torch.equal(one, again.weights[name]) for name, one in first.weights.items())
+    assert identical(first.weights, again.weights)
     run(book, net(5), checkpoint=file)  # whose own first weights the checkpoint's take the place of
     assert len(book.entries) == 2
     assert [one.stretch.last for one in book.entries] == [1, 2]
@@ -154,7 +157,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
+@parametrize("what", SAME)
 def test_equal_things_have_one_identity(what):
     assert identity(SAME[what]()) == identity(SAME[what]())
 

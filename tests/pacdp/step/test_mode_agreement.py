@@ -5,9 +5,10 @@ import warnings
 
 import pytest
 import torch
-from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, Functional, rows, slowly
-from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp
-from torch import nn
+from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, maps_back, rows, slowly
+from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp, private
+from torch.nn import Dropout, Linear, Module, Parameter, Sequential
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 import pacdp.loop
@@ -18,17 +19,20 @@ from pacdp.private import (
     DPSGD,
     DPMCDropout,
     Normal,
-    PrivateEngine,
     SeededRandomness,
     train,
 )
 from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
+from tests.pacdp.draws import rand, randn
+from tests.pacdp.marks import every_case, left_out, parametrize, refusal
+from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 
 PAIRS = 4
 ROWS = 24
+MOST = CLIP * (1.0 + 1e-5)
 OTHERS = [*(mode for mode in MODES if mode != "ghost"), "reference"]
 
 
@@ -100,14 +104,14 @@ def used(monkeypatch):
 
 def require_the_sum_of_clipped_examples(name, mode, used):
     """Of a mode or, with a warning, of the reference; and one example moves no sum by more than the clip norm."""
-    classes = 4 if KINDS[name] is Functional else 3
+    classes = 4 if KINDS[name] is maps_back else 3
     x, y = rows(ROWS)
     expected, _ = slowly(KINDS[name](), x, y % classes)
     released, batches, said = sums(KINDS[name](), mode=mode, classes=classes)
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
-    torch.testing.assert_close(released, exact, **close)
-    assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= CLIP * (1.0 + 1e-5)
+    assert_close(released, exact, **close)
+    assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= MOST
     fast = mode != "reference" and not said
     assert used[-2 * PAIRS :] == ["fast" if fast else "exact"] * (2 * PAIRS)
     assert not said if name in KNOWN or mode == "reference" else len(said) < 2
@@ -115,7 +119,7 @@ def require_the_sum_of_clipped_examples(name, mode, used):
         assert not fast
 
 
-every_kind = pytest.mark.parametrize("name", KINDS)
+every_kind = parametrize("name", KINDS)
 
 
 @pytest.mark.every_case
@@ -124,7 +128,7 @@ def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, us
     require_the_sum_of_clipped_examples(name, "ghost", used)
 
 
-@pytest.mark.parametrize("mode", OTHERS)
+@parametrize("mode", OTHERS)
 @every_kind
 def test_so_it_is_in_other_modes(name, mode, used):
     require_the_sum_of_clipped_examples(name, mode, used)
@@ -164,9 +168,8 @@ FACTORS = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("clip_norm", [1e-3, 1e3], ids=["all clipped", "none clipped"])
-@pytest.mark.parametrize("name", [*FACTORS, "right"])
+@every_case("clip_norm", [1e-3, 1e3], ids=["all clipped", "none clipped"])
+@parametrize("name", [*FACTORS, "right"])
 def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
     network, targets = Network.of(mlp(), cross_entropy), torch.zeros(4, dtype=torch.int64)
     made = functools.partial(Planted, fault=FACTORS.get(name, lambda length, norm: min(1.0, norm / length)))
@@ -174,7 +177,7 @@ def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
     assert found is None if name == "right" else "of a single example" in found
 
 
-class OfTwo(nn.Module):
+class OfTwo(Module):
     """A network of two tensors, given as a dict or as two arguments."""
 
     def __init__(self, inner):
@@ -202,55 +205,40 @@ class Labelled(torch.utils.data.Dataset):
 
 def of_one_s_own(inner, *, mode, form="tensor", x=None):
     """A loop of one's own, on a network of one tensor or of several."""
-    x = torch.randn(4, 4, generator=seeded(3)) if x is None else x
+    x = randn(4, 4, seed=3) if x is None else x
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
-    return PrivateEngine(randomness=SeededRandomness(0)).make_private(
-        module=module,
-        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
-        dataset=data() if form == "tensor" else Labelled(),
-        noise_schedule=1.0,
-        clip_norm=CLIP,
-        sample_rate=0.1,
-        expected_batch_size=4.0,
-        grad_sample_mode=mode,
-        criterion=nn.CrossEntropyLoss() if mode == "ghost" else None,
-        probe=probe,
-    )
+    dataset = data() if form == "tensor" else Labelled()
+    return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
-@pytest.mark.parametrize("form", ["tensor", "dict", "two arguments"])
+@parametrize("form", ["tensor", "dict", "two arguments"])
 def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
     for mode in ("hooks", "ghost"):
         for build in list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1]:
-            with pytest.raises(ValueError, match="cannot be used with this network"):
+            with refusal("cannot be used with this network"):
                 of_one_s_own(build(), form=form, mode=mode)
-        with pytest.raises(ValueError, match="not independent"):
-            of_one_s_own(Mixing(Opening()), form=form, mode=mode)
-        module, optimizer, *criterion, loader = of_one_s_own(mlp(), form=form, mode=mode)
+        with refusal("not independent"):
+            of_one_s_own(mixing(opening()), form=form, mode=mode)
+        module, optimizer, criterion, loader, _ = of_one_s_own(mlp(), form=form, mode=mode)
         if form != "two arguments":
             before = [p.detach().clone() for p in module.parameters()]
             for inputs, targets in loader:
                 optimizer.zero_grad()
-                (criterion or [nn.CrossEntropyLoss()])[0](module(inputs), targets).backward()
+                criterion(module(inputs), targets).backward()
                 optimizer.step()
             assert all(bool((p != q).any()) for p, q in zip(module.parameters(), before, strict=True))
 
 
 def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
-    class Logarithm(nn.Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
+    def logarithm(inner):
+        return Made(lambda own, x: own.inner(x.log()), inner=inner)
 
-        def forward(self, x):
-            return self.inner(x.log())
-
-    inputs = torch.rand(4, 4, generator=seeded()) + 0.1
-    of_one_s_own(Logarithm(mlp()), mode="hooks", x=inputs)
-    with pytest.raises(ValueError, match="cannot be used with this network"):
-        of_one_s_own(Logarithm(Beside()), mode="hooks", x=inputs)
+    inputs = rand(4, 4) + 0.1
+    of_one_s_own(logarithm(mlp()), mode="hooks", x=inputs)
+    with refusal("cannot be used with this network"):
+        of_one_s_own(logarithm(Beside()), mode="hooks", x=inputs)
 
 
 def class_balanced(outputs, targets):
@@ -268,15 +256,10 @@ def contrastive(outputs, targets):
     return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
 
 
-class Mixing(nn.Module):
+def mixing(mix):
     """A layer in which the examples of a batch meet."""
-
-    def __init__(self, mix):
-        super().__init__()
-        self.first, self.last, self.mix = fresh(nn.Linear(4, 5)), fresh(nn.Linear(5, 3)), mix
-
-    def forward(self, x):
-        return self.last(self.mix(self.first(x)))
+    first, last = fresh(Linear(4, 5)), fresh(Linear(5, 3))
+    return Made(lambda own, x: own.last(own.mix(own.first(x))), first=first, last=last, mix=mix)
 
 
 def beyond_eight(h):
@@ -287,7 +270,7 @@ def clamped_maximum(h):
     return 30.0 * h / h.abs().amax().clamp(min=4.0)
 
 
-class Bank(nn.Module):
+class Bank(Module):
     """Remembers the last batch, in no buffer."""
 
     def __init__(self):
@@ -300,88 +283,73 @@ class Bank(nn.Module):
         return h + memory
 
 
-class Opening(nn.Module):
+def opening():
     """A batch mean behind a gate that is closed when training begins."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate = nn.Parameter(torch.zeros(()))
-
-    def forward(self, h):
-        return h - self.gate * h.mean(0)
+    return Made(lambda own, h: h - own.gate * h.mean(0), gate=Parameter(torch.zeros(())))
 
 
 MEETINGS = {
     "weights by the batch's classes": (mlp, class_balanced),
     "the batch's harder half": (mlp, hardest_half),
     "pairs": (mlp, contrastive),
-    "a clamped maximum": (lambda: Mixing(clamped_maximum), cross_entropy),
-    "a mean beyond eight": (lambda: Mixing(beyond_eight), cross_entropy),
-    "a memory": (lambda: Mixing(Bank()), cross_entropy),
-    "a neighbour": (lambda: Mixing(lambda h: h + h.roll(1, 0)), cross_entropy),
+    "a clamped maximum": (lambda: mixing(clamped_maximum), cross_entropy),
+    "a mean beyond eight": (lambda: mixing(beyond_eight), cross_entropy),
+    "a memory": (lambda: mixing(Bank()), cross_entropy),
+    "a neighbour": (lambda: mixing(lambda h: h + h.roll(1, 0)), cross_entropy),
 }
 
 
-def no_trials(patch):
-    patch.setattr(pacdp.loop, "_check_examples", lambda *_: None)
-
-
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", MEETINGS)
+@every_case("name", MEETINGS)
 def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
     """Every mode computes an example's loss of that example alone, and the reference all of it: without a trial."""
     build, loss = MEETINGS[name]
     for mode in ("reference", "hooks", "ghost"):
         found = moved(build(), mode=mode, loss=loss)
-        assert found is None or found[0] <= CLIP * (1.0 + 1e-5)
+        assert found is None or found[0] <= MOST
     if name != "a memory":
-        no_trials(monkeypatch)
+        left_out(monkeypatch, "loop._check_examples")
         for mode in ("reference", "hooks", "ghost") if build is mlp else ("reference",):
-            assert moved(build(), mode=mode, loss=loss)[0] <= CLIP * (1.0 + 1e-5)
+            assert moved(build(), mode=mode, loss=loss)[0] <= MOST
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["pairs", "a neighbour"])
+@parametrize("mode", MODES)
+@parametrize("name", ["pairs", "a neighbour"])
 def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkeypatch):
     """Should the trials let a network through, the mode is not used, and the sum stays private; a loss cannot mix."""
-    no_trials(monkeypatch)
+    left_out(monkeypatch, "loop._check_examples")
     build, loss = MEETINGS[name]
     most, said = moved(build(), mode=mode, loss=loss)
     assert len(said) == (name == "a neighbour")
-    assert most <= CLIP * (1.0 + 1e-5)
+    assert most <= MOST
 
 
 HIDDEN = {
     "a path that opens later": (lambda: Beside(gate=0.0), CLIP),
     "a wrong norm where nothing made up is clipped": (Beside, 1e4),
-    "another such norm": (Functional, 1e4),
-    "a meeting that opens later": (lambda: Mixing(Opening()), CLIP),
+    "another such norm": (maps_back, 1e4),
+    "a meeting that opens later": (lambda: mixing(opening()), CLIP),
     "the same under dropout, whose batches cannot be compared": (
-        lambda: Mixing(nn.Sequential(nn.Dropout(0.5), Opening())),
+        lambda: mixing(Sequential(Dropout(0.5), opening())),
         CLIP,
     ),
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", HIDDEN)
+@every_case("name", HIDDEN)
 def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(name):
     build, clip_norm = HIDDEN[name]
     for mode in ("hooks", "ghost"):
-        found = moved(build(), mode=mode, clip_norm=clip_norm, classes=4 if build is Functional else 3)
+        found = moved(build(), mode=mode, clip_norm=clip_norm, classes=4 if build is maps_back else 3)
         assert len(found[1]) == 1 if found else "meeting" in name or "same" in name
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
+@every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    no_trials(monkeypatch)
-    monkeypatch.setattr(pacdp.loop.Unwritten, "require", lambda _: None)
+    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "loop.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
-    monkeypatch.setattr(pacdp.loop, "disagreement", lambda *_, **__: None)
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     most, _ = moved(
-        build(), mode="hooks" if name in MEETINGS else "ghost", loss=loss, classes=4 if build is Functional else 3
+        build(), mode="hooks" if name in MEETINGS else "ghost", loss=loss, classes=4 if build is maps_back else 3
     )
     assert most > (1.5 if name in OUTSIDE_THE_LAYERS else 1.2) * CLIP

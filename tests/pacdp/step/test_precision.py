@@ -4,9 +4,10 @@ import pytest
 import torch
 from private_toys import clipped_sum as by_opacus
 from private_toys import cnn, mlp
-from torch import nn
+from torch.nn import Conv1d, Flatten, Linear, Sequential, Unflatten
+from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils._python_dispatch import TorchDispatchMode
-from toys import seeded, toy_data, toy_objective
+from toys import toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.models import Architecture
@@ -14,6 +15,8 @@ from pacdp.step import compiled
 from pacdp.step.clip import clipped_sum
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.precision import full_precision
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 KEYS = [(backend, kind) for backend in ("cuda", "mkldnn") for kind in ("matmul", "conv", "rnn")]
@@ -63,9 +66,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("convolutions", [False, True])
-@pytest.mark.parametrize("device", [CPU, GPU], ids=str)
-@pytest.mark.parametrize("way", WAYS)
+@parametrize("convolutions", [False, True])
+@parametrize("device", [CPU, GPU], ids=str)
+@parametrize("way", WAYS)
 def test_within_all_bits_are_kept_and_after_it_all_is_as_before(way, device, convolutions):
     WAYS[way]()
     before, backend = settings(), "mkldnn" if device == CPU else "cuda"
@@ -103,15 +106,15 @@ def rounded(x):
 
 
 def steep(outputs, targets):
-    return 1e3 * nn.functional.binary_cross_entropy_with_logits(outputs[:, 0], targets.float(), reduction="none")
+    return 1e3 * binary_cross_entropy_with_logits(outputs[:, 0], targets.float(), reduction="none")
 
 
 def linear():
-    return nn.Sequential(nn.Linear(784, 1))
+    return Sequential(Linear(784, 1))
 
 
 def by_example():
-    return nn.Sequential(nn.Unflatten(1, (1, 784)), nn.Conv1d(1, 1, 784), nn.Flatten())
+    return Sequential(Unflatten(1, (1, 784)), Conv1d(1, 1, 784), Flatten())
 
 
 def excess(model, clip_norm):
@@ -123,7 +126,7 @@ def excess(model, clip_norm):
     return float(sum(view.double().square().sum() for view in into.values()) ** 0.5) / clip_norm - 1.0
 
 
-@pytest.mark.parametrize("network", [linear, by_example])
+@parametrize("network", [linear, by_example])
 def test_one_example_moves_a_sum_by_no_more_than_the_clip_norm(network):
     torch.manual_seed(0)
     model = network()
@@ -159,12 +162,12 @@ def test_compiled_sums_and_their_threads_keep_their_bits(monkeypatch):
     assert not set(seen) & set(REDUCED)
 
 
-@pytest.mark.parametrize("hopeless", [False, True])
-@pytest.mark.parametrize("network", [mlp, cnn])
+@parametrize("hopeless", [False, True])
+@parametrize("network", [mlp, cnn])
 def test_both_passes_of_ghost_clipping_keep_their_bits(network, hopeless):
     """The second pass adds up what the first one measured, convolutions too, which torch rounds by default on a GPU."""
     everywhere()
-    inputs, targets = torch.randn(6, 4, generator=seeded(0)), torch.arange(6) % 3
+    inputs, targets = randn(6, 4), torch.arange(6) % 3
     if hopeless:  # the batch is run again, as the first forward pass was
         inputs[2] = torch.nan
     passes, backward = list[Rounds](), torch.autograd.backward

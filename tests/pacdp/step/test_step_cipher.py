@@ -4,11 +4,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 import torch
+from numpy import array_equal
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher
+from tests.pacdp.marks import parametrize
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
 VECTORS = (
@@ -45,7 +46,7 @@ def test_the_published_vectors(monkeypatch):
     assert drawn(16).tobytes().hex() == VECTORS
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
+@parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
 def test_the_slow_twin(monkeypatch, count):
     key = bytes(range(200, 232))
     monkeypatch.setattr(cipher, "_fresh_key", lambda: key)
@@ -67,7 +68,7 @@ def test_each_key_s_words_stand_in_their_place(monkeypatch):
     whole = drawn(2 * cipher.WORDS_PER_KEY + 5)
     fix_keys(monkeypatch)
     parts = [drawn(cipher.WORDS_PER_KEY), drawn(cipher.WORDS_PER_KEY), drawn(5)]
-    assert np.array_equal(whole, np.concatenate(parts))
+    assert array_equal(whole, np.concatenate(parts))
 
 
 def of_a_child(count):

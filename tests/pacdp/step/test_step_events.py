@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +38,7 @@ from pacdp.private import (
     train,
 )
 from pacdp.step.event import combined, history
+from tests.pacdp.marks import every_case, left_out, near, parametrize, refusal
 
 STEPS = [
     sampled_step([1.0], sample_rate=0.1),
@@ -97,7 +97,7 @@ def test_one_step_is_the_mechanism_it_says():
     assert sampled_step([1e20], sample_rate=1e-20) == sampled_step([1e10], sample_rate=1e-9)
 
 
-@pytest.mark.parametrize("noises", [(3.0, 1.0), (2.0, 2.0), (0.5, 7.0, 1.3)])
+@parametrize("noises", [(3.0, 1.0), (2.0, 2.0), (0.5, 7.0, 1.3)])
 def test_independent_releases_are_one_with_the_combined_noise(noises):
     exact = math.fsum(z**-2.0 for z in noises) ** -0.5
     assert exact * (1.0 - 1e-14) <= combined(noises) <= exact
@@ -106,7 +106,7 @@ def test_independent_releases_are_one_with_the_combined_noise(noises):
         privacy_epsilon(event=SelfComposed(event=one, count=20), delta=1e-3, adjacency="add-remove")
         for one in (sampled_step(noises, sample_rate=0.2), apart)
     )
-    assert made.upper == pytest.approx(other.upper, rel=1e-6)
+    assert made.upper == near(other.upper, rel=1e-6)
     assert combined((1.0, 0.0)) == 0.0
 
 
@@ -135,11 +135,9 @@ RUNS = {name: run_of(name) for name in SOUND} | {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", RUNS)
+@every_case("name", RUNS)
 def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
-    for trial in ("_check_examples", "disagreement"):  # half of the time
-        monkeypatch.setattr(f"pacdp.loop.{trial}", lambda *_, **__: None)
+    left_out(monkeypatch, "loop._check_examples", "loop.disagreement")
     algorithm, build, persons = RUNS[name]
     n = 40 if persons is None else 10
     run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))
@@ -157,7 +155,7 @@ class Forgetful(DPSGD):
         return planned(self.noise_multiplier, sample_rate=self.mechanism.sample_rate, steps=steps)
 
 
-@pytest.mark.parametrize("every", [1, 2, 7])
+@parametrize("every", [1, 2, 7])
 def test_a_ledger_is_told_of_the_very_steps_that_releases_are_held_against(every, tmp_path):
     algorithm = Forgetful(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1)
     book = Ledger.open(tmp_path / "ledger")
@@ -230,19 +228,19 @@ class Cheaper(NestedNoise):
         return IndependentNoise().draw(step, scales)
 
 
-@pytest.mark.parametrize(("kind", "ran"), [(Twice, 0), (Quieter, 0), (Free, 0), (Late, 2)])
+@parametrize(("kind", "ran"), [(Twice, 0), (Quieter, 0), (Free, 0), (Late, 2)])
 def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
     seen = []
     liar = kind(mechanism=M, noise_multiplier=1.0, learning_rate=0.1)
-    with pytest.raises(RuntimeError, match=rf"step {ran + 1} released .* was promised"):
+    with refusal(rf"step {ran + 1} released .* was promised", RuntimeError):
         train(liar, mlp(), data(), loss=cross_entropy, progress=lambda p: seen.append(p.step))
     assert seen == list(range(1, ran + 1))
 
 
 def test_a_second_choice_independent_candidates_and_no_release_end_the_run():
-    with pytest.raises(ValueError, match="one number for each release, got none"):
+    with refusal("one number for each release, got none"):
         train(Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1), mlp(), data(), loss=cross_entropy)
     for kind, more in ((Choosing, {}), (P3SGD, {"candidates": Cheaper()})):
         liar = kind(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, **more)
-        with pytest.raises(RuntimeError, match="was promised"):
+        with refusal("was promised", RuntimeError):
             train(liar, mlp(), data(), people=people(), loss=cross_entropy)

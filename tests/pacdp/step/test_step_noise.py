@@ -12,11 +12,13 @@ import pytest
 import torch
 from scipy import stats
 from secure_toys import fix_keys, normals_of, words_of
+from torch import equal
 from toys import dtypes
 
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
 from pacdp.step.processes import RankRandomness
+from tests.pacdp.marks import near, parametrize
 
 CPU = torch.device("cpu")
 WHOLE = {"dtype": torch.float64, "device": CPU}
@@ -36,7 +38,7 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
 
 
 @dtypes
-@pytest.mark.parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
+@parametrize("std", [1.0, 1.7, 1.999, 2.0, 3e-7, 5e11])
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
     words = words_of(cipher.WORDS_PER_KEY)
@@ -57,13 +59,13 @@ def test_noise_is_the_same_whatever_it_hides(monkeypatch):
     total, grid = totals(), grid_of(1.7)
     one = released(monkeypatch, total)
     for shift in (-(2**31), -1, 1, 12345678901):
-        assert torch.equal(released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid))
+        assert equal(released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid))
 
 
 def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
     total, grid = totals(dtype=torch.float32), grid_of(1.7)
     drawn = (released(monkeypatch, torch.zeros_like(total)) + total).double() / grid
-    assert not torch.equal(drawn, drawn.round())
+    assert not equal(drawn, drawn.round())
 
 
 def test_huge_infinite_and_undefined_sums(monkeypatch):
@@ -75,19 +77,19 @@ def test_huge_infinite_and_undefined_sums(monkeypatch):
     assert abs(float(found[5])) < 20.0
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_shapes_and_types_stay(monkeypatch, dtype):
     for shape in ((), (0,), (3, 0), (4, 5, 6), (cipher.WORDS_PER_KEY + 7,)):
         total = torch.ones(shape, dtype=dtype)
         drawn = SystemRandomness().normal(shape, std=0.3, dtype=dtype, device=CPU)
         for found in (released(monkeypatch, total), drawn):
             assert (found.shape, found.dtype) == (total.shape, dtype)
-        assert torch.equal(total, torch.ones(shape, dtype=dtype))
+        assert equal(total, torch.ones(shape, dtype=dtype))
 
 
 def test_other_layouts_of_memory_keep_their_places(monkeypatch):
     total = totals(6000).reshape(60, 100)
-    assert torch.equal(released(monkeypatch, total.T.contiguous().T), released(monkeypatch, total))
+    assert equal(released(monkeypatch, total.T.contiguous().T), released(monkeypatch, total))
     expanded = torch.ones(1, dtype=torch.float64).expand(4000)
     assert len(released(monkeypatch, expanded).unique()) > 2000
 
@@ -106,11 +108,11 @@ def test_no_noise_is_a_copy_and_seeded_noise_what_it_was():
     before = total.clone()
     for randomness in (SystemRandomness(), SeededRandomness(1)):
         found = add_noise(total, std=0.0, randomness=randomness)
-        assert torch.equal(found, total)
+        assert equal(found, total)
         assert found.data_ptr() != total.data_ptr()
     old = torch.empty(5000).normal_(0.0, 1.7, generator=SeededRandomness(9).generator("noise"))
-    assert torch.equal(add_noise(total, std=1.7, randomness=SeededRandomness(9)), total + old)
-    assert torch.equal(total, before)
+    assert equal(add_noise(total, std=1.7, randomness=SeededRandomness(9)), total + old)
+    assert equal(total, before)
 
 
 def test_copies_draw_their_own():
@@ -140,7 +142,7 @@ def test_batches_reach_over_many_keys(monkeypatch):
     counts = np.zeros(n)
     for _ in range(draws):
         drawn = SystemRandomness().batch(n, 0.3)
-        assert torch.equal(drawn, drawn.unique())
+        assert equal(drawn, drawn.unique())
         counts[drawn] += 1
     for part in (counts, counts[:1000], counts[-1000:]):
         expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * len(part)
@@ -152,8 +154,8 @@ def test_batches_reach_over_many_keys(monkeypatch):
 # shares
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3, 5, 7, 8, 1000])
-@pytest.mark.parametrize("std", [1.0, 1.1, 0.3, 3e-200, 7e200, 1.0 + 2.0**-52])
+@parametrize("processes", [1, 2, 3, 5, 7, 8, 1000])
+@parametrize("std", [1.0, 1.1, 0.3, 3e-200, 7e200, 1.0 + 2.0**-52])
 def test_shares_add_up_to_the_least_variance_that_suffices(std, processes):
     part = share(std, processes)
     assert processes * Fraction(part) ** 2 >= Fraction(std) ** 2
@@ -179,7 +181,7 @@ def scale_is(values, std):
     return 2.0 * min(law.cdf(statistic), law.sf(statistic)) > 1e-4
 
 
-@pytest.mark.parametrize("count", [2, 3, 8])
+@parametrize("count", [2, 3, 8])
 def test_every_process_draws_its_share(monkeypatch, count):
     fix_keys(monkeypatch)
     drawn = torch.stack(sums_over(ranks(count)))
@@ -192,7 +194,7 @@ def test_every_process_draws_its_share(monkeypatch, count):
         correlation = torch.corrcoef(values) - torch.eye(count)
         assert correlation.abs().max() < 5.0 / math.sqrt(centred.shape[1])
     orders = [drawn, drawn.flip(0), drawn.roll(1, 0)]
-    assert all(torch.equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
+    assert all(equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
 
 
 def test_a_share_that_is_the_whole_or_nothing_would_be_seen(monkeypatch):
@@ -212,7 +214,7 @@ def rounded(scale):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
+@parametrize(("one", "other"), [(0.6, 0.6), (0.5, 1.0), (0.8, 0.7)])
 def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, other):
     with mpmath.workdps(30):
         first, second, both = rounded(one), rounded(other), mpmath.hypot(one, other)
@@ -227,15 +229,15 @@ def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, oth
         assert bound / 50 < max(errors) <= bound  # and the bound is about something
 
 
-@pytest.mark.parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])
+@parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])
 def test_the_price_of_finite_arithmetic(coordinates, steps, processes):
     """Every number of the run pays, by an advanced composition of its own cost, there and back."""
     epsilon, delta = arithmetic_cost(coordinates=coordinates, steps=steps, delta=1e-12, processes=processes)
     with mpmath.workdps(40):
         numbers, each = mpmath.mpf(coordinates) * steps * processes, mpmath.mpf(noise.CELL_ERROR)
         spread = mpmath.sqrt(2 * numbers * mpmath.log(mpmath.mpf(10) ** 12)) * each
-        assert epsilon == pytest.approx(float(2 * (spread + numbers * each * (mpmath.exp(each) - 1))), rel=1e-12)
-        assert delta - 1e-12 == pytest.approx(float(numbers * noise.TAIL_MASS), rel=1e-3, abs=1e-27)
+        assert epsilon == near(float(2 * (spread + numbers * each * (mpmath.exp(each) - 1))), rel=1e-12)
+        assert delta - 1e-12 == near(float(numbers * noise.TAIL_MASS), rel=1e-3, abs=1e-27)
 
 
 def test_the_constants_of_the_argument():

@@ -12,12 +12,13 @@ from secure_toys import fix_keys
 
 from pacdp.step import cipher
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from tests.pacdp.marks import parametrize, slow
 
 CPU = torch.device("cpu")
 WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for
 STEPS = [
     (5, WIDE), (8_000, 10),
-    *(pytest.param(*more, marks=pytest.mark.slow) for more in ((20, WIDE), (30_000, 10))),
+    *(slow(*more) for more in ((20, WIDE), (30_000, 10))),
 ]  # fmt: skip
 SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
@@ -32,13 +33,17 @@ def corrected(pvalues):
     return min(1.0, float(pvalues.min()) * pvalues.size)
 
 
+def two_sided(scores):
+    return 2.0 * stats.norm.sf(np.abs(scores))
+
+
 def cells(values):
     """Every cell of the grid: the probability that the rounded normal law gives to it."""
     index = np.rint(values * 1024.0).astype(np.int64)
     edges = (np.arange(-3300, 3302) - 0.5) / 1024.0
     expected = np.diff(stats.norm.cdf(edges)) * len(values)
     found = np.bincount(np.clip(index, -3301, 3301) + 3301, minlength=6603)[1:-1]
-    single = 2.0 * stats.norm.sf(np.abs(found - expected) / np.sqrt(expected) * 0.97)  # Poisson's skewness
+    single = two_sided((found - expected) / np.sqrt(expected) * 0.97)  # Poisson's skewness
     return min(corrected(single), stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(found)))
 
 
@@ -56,7 +61,7 @@ def moments(values):
     """The first four."""
     n, found = len(values), values.astype(np.float64)
     scores = [found.mean(), (found**2).mean() - 1.0, (found**3).mean(), (found**4).mean() - 3.0]
-    return corrected(2.0 * stats.norm.sf(np.abs(scores) * np.sqrt(n / np.array([1.0, 2.0, 15.0, 96.0]))))
+    return corrected(two_sided(scores * np.sqrt(n / np.array([1.0, 2.0, 15.0, 96.0]))))
 
 
 def coordinates(rows):
@@ -64,7 +69,7 @@ def coordinates(rows):
     kolmogorov = [stats.kstest(column, "norm").pvalue for column in rows.T]
     statistic, law = (rows.astype(np.float64) ** 2).sum(0), stats.chi2(len(rows))
     scale = 2.0 * np.minimum(law.cdf(statistic), law.sf(statistic))
-    mean = 2.0 * stats.norm.sf(np.abs(rows.mean(0)) * np.sqrt(len(rows)))
+    mean = two_sided(rows.mean(0) * np.sqrt(len(rows)))
     return min(corrected(kolmogorov), corrected(scale), corrected(mean))
 
 
@@ -75,7 +80,7 @@ def between_coordinates(rows):
     for x in (values, (values**2 - 1.0) / np.sqrt(2.0)):
         now = (x.T @ x)[np.triu_indices(x.shape[1], 1)]
         later = (x[1:].T @ x[:-1]).ravel()
-        found += [2.0 * stats.norm.sf(np.abs(products) / np.sqrt(len(x)) * 0.9) for products in (now, later)]
+        found += [two_sided(products / np.sqrt(len(x)) * 0.9) for products in (now, later)]
     return corrected(np.concatenate(found))
 
 
@@ -87,7 +92,7 @@ def lags(rows):
         spectrum = fft.rfft(x, fft.next_fast_len(2 * n, real=True))
         products = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n, real=True))[1 : n - 20_000]
         found.append(products / np.sqrt(n - 1.0 - np.arange(len(products))))
-    return corrected(2.0 * stats.norm.sf(np.abs(np.concatenate(found)) * 0.9))  # products have heavier tails
+    return corrected(two_sided(np.concatenate(found) * 0.9))  # products have heavier tails
 
 
 @pytest.fixture
@@ -95,10 +100,10 @@ def fixed(monkeypatch):
     fix_keys(monkeypatch, "laws")
 
 
-every_source = pytest.mark.parametrize("name", SOURCES)
+every_source = parametrize("name", SOURCES)
 
 
-@pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 23, marks=pytest.mark.slow)])
+@parametrize("size", [1 << 21, slow(1 << 23)])
 @every_source
 def test_the_law_of_all_numbers(fixed, name, size):
     values = drawn(SOURCES[name](), 1, size).ravel()
@@ -112,7 +117,7 @@ def test_the_law_of_each_coordinate(fixed, name):
 
 
 @every_source
-@pytest.mark.parametrize(("calls", "size"), [*STEPS, (1, 200_000), pytest.param(1, 800_000, marks=pytest.mark.slow)])
+@parametrize(("calls", "size"), [*STEPS, (1, 200_000), slow(1, 800_000)])
 def test_independence_at_every_lag(fixed, name, calls, size):
     assert lags(drawn(SOURCES[name](), calls, size)) > 1e-5
 
@@ -188,12 +193,12 @@ def test_a_right_box_muller_transform_passes(fixed):
     assert lags(drawn(right, 10, 40_000)) > 1e-5
 
 
-@pytest.mark.parametrize("name", OF_LAGS)
+@parametrize("name", OF_LAGS)
 def test_dependence_within_a_step_would_be_seen(fixed, name):
     assert lags(drawn(Planted(OF_LAGS[name]), 20, 40_000)) < 1e-9
 
 
-@pytest.mark.parametrize(("calls", "size"), STEPS)
+@parametrize(("calls", "size"), STEPS)
 def test_a_keystream_that_begins_anew_at_each_step_would_be_seen(monkeypatch, calls, size):
     monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
     assert lags(drawn(SystemRandomness(), calls, size)) < 1e-9
@@ -206,13 +211,13 @@ def test_one_key_for_all_words_of_a_step_would_be_seen(monkeypatch):
     assert lags(drawn(SystemRandomness(), 1, 200_000)) < 1e-9
 
 
-@pytest.mark.parametrize("name", OF_ALL)
+@parametrize("name", OF_ALL)
 def test_a_wrong_law_would_be_seen(fixed, name):
     fault, check, size = OF_ALL[name]
     assert check(drawn(Planted(fault), 1, size).ravel()) < 1e-9
 
 
-@pytest.mark.parametrize("name", OF_COORDINATES)
+@parametrize("name", OF_COORDINATES)
 def test_a_wrong_coordinate_would_be_seen(fixed, name):
     fault, check = OF_COORDINATES[name]
     assert check(drawn(Planted(fault), 3000, 61)) < 1e-9

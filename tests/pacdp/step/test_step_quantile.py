@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from flint import arb, ctx, fmpq
+from numpy import array_equal
 from scipy import stats
 from secure_toys import normals_of, words_of
 
 from pacdp.step import quantile
+from tests.pacdp.marks import parametrize, slow
 
 U = 2.0**-53
 TERMS = 11  # of Taylor's series, the last one with its remainder
@@ -66,7 +68,7 @@ def error_bounds(coefficients, rows):
     return np.array(found)
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@parametrize("every", [5, slow(1)])
 def test_every_polynomial_keeps_its_proved_bound(every):
     coefficients = quantile.table()
     rows = range(len(coefficients) - 2, -1, -every)  # the last part, from 1/2 on, is met at its left end only
@@ -74,7 +76,7 @@ def test_every_polynomial_keeps_its_proved_bound(every):
     assert bounds.max() <= 1.0, (bounds.argmax(), bounds.max())
 
 
-@pytest.mark.parametrize(("column", "change"), [(0, 16.0), (1, 16.0), (4, 16.0), (7, 16.0)])
+@parametrize(("column", "change"), [(0, 16.0), (1, 16.0), (4, 16.0), (7, 16.0)])
 def test_a_changed_coefficient_would_be_seen(column, change):
     wrong = quantile.table().copy()
     wrong[4000, column] += change * U
@@ -108,10 +110,10 @@ def test_a_table_is_right_while_other_threads_lower_the_precision(monkeypatch):
     finally:
         other.join()
         ctx.prec = before
-    assert np.array_equal(made, quantile.table())
+    assert array_equal(made, quantile.table())
 
 
-@pytest.mark.parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
+@parametrize(("before", "within", "after"), [(53, None, 53), (160, None, 160), (53, 160, 160)])
 def test_the_precision_of_others_stays(before, within, after):
     """What :mod:`pacdp.verify` sets on import is kept, be that before or while a table is made."""
     outer = ctx.prec
@@ -184,7 +186,7 @@ def _far(p):
     return mpmath.findroot(lambda z: mpmath.log(mpmath.ncdf(z)) - mpmath.log(p), start)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@parametrize("every", [4, slow(1)])
 def test_numbers_are_the_quantiles_of_their_words(every):
     assert worst_error(normals_of, every) < 1.0
 
@@ -203,7 +205,7 @@ def test_a_tail_without_fresh_words_would_be_seen():
     assert worst_error(lambda words, spare: normals_of(words, np.zeros_like(spare)), 10) > 1e6
 
 
-@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 40_000])
+@parametrize("size", [1, 1023, 1024, 1025, 40_000])
 def test_the_twins_agree_to_the_bit(size):
     words, spare = words_of(size), words_of(2 * size, "spare")
     words[::7] >>= 20  # tails
@@ -213,7 +215,7 @@ def test_the_twins_agree_to_the_bit(size):
     drawn = quantile.on_grid(
         torch.from_numpy(values), torch.from_numpy(words), lambda k: torch.from_numpy(spare[:k]), 1234.5, 2.0**-9
     )
-    assert np.array_equal(compiled, drawn.numpy())
+    assert array_equal(compiled, drawn.numpy())
 
 
 def test_blocks_wait_for_fresh_spare_words():
@@ -225,7 +227,7 @@ def test_blocks_wait_for_fresh_spare_words():
     spare = words_of(2 * tails - 2, "spare")
     done = quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, 0)
     assert done == 1024
-    assert np.array_equal(values[1024:], before[1024:])  # nothing of the next block is written yet
+    assert array_equal(values[1024:], before[1024:])  # nothing of the next block is written yet
     assert (values[:1024] != 0.0).all() or (values[:1024] == 0.0).sum() < 10
     spare = words_of(200, "fresh")
     assert quantile.add_on_grid(values, words, spare, quantile.table(), 1024.0, 1.0, done) == 3000

@@ -3,15 +3,15 @@
 import math
 from fractions import Fraction
 
-import pytest
 import torch
 
 from pacdp.step.noise import SeededRandomness
 from pacdp.step.sample import Words, poisson, with_replacement
+from tests.pacdp.marks import parametrize
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.0, 0.3, 1.0 / 3.0, 0.1, 2.0**-40, math.nextafter(1.0, 0.0)])
-@pytest.mark.parametrize("bits", [32, 53])
+@parametrize("rate", [0.0, 1.0, 0.3, 1.0 / 3.0, 0.1, 2.0**-40, math.nextafter(1.0, 0.0)])
+@parametrize("bits", [32, 53])
 def test_the_probability_is_the_rate_rounded_down_to_a_multiple_of_the_grid(rate, bits):
     threshold = math.floor(Fraction(rate) * 2**bits)
     values = torch.tensor(sorted({0, max(0, threshold - 1), min(threshold, 2**bits - 1), 2**bits - 1}))

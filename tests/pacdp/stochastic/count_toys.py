@@ -2,7 +2,7 @@
 
 import torch
 from fresh_laws import random_posterior
-from torch import nn
+from torch.nn import Conv2d, Flatten, Linear, ReLU, Sequential
 
 from pacdp.losses import bounded_cross_entropy, zero_one
 from pacdp.stochastic import mean_risks
@@ -13,7 +13,7 @@ LOSSES = (zero_one(), bounded_cross_entropy(classes=3))
 
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(27, 3)).eval()
+    return Sequential(Conv2d(1, 3, 2), ReLU(), Flatten(), Linear(27, 3)).eval()
 
 
 def data(n=37):

@@ -2,7 +2,9 @@
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from scipy import stats
+from torch.func import functional_call
 
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws
@@ -26,7 +28,7 @@ def whole_networks(module, posterior, x, *, draws, seed):
     with torch.no_grad():
         for _ in range(draws):
             weights = {**posterior.sample(generator), **posterior.buffers}
-            rows.append(torch.func.functional_call(module, weights, (x[None],)).flatten())
+            rows.append(functional_call(module, weights, (x[None],)).flatten())
     return torch.stack(rows).double().numpy()
 
 
@@ -42,7 +44,7 @@ def least_p_value(ours, theirs, *, projections=12):
 
     Mixtures see covariances; the sum of all outputs is one of them.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     outputs = ours.shape[1]
     single = np.eye(outputs)[rng.permutation(outputs)[:projections]]
     directions = np.concatenate([single, rng.normal(size=(projections, outputs)), np.ones((1, outputs))])

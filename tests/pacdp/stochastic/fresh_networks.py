@@ -2,29 +2,46 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch.nn import (
+    BatchNorm2d,
+    Conv1d,
+    Conv2d,
+    Embedding,
+    Flatten,
+    GroupNorm,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+    Module,
+    MultiheadAttention,
+    Parameter,
+    ReLU,
+    Sequential,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    Unflatten,
+)
 
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.small_networks import Made
 
 
-class Residual(nn.Module):
+def residual():
     """A graph that is no chain: two branches, their sum, and their product."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.last = nn.Linear(4, 5), nn.Linear(4, 5, bias=False), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.last(F.relu(self.first(x)) + torch.tanh(self.second(x)) * x[:, :1])
+    first, second, last = Linear(4, 5), Linear(4, 5, bias=False), Linear(5, 3)
+    return Made(
+        lambda own, x: own.last(F.relu(own.first(x)) + torch.tanh(own.second(x)) * x[:, :1]),
+        first=first, second=second, last=last
+    )  # fmt: skip
 
 
-class Attention(nn.Module):
+class Attention(Module):
     """Self-attention over time steps, with masks, or attention to a part of them."""
 
     def __init__(self, steps, features, kind=""):
         super().__init__()
         self.steps, self.kind = steps, kind
-        self.attention = nn.MultiheadAttention(features, 2, batch_first=True, bias=kind != "cross")
+        self.attention = MultiheadAttention(features, 2, batch_first=True, bias=kind != "cross")
 
     def forward(self, x):
         tokens = x.view(len(x), self.steps, -1)
@@ -38,20 +55,20 @@ class Attention(nn.Module):
         return self.attention(tokens, tokens, tokens, need_weights=False)[0].flatten(1)
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(Module):
     """Patches, a class token, positions, blocks, a head, as in Dosovitskiy et al. (2021)."""
 
     def __init__(self, *, side, patch, dim, depth, heads, classes=10):
         super().__init__()
         count = (side // patch) ** 2 + 1
-        self.patches = nn.Conv2d(3, dim, patch, stride=patch)
-        self.token = nn.Parameter(0.5 * torch.randn(1, 1, dim))
-        self.positions = nn.Parameter(0.5 * torch.randn(1, count, dim))
-        block = nn.TransformerEncoderLayer(
+        self.patches = Conv2d(3, dim, patch, stride=patch)
+        self.token = Parameter(0.5 * torch.randn(1, 1, dim))
+        self.positions = Parameter(0.5 * torch.randn(1, count, dim))
+        block = TransformerEncoderLayer(
             dim, heads, 4 * dim, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
         )
-        self.blocks = nn.TransformerEncoder(block, depth, nn.LayerNorm(dim), enable_nested_tensor=False)
-        self.head = nn.Linear(dim, classes)
+        self.blocks = TransformerEncoder(block, depth, LayerNorm(dim), enable_nested_tensor=False)
+        self.head = Linear(dim, classes)
 
     def forward(self, x):
         tokens = self.patches(x).flatten(2).mT
@@ -59,46 +76,46 @@ class VisionTransformer(nn.Module):
         return self.head(self.blocks(tokens)[:, 0])
 
 
-class Words(nn.Module):
+class Words(Module):
     """Words, some of them twice, made of the signs of the input."""
 
     def __init__(self):
         super().__init__()
-        self.table = nn.Embedding(5, 2)
+        self.table = Embedding(5, 2)
 
     def forward(self, x):
         return self.table((3 * x.abs()).long() % 3).flatten(1)
 
 
 def norm_with_statistics():
-    norm = nn.BatchNorm2d(4)
+    norm = BatchNorm2d(4)
     norm.running_mean = torch.tensor([0.3, -0.2, 0.0, 1.0])
     norm.running_var = torch.tensor([1.3, 0.2, 2.0, 1.0])
     return norm
 
 
 NETWORKS = {
-    "linear": (lambda: nn.Linear(6, 4), (6,)),
-    "linear without bias": (lambda: nn.Linear(6, 4, bias=False), (6,)),
+    "linear": (lambda: Linear(6, 4), (6,)),
+    "linear without bias": (lambda: Linear(6, 4, bias=False), (6,)),
     "linear over few steps": (
-        lambda: nn.Sequential(nn.Unflatten(1, (2, 6)), nn.Linear(6, 5), nn.LayerNorm(5)), (12,),
+        lambda: Sequential(Unflatten(1, (2, 6)), Linear(6, 5), LayerNorm(5)), (12,),
     ),
     "linear over many steps": (
-        lambda: nn.Sequential(nn.Unflatten(1, (8, 6)), nn.Linear(6, 5), nn.LayerNorm(5)), (48,),
+        lambda: Sequential(Unflatten(1, (8, 6)), Linear(6, 5), LayerNorm(5)), (48,),
     ),
-    "conv, kernels": (lambda: nn.Conv2d(1, 3, 2), (1, 5, 4)),
-    "conv, joint": (lambda: nn.Conv2d(5, 12, 3), (5, 4, 4)),
+    "conv, kernels": (lambda: Conv2d(1, 3, 2), (1, 5, 4)),
+    "conv, joint": (lambda: Conv2d(5, 12, 3), (5, 4, 4)),
     "conv, strided and padded": (
-        lambda: nn.Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)), (4, 5, 4),
+        lambda: Conv2d(4, 4, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)), (4, 5, 4),
     ),
-    "conv, groups": (lambda: nn.Conv2d(4, 6, 3, groups=2, padding="same"), (4, 3, 3)),
-    "conv, groups, joint": (lambda: nn.Conv2d(12, 6, 3, groups=2, bias=False), (12, 4, 4)),
-    "linear at few steps": (lambda: nn.Sequential(nn.Unflatten(1, (2, 7)), nn.Linear(7, 5)), (14,)),
-    "linear at many steps": (lambda: nn.Sequential(nn.Unflatten(1, (7, 2)), nn.Linear(2, 3)), (14,)),
-    "group norm": (lambda: nn.Sequential(nn.Unflatten(1, (4, 3)), nn.GroupNorm(2, 4)), (12,)),
+    "conv, groups": (lambda: Conv2d(4, 6, 3, groups=2, padding="same"), (4, 3, 3)),
+    "conv, groups, joint": (lambda: Conv2d(12, 6, 3, groups=2, bias=False), (12, 4, 4)),
+    "linear at few steps": (lambda: Sequential(Unflatten(1, (2, 7)), Linear(7, 5)), (14,)),
+    "linear at many steps": (lambda: Sequential(Unflatten(1, (7, 2)), Linear(2, 3)), (14,)),
+    "group norm": (lambda: Sequential(Unflatten(1, (4, 3)), GroupNorm(2, 4)), (12,)),
     "batch norm": (norm_with_statistics, (4, 2, 2)),
-    "conv of one dimension": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
-    "conv of one dimension, same": (lambda: nn.Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
+    "conv of one dimension": (lambda: Conv1d(2, 3, 3, padding=1, stride=2), (2, 6)),
+    "conv of one dimension, same": (lambda: Conv1d(2, 3, 3, padding="same", dilation=2), (2, 5)),
     "attention at few tokens": (lambda: Attention(2, 8), (16,)),
     "attention at many tokens": (lambda: Attention(5, 2), (10,)),
     "attention, masked": (lambda: Attention(3, 4, "masked"), (12,)),
@@ -107,11 +124,11 @@ NETWORKS = {
         lambda: VisionTransformer(side=4, patch=2, dim=4, depth=1, heads=2, classes=3).eval(), (3, 4, 4),
     ),
     "embedding": (Words, (6,)),
-    "residual": (Residual, (4,)),
+    "residual": (residual, (4,)),
     "small network": (
-        lambda: nn.Sequential(
-            nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 2), nn.ReLU(),
-            nn.Flatten(), nn.Linear(20, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 3),
+        lambda: Sequential(
+            Conv2d(1, 4, 3), GroupNorm(2, 4), ReLU(), MaxPool2d(2), Conv2d(4, 5, 2), ReLU(),
+            Flatten(), Linear(20, 6), LayerNorm(6), ReLU(), Linear(6, 3),
         ),
         (1, 8, 8),
     ),
@@ -128,4 +145,4 @@ NOT_LINEAR = {
 def made(name):
     torch.manual_seed(0)
     build, shape = NETWORKS[name]
-    return build().eval(), torch.randn(shape, generator=seeded(1))
+    return build().eval(), randn(shape, seed=1)

@@ -3,20 +3,21 @@
 import pytest
 import torch
 from fresh_laws import random_posterior
-from torch import nn
+from torch.nn import Conv2d, Flatten, GroupNorm, Linear, ReLU, Sequential
 
 from pacdp.losses import zero_one
 from pacdp.stochastic import Draws, fresh_outputs, mean_risks
+from tests.pacdp.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
-@pytest.mark.parametrize("kind", ["isotropic", "diagonal"])
+@parametrize("kind", ["isotropic", "diagonal"])
 def test_outputs_and_counts_agree(kind):
     torch.manual_seed(0)
-    module = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 30, 5), nn.GroupNorm(2, 30), nn.ReLU(), nn.Flatten(),
-        nn.Linear(120, 3),
+    module = Sequential(
+        Conv2d(1, 4, 3), ReLU(), Conv2d(4, 30, 5), GroupNorm(2, 30), ReLU(), Flatten(),
+        Linear(120, 3),
     ).eval()  # fmt: skip
     posterior = random_posterior(module, kind, std=0.05)
     inputs, labels = torch.randn(300, 1, 8, 8), torch.randint(0, 3, (300,))

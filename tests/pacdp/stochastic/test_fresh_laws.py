@@ -1,33 +1,39 @@
 """Passes with fresh weights have the law of whole networks drawn one by one."""
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
-from torch import nn
+from torch.func import functional_call, jacrev
+from torch.nn import Linear, Parameter
 
 from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, parametrize, slow
+from tests.pacdp.small_networks import Made
 
 DRAWS = 2000
 LEAST_P = 1e-5
 
 
-@pytest.mark.parametrize(
+def fresh(module, posterior, x, **how):
+    return one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, **how)
+
+
+@parametrize(
     ("kind", "count", "least"),
     [("rows", DRAWS // 2, LEAST_P),
-     *(pytest.param(kind, DRAWS, 1e-3, marks=pytest.mark.slow) for kind in ("rows", "diagonal"))],
+     *(slow(kind, DRAWS, 1e-3) for kind in ("rows", "diagonal"))],
 )  # fmt: skip
-@pytest.mark.parametrize("name", sorted(NOT_LINEAR))
+@parametrize("name", sorted(NOT_LINEAR))
 def test_law_of_whole_networks(name, kind, count, least):
     module, x = made(name)
     posterior = random_posterior(module, kind)
-    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=count, seed=5)
+    ours = fresh(module, posterior, x, draws=count, seed=5)
     theirs = whole_networks(module, posterior, x, draws=count, seed=6)
     assert least_p_value(ours, theirs) > least
     assert covariance_deviation(ours, theirs) < 7
@@ -41,16 +47,15 @@ def test_both_exact_ways_of_a_convolution_are_among_the_networks():
     assert chosen == [False, True, True]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("kind", ["rows", "diagonal"])
-@pytest.mark.parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
+@every_case("kind", ["rows", "diagonal"])
+@parametrize("name", sorted(set(NETWORKS) - NOT_LINEAR))
 def test_layers_have_their_exact_gaussian_law(name, kind, whole):
     """What is linear in its weights w is N(f(E w), J diag(std²) Jᵀ), J the Jacobian by the weights."""
     module, x = made(name)
     posterior = random_posterior(module, kind)
     draws = 20_000 if whole else 10_000
-    ours = one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, draws=draws, seed=2)
-    jacobian = torch.func.jacrev(lambda weights: torch.func.functional_call(module, weights, (x[None],))[0].flatten())
+    ours = fresh(module, posterior, x, draws=draws, seed=2)
+    jacobian = jacrev(lambda weights: functional_call(module, weights, (x[None],))[0].flatten())
     slopes = jacobian(dict(posterior.means))
     roots = [(slope * posterior.stds[each]).flatten(1) for each, slope in slopes.items()]
     root = torch.cat(roots, dim=1).double().numpy()
@@ -73,27 +78,22 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
     module, x = made("conv, kernels")
     posterior = random_posterior(module, "diagonal")
     monkeypatch.setitem(intercept._LAYERS, F.conv2d, wrong)
-    ours = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    ours = fresh(module, posterior, x, draws=DRAWS, seed=5)
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
     assert least_p_value(ours, theirs) < 1e-9
     assert covariance_deviation(ours, theirs) > 10
 
 
-class Twice(nn.Module):
+def twice():
     """One layer used twice in a pass, and a parameter of its own: neither has a form by example."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
-
-    def forward(self, x):
-        return self.layer(torch.tanh(self.layer(x))) * self.scale
+    parts = {"layer": Linear(4, 4), "scale": Parameter(torch.ones(4))}
+    return Made(lambda own, x: own.layer(torch.tanh(own.layer(x))) * own.scale, **parts)
 
 
-@pytest.mark.parametrize("group_size", [1, 2])
+@parametrize("group_size", [1, 2])
 def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
     torch.manual_seed(0)
-    module, x = Twice(), torch.randn(4, generator=seeded(1))
+    module, x = twice(), randn(4, seed=1)
     posterior = random_posterior(module, "diagonal")
     way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
     assert way.group_size == group_size
@@ -107,7 +107,7 @@ def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
 def test_different_examples_and_passes_are_independent():
     module, x = made("conv, joint")
     posterior = random_posterior(module, "isotropic")
-    first = one_input(lambda batch, draws: fresh_outputs(module, posterior, batch, draws), x, draws=DRAWS, seed=5)
+    first = fresh(module, posterior, x, draws=DRAWS, seed=5)
     later = Draws.of(seed=5, number=1, examples=torch.arange(DRAWS))
     second = fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later).flatten(1).double().numpy()
     centred = [each - each.mean(0) for each in (first, second)]

@@ -2,26 +2,29 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 import torch.nn.functional as F
 from fresh_laws import random_posterior
 from fresh_networks import NETWORKS, made
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Conv2d, Flatten, Linear, Module, Sequential
+from torch.testing import assert_close
 
 from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.pacdp.same import left_alone
 
 
-class Uses(nn.Module):
+class Uses(Module):
     """Two layers and whatever ``use`` makes of them."""
 
     def __init__(self, use):
         super().__init__()
-        self.first, self.second, self.use = nn.Linear(4, 4), nn.Linear(4, 4), use
+        self.first, self.second, self.use = Linear(4, 4), Linear(4, 4), use
 
     def forward(self, x):
         return self.use(self, x)
@@ -47,11 +50,10 @@ NOT_BY_EXAMPLE = {
 DRAWS = Draws.of(seed=0, number=0, examples=torch.arange(4))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NOT_BY_EXAMPLE)
+@every_case("name", NOT_BY_EXAMPLE)
 def test_networks_that_have_no_form_by_example_are_recognised(name):
     module, words = NOT_BY_EXAMPLE[name]
-    with pytest.raises(NotByExample, match=words):
+    with refusal(words, NotByExample):
         fresh_outputs(module, random_posterior(module, "isotropic"), torch.randn(4, 4), DRAWS)
 
 
@@ -67,11 +69,10 @@ def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them():
 
 
 def test_the_module_itself_is_left_alone():
-    module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
+    module = Sequential(Linear(4, 4), BatchNorm1d(4)).eval()
     posterior = random_posterior(module, "isotropic")
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    fresh_outputs(module, posterior, torch.randn(4, 4), DRAWS)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    with left_alone(module):
+        fresh_outputs(module, posterior, torch.randn(4, 4), DRAWS)
 
 
 def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
@@ -81,38 +82,38 @@ def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
         fresh_outputs(module, posterior, inputs[rows], Draws.of(seed=1, number=4, examples=rows))
         for rows in (torch.arange(50), order)
     )
-    torch.testing.assert_close(whole[order], shuffled, atol=1e-5, rtol=1e-5)
+    assert_close(whole[order], shuffled, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dim", [6, 4096, 9000])
+@parametrize("dim", [6, 4096, 9000])
 def test_compiled_numbers_agree_with_torch(dim):
     draws = Draws.of(seed=3, number=2, examples=torch.tensor([0, 5, 2**31 - 1]))
     ours = normals(draws, 9, dim, like=torch.zeros(1))
     meta = gaussians(draws, 9, dim, mean=torch.zeros(1, dtype=torch.bfloat16), std=torch.ones(1, dtype=torch.bfloat16))
     twin = _standard(draws, 9, dim, torch.device("cpu"))
     assert (ours - twin).abs().max() < 2e-5
-    assert torch.equal(meta, twin.bfloat16())
-    assert torch.equal(ours[1:], normals(draws.select(slice(1, 3)), 9, dim, like=torch.zeros(1)))
+    assert equal(meta, twin.bfloat16())
+    assert equal(ours[1:], normals(draws.select(slice(1, 3)), 9, dim, like=torch.zeros(1)))
     mean, std = torch.randn(dim), torch.rand(dim)
     for centre, spread in ((mean, std), (mean[:1], std), (mean, std[:1])):
         assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
 
 
 def test_factors_of_singular_matrices():
-    columns = torch.randn(5, 1, 9, 6, generator=seeded(0))
+    columns = randn(5, 1, 9, 6)
     columns[0, :, :, 3] = columns[0, :, :, 1]  # a patch twice
     columns[1] = 0.0
     columns[2, :, :, 2:] = columns[2, :, :, :1] * torch.arange(4)
     columns[3, :, 2:] = 0.0  # fewer inputs than positions
     root, gram = gram_root(columns), columns.double().mT @ columns.double()
-    torch.testing.assert_close((root.mT @ root).double(), gram, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(gram_root_of(gram).float(), root, atol=1e-5, rtol=1e-5)
+    assert_close((root.mT @ root).double(), gram, atol=1e-5, rtol=1e-5)
+    assert_close(gram_root_of(gram).float(), root, atol=1e-5, rtol=1e-5)
 
 
 def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     """The planted fault: a layer by example that forgets the stride, as a new version of torch might have it."""
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Conv2d(1, 3, 2, stride=2, padding=1), nn.Flatten(), nn.Linear(27, 3)).eval()
+    module = Sequential(Conv2d(1, 3, 2, stride=2, padding=1), Flatten(), Linear(27, 3)).eval()
     posterior, probe = random_posterior(module, "isotropic"), torch.randn(4, 1, 4, 4)
     assert fresh_pass(module, posterior, probe).by_layers
     plain = intercept._LAYERS[F.conv2d]
@@ -124,12 +125,11 @@ def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
     assert not fresh_pass(module, posterior, probe).by_layers
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", NETWORKS)
+@every_case("name", NETWORKS)
 def test_without_deviations_layers_by_example_are_the_network(name):
     module, x = made(name)
     posterior, inputs = random_posterior(module, "diagonal"), torch.stack([x, 2 * x, -x])
     still = replace(posterior, stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()})
     found = fresh_outputs(module, still, inputs, Draws.of(seed=0, number=0, examples=torch.arange(3)))
-    torch.testing.assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
+    assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
     assert fresh_pass(module, posterior, inputs).by_layers

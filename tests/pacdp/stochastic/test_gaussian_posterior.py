@@ -6,15 +6,17 @@ import mpmath as mp
 import pytest
 import torch
 from fresh_laws import random_posterior
-from torch import nn
+from torch import equal
+from torch.nn import BatchNorm1d, Linear, ReLU, Sequential
 
 from pacdp.posterior import GaussianPosterior
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 
 def network(seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    return Sequential(Linear(5, 4), BatchNorm1d(4), ReLU(), Linear(4, 3)).eval()
 
 
 def kl_by_mpmath(posterior, prior):
@@ -30,7 +32,7 @@ def kl_by_mpmath(posterior, prior):
     return total
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("ours", "prior", "dtype"),
     [("isotropic", "isotropic", torch.float32), ("diagonal", "isotropic", torch.float32),
      ("rows", "diagonal", torch.float64)],
@@ -69,10 +71,10 @@ def test_weights_that_are_not_random_must_be_equal():
 
 
 def test_samples_have_the_law_and_follow_the_generator():
-    posterior = random_posterior(nn.Linear(30, 400), "rows")
+    posterior = random_posterior(Linear(30, 400), "rows")
     drawn = [posterior.sample(seeded(seed))["weight"] for seed in (1, 1, 2)]
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])
+    assert equal(drawn[0], drawn[1])
+    assert not equal(drawn[0], drawn[2])
     whitened = (drawn[0] - posterior.means["weight"]) / posterior.stds["weight"]
     assert abs(float(whitened.mean())) < 5 / math.sqrt(12_000)
     assert abs(float(whitened.square().mean()) - 1) < 5 * math.sqrt(2 / 12_000)

@@ -5,18 +5,20 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from count_toys import LOSSES, count, data
 from fresh_laws import random_posterior
+from numpy.random import default_rng
 from scipy import stats
-from torch import nn
+from torch.nn import Linear
 
 import bounds
 from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
+from tests.pacdp.marks import left_out, near, parametrize, refusal, slow
+from tests.pacdp.small_networks import Made
 from tests.two_processes import two_processes
 
 
@@ -29,26 +31,21 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
     for batch_size in (1, 5, None):
         smaller = count(batch_size=batch_size)
         assert smaller[0] == error
-        assert smaller[1].mean == pytest.approx(cross_entropy.mean, rel=1e-6)
+        assert smaller[1].mean == near(cross_entropy.mean, rel=1e-6)
     assert count(seed=8) != whole
     assert count(losses=LOSSES[:1])[0] == error
     assert count(passes=1)[0].errors <= count(passes=2)[0].errors <= error.errors
 
 
-class Twice(nn.Module):
+def twice():
     """A network of no form by example: it uses a layer twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.last = nn.Linear(16, 16), nn.Linear(16, 3)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.layer(self.layer(x.flatten(1)))))
+    layer, last = Linear(16, 16), Linear(16, 3)
+    return Made(lambda own, x: own.last(torch.tanh(own.layer(own.layer(x.flatten(1))))), layer=layer, last=last)
 
 
-@pytest.mark.parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
+@parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
 def test_groups_that_share_draws_count_once(group_size, terms):
-    module = Twice()
+    module = twice()
     whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
     assert whole == parts
     assert whole.terms == terms
@@ -69,19 +66,18 @@ def test_two_ranks_count_what_one_counts(tmp_path):
     assert {path.name for path in tmp_path.glob("count.json*")} == {"count.json", "count.json.1"}
 
 
-@pytest.mark.parametrize("seeds", [90, pytest.param(200, marks=pytest.mark.slow)])
+@parametrize("seeds", [90, slow(200)])
 def test_upper_formal_guarantee_coverage_on_a_closed_form(monkeypatch, seeds):
     """One logit w·x + b is Gaussian: R̂(Q) = mean Φ(-y m / s)."""
     torch.manual_seed(0)
-    module, inputs, labels = nn.Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
+    module, inputs, labels = Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
     posterior = random_posterior(module, "isotropic", std=2.0)
     mean = module(inputs).detach()[:, 0].double().numpy()
     std = torch.hypot(posterior.stds["weight"] * inputs.norm(dim=1), posterior.stds["bias"]).double().numpy()
     risk = stats.norm.cdf(-(2 * labels.numpy() - 1) * mean / std).mean()
     failure_prob = 0.2
     settings = {"inputs": inputs, "labels": labels, "losses": (zero_one(),), "passes": 2}
-    for trial in ("forward._require_independent_examples", "count.require_own_losses"):  # most of the time
-        monkeypatch.setattr(f"pacdp.stochastic.{trial}", lambda *_, **__: None)
+    left_out(monkeypatch, "stochastic.forward._require_independent_examples", "stochastic.count.require_own_losses")
     found = [mean_risks(module, posterior, seed=seed, **settings)[0] for seed in range(seeds)]
     assert abs(np.mean([each.mean for each in found]) - risk) < 5 * 0.5 / math.sqrt(seeds * 80)
     upper = np.array([each.upper(failure_prob).value for each in found])
@@ -97,7 +93,7 @@ def test_upper_is_the_bound_of_bounds_with_as_many_draws_as_terms():
 
 
 def test_losses_are_rounded_up_and_ends_are_exact():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     loss = Loss(name="any", low=-0.7, high=2.3, function=lambda logits, labels: logits)
     values = torch.tensor(rng.uniform(-0.7, 2.3, 500)).float().clamp(-0.7, 2.3)
     exact = sum((float(v) - loss.low) / (loss.high - loss.low) for v in values) * UNIT
@@ -114,9 +110,9 @@ def test_passes_for_is_the_fewest():
         assert passes == 1 or math.log(20) / (n * (passes - 1) // size) > slack
 
 
-@pytest.mark.parametrize("together", [2, 32])
+@parametrize("together", [2, 32])
 def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(together, monkeypatch):
-    module, settings = Twice(), {"passes": 2, "batch_size": 10}
+    module, settings = twice(), {"passes": 2, "batch_size": 10}
     one_by_one = count(module, **settings)
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     run = []
@@ -125,7 +121,7 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
     assert len(run) == -(-8 // together)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     ("together", "bad", "words"),
     [(1, 3.0, "declares the interval"), (32, 3.0, "declares the interval"), (32, math.nan, "NaN or infinite")],
 )
@@ -135,5 +131,5 @@ def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(t
     marked[25], marked[26] = 1e6, -1e6  # in the third batch, and in no trial; units that one switches off see the other
     loss = Loss(name="odd", low=0.0, high=1.0,
                 function=lambda logits, labels: torch.where(logits.abs().amax(1) > 1e3, bad, 0.5))  # fmt: skip
-    with pytest.raises(ValueError, match=words):
+    with refusal(words):
         count(inputs=marked, losses=[loss], passes=1, batch_size=10)

@@ -2,16 +2,17 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from count_toys import LOSSES, count
-from torch import nn
+from numpy.random import default_rng
+from torch.nn import Linear, Module
 
 from pacdp.errors import CheckpointError
 from pacdp.losses import Loss, zero_one
 from pacdp.stochastic import progress
 from pacdp.stochastic.risk import UNIT
+from tests.pacdp.marks import every_case, parametrize, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -19,13 +20,13 @@ def _every_batch_is_saved(monkeypatch):
     monkeypatch.setattr("pacdp.stochastic.count._SAVE_SECONDS", 0.0)
 
 
-class Switched(nn.Module):
+class Switched(Module):
     """A network whose attributes decide what it computes; its text and weights do not show them."""
 
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.layer, self.flip, self.scale, self.shift = nn.Linear(16, 3), False, 1.0, 0.0
+        self.layer, self.flip, self.scale, self.shift = Linear(16, 3), False, 1.0, 0.0
 
     def forward(self, x):
         out = self.scale * self.layer(x.flatten(1)) + self.shift * torch.eye(3)[0]
@@ -62,7 +63,7 @@ def test_a_resumed_count_is_the_uninterrupted_one_and_another_is_refused(started
     path, module = started()
     before, seen = path.read_bytes(), []
     for changes in ({"passes": 4}, {"seed": 8}, {"batch_size": 9}, {"losses": LOSSES[:1]}):
-        with pytest.raises(CheckpointError, match="another count"):
+        with refusal("another count", CheckpointError):
             count(module, resume=path, **changes)
     assert path.read_bytes() == before
     assert count(module, resume=path, progress=lambda done, _: seen.append(done)) == count(module)
@@ -81,15 +82,14 @@ COMPUTES_OTHERWISE = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("kind", [Switched, General])
+@every_case("kind", [Switched, General])
 def test_a_network_that_computes_something_else_cannot_go_on(kind, started):
     path, _ = started(kind)
     before = path.read_bytes()
     for change in COMPUTES_OTHERWISE.values():
         other = kind().eval()
         change(other)
-        with pytest.raises(CheckpointError, match=r"belongs to another network or loss: .* delete it"):
+        with refusal(r"belongs to another network or loss: .* delete it", CheckpointError):
             count(other, resume=path)
         assert path.read_bytes() == before
     near = kind().eval()
@@ -97,7 +97,7 @@ def test_a_network_that_computes_something_else_cannot_go_on(kind, started):
     count(near, resume=path)
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "function",
     [
         lambda logits, labels: 1.0 - zero_one().function(logits, labels),
@@ -108,7 +108,7 @@ def test_a_network_that_computes_something_else_cannot_go_on(kind, started):
 def test_a_loss_of_the_same_name_that_computes_something_else_cannot_go_on(function, started):
     path, module = started()
     other = (Loss(name="zero-one", low=0.0, high=1.0, function=function), LOSSES[1])
-    with pytest.raises(CheckpointError, match="another network or loss"):
+    with refusal("another network or loss", CheckpointError):
         count(module, resume=path, losses=other)
 
 
@@ -135,7 +135,7 @@ def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_wit
     texts += ["[]", "3", "{}", json.dumps({"format": progress.FORMAT}), path.read_text()[:30]]
     for text in texts:
         path.write_text(text)
-        with pytest.raises(CheckpointError, match="delete it"):
+        with refusal("delete it", CheckpointError):
             count(module, resume=path)
     path.write_text(rehashed(whole))
     assert count(module, resume=path) == count(module)
@@ -150,7 +150,7 @@ def parsed(text):
 
 def test_damaged_files_are_refused_or_whole(started):
     path, _ = started()
-    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    whole, rng = path.read_bytes(), default_rng(0)
     values = json.loads(whole)
     signature = progress.Signature(outputs=values["outputs"], losses=values["loss_values"], rounding=1e-5)
     settings = {"losses": values["losses"], "mark": values["fingerprint"], "signature": signature, "jobs": [8] * 15,
@@ -162,5 +162,5 @@ def test_damaged_files_are_refused_or_whole(started):
             damaged[place] = rng.integers(0, 256)
         path.write_bytes(bytes(damaged[: rng.integers(0, len(whole))] if rng.random() < 0.2 else damaged))
         if parsed(path.read_bytes()) != values:
-            with pytest.raises(CheckpointError, match="delete it"):
+            with refusal("delete it", CheckpointError):
                 progress.Saved(path, **settings)

@@ -8,28 +8,23 @@ import torch
 import torch.nn.functional as F
 from count_toys import count, data
 from fresh_laws import random_posterior
-from torch import nn
+from torch.nn import BatchNorm1d, Dropout, Linear, Sequential
 
 from pacdp.losses import Loss, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass, passes_for
+from tests.pacdp.small_networks import Made
 from tests.refusals import refuses
 
-LINEAR, NORMED = nn.Linear(4, 4), nn.BatchNorm1d(4).eval()
+LINEAR, NORMED = Linear(4, 4), BatchNorm1d(4).eval()
 ISOTROPIC = random_posterior(LINEAR, "isotropic")
 BARE = replace(random_posterior(NORMED, "isotropic"), buffers={})
 PAIR = {"w": torch.zeros(2)}
 
 
-class Applied(nn.Module):
+def applied(function):
     """A layer and a function of its outputs."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.layer, self.function = nn.Linear(4, 4), function
-
-    def forward(self, x):
-        return self.function(self.layer(x))
+    return Made(lambda own, x: function(own.layer(x)), layer=Linear(4, 4)).eval()
 
 
 def passed(module, posterior=None):
@@ -50,18 +45,18 @@ def errors(logits, labels):
 
 SLACK = partial(passes_for, slack_nats=0.1, n=10, failure_prob=0.1)
 REFUSED = [
-    (passed(nn.Sequential(LINEAR, nn.Dropout(0.5))), "eval"),
-    (passed(nn.Sequential(LINEAR, nn.BatchNorm1d(4, track_running_stats=False)).eval()), "of the batch"),
-    (passed(Applied(lambda x: x - x.mean(dim=0)).eval()), "other examples"),
-    (passed(Applied(F.dropout).eval()), "random numbers"),
-    (passed(Applied(lambda x: x / 0.0).eval()), "NaN or infinite"),
-    (passed(LINEAR, random_posterior(nn.Linear(5, 4), "isotropic")), "parameters of the module"),
+    (passed(Sequential(LINEAR, Dropout(0.5))), "eval"),
+    (passed(Sequential(LINEAR, BatchNorm1d(4, track_running_stats=False)).eval()), "of the batch"),
+    (passed(applied(lambda x: x - x.mean(dim=0))), "other examples"),
+    (passed(applied(F.dropout)), "random numbers"),
+    (passed(applied(lambda x: x / 0.0)), "NaN or infinite"),
+    (passed(LINEAR, random_posterior(Linear(5, 4), "isotropic")), "parameters of the module"),
     (passed(NORMED, BARE), "buffers of the module"),
     (law(PAIR, v=torch.ones(2)), "same parameters"),
     (law(PAIR, w=-torch.ones(2)), ">= 0"),
     (law(PAIR, w=torch.tensor(math.nan)), "finite"),
     (law({"w": torch.tensor([0.0, math.inf])}, w=torch.ones(2)), "diverged"),
-    (partial(ISOTROPIC.kl_nats, random_posterior(nn.Linear(5, 4), "isotropic")), "same parameters"),
+    (partial(ISOTROPIC.kl_nats, random_posterior(Linear(5, 4), "isotropic")), "same parameters"),
     (partial(random_posterior(NORMED, "isotropic").kl_nats, BARE), "same buffers"),
     (partial(GaussianPosterior.around, LINEAR, std={"weight": 0.1}), "one std for each"),
     (counted(lambda logits, labels: errors(logits, labels).mean()), "expected one value an example"),

@@ -3,8 +3,9 @@
 import math
 
 import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from pacdp.chains.predictive import PredictiveAverage
@@ -16,22 +17,23 @@ from pacdp.uncertainty import (
     predictive_mean,
     variation_ratio,
 )
-from tests.pacdp.toys import seeded
+from tests.pacdp.draws import randn
+from tests.pacdp.marks import parametrize
 
 PARTS = [expected_entropy_nats, mutual_information_nats, predictive_entropy_nats, variation_ratio]
 
 
 def members(*shape, seed=0, concentration=0.3):
-    return np.random.default_rng(seed).dirichlet([concentration] * shape[2], size=shape[:2])
+    return default_rng(seed).dirichlet([concentration] * shape[2], size=shape[:2])
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 2), (5, 11, 3), (40, 6, 10)])
+@parametrize("shape", [(1, 1, 2), (5, 11, 3), (40, 6, 10)])
 def test_every_example_is_what_scipy_and_plain_python_find(shape):
     given = members(*shape)
     found = class_uncertainty(given)
     for i, rows in enumerate(given.swapaxes(0, 1)):
         mean = [math.fsum(column) / len(rows) for column in rows.T]
-        np.testing.assert_allclose(found.probabilities[i], mean, rtol=1e-13)
+        assert_allclose(found.probabilities[i], mean, rtol=1e-13)
         expected = math.fsum(float(stats.entropy(row)) for row in rows) / len(rows)
         between = math.fsum(float(stats.entropy(row, mean)) for row in rows) / len(rows)
         assert math.isclose(found.predictive_entropy_nats[i], float(stats.entropy(mean)), abs_tol=1e-13)
@@ -39,14 +41,14 @@ def test_every_example_is_what_scipy_and_plain_python_find(shape):
         assert math.isclose(found.mutual_information_nats[i], between, abs_tol=1e-12), "mean KL to the mean prediction"
         votes = [int(np.argmax(row)) for row in rows]
         assert math.isclose(found.variation_ratio[i], 1 - max(map(votes.count, votes)) / len(rows), abs_tol=1e-15)
-    np.testing.assert_array_equal(predictive_mean(given), found.probabilities)
+    assert_array_equal(predictive_mean(given), found.probabilities)
     single = class_uncertainty(given.astype(np.float32).astype(float)), class_uncertainty(given.astype(np.float32))
     for part in PARTS:
-        np.testing.assert_array_equal(part(given), getattr(found, part.__name__))
-        np.testing.assert_allclose(*(getattr(one, part.__name__) for one in single), err_msg="it is summed in double")
+        assert_array_equal(part(given), getattr(found, part.__name__))
+        assert_allclose(*(getattr(one, part.__name__) for one in single), err_msg="it is summed in double")
 
 
-@pytest.mark.parametrize("count", [1, 17, 1000])
+@parametrize("count", [1, 17, 1000])
 def test_equal_members_have_no_mutual_information_and_never_less_than_none(count):
     found = class_uncertainty(np.repeat(members(1, 50, 7, concentration=0.05), count, axis=0))
     assert (found.mutual_information_nats >= 0.0).all()
@@ -62,10 +64,10 @@ def test_members_that_are_sure_of_different_classes_know_nothing():
 
 
 def test_the_running_average_of_chains_finds_the_same():
-    logits = torch.randn(6, 12, 5, generator=seeded(0), dtype=torch.float64)
+    logits = randn(6, 12, 5, dtype=torch.float64)
     average = PredictiveAverage(lambda weights: weights.reshape(12, 5), n=12, classes=5)
     for draw in logits:
         average.add(draw.reshape(-1))
     theirs, ours = average.result(), class_uncertainty(logits.softmax(-1).numpy())
     for name in ("probabilities", "expected_entropy_nats", "mutual_information_nats"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name).numpy(), atol=1e-13)
+        assert_allclose(getattr(ours, name), getattr(theirs, name).numpy(), atol=1e-13)

@@ -3,32 +3,36 @@
 import math
 
 import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy import stats
-from torch import nn
+from torch.nn import Linear, Sequential
+from torch.nn.functional import gaussian_nll_loss
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp import private
 from pacdp.uncertainty import gaussian_head, gaussian_nll_nats, predictive_spread
+from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import seeded
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 5), (30, 4)])
+@parametrize("shape", [(1, 1), (2, 5), (30, 4)])
 def test_the_parts_are_the_mixtures_variance_and_draws_have_it(shape):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     means, variances = rng.normal(size=shape), rng.gamma(2.0, size=shape)
     found = predictive_spread(means, variances)
-    np.testing.assert_allclose(found.mean, means.mean(0), atol=1e-13)
-    np.testing.assert_allclose(found.total, (variances + means**2).mean(0) - means.mean(0) ** 2, rtol=1e-11)
-    np.testing.assert_allclose(found.epistemic, means.var(0))
-    np.testing.assert_allclose(found.aleatoric, variances.mean(0))
+    assert_allclose(found.mean, means.mean(0), atol=1e-13)
+    assert_allclose(found.total, (variances + means**2).mean(0) - means.mean(0) ** 2, rtol=1e-11)
+    assert_allclose(found.epistemic, means.var(0))
+    assert_allclose(found.aleatoric, variances.mean(0))
     who = rng.integers(len(means), size=400_000)
-    np.testing.assert_allclose(found.total, rng.normal(means[who], variances[who] ** 0.5).var(0), rtol=0.02)
+    assert_allclose(found.total, rng.normal(means[who], variances[who] ** 0.5).var(0), rtol=0.02)
 
 
 def test_equal_members_have_no_epistemic_part():
-    one = np.random.default_rng(0).normal(size=(1, 9))
+    one = default_rng(0).normal(size=(1, 9))
     assert predictive_spread(np.repeat(one, 5, 0), np.ones((5, 9))).epistemic.max() < 1e-30
 
 
@@ -36,9 +40,9 @@ def test_the_loss_is_scipys_and_torchs():
     outputs, targets = torch.randn(50, 2, dtype=torch.float64), torch.randn(50, dtype=torch.float64)
     means, variances = gaussian_head(outputs)
     loss = gaussian_nll_nats(outputs, targets)
-    np.testing.assert_allclose(loss, -stats.norm.logpdf(targets, means, variances.sqrt()), rtol=1e-12)
-    theirs = nn.functional.gaussian_nll_loss(means, targets, variances, full=True, reduction="none")
-    torch.testing.assert_close(loss, theirs)
+    assert_allclose(loss, -stats.norm.logpdf(targets, means, variances.sqrt()), rtol=1e-12)
+    theirs = gaussian_nll_loss(means, targets, variances, full=True, reduction="none")
+    assert_close(loss, theirs)
 
 
 def test_private_training_takes_the_loss_and_learns_the_noise():
@@ -48,9 +52,9 @@ def test_private_training_takes_the_loss_and_learns_the_noise():
     targets = inputs[:, 0] + 0.5 * torch.randn(400, generator=generator)
     mechanism = private.Mechanism(clip_norm=20.0, sample_rate=0.25, expected_batch_size=100.0, steps=150)
     settings = private.DPSGD(mechanism=mechanism, noise_multiplier=0.5, learning_rate=0.05)
-    run = private.train(settings, nn.Sequential(nn.Linear(1, 2)), TensorDataset(inputs, targets),
+    run = private.train(settings, Sequential(Linear(1, 2)), TensorDataset(inputs, targets),
                         loss=gaussian_nll_nats, randomness=private.SeededRandomness(0))  # fmt: skip
     with torch.no_grad():
-        means, variances = gaussian_head(private.with_weights(nn.Sequential(nn.Linear(1, 2)), run.weights)(inputs))
+        means, variances = gaussian_head(private.with_weights(Sequential(Linear(1, 2)), run.weights)(inputs))
     assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.15)
     assert float((means - inputs[:, 0]).square().mean()) < 0.03

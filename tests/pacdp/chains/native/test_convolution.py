@@ -8,10 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional
 from toys import dtypes, seeded
 
 from pacdp.chains.native.convolution import ConvBlock
+from tests.pacdp.marks import every_case, parametrize, slow
 
 CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
 CONV_SECOND = {"in_channels": 20, "out_channels": 50, "kernel": 5, "pool": 2, "relu": True, "height": 8, "width": 8}
@@ -57,10 +59,10 @@ def by_block(block, arguments):
 
 def assert_close(results, expected, *, tolerance):
     for name, one, other in zip(NAMES, results, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name)
+        assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name)
 
 
-every_shape = pytest.mark.parametrize("shape", SHAPES)
+every_shape = parametrize("shape", SHAPES)
 
 
 @every_shape
@@ -121,14 +123,13 @@ def test_an_example_is_served_alike_in_any_batch_and_any_number_is_evaluated():
     together = by_block(block, [x[:40], weight, bias, grad_out[:40]])
     alone = by_block(block, [x[37:38], weight, bias, grad_out[37:38]])
     for one, other in zip(alone[:2], together[:2], strict=True):
-        np.testing.assert_array_equal(one[0], other[37])
+        assert_array_equal(one[0], other[37])
     every = block.forward(np.asfortranarray(x.numpy()), weight.numpy(), bias.numpy(), keep=False)
-    np.testing.assert_array_equal(every[:40], together[0])
-    np.testing.assert_array_equal(every[90:], block.forward(x[90:].numpy(), weight.numpy(), bias.numpy()))
+    assert_array_equal(every[:40], together[0])
+    assert_array_equal(every[90:], block.forward(x[90:].numpy(), weight.numpy(), bias.numpy()))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("place", range(4), ids=["x", "weight", "bias", "grad_out"])
+@every_case("place", range(4), ids=["x", "weight", "bias", "grad_out"])
 def test_nan_is_passed_on(place):
     for relu in (True, False):
         shape = CONV_SECOND | {"relu": relu}
@@ -138,7 +139,7 @@ def test_nan_is_passed_on(place):
             by_block(block_of(shape, batch=20, dtype=torch.float64), arguments),
             by_autograd(shape, arguments),
         )
-        np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(expected[0]))
+        assert_array_equal(np.isnan(results[0]), np.isnan(expected[0]))
         assert np.isnan(results[0]).any() == (place < 3)
         assert np.isnan(results[2]).any() or place in (1, 2) or (relu and place == 3)
 
@@ -179,7 +180,7 @@ for threads in (1, 2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", [pytest.param("workqueue", marks=pytest.mark.slow), "omp"])
+@parametrize("layer", [slow("workqueue"), "omp"])
 def test_alternates_with_torch_under_each_threading_layer(layer, monkeypatch):
     """Starting Numba's OpenMP layer resets the thread count of the OpenMP runtime it shares with PyTorch."""
     monkeypatch.setenv("NUMBA_THREADING_LAYER", layer)
