@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 from tiny_runs import EFFORT
-from torch import nn
+from torch.nn import Flatten, Linear, Sequential
 
 import bounds
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
@@ -58,13 +58,13 @@ def handmade():
 
 def _digits():
     train, test = Problem(dataset="digits2").data()
-    module = nn.Linear(train.inputs[0].size, 2)
+    module = Linear(train.inputs[0].size, 2)
     generator = seeded(0)
     with torch.no_grad():
         module.weight.normal_(0.0, 0.1, generator=generator)
         module.bias.zero_()
     sets = [BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels)) for one in (train, test)]
-    return sets[0], sets[1], nn.Sequential(nn.Flatten(), module).eval()
+    return sets[0], sets[1], Sequential(Flatten(), module).eval()
 
 
 def _fresh():

@@ -2,8 +2,8 @@
 
 import inspect
 import json
-import math
 import re
+from math import log
 
 import pytest
 from cli_tools import succeed
@@ -68,6 +68,6 @@ def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
 
 def test_planned_draws_reach_the_target_and_fewer_do_not():
     draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
-    ends = [float(bounds.binary_kl_upper(0.01, math.log(100) / some)) for some in (draws, draws - 2)]
+    ends = [float(bounds.binary_kl_upper(0.01, log(100) / some)) for some in (draws, draws - 2)]
     assert ends[0] <= 0.011 * (1 + 1e-9)
     assert ends[1] > 0.011

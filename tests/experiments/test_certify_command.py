@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import certificates_by_mpmath as exact
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from cli_tools import QUICK, read, standings, succeed
+from mpmath import mpf
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.choices import Choices
@@ -63,26 +63,26 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
 def test_every_number_again_at_50_digits(algorithm, reports):
     report = reports[algorithm]
     sampler, loss, gibbs = report["subject"]["sampler"], report["subject"]["loss"], report["gibbs"]
-    tau = mp.mpf(sampler["tau"])
+    tau = mpf(sampler["tau"])
     osc = exact.oscillation(4)
-    assert 0 <= mp.mpf(loss["oscillation"]) - osc < mp.mpf("1e-14")
-    assert abs(mp.mpf(loss["high"]) - mp.mpf(loss["low"]) - osc) < mp.mpf("1e-14")
+    assert 0 <= mpf(loss["oscillation"]) - osc < mpf("1e-14")
+    assert abs(mpf(loss["high"]) - mpf(loss["low"]) - osc) < mpf("1e-14")
     eps = exact.epsilon(tau=tau, beta=1, max_loss=4, n=1437)
-    assert 0 <= mp.mpf(report["privacy"]["record"]["epsilon"]) - eps < mp.mpf("1e-14")
+    assert 0 <= mpf(report["privacy"]["record"]["epsilon"]) - eps < mpf("1e-14")
     if gibbs:
-        raw = -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"])
-        assert abs(raw - mp.mpf(gibbs["kl_raw_nats"])) < mp.mpf("1e-9")
+        raw = -tau * mpf(gibbs["loss"]) - mpf(gibbs["log_partition_nats"])
+        assert abs(raw - mpf(gibbs["kl_raw_nats"])) < mpf("1e-9")
         assert gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
     truth = exact.certificates(report, tau=tau, beta=1, max_loss=4)
-    wrong = exact.certificates(report, tau=tau, beta=mp.mpf("1.001"), max_loss=4)
+    wrong = exact.certificates(report, tau=tau, beta=mpf("1.001"), max_loss=4)
     assert truth.keys() == EXPECTED[algorithm]
     for certificate in report["certificates"]:
-        name, value, true = certificate["name"], mp.mpf(certificate["value"]), truth[certificate["name"]]
-        assert abs(value - true) < mp.mpf("1e-9"), name
+        name, value, true = certificate["name"], mpf(certificate["value"]), truth[certificate["name"]]
+        assert abs(value - true) < mpf("1e-9"), name
         # the KL estimate is rounded to nearest before any bound sees it; all that follows is rounded up
-        assert value >= true * (1 - mp.mpf("1e-15")), name
+        assert value >= true * (1 - mpf("1e-15")), name
         if name != TEST_SET and value < 1:
-            assert abs(value - wrong[name]) > mp.mpf("1e-6"), "another epsilon would be noticed"
+            assert abs(value - wrong[name]) > mpf("1e-6"), "another epsilon would be noticed"
         if "kl_nats" in certificate["inputs"]:
             assert certificate["inputs"]["kl_nats"] == gibbs["kl_nats"]
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, forge, read, succeed, tensors
@@ -25,7 +26,7 @@ def diagnosed(tmp_path_factory):
 
 @pytest.fixture
 def chains(diagnosed, tmp_path):
-    return shutil.copytree(diagnosed, tmp_path / "run")
+    return copytree(diagnosed, tmp_path / "run")
 
 
 def weights(folder):
@@ -86,7 +87,7 @@ def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path):
     first = energy(chains / "chain-01")
     assert first["chains"] == 3
     assert energy(chains / "chain-00")["mean"] == pytest.approx(first["mean"], rel=1e-12)
-    assert energy(shutil.copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
+    assert energy(copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
     for name, other in (("chain-02", (*LONGER, "--problem.architecture.hidden", 9)), ("chain-00", LENGTH)):
         shutil.rmtree(chains / name)
         succeed("train", RECIPE, "--out", chains / name, *other)

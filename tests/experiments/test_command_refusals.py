@@ -1,7 +1,7 @@
 """What commands refuse: each in one sentence on standard error, and no file is made, changed or removed by it."""
 
-import shutil
 from pathlib import Path
+from shutil import copytree
 
 import foreign_net
 import numpy as np
@@ -84,10 +84,10 @@ REFUSED = (
 @pytest.fixture(scope="module")
 def place(trained, exported, compressed, tmp_path_factory):
     """A folder with runs, lists, ledgers and weights, sound and damaged."""
-    root = Path(shutil.copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
+    root = Path(copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
     copies = {"unfinished": root / "run", "damaged": root / "run", "compressed": compressed}
     for name, source in (copies | dict.fromkeys(("sgd", "cut"), trained["sgd"])).items():
-        shutil.copytree(source, root / name)
+        copytree(source, root / name)
     for name in ("cut", "unfinished"):
         (root / name / "result.json").unlink()
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')

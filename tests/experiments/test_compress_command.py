@@ -2,15 +2,16 @@
 
 import copy
 import json
-import shutil
 import sys
 import types
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 import torch
 from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
 from safetensors.torch import save_file
+from torch.nn import Linear, Sequential
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compression_recipes import recipe
@@ -28,7 +29,7 @@ KERNEL = ("compress", "kernel-digits", "--threads", "1")
 @pytest.fixture
 def folder(compressed, tmp_path):
     """A copy of a finished compression with its certificates."""
-    return shutil.copytree(compressed, tmp_path / "run")
+    return copytree(compressed, tmp_path / "run")
 
 
 def judged(folder):
@@ -144,7 +145,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
 def _network():
     """A linear layer that nobody trained."""
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    return Sequential(torch.nn.Flatten(), Linear(64, 10))
 
 
 def _shifted():

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from cli_tools import succeed
+from numpy.random import default_rng
 
 import bounds
 
@@ -17,7 +18,7 @@ def table(path, **columns):
 
 @pytest.fixture
 def answers(tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     confidence = rng.random(1500).round(6)
     error = (rng.random(1500) < 0.4 * (1 - confidence)).astype(int)
     return table(tmp_path / "answers.csv", confidence=confidence, error=error), confidence, error

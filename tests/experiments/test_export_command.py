@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ ABOUT = {"delta": 1e-3, "adjacency": "add-remove"}
 @pytest.fixture
 def made(exported, tmp_path):
     """A copy of a folder with a run, its ledger and what was exported of it."""
-    return Path(shutil.copytree(exported, tmp_path / "made"))
+    return Path(copytree(exported, tmp_path / "made"))
 
 
 def kinds(ledger):
@@ -139,7 +140,7 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)
     assert paid(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
-    shutil.copytree(run, tmp_path / "copy")
+    copytree(run, tmp_path / "copy")
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, RUNTIME, resume=True, ledger=ledger)
     assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"

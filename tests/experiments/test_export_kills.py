@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from cli_tools import read, verdicts
@@ -37,17 +38,17 @@ def draws(folder):
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
-    place, fresh = tmp_path / "first", Path(shutil.copytree(exported, tmp_path / "fresh"))
+    place, fresh = tmp_path / "first", Path(copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")
     (fresh / "run" / "released.json").unlink()
-    shutil.copytree(fresh, place)
+    copytree(fresh, place)
     made_by, before = {"commit": None, "dirty": False, "versions": {}}, releases(fresh)
     monkeypatch.setattr(exporting, "provenance", lambda **about: made_by)  # which asks git, for a while
     whole = carried_out(export, (place, "out"), root=place)
     export(place, "again")  # what is remembered from here on makes the others quick
     redrawn = 0
     for at in range(1, len(whole.operations) + 1, every):
-        place = Path(shutil.copytree(fresh, tmp_path / str(at)))
+        place = Path(copytree(fresh, tmp_path / str(at)))
         fault = Fault(at=at, kind="tear" if at % 2 else "kill")
         assert carried_out(export, (place, "out"), root=place, fault=fault).killed
         assert draws(place) <= 2 * (releases(place) - before)

@@ -2,9 +2,9 @@
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import torch
@@ -116,7 +116,7 @@ def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported)
 
 
 def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
-    made = Path(shutil.copytree(exported, tmp_path / "made"))
+    made = Path(copytree(exported, tmp_path / "made"))
     succeed("certify", made / "run", "--threads", "1")
     patterns, rows = secrets(made), released(made / "run", RUNTIME).bound.rows
     assert {name for name in patterns if not name.startswith("row ")} <= found_in(made, patterns)
@@ -126,7 +126,7 @@ def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
 
 def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
-    made, whole = Path(shutil.copytree(exported, tmp_path / "made")), networks.judge
+    made, whole = Path(copytree(exported, tmp_path / "made")), networks.judge
 
     def all_wrong(*arguments, **more):
         found = whole(*arguments, **more)
@@ -138,7 +138,7 @@ def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tm
 
 
 def test_no_number_of_what_left_changes_without_notice(exported, tmp_path):
-    out, missed = Path(shutil.copytree(exported / "out", tmp_path / "out")), set()
+    out, missed = Path(copytree(exported / "out", tmp_path / "out")), set()
     report = read(out / "certificates.json")
     cost = ("details", "counts", "with_the_run", "epsilon")  # of which more may be said than was spent
     for place in (*leaves(report, ("provenance", "choices", "spent", "with_the_run")), cost):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from subprocess import PIPE
 
 import pytest
 from cli_tools import QUICK, RUN_FILES, read, start
@@ -33,9 +34,7 @@ with Folder(Path(sys.argv[1])).lock():
 
 
 def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path):
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=PIPE, stdout=PIPE)
     leftover = tmp_path / f".checkpoint.safetensors.{other.pid}.partial"
     mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
     for path in (leftover, *mine):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, one_sentence, pacdp
@@ -44,7 +45,7 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
     def damage(data):
         name = data.draw(st.sampled_from(FILES))
         content = data.draw(damages[name])
-        folder = Path(shutil.copytree(whole, tmp_path / "run"))
+        folder = Path(copytree(whole, tmp_path / "run"))
         (folder / name).write_bytes(content)
         capsys.readouterr()
         try:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from math import sqrt
 
 import polars as pl
 import pytest
@@ -22,7 +23,7 @@ BY_NAME = {study.name: study for study in STUDIES}
 def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
     run, steps = bench.run, bench.decaying
     sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
-    noises = [math.sqrt(2.0 * size * steps.temperature) for size in sizes]
+    noises = [sqrt(2.0 * size * steps.temperature) for size in sizes]
     plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
     most = math.ceil(0.9 * run.sampling.steps)
     assert (
@@ -34,7 +35,7 @@ def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(benc
 
 def test_pre_noise_is_half_as_long_as_the_clip_norm():
     for bench, parameters in ((MNIST, 44_506), (XRAYS, 1281 * XRAYS.run.hidden[0] + 3 * (XRAYS.run.hidden[0] + 1))):
-        length = bench.pre_noise * math.sqrt(parameters)
+        length = bench.pre_noise * sqrt(parameters)
         assert 0.45 < length / bench.run.sampling.clip_norm < 0.55
 
 

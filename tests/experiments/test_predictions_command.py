@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from cli_tools import succeed
+from numpy.random import default_rng
 
 import pacdp as library
 from pacdp.cli.predicting.pairing import examples_of
@@ -17,7 +18,7 @@ from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_report
 from tests.schema import validate
 
-RNG = np.random.default_rng(5)
+RNG = default_rng(5)
 N = 600
 LABELS = RNG.integers(0, 3, N)
 SAID = np.where(RNG.random(N) < 0.15, (LABELS + 1) % 3, LABELS)

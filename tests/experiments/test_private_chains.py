@@ -1,9 +1,9 @@
 """Clipped chains are private runs: secret noise, counted before it is drawn, and what may leave."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, read, succeed, verdicts
@@ -189,7 +189,7 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 @pytest.mark.cases(1)
 @every_kind
 def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_path):
-    run = Path(shutil.copytree(counted / name, tmp_path / "run"))
+    run = Path(copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)
     reports = [export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
     assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
@@ -206,7 +206,7 @@ def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_pa
 
 
 def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_path):
-    run = shutil.copytree(counted / "SGLD", tmp_path / "run")
+    run = copytree(counted / "SGLD", tmp_path / "run")
     export_run(run, tmp_path / "out", RUNTIME, ledger=counted / "ledger", **NOISE)
     settings = read(tmp_path / "out" / "settings.json")
     settings["run"]["sampler"]["tau"] *= 4.0  # half the noise

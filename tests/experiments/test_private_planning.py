@@ -1,7 +1,7 @@
 """Certificates of private runs pay for the steps that the configuration plans, whatever the header says."""
 
-import shutil
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 from cli_tools import forge, read
@@ -53,7 +53,7 @@ def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
 
 
 def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):
-    run = shutil.copytree(exported / "run", tmp_path / "run")
+    run = copytree(exported / "run", tmp_path / "run")
     config, header = from_dict(PrivateConfig, read(run / "config.json")), dict(load_checkpoint(run).header)
     ((step, steps),) = runs_of(read_event(header))
     sigma, rate = step.event.noise_multiplier, step.sample_rate

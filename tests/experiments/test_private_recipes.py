@@ -1,12 +1,13 @@
 """Private recipes: every one trains within its budget, halts by it, goes on bit for bit, and says what it is."""
 
-import shutil
 from dataclasses import replace
+from shutil import copytree
 
 import numpy as np
 import pytest
 import torch
 from cli_tools import read, rows, succeed, tensors
+from numpy.random import default_rng
 from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
@@ -71,7 +72,7 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
 def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
-    drawn, labels = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
+    drawn, labels = default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
     data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
 
     def judge(probabilities):
@@ -92,7 +93,7 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
 def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path):
     folder, drawn = tmp_path / "run", name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")
     if name == "dp-sgd-mnist":
-        shutil.copytree(exported / "run", folder)
+        copytree(exported / "run", folder)
     else:
         config = tiny_private(name)
         if not drawn:

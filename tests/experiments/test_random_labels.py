@@ -1,7 +1,7 @@
 """The random-label experiment: its plan, its runs, its table and figure, and the search for broken bounds."""
 
-import math
 from dataclasses import replace
+from math import isclose, log
 
 import polars as pl
 import pytest
@@ -59,7 +59,7 @@ def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summar
         last = Folder(finished / job.key).rows()[-1]
         row = table.filter(run=job.key).row(-1, named=True)
         assert row["test_error"] == last["test_error"]
-        assert math.isclose(row["epochs_over_l"], last["epochs"] / 20)
+        assert isclose(row["epochs_over_l"], last["epochs"] / 20)
         for name in BOUNDS:
             assert row[name] == last.get("bounds", {}).get(name)
 
@@ -77,7 +77,7 @@ def test_violations_compare_each_bound_with_its_own_classifier(plan, finished):
         assert planted[0]["test_error"] == (0.3 if name in GIBBS_BOUNDS else 0.5)
         assert planted[0]["run"] == plan[1].key
         limit = planted[0]["test_error_at_least"]
-        assert math.isclose(360 * kl(planted[0]["test_error"], limit), math.log(20), rel_tol=1e-9)
+        assert isclose(360 * kl(planted[0]["test_error"], limit), log(20), rel_tol=1e-9)
         assert planted[0]["within_test_noise"] == (planted[0]["value"] >= limit)
     assert violations(sound.with_columns(pl.lit(0.3).alias("dp_pac_bayes"))) == [], "equal is not below"
     assert violations(table.filter(algorithm="SGD")) == [], "no bounds, nothing to break"

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from shutil import copytree
 
 import matplotlib as mpl
 import pytest
@@ -22,7 +23,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</sv
 
 @pytest.fixture(scope="module")
 def certified(trained, few_passes, tmp_path_factory):
-    folder = shutil.copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
+    folder = copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
     succeed("certify", folder, "--threads", 1)
     return folder
 
@@ -132,7 +133,7 @@ def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret
 
 def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
-    shutil.copytree(certified, folder)
+    copytree(certified, folder)
     config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
     config["problem"]["dataset"] = HOSTILE
     source["argv"], source["versions"][HOSTILE], source["commit"] = [HOSTILE], HOSTILE, HOSTILE

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cli_tools import succeed
 from layout import seen
+from numpy.random import default_rng
 from reports import handmade
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -35,7 +36,7 @@ def _run(copied, tmp_path):
 
 
 def _predictions(copied, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     labels = rng.choice(["cat", "dog", "a bird of a long name that has to be broken somewhere"], 600)
     said = np.where(rng.random(600) < 0.1, rng.permutation(labels), labels)
     lines = [

@@ -5,16 +5,17 @@ moved which numbers; where nothing is meant to move, nothing is written.
 """
 
 import json
-import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isclose, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from numpy.random import default_rng
+from torch.nn import Linear
 
 import bounds
 import pacdp
@@ -91,7 +92,7 @@ def toy(seed=0, clip_norm=None):
 
 def examples(n, *, classes=2, people=None):
     """Noisy classes apart along the first coordinate."""
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     labels = rng.integers(0, classes, n)
     inputs = rng.normal(size=(n, 5)).astype(np.float32)
     inputs[:, 0] += 2 * labels
@@ -102,7 +103,7 @@ def examples(n, *, classes=2, people=None):
 
 def linear(scale, outputs=2):
     """A network along the first coordinate."""
-    module = nn.Linear(5, outputs)
+    module = Linear(5, outputs)
     with torch.no_grad():
         module.weight.zero_()
         module.weight[:, 0] = scale * torch.arange(1, outputs + 1)
@@ -118,7 +119,7 @@ def catalogue():
 
 def events():
     """Mechanisms of every kind."""
-    selection = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
+    selection = accounting.ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove")
     sampled = private.sampled_step([1.1], sample_rate=0.05)
     noises = [0.9 + 0.1 * k for k in range(8)]
     return {
@@ -183,7 +184,7 @@ def laws():
 def networks():
     """A network as it is, its predictions, an estimator, and compression."""
     data, of_people = examples(300, classes=3), examples(300, classes=3, people=100)
-    module, rng = linear(1.0, outputs=3), np.random.default_rng(0)
+    module, rng = linear(1.0, outputs=3), default_rng(0)
     labels = data.labels.numpy()
     logits = module(data.inputs).detach().numpy()
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -272,7 +273,7 @@ def differences(path, frozen, found, rel):
         for place, (one, other) in enumerate(zip(frozen, found, strict=True)):
             yield from differences(f"{path}[{place}]", one, other, rel)
     elif isinstance(frozen, float) and isinstance(found, int | float):
-        if not math.isclose(frozen, found, rel_tol=rel, abs_tol=0.1 * rel):
+        if not isclose(frozen, found, rel_tol=rel, abs_tol=0.1 * rel):
             yield f"{path}: {frozen!r} -> {found!r}"
     elif frozen != found:
         yield f"{path}: {frozen!r} -> {found!r}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from torch.nn import Linear
 
 import bounds
 from bounds import accounting
@@ -179,7 +180,7 @@ def snapshots(folder):
 
 def sums(path):
     """The risks of a count that goes on from the sums in a file."""
-    module = torch.nn.Linear(3, 1, bias=False).eval()
+    module = Linear(3, 1, bias=False).eval()
     torch.nn.init.constant_(module.weight, 0.25)
     inputs, labels = torch.linspace(-1, 1, 24).reshape(8, 3), torch.arange(8) % 2
     return mean_risks(

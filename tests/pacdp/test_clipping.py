@@ -7,8 +7,10 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
+from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
-from toys import keys_of, toy_data, toy_objective
+from torch.testing import assert_close
+from toys import keys_of, refusal, toy_data, toy_objective
 
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
@@ -84,7 +86,7 @@ def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_
     assert estimate_on(toy_objective(data), [1]).gradient.isnan().any()
     assert torch.count_nonzero(estimate_on(objective, [1]).gradient) == 0
     others = estimate_on(objective, [0, 2, 5]).gradient.clone()
-    torch.testing.assert_close(estimate_on(objective, [0, 1, 2, 5]).gradient, others)
+    assert_close(estimate_on(objective, [0, 1, 2, 5]).gradient, others)
 
 
 def test_every_example_joins_independently_with_probability_batch_size_over_n():
@@ -133,7 +135,7 @@ def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidd
         assert max(norms) > 0.3 * (1 - 2e-5)
 
 
-class Doubled(nn.Linear):
+class Doubled(Linear):
     """A subclass that computes something else."""
 
     def forward(self, input):
@@ -141,23 +143,23 @@ class Doubled(nn.Linear):
 
 
 def reused_relu():
-    relu = nn.ReLU()
-    return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+    relu = ReLU()
+    return Sequential(Linear(6, 8), relu, Linear(8, 8), relu, Linear(8, 3))
 
 
 def reused_linear():
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(6, 3))
+    layer = Linear(6, 6)
+    return Sequential(layer, nn.Tanh(), layer, Linear(6, 3))
 
 
 def tied():
-    module = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3))
+    module = Sequential(Linear(6, 6), nn.Tanh(), Linear(6, 6), Linear(6, 3))
     module[2].weight = module[0].weight
     return module
 
 
 def changed(change):
-    module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    module = Sequential(Linear(6, 8), ReLU(), Linear(8, 3))
     change(module)
     return module
 
@@ -171,7 +173,7 @@ UNUSUAL = {
     "a layer used twice": (reused_linear, (6,)),
     "tied weights": (tied, (6,)),
     "ELU in place on a layer's outputs": (
-        lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True), nn.Linear(8, 3)),
+        lambda: Sequential(Linear(6, 8), nn.ELU(inplace=True), Linear(8, 3)),
         (6,),
     ),
     "a forward hook": (
@@ -185,14 +187,14 @@ UNUSUAL = {
     "pruned": (lambda: changed(lambda m: prune.l1_unstructured(m[0], "weight", amount=0.5)), (6,)),
     "parametrised": (lambda: changed(lambda m: nn.utils.parametrizations.weight_norm(m[0])), (6,)),
     "a forward of its own": (lambda: changed(replace_forward), (6,)),
-    "a subclass": (lambda: nn.Sequential(Doubled(6, 8), nn.ReLU(), nn.Linear(8, 3)), (6,)),
-    "layers on positions": (lambda: nn.Sequential(nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)), (3, 6)),
+    "a subclass": (lambda: Sequential(Doubled(6, 8), ReLU(), Linear(8, 3)), (6,)),
+    "layers on positions": (lambda: Sequential(Linear(6, 4), Flatten(), Linear(12, 3)), (3, 6)),
     "flattened in part": (
-        lambda: nn.Sequential(nn.Flatten(2), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)),
+        lambda: Sequential(Flatten(2), Linear(6, 4), Flatten(), Linear(12, 3)),
         (3, 2, 3),
     ),
     "nested, without a bias": (
-        lambda: nn.Sequential(nn.Sequential(nn.Linear(6, 8, bias=False), nn.ReLU()), nn.Linear(8, 3)),
+        lambda: Sequential(Sequential(Linear(6, 8, bias=False), ReLU()), Linear(8, 3)),
         (6,),
     ),
     "a parameter beside": (
@@ -252,11 +254,11 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
     plain = clipped._by_layers
 
     def faulty(model, *rest):
-        short = nn.Sequential()
+        short = Sequential()
         for name, layer in model.named_children():
             short.add_module(name, layer)
         return plain(short, *rest)
 
     monkeypatch.setattr(clipped, "_by_layers", faulty)
-    with pytest.raises(ValueError, match=r"clipped gradients of parameter .* are not those of the network"):
+    with refusal(r"clipped gradients of parameter .* are not those of the network"):
         Objective(module, bounded_cross_entropy(classes=3), data, batch_size=3, clip_norm=1.0)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from math import nan, sqrt
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def test_log_partition_is_that_of_the_gaussian_integral():
     risk, q, draws = QuadraticRisk(0.8), posterior(), 4000
     found = estimate(risk, epochs=0.002, prior_draws=draws).log_partition_nats
     exact = log_partition(risk, q)
-    relative = math.sqrt(math.expm1(log_partition(risk, q, power=2) - 2 * exact) / draws)  # deviation of Ẑ/Z
+    relative = sqrt(math.expm1(log_partition(risk, q, power=2) - 2 * exact) / draws)  # deviation of Ẑ/Z
     assert relative < 0.1
     assert abs(math.expm1(found - exact)) < 5 * relative
 
@@ -75,7 +76,7 @@ def test_kl_is_that_of_two_gaussians():
     rate = h * (risk.curvature + q.gamma)
     bias = DIM * risk.curvature / 2 / (q.tau * (risk.curvature + q.gamma)) * (1 / (1 - rate / 2) - 1)  # of Euler steps
     spread = torch.stack([risk.risk(w) for w in risk.visited[found.steps - found.draws :]]).std()
-    error = float(spread) * math.sqrt(2 / rate / found.draws)  # correlations die out over 1/rate steps
+    error = float(spread) * sqrt(2 / rate / found.draws)  # correlations die out over 1/rate steps
     expected = mean_risk(risk, q) + bias
     assert error < 0.04 * expected
     assert abs(found.loss - expected) < 5 * error
@@ -167,7 +168,7 @@ def test_a_diverging_run_names_its_chains():
     train = toy_objective(toy_data())
     every = [LocalGibbs(weights=train.weights()[0] + shift, tau=20.0, gamma=1.0) for shift in (0.0, 1.0, 0.0)]
     settings, risks = GibbsSettings(epochs=1.0, prior_draws=1), train.risks
-    every[1].weights[0] = math.nan
+    every[1].weights[0] = nan
     train.risks = lambda weights: [risks(every[0].weights[None])[0]] * len(weights)
     with pytest.raises(Diverged, match="at step 1") as caught:
         estimate_gibbs(every, train, None, settings, keys_of(0, 1, 2))

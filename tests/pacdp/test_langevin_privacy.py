@@ -1,12 +1,13 @@
 """What clipped chains spend: events against hand counts, the samplers' own moves and planted bugs."""
 
-import math
 from collections import Counter
 from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from scipy import stats
 from toys import keys_of, toy_data, toy_objective
 
@@ -52,11 +53,11 @@ def test_events_equal_lists_by_hand():
     """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
     sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
     times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
-    assert_counted(multipliers(sgld), [2 * K / (7.0 * C * math.sqrt(eta)) for eta in times])
+    assert_counted(multipliers(sgld), [2 * K / (7.0 * C * sqrt(eta)) for eta in times])
     local = [0.8 / i / 7.0 for i in (1, 2, 3)]
-    by_hand = [2 * K / (7.0 * C * math.sqrt(eta)) for eta in local]
+    by_hand = [2 * K / (7.0 * C * sqrt(eta)) for eta in local]
     assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * by_hand)
-    slower = [2 * K / (7.0 * C * math.sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
+    slower = [2 * K / (7.0 * C * sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
     assert_counted(multipliers(CHAINS["Entropy-SGD"].promise(N, 5)), 5 * slower)
 
 
@@ -65,7 +66,7 @@ def test_schedules_are_in_the_event():
     step_size = cyclical(period=3)
     found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
     times = [(2 * 0.3 * step_size(t), 7.0 * t) for t in (1, 2, 3)]
-    assert_counted(multipliers(found), [2 * K / (tau * C * math.sqrt(h / tau)) for h, tau in times])
+    assert_counted(multipliers(found), [2 * K / (tau * C * sqrt(h / tau)) for h, tau in times])
     halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
@@ -75,7 +76,7 @@ def test_long_schedules_are_rounded_down_to_few_multipliers():
     found = multipliers(settings.promise(N, 3000))
     assert found.total() == 3000
     assert len(found) < 2100
-    exact = sorted(2 * K / (7.0 * C * math.sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
+    exact = sorted(2 * K / (7.0 * C * sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
     ratios = np.array(sorted(found.elements())) / exact
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
@@ -86,7 +87,7 @@ def test_long_schedules_are_rounded_down_to_few_multipliers():
 )
 def test_entropy_sgld_at_the_papers_setting(steps, mu, epsilon):
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
-    settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
+    settings = EntropySGD(tau=sqrt(60_000), clip_norm=1.0)
     chain = accounted_to_dict(settings.promise(60_000, steps))
     assert chain["mu_central_limit"] == pytest.approx(mu, abs=6e-6)
     assert chain["epsilon_add_remove"] == pytest.approx(epsilon, abs=6e-5)
@@ -100,7 +101,7 @@ def test_all_examples_in_every_step_are_exactly_gaussian():
     assert isinstance(found, bounds.GaussianDP)
     assert found == bounds.GaussianDP(mu=found.mu, adjacency="add-remove", status="accounted")
     time = 9 * 2 * 0.3 / 7.0
-    assert found.mu == pytest.approx(7.0 * C / (2 * N) * math.sqrt(time), rel=1e-5)
+    assert found.mu == pytest.approx(7.0 * C / (2 * N) * sqrt(time), rel=1e-5)
     assert settings.promise(N, 0) is None
     assert accounted_privacy(settings, n=N, steps=0) == replace(found, mu=0.0)
 
@@ -121,7 +122,7 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
     """
     settings = CHAINS[name]
     worst = 0.0
-    rngs = [np.random.default_rng(seed) for seed in range(tries)]
+    rngs = [default_rng(seed) for seed in range(tries)]
     inputs, labels = [], []
     for seed, rng in enumerate(rngs):
         data = toy_data(n=N, seed=seed)

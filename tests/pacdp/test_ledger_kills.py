@@ -4,8 +4,9 @@ import multiprocessing
 import os
 from collections import Counter
 
-import numpy as np
 import pytest
+from numpy.random import default_rng
+from toys import refusal
 
 from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
 from pacdp import chained_lines
@@ -64,7 +65,7 @@ def short(folder):
 
 def killed_often(folder, kills):
     """Kill loops until that many were; the number of runs that ended."""
-    rng, done, ended = np.random.default_rng(3), 0, 0
+    rng, done, ended = default_rng(3), 0, 0
     while done < kills:
         # now and then everything is new, so that kills meet the start of a ledger too
         place = folder / str(done // 40)
@@ -110,7 +111,7 @@ def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
 
     monkeypatch.setattr(chained_lines, "_write", faulty)
     (tmp_path / "headed").mkdir()
-    with pytest.raises(ValueError, match="restore both files from a copy"):
+    with refusal("restore both files from a copy"):
         loop(tmp_path / "headed", "a")
     for check in ("_write_head", "_require_head"):
         monkeypatch.setattr(chained_lines, check, lambda *_: None)

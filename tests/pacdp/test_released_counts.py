@@ -1,11 +1,13 @@
 """Counts with noise: counted before they are drawn, with the law that is stated, and noise that a bound can carry."""
 
-import math
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
+from toys import refusal
 
 from bounds.accounting import Composed, Gaussian
 from pacdp.ledger import Ledger, Overdrawn
@@ -41,7 +43,7 @@ def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):
         def normal(self, *a, **k):
             raise AssertionError("noise was drawn")
 
-    with pytest.raises(Overdrawn, match="nothing was drawn"):
+    with refusal("nothing was drawn", Overdrawn):
         released(Untouched(), book)
 
 
@@ -55,7 +57,7 @@ def test_the_noise_has_its_law_in_both_counts_and_they_are_independent(whole):
         for scale, likely in ((1.0, True), (1 - off, False), (1 + off, False)):
             tail = stats.chi2(len(sample)).cdf(float((sample**2).sum()) / scale**2)
             assert bool(min(tail, 1 - tail) > 1e-6) is likely
-    assert abs(np.corrcoef(errors, n)[0, 1]) < 5 / math.sqrt(len(draws))
+    assert abs(np.corrcoef(errors, n)[0, 1]) < 5 / sqrt(len(draws))
     assert all((one.errors * 1024).is_integer() and (one.n * 1024).is_integer() for one in draws)
 
 
@@ -85,7 +87,7 @@ def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob,
 
 
 def test_a_person_moves_the_sum_of_rates_by_at_most_one_however_many_examples_they_have():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     for _ in range(200):
         sizes = rng.integers(1, 60, size=rng.integers(2, 9))
         people = rng.permutation(np.repeat(np.arange(len(sizes)) * 7, sizes))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 from toys import keys_of, tensors, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, selected, stacked
@@ -85,7 +86,7 @@ def test_chains_that_go_on_apart_go_on_as_before(name):
     together, _ = sampler.step(state, keys)
     apart, _ = sampler.step(selected(state, [2, 0]), keys.select([2, 0]))
     for left, right in zip(tensors(apart), tensors(together), strict=True):
-        torch.testing.assert_close(left, right[[2, 0]], rtol=1e-5, atol=1e-6)
+        assert_close(left, right[[2, 0]], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.7), (0.9, 0.0)])
@@ -102,8 +103,8 @@ def test_sgd_is_that_of_torch(momentum, decay):
         weights.grad = estimate.gradient.clone()
         optimizer.param_groups[0]["lr"] = 0.3 * (tick + 1) ** -decay
         optimizer.step()
-        torch.testing.assert_close(info.loss, estimate.loss)
-        torch.testing.assert_close(state.weights, weights.detach())
+        assert_close(info.loss, estimate.loss)
+        assert_close(state.weights, weights.detach())
     assert (state.weights - toy_objective(data).weights()).norm() > 0.1
 
 
@@ -115,8 +116,8 @@ def test_info_averages_what_the_inner_loop_saw():
     _, info = sampler.step(state, keys)
     # the inner chain hardly moves, so the four batches are judged at the start
     seen = [objective.estimate(objective.weights(), keys, 20 + i) for i in range(4)]
-    torch.testing.assert_close(info.loss, torch.stack([e.loss for e in seen]).mean(dim=0), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(info.error, torch.stack([e.error for e in seen]).mean(dim=0))
+    assert_close(info.loss, torch.stack([e.loss for e in seen]).mean(dim=0), rtol=1e-4, atol=1e-4)
+    assert_close(info.error, torch.stack([e.error for e in seen]).mean(dim=0))
 
 
 def test_thermal_noise_and_prior_width_have_their_units():

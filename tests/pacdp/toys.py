@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from torch import Tensor
 
 from pacdp.chains import Keys, normal_like
@@ -21,6 +22,11 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def refusal(words, error=ValueError):
+    """What is done within is refused in these words."""
+    return pytest.raises(error, match=words)
+
+
 def keys_of(*seeds):
     """Keys of one chain a seed."""
     return Keys.derive(seeds)
@@ -28,7 +34,7 @@ def keys_of(*seeds):
 
 def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
     """Gaussian inputs whose labels a network can learn in part."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     inputs = rng.normal(size=(n, *shape)).astype(np.float32)
     labels = np.argsort(np.argsort(inputs.reshape(n, -1)[:, :2].sum(axis=1))) * classes // n
     return Dataset("toy", inputs, labels.astype(np.int64), classes)
@@ -37,7 +43,7 @@ def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
 def sparse_data(*, n=60, classes=2, shape=(1, 6, 6), seed=0):
     """As :func:`toy_data`, four fifths of the inputs zero."""
     dense = toy_data(n=n, classes=classes, shape=shape, seed=seed)
-    keep = np.random.default_rng(seed + 1).random(dense.inputs.shape) < 0.2
+    keep = default_rng(seed + 1).random(dense.inputs.shape) < 0.2
     return Dataset("sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes)
 
 

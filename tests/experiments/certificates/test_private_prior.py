@@ -1,12 +1,13 @@
 """The certificate from a private prior: its parts add up, it is reproducible, and it holds where cheating fails."""
 
-import functools
 import inspect
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 import bounds
 from bounds.accounting import event_from_dict
@@ -102,7 +103,7 @@ def test_the_history_is_all_that_looked_privately(outcome):
 def test_the_centre_is_the_mean_plus_its_noise():
     rows = unit(torch.randn((400, 30), generator=seeded(0)) + 0.5)
     exact, _ = private_centre(rows, mu=1e6, randomness=SeededRandomness(0))
-    torch.testing.assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
+    assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
     noisy, history = private_centre(rows, mu=0.5, randomness=SeededRandomness(0))
     assert history == planned(2.0, sample_rate=1.0, steps=1)
     deviation = float((noisy - rows.mean(dim=0)).square().mean().sqrt()) * 400 * 0.5
@@ -122,7 +123,7 @@ def certified(head_mu, seed):
     mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
     risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))
     kl_nats = float((mean - head).double().square().sum()) / 2.0
-    step = functools.partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
+    step = partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
     blind = bounds.GaussianDP(mu=0.0, adjacency="add-remove", status="accounted")
     return step(privacy=claim).value, step(privacy=blind).value, 0.5
 

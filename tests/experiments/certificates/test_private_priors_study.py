@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 
 import bounds
 from bounds import Certificate
@@ -116,7 +117,7 @@ def test_a_choosing_row_among_those_of_the_bound_is_refused(monkeypatch):
 
 def test_random_labels_are_certified_at_chance_or_above(monkeypatch):
     train, test = load("digits")
-    drawn = np.random.default_rng(0)
+    drawn = default_rng(0)
     sets = tuple(replace(one, labels=drawn.integers(0, 10, one.n)) for one in (train, test))
     monkeypatch.setattr(whitened, "load", lambda name, root: sets)
     found = conduct(TINY)

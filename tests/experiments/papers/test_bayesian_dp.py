@@ -1,8 +1,8 @@
 """The studies of the DP-BNN paper: plans, smoke runs through their kinds, tables, verdicts of planted tables."""
 
 import json
-import math
 from dataclasses import replace
+from math import isclose
 
 import polars as pl
 import pytest
@@ -37,8 +37,8 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
             and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
     one, other = (algorithm(jobs[name].config.config, public) for name in ("SGLD", "SGD as SGLD"))
-    assert math.isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
-    assert math.isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
+    assert isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
+    assert isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
     assert one.mechanism.clip_norm == other.mechanism.clip_norm
     claim = TABLE_1.judge(TABLE_1.table(TABLE_1.jobs("smoke", 0), smoke), "smoke").claims[-1]
     assert claim.holds is True, claim
@@ -73,7 +73,7 @@ def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
         sampling = job.config.config.sampling
         plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
         expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
-        assert math.isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
+        assert isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
         assert result["privacy"]["epsilon_clt"] < expected, "the central limit theorem is no bound"
         assert result["privacy"]["epsilon_clt_status"] == "optimistic"
         assert result["members"] == (1 if "SGD" in job.tags["algorithm"] else SETTINGS["smoke"].members)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
+from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy, softplus
+from torch.testing import assert_close
 
 from experiments.papers.runs import bbp_printed
 from experiments.papers.runs.bbp_printed import train_printed
@@ -18,7 +19,7 @@ def networks(seed=0):
     made = []
     for _ in range(2):
         torch.manual_seed(seed)
-        made.append(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)))
+        made.append(Sequential(Linear(4, 5), ReLU(), Linear(5, 3)))
     return made[0], bayesian(made[1], initial_std=0.3, generator=seeded(2))
 
 
@@ -51,7 +52,7 @@ def test_without_clipping_and_noise_a_step_follows_the_slope_of_the_whole_object
     slopes = torch.autograd.grad(whole, [p for pair in pairs for p in pair])
     expected = -torch.cat([one.flatten() for one in slopes])
     found = move(posterior, plain, X, Y, clip_norm=1e9, share=share)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 5.0])

@@ -1,6 +1,7 @@
 """The figures of the Entropy-SGLD paper: their runs at every scale, and small ones of each from end to end."""
 
 import math
+from math import sqrt
 
 import pytest
 from planted import carried_out, shortened
@@ -21,7 +22,7 @@ def test_the_private_setting_is_root_n_of_the_examples_learnt_from(figure):
         private = [job.config for job in jobs if job.tags["algorithm"] == "Entropy-SGLD"]
         for run in private:
             n = run.problem.train_size or sizes[run.problem.dataset]
-            assert run.sampler.tau == math.sqrt(n)
+            assert run.sampler.tau == sqrt(n)
             assert (run.sampler.beta, run.sampler.gamma, run.sampler.inner_steps) == (1.0, 1.0, 20)
         assert len(private) == {"1": 2, "2": 2, "3": 1, "4": 4}[figure]
 

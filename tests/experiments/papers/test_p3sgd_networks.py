@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 from experiments.papers.runs.p3sgd import (
     DropBlock,
@@ -26,7 +27,7 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     gamma = rate / block**2 * side**2 / places**2
     covering = torch.tensor([min(k, places - 1) - max(0, k - block + 1) + 1 for k in range(side)], dtype=torch.float64)
     law = (1.0 - gamma) ** torch.outer(covering, covering)
-    torch.testing.assert_close(kept.mean((0, 1)), law, atol=5 * 0.5 / 8000**0.5, rtol=0.0)
+    assert_close(kept.mean((0, 1)), law, atol=5 * 0.5 / 8000**0.5, rtol=0.0)
     # no more is dropped than asked for, since squares overlap, and what is left is scaled to keep the sum
     assert 0.7 * rate < 1.0 - float(kept.mean()) < rate + 0.01
     assert float(out.sum()) == pytest.approx(out.numel(), rel=1e-4)

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn import Linear
+from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from experiments.papers.runs.p3sgd_printed import Comparing, PrintedP3SGD, WatchedP3SGD, sides
@@ -24,7 +26,7 @@ def run(kind, **changes):
     settings = kind(**{"mechanism": mechanism, "noise_scales": (1e-6,), "learning_rate": 1.0, "score_bound": 3.0,
                        "local_batch_size": None, "selection_epsilon": 0.3, **changes})  # fmt: skip
     torch.manual_seed(0)
-    module = nn.Linear(3, 2)
+    module = Linear(3, 2)
     start = module.weight.detach().clone()
     loss = nn.CrossEntropyLoss(reduction="none")
     made = train(settings, module, TensorDataset(X, Y), people=PEOPLE, loss=loss, randomness=SeededRandomness(3))
@@ -35,7 +37,7 @@ def test_the_printed_divisor_is_the_size_of_the_sample_and_not_its_expectation()
     (_, printed), (_, corrected) = run(PrintedP3SGD), run(WatchedP3SGD)
     sampled = len(SeededRandomness(3).batch(10, 0.5))
     assert sampled != 5
-    torch.testing.assert_close(printed * sampled, corrected * 5.0, rtol=1e-3, atol=1e-4)
+    assert_close(printed * sampled, corrected * 5.0, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("nats", [1e-12, 0.3, 8.0])

@@ -1,11 +1,13 @@
 """The temperature map: momentum makes the law that is said, ladders say where chains stay, and verdicts follow."""
 
 import math
+from math import sqrt
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch.testing import assert_close
 
 from experiments.papers import temperature_verdict as verdict
 from experiments.papers.entropy_sgld_printed import DECAY, shortened
@@ -63,7 +65,7 @@ def test_without_momentum_the_chain_is_the_library_s(settings):
     for _ in range(3):
         one, _ = plain.step(one, keys)
         other, _ = heavy.step(other, keys)
-    torch.testing.assert_close(one.weights, other.weights)
+    assert_close(one.weights, other.weights)
 
 
 def ladder(**changes):
@@ -97,7 +99,7 @@ def test_there_is_no_law_and_no_bound_where_starts_do_not_meet():
 def test_divergences_of_a_ladder_err_upwards():
     # an exponential law of losses: E under tilt t is 1/(1 + t), -ln Z = ln(1 + t), KL = ln(1 + t) - t/(1 + t)
     taus = np.geomspace(0.01, 50.0, 200)
-    root = math.sqrt(60_000)
+    root = sqrt(60_000)
     rows = [
         rung(t / root, 0.1, algorithm="SGLD", mean_loss=1 / (1 + t), mean_loss_mcse=0.0, prior_loss=1.0) for t in taus
     ]

@@ -9,6 +9,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import psutil
 import pytest
@@ -122,7 +123,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
     (tmp_path / "cluster.py").write_text(program)
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
     with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env={**os.environ, "PYTHONPATH": path}, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
+                          stdout=PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
         workers = Workers(workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0)
 
         def kill():

@@ -1,8 +1,8 @@
 """Workers that are stopped or never come to an end: nobody waits for them for ever, and the others go on."""
 
-import math
 import os
 import threading
+from math import inf
 
 import psutil
 import pytest
@@ -44,7 +44,7 @@ class _SoonLate(Watched):
         super().look()
         folder = self._file.parent
         if folder.name.startswith(("sleeps", "ignores")) and len(pids(folder)) > self._tried:
-            self.seconds = math.inf
+            self.seconds = inf
 
 
 @pytest.mark.slow
