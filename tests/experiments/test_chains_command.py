@@ -1,6 +1,5 @@
 """`pacdp train --chains`: folders, diagnosis, what is recorded and what is refused."""
 
-import json
 import shutil
 from shutil import copytree
 
@@ -44,10 +43,9 @@ def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(
     assert (energy["chains"], energy["steps"]) == (3, steps - steps // 2)
 
 
-def test_json_of_chains_is_one_object(chains, capsys):
+def test_json_of_chains_is_one_object(chains, said):
     (chains / "chain-02" / "result.json").unlink()
-    succeed(*RESUME, chains, "--chains", 3, "--json")
-    printed = json.loads(capsys.readouterr().out)
+    printed = said(*RESUME, chains, "--chains", 3, "--json")
     assert printed["format"] == "pacdp-results/1"
     assert printed["chains"] == [read(one / "result.json") for one in chain_folders(chains)]
     assert printed["diagnosis"] == read(chains / "diagnosis.json")["diagnosis"]

@@ -1,6 +1,5 @@
 """`pacdp choices`, and runs that were listed before they began."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -35,16 +34,14 @@ def listed(path, *runs):
     return choices
 
 
-def test_a_grid_is_listed_shown_and_closed(path, tmp_path, capsys):
+def test_a_grid_is_listed_shown_and_closed(path, tmp_path, said):
     choices = Choices.load(path)
     pairs = [(one["sampler"]["tau"], one["seed"]) for one in choices.settings]
     assert pairs == [(100.0, 0), (100.0, 1), (1000.0, 0), (1000.0, 1)]
     write_json(tmp_path / "more.json", to_dict(tiny("sgd")))
     succeed("choices", "add", path, tmp_path / "more.json")
     succeed("choices", "close", path)
-    capsys.readouterr()
-    succeed("choices", "show", path, "--json")
-    shown = json.loads(capsys.readouterr().out)
+    shown = said("choices", "show", path, "--json")
     assert (shown["J"], shown["closed"], len(shown["settings"])) == (5, True, 5)
     assert shown["digest"] == Choices.load(path).digest
 
