@@ -1,6 +1,9 @@
 """Reading a report's page as a strict reader would, and folders to report on."""
 
+import copy
+import functools
 import json
+import operator
 from html.parser import HTMLParser
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -61,6 +64,18 @@ class Page(HTMLParser):
 def page_of(path):
     """The page in a file, parsed."""
     return Page(path.read_text(encoding="utf-8"))
+
+
+def changed(report, path, value=None):
+    """The report with another value in a place such as "certificates/0/value", or with nothing there."""
+    whole = copy.deepcopy(report)
+    *above, last = (int(step) if step.isdigit() else step for step in path.split("/"))
+    place = functools.reduce(operator.getitem, above, whole)
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return whole
 
 
 def write(path, values):

@@ -67,26 +67,21 @@ def _digits():
     return sets[0], sets[1], Sequential(Flatten(), module).eval()
 
 
-def _fresh():
+def _certified(law, **how):
+    """The assessment of what is made of a network."""
     data, test, module = _digits()
-    return certify(Network(network=module), data, test=test)
+    return certify(law(module), data, test=test, **how)
 
 
-def _released():
-    data, test, module = _digits()
-    return certify(Network(network=module), data, prior=PRIVATE, test=test)
-
-
-def _finite():
-    data, test, module = _digits()
-    return certify(Finite(networks=[module, _digits()[2]], epsilon=0.1), data, test=test)
+def _network(module):
+    return Network(network=module)
 
 
 def _gaussian():
-    data, test, module = _digits()
+    module = _digits()[2]
     law = GaussianPosterior.around(module, std=0.1)
     prior = Prior(law=law, source=DataFree())
-    return certify(law, data, prior=prior, network=module, test=test, monte_carlo=MonteCarlo(passes=1))
+    return _certified(lambda _: law, prior=prior, network=module, monte_carlo=MonteCarlo(passes=1))
 
 
 def _chain():
@@ -98,9 +93,9 @@ def _chain():
 
 
 REAL = {
-    "new examples": _fresh,
-    "released": _released,
-    "finite": _finite,
+    "new examples": lambda: _certified(_network),
+    "released": lambda: _certified(_network, prior=PRIVATE),
+    "finite": lambda: _certified(lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)),
     "gaussian": _gaussian,
     "gibbs": _chain,
 }

@@ -53,9 +53,8 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
         assert made.failure_prob == pytest.approx(0.05, rel=1e-15)
         assert made.status == ("rigorous" if rests_on_nothing else "optimistic")
         assert bool(made.unproved) is not rests_on_nothing
-    privacy = report["privacy"]
-    assert (privacy is None) == bool(report["not_applicable"])
-    if privacy:
+    assert (report["privacy"] is None) == bool(report["not_applicable"])
+    if privacy := report["privacy"]:
         assert (privacy["status"], privacy["adjacency"]) == ("assumes stationarity", "replace-one")
 
 
@@ -73,8 +72,7 @@ def test_every_number_again_at_50_digits(algorithm, reports):
         raw = -tau * mpf(gibbs["loss"]) - mpf(gibbs["log_partition_nats"])
         assert abs(raw - mpf(gibbs["kl_raw_nats"])) < mpf("1e-9")
         assert gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
-    truth = exact.certificates(report, tau=tau, beta=1, max_loss=4)
-    wrong = exact.certificates(report, tau=tau, beta=mpf("1.001"), max_loss=4)
+    truth, wrong = (exact.certificates(report, tau=tau, beta=mpf(beta), max_loss=4) for beta in ("1", "1.001"))
     assert truth.keys() == EXPECTED[algorithm]
     for certificate in report["certificates"]:
         name, value, true = certificate["name"], mpf(certificate["value"]), truth[certificate["name"]]

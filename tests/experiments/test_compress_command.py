@@ -1,7 +1,6 @@
 """`pacdp compress`, then certify, verify, report and plot: a folder like every run's, in which edits are noticed."""
 
 import copy
-import json
 import sys
 import types
 from dataclasses import replace
@@ -10,6 +9,7 @@ from shutil import copytree
 import pytest
 import torch
 from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
+from report_pages import write
 from safetensors.torch import save_file
 from torch.nn import Linear, Sequential
 
@@ -81,7 +81,7 @@ def test_what_was_kept_cannot_be_changed(folder, change):
 def test_a_smaller_k_does_not_follow(folder):
     report = read(folder / "certificates.json")
     report["certificates"][0]["inputs"]["k"] -= 5
-    (folder / "certificates.json").write_text(json.dumps(report))
+    write(folder / "certificates.json", report)
     assert {("kept records", DOES_NOT), ("value", DOES_NOT)} <= judged(folder)
 
 

@@ -6,11 +6,11 @@ from shutil import copytree
 
 import pytest
 from cli_tools import read, verdicts
+from secret_runs import stretches
 from tiny_runs import RUNTIME
 
 from pacdp.cli import exporting
 from pacdp.cli.exporting import export_run
-from pacdp.ledger import Ledger
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
 
@@ -29,7 +29,7 @@ def export(folder, out):
 
 
 def releases(folder):
-    return [one.stretch.kind for one in Ledger.load(folder / "ledger").entries].count("release")
+    return len(stretches(folder / "ledger", "release"))
 
 
 def draws(folder):
@@ -56,11 +56,8 @@ def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, mon
             assert verdicts(place / "out") == {"follows"}
             assert (place / "run" / "released.json").exists()
         export(place, "again")
-        assert {one.name for one in (place / "again").iterdir()} == {
-            "certificates.json",
-            "settings.json",
-            "weights.safetensors",
-        }
+        files = {"certificates.json", "settings.json", "weights.safetensors"}
+        assert {one.name for one in (place / "again").iterdir()} == files
         assert draws(place) <= 2 * (releases(place) - before)
         counts = [read(place / out / "certificates.json")["details"]["counts"] for out in ("again", "out")
                   if (place / out).exists()]  # fmt: skip

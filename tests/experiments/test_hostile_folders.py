@@ -95,6 +95,6 @@ def test_a_panic_of_rust_is_not_shown(tmp_path, monkeypatch, capfd):
         raise tables.pl.exceptions.PanicException("called `Result::unwrap()`")
 
     monkeypatch.setattr(tables.pl, "scan_parquet", scan)
-    with pytest.raises(ValueError, match="it is damaged"):
+    with pytest.raises(ValueError, match=r"cannot be read as parquet \(it is damaged\): write it anew"):
         tables.read_table(tmp_path / "a.parquet")
     assert capfd.readouterr().err == ""

@@ -134,15 +134,6 @@ def test_no_byte_of_a_zip_leads_astray(name, write, flip, every, tmp_path):
     assert set(found) == {"certified", "refused"}
 
 
-def test_where_the_reader_of_parquet_panics_a_sentence_follows(tmp_path, monkeypatch):
-    def scan(path):
-        raise pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` value")
-
-    monkeypatch.setattr(pl, "scan_parquet", scan)
-    with pytest.raises(ValueError, match=r"cannot be read as parquet \(it is damaged\): write it anew"):
-        read_table(tmp_path / "answers.parquet")
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -1,7 +1,6 @@
 """Reports in a headless Chromium, on a desk and on a phone: nothing on the console, nothing asked of the network, no
 text over other text or cut off, and the headline in the first screen."""
 
-import json
 import shutil
 
 import matplotlib as mpl
@@ -10,6 +9,7 @@ import pytest
 from cli_tools import succeed
 from layout import seen
 from numpy.random import default_rng
+from report_pages import write
 from reports import handmade
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -48,7 +48,7 @@ def _predictions(copied, tmp_path):
 
 
 def _handmade(copied, tmp_path):
-    (tmp_path / "certificates.json").write_text(json.dumps(handmade()))
+    write(tmp_path / "certificates.json", handmade())
     return tmp_path
 
 

@@ -48,35 +48,35 @@ def hooked(rows):
     return module
 
 
-PLACES = {
-    "buffer": lambda: (Nearest(INPUTS), "memory", 40),
-    "buffer that no file holds": lambda: (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
-    "attribute": lambda: (attribute(INPUTS[3:5]), "extra", 2),
-    "list in a dictionary": lambda: (attribute({"a": [torch.ones(2), INPUTS[7]]}), "extra['a'][1]", 1),
-    "array": lambda: (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),
-    "slot": lambda: (attribute(Store(INPUTS)), "extra.kept", 40),
-    "data set": lambda: (attribute(TensorDataset(INPUTS, torch.zeros(40))), "extra.tensors[0]", 40),
-    "partial": lambda: (attribute(partial(torch.add, INPUTS)), "extra.args[0]", 40),
-    "hook": lambda: (hooked(INPUTS), "<rows>", 40),
-    "class": lambda: (type("Shared", (nn.Module,), {"memory": INPUTS[:4]})(), "memory", 4),
-    "double": lambda: (attribute(INPUTS.double()), "extra", 40),
-    "bytes": lambda: (attribute(torch.tensor(PIXELS)), "extra", 40),
-    "columns": lambda: (attribute(INPUTS.flatten(1).T.contiguous()), "extra", 40),
-    "among others": lambda: (attribute(torch.cat([torch.randn(6, 25), INPUTS[:1].flatten(1)])), "extra", 1),
-    "attribute of a tensor": lambda: (attribute(tagged(INPUTS)), "extra.memory", 40),
-}
-
-
 def tagged(rows):
     tensor = torch.zeros(2)
     tensor.memory = rows  # type: ignore[attr-defined]
     return tensor
 
 
+PLACES = {
+    "buffer": (Nearest(INPUTS), "memory", 40),
+    "buffer that no file holds": (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
+    "attribute": (attribute(INPUTS[3:5]), "extra", 2),
+    "list in a dictionary": (attribute({"a": [torch.ones(2), INPUTS[7]]}), "extra['a'][1]", 1),
+    "array": (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),
+    "slot": (attribute(Store(INPUTS)), "extra.kept", 40),
+    "data set": (attribute(TensorDataset(INPUTS, torch.zeros(40))), "extra.tensors[0]", 40),
+    "partial": (attribute(partial(torch.add, INPUTS)), "extra.args[0]", 40),
+    "hook": (hooked(INPUTS), "<rows>", 40),
+    "class": (type("Shared", (nn.Module,), {"memory": INPUTS[:4]})(), "memory", 4),
+    "double": (attribute(INPUTS.double()), "extra", 40),
+    "bytes": (attribute(torch.tensor(PIXELS)), "extra", 40),
+    "columns": (attribute(INPUTS.flatten(1).T.contiguous()), "extra", 40),
+    "among others": (attribute(torch.cat([torch.randn(6, 25), INPUTS[:1].flatten(1)])), "extra", 1),
+    "attribute of a tensor": (attribute(tagged(INPUTS)), "extra.memory", 40),
+}
+
+
 @pytest.mark.every_case
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_are_found(place):
-    module, where, count = PLACES[place]()
+    module, where, count = PLACES[place]
     found = held_rows(module, INPUTS)
     assert [held.rows for held in found] == [count]
     assert found[0].where.endswith(where)
@@ -87,14 +87,14 @@ def test_rows_are_found(place):
 
 WIDE = torch.tensor(default_rng(1).random((90, 40), dtype=np.float32))
 CHANGED = {
-    "half precision": lambda rows: attribute(rows.half()),
-    "rounded": lambda rows: attribute((100 * rows).round() / 100),
-    "scaled and shifted": lambda rows: attribute(3.0 - 7.0 * rows),
-    "each by its own factor": lambda rows: attribute(rows * torch.arange(1.0, 91.0)[:, None]),
-    "in halves": lambda rows: attribute((rows[:, :20].clone(), rows[:, 20:].clone())),
-    "one half": lambda rows: attribute(rows[:, 20:].clone()),
-    "columns in bytes": lambda rows: attribute((200 * rows).byte().T.contiguous()),
-    "a seventh of them": lambda rows: attribute(rows[::7] - 1.0),
+    "half precision": WIDE.half(),
+    "rounded": (100 * WIDE).round() / 100,
+    "scaled and shifted": 3.0 - 7.0 * WIDE,
+    "each by its own factor": WIDE * torch.arange(1.0, 91.0)[:, None],
+    "in halves": (WIDE[:, :20].clone(), WIDE[:, 20:].clone()),
+    "one half": WIDE[:, 20:].clone(),
+    "columns in bytes": (200 * WIDE).byte().T.contiguous(),
+    "a seventh of them": WIDE[::7] - 1.0,
 }
 
 
@@ -102,7 +102,7 @@ CHANGED = {
 @pytest.mark.parametrize("change", CHANGED)
 def test_rows_are_found_that_were_changed(change):
     with refusal("of the network holds", DataError):
-        require_no_rows(CHANGED[change](WIDE), WIDE)
+        require_no_rows(attribute(CHANGED[change]), WIDE)
 
 
 def test_parameters_that_the_bound_pays_for_may_be_rows():

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from math import nan, sqrt
 
+import numpy as np
 import pytest
 import torch
 from toys import keys_of, toy_data, toy_objective
@@ -44,6 +45,11 @@ def posterior(*, tau=6.0, gamma=0.5):
 def estimate(risk, *, seed=0, **settings):
     (found,) = estimate_gibbs([posterior()], risk, None, GibbsSettings(**settings), keys_of(seed))  # type: ignore[arg-type]
     return found
+
+
+def sets():
+    """An empirical risk, and one on other examples."""
+    return toy_objective(toy_data()), toy_objective(toy_data(seed=1))
 
 
 def log_partition(risk, q, *, power=1):
@@ -114,15 +120,11 @@ def test_averages_are_those_of_the_recursion(alpha, burn_in):
     found = estimate(risk, epochs=0.2, alpha=alpha, burn_in=burn_in)
     kept = risk.visited[int(burn_in * 200) :]
     assert (found.steps, found.draws, len(risk.visited)) == (200, len(kept), 200)
-    for values, average in (
-        ([float(risk.risk(w)) for w in kept], found.loss),
-        ([float(w[0] > 0) for w in kept], found.error),
-    ):
-        mean = values[0]
-        for place, value in enumerate(values[1:], start=2):
-            share = alpha or 1 / place
-            mean = (1 - share) * mean + share * value
-        assert average == pytest.approx(mean, rel=1e-6)
+    mean = None
+    for place, w in enumerate(kept, start=1):
+        here, share = np.array([float(risk.risk(w)), float(w[0] > 0)]), alpha or 1 / place
+        mean = here if mean is None else (1 - share) * mean + share * here
+    assert [found.loss, found.error] == pytest.approx(mean.tolist(), rel=1e-6)
     assert found.effective_draws <= ((2 - alpha) / alpha if alpha else len(kept))
 
 
@@ -135,7 +137,7 @@ def test_the_shortest_run_keeps_four_draws(epochs, burn_in, steps):
 
 
 def test_a_network_is_judged_on_both_sets_by_its_keys_alone():
-    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    train, test = sets()
     q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=1.0)
     ambient, calls = torch.get_rng_state(), []
     settings = GibbsSettings(epochs=5.0, prior_draws=3, test_draws=4)
@@ -154,7 +156,7 @@ def test_a_network_is_judged_on_both_sets_by_its_keys_alone():
 
 
 def test_posteriors_together_are_each_alone():
-    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    train, test = sets()
     settings, keys = GibbsSettings(epochs=3.0, prior_draws=3, test_draws=2), keys_of(4, 5)
     every = [LocalGibbs(weights=train.weights()[0] + k, tau=20.0 * (k + 1), gamma=1.0 / (k + 1)) for k in range(2)]
     together = estimate_gibbs(every, train, test, settings, keys)

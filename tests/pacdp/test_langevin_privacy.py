@@ -30,14 +30,13 @@ CHAINS = {
 
 def multipliers(event):
     """How often each noise multiplier occurs; every step must be a Poisson-sampled Gaussian of rate K/N."""
-    assert isinstance(event, Composed)
     found = Counter()
     for part in event.events:
-        assert isinstance(part, SelfComposed)
-        assert isinstance(part.event, PoissonSampled)
-        assert isinstance(part.event.event, Gaussian)
-        assert part.event.sample_rate == K / N
-        found[part.event.event.noise_multiplier] += part.count
+        noise = part.event.event.noise_multiplier
+        step = PoissonSampled(sample_rate=K / N, event=Gaussian(noise_multiplier=noise))
+        assert part == SelfComposed(event=step, count=part.count)
+        found[noise] += part.count
+    assert event == Composed(events=event.events)
     return found
 
 
@@ -51,13 +50,15 @@ def assert_counted(found, expected):
 
 def test_events_equal_lists_by_hand():
     """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
+
+    def by_hand(*times):
+        return [2 * K / (7.0 * C * sqrt(eta / 7.0)) for eta in times]
+
     sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
-    times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
-    assert_counted(multipliers(sgld), [2 * K / (7.0 * C * sqrt(eta)) for eta in times])
-    local = [0.8 / i / 7.0 for i in (1, 2, 3)]
-    by_hand = [2 * K / (7.0 * C * sqrt(eta)) for eta in local]
-    assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * by_hand)
-    slower = [2 * K / (7.0 * C * sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
+    assert_counted(multipliers(sgld), by_hand(*(2 * 0.3 * t**-0.5 for t in (1, 2, 3, 4))))
+    local = by_hand(*(0.8 / i for i in (1, 2, 3)))
+    assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * local)
+    slower = by_hand(*(2.0 * i**-0.5 for i in (1, 2, 3)))
     assert_counted(multipliers(CHAINS["Entropy-SGD"].promise(N, 5)), 5 * slower)
 
 
@@ -120,8 +121,7 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
 
     Both worlds have the same batches but for the record in question, and the same noise.
     """
-    settings = CHAINS[name]
-    worst = 0.0
+    settings, worst = CHAINS[name], 0.0
     rngs = [default_rng(seed) for seed in range(tries)]
     inputs, labels = [], []
     for seed, rng in enumerate(rngs):
@@ -140,7 +140,7 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
     return worst
 
 
-def _objective(data, kind):
+def _objective(data, kind=Objective):
     made = toy_objective(data, batch_size=K, clip_norm=C)
     made.__class__ = kind
     return made
@@ -188,8 +188,7 @@ def test_planted_faults_are_caught(name):
 def test_every_noisy_step_that_reads_data_is_counted(name):
     """An event of outer steps alone would be L times too short."""
     settings = CHAINS[name]
-    objective = toy_objective(toy_data(n=N), batch_size=K, clip_norm=C)
-    seen = []
+    objective, seen = _objective(toy_data(n=N)), []
     draw = objective.draw
     objective.draw = lambda keys, tick: seen.append(int(tick)) or draw(keys, tick)
     sampler = build(settings, objective)
@@ -205,7 +204,7 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
     settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
     data = toy_data(n=N, shape=(200,))
-    objective = _objective(data, Objective)
+    objective = _objective(data)
     start = torch.zeros_like(objective.weights())
     objective.weights = lambda: start
     sample = torch.cat([_one_inner_step(settings, objective, [], seed)[0].double() for seed in range(8)])

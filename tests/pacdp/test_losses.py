@@ -88,11 +88,12 @@ def test_ramp_is_never_below_zero_one(classes, dtype):
 
 
 def test_ramp_is_one_minus_slope_times_margin_in_between():
-    logits, one = torch.tensor([-0.1, 0.0, 0.125, 0.25, 0.5, 3.0]), torch.ones(6, dtype=torch.int64)
+    logits, loss = torch.tensor([-0.1, 0.0, 0.125, 0.25, 0.5, 3.0]), ramp(slope=2.0)
+    one = labels_of(1, logits)
     expected = torch.tensor([1.0, 1.0, 0.75, 0.5, 0.0, 0.0])
-    assert torch.equal(ramp(slope=2.0)(logits, one), expected)
-    assert torch.equal(ramp(slope=2.0)(-logits[:, None], 0 * one), expected)
-    mean, error, slope = ramp(slope=2.0).slope(logits[:, None], one)
+    assert torch.equal(loss(logits, one), expected)
+    assert torch.equal(loss(-logits[:, None], 0 * one), expected)
+    mean, error, slope = loss.slope(logits[:, None], one)
     assert (mean, error) == (pytest.approx(3.25 / 6), pytest.approx(2 / 6))
     assert slope.flatten()[[0, 2, 3, 5]].tolist() == pytest.approx([0, -2 / 6, -2 / 6, 0])
 
@@ -102,7 +103,7 @@ def test_ties_and_nans_are_errors():
     one = zero_one()(torch.tensor([0.0, -0.0, nan, 1.0]), torch.tensor([0, 1, 1, 1]))
     assert one.tolist() == [1.0, 1.0, 1.0, 0.0]
     rows = torch.tensor([[1.0, 1.0, 0.0], [2.0, 0.0, nan], [nan, 0.0, 0.0], [nan, nan, nan], [2.0, 0.0, 1.0]])
-    assert zero_one()(rows, torch.zeros(5, dtype=torch.int64)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert zero_one()(rows, labels_of(0, rows)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
 @dtypes
@@ -139,24 +140,25 @@ def loss_of(function, **interval):
 
 
 REDUCED = {
-    "mean": lambda logits, labels: zero_one().function(logits, labels).mean(),
-    "column": lambda logits, labels: zero_one().function(logits, labels)[:, None],
-    "number": lambda logits, labels: float(zero_one().function(logits, labels).mean()),
+    "mean": lambda losses: losses.mean(),
+    "column": lambda losses: losses[:, None],
+    "number": lambda losses: float(losses.mean()),
 }
 
 
 @pytest.mark.parametrize("name", REDUCED)
 @pytest.mark.parametrize("n", [1, 8])
 def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name, n):
-    loss, logits, labels = loss_of(REDUCED[name]), torch.randn(n, 3, generator=seeded(0)), torch.arange(n) % 3
+    loss = loss_of(lambda *given: REDUCED[name](zero_one().function(*given)))
+    logits, labels = torch.randn(n, 3, generator=seeded(0)), torch.arange(n) % 3
     for call in (loss, loss.judge, loss.slope, lambda *given: sums((zero_one(), loss), *given)):
         with refusal(rf"loss mine returned .* expected one value an example, shape \({n},\)"):
             call(logits, labels)
 
 
 def test_judged_losses_are_numbers_in_the_interval():
-    labels = torch.zeros(3, dtype=torch.int64)
     logits = torch.tensor([[0.2], [0.4], [0.9]])
+    labels = labels_of(0, logits)
     assert torch.equal(loss_of(lambda f, y: f[:, 0]).judge(logits, labels), logits[:, 0])
     with refusal("loss mine declares the interval"):
         loss_of(lambda f, y: f[:, 0], high=0.5).judge(logits, labels)
@@ -175,4 +177,4 @@ def test_errors_are_counted_exactly_in_one_place():
     assert error_count(logits, labels) == slow == int(in_error(logits, labels).sum())
     assert sums((zero_one(), ramp(slope=2.0)), logits, labels).dtype == torch.float64
     many = torch.ones(2**24 + 3, dtype=torch.float16)  # more errors than half and single precision count
-    assert error_count(many, torch.zeros(1, dtype=torch.int64).expand(len(many))) == len(many)
+    assert error_count(many, labels_of(0, many)) == len(many)

@@ -16,10 +16,12 @@ from pacdp.objective import Objective
 from pacdp.problem import Problem
 
 ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="group")]
-CLASSES = [2, 3]
+CROSS_ENTROPY = bounded_cross_entropy(classes=2)
+binary_or_not = pytest.mark.parametrize("classes", [2, 3])
 
 
-binary_or_not = pytest.mark.parametrize("classes", CLASSES)
+def risks_of(objective):
+    return objective.risks(objective.weights())
 
 
 @pytest.mark.every_case
@@ -30,7 +32,7 @@ def test_gradient_is_that_of_plain_autograd(norm, classes):
     data, problem = toy_data(classes=classes), Problem(architecture=Architecture(hidden=(7, 6), norm=norm))
     objective = problem.objective(data, generator=seeded(0), batch_size=10)
     assert objective.mixes == (norm == "batch")
-    assert objective.risks(objective.weights()) == objective.risks(objective.weights())
+    assert risks_of(objective) == risks_of(objective)
     twin = problem.model(data, generator=seeded(0)).train()
     named = dict(twin.named_parameters())
     for tick in range(3):
@@ -64,9 +66,8 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
     losses, errors, ramps = [], [], []
     for x, y in zip(torch.tensor(data.inputs).double(), torch.tensor(data.labels), strict=True):
         logits = twin(x[None]).detach()
-        losses.append(float(objective.loss(logits, y[None])))
-        errors.append(float(zero_one()(logits, y[None])))
-        ramps.append(float(ramp()(logits, y[None])))
+        for values, loss in ((losses, objective.loss), (errors, zero_one()), (ramps, ramp())):
+            values.append(float(loss(logits, y[None])))
     for chunk in (1, 7, 53, 1000):
         (risks,) = objective.risks(objective.weights(), chunk=chunk)
         assert (risks.errors, risks.n) == (sum(errors), 53)
@@ -74,6 +75,10 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
         assert risks.loss == pytest.approx(np.mean(losses), rel=1e-6)
         assert risks.ramp == pytest.approx(np.mean(ramps), abs=1e-6)
         assert risks.error <= risks.ramp
+
+
+def estimated(objective, weights, keys):
+    return [part.clone() for part in objective.estimate(weights, keys, 4) if part is not None]
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
@@ -88,15 +93,15 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm):
     assert group[0] == group[2] != group[1]
     assert torch.equal(drawn[group[1]], together.draw(keys.select([1]), 3)[0][0])
     weights = together.weights() + torch.arange(3.0)[:, None] / 10
-    estimate = [part.clone() for part in together.estimate(weights, keys, 4) if part is not None]
+    estimate = estimated(together, weights, keys)
     some = {(2, 0): together.select([2, 0])}
     for k in range(3):
         own = Dataset("own", data.inputs, labels[k], 3)
         some[k,] = Objective(model, loss, own, batch_size=10, clip_norm=clip_norm)
         assert some[k,].risks(weights[[k]])[0] == pytest.approx(together.risks(weights)[k], rel=1e-6)
     for chains, alone in some.items():
-        parts = alone.estimate(weights[[*chains]], keys.select(chains), 4)
-        for part, found in zip([part for part in parts if part is not None], estimate, strict=True):
+        parts = estimated(alone, weights[[*chains]], keys.select(chains))
+        for part, found in zip(parts, estimate, strict=True):
             assert_close(part, found[[*chains]], rtol=1e-5, atol=1e-7)
 
 
@@ -115,9 +120,9 @@ def test_batch_norm_is_refused(name):
 def test_active_dropout_is_refused(layer):
     model, data = Sequential(Linear(5, 8), layer, Linear(8, 1)), toy_data()
     with refusal(r"^layers 1 draw random numbers in every pass.*call eval\(\)"):
-        Objective(model, bounded_cross_entropy(classes=2), data, batch_size=10)
-    objective = Objective(model.eval(), bounded_cross_entropy(classes=2), data, batch_size=10)
-    assert objective.risks(objective.weights()) == objective.risks(objective.weights())
+        Objective(model, CROSS_ENTROPY, data, batch_size=10)
+    objective = Objective(model.eval(), CROSS_ENTROPY, data, batch_size=10)
+    assert risks_of(objective) == risks_of(objective)
 
 
 def test_layers_that_may_draw_but_do_not_are_no_obstacle():
@@ -128,13 +133,11 @@ def test_layers_that_may_draw_but_do_not_are_no_obstacle():
 
 
 def test_risks_refuse_a_false_interval():
-    honest = bounded_cross_entropy(classes=2)
-    false = Loss(name="false", low=honest.low, high=0.5, function=honest.function)
-    data = toy_data()
+    false = Loss(name="false", low=CROSS_ENTROPY.low, high=0.5, function=CROSS_ENTROPY.function)
     model = build(Architecture(), input_shape=(5,), classes=2, generator=seeded(0))
-    objective = Objective(model, false, data, batch_size=10)
+    objective = Objective(model, false, toy_data(), batch_size=10)
     with refusal("loss false declares the interval"):
-        objective.risks(objective.weights())
+        risks_of(objective)
     with refusal("NaN or infinite on the data: the weights have diverged"):
         objective.risks(torch.full_like(objective.weights(), torch.nan))
 
@@ -142,17 +145,16 @@ def test_risks_refuse_a_false_interval():
 def test_data_are_copied():
     inputs = np.ones((4, 5), np.float32)
     objective = toy_objective(Dataset("ones", inputs, np.zeros(4, np.int64), 2), batch_size=2)
-    before = objective.risks(objective.weights())
+    before = risks_of(objective)
     inputs[:] = 7
-    assert objective.risks(objective.weights()) == before
+    assert risks_of(objective) == before
 
 
 def test_a_network_that_moves_with_every_pass_is_refused_until_eval():
     """Spectral norm by hook takes a step of power iteration in every pass of training."""
     torch.manual_seed(0)
     model = Sequential(nn.utils.spectral_norm(Linear(5, 4)), ReLU(), Linear(4, 1))
-    loss, data = bounded_cross_entropy(classes=2), toy_data()
     with refusal(r"changes 0.weight, 0.weight_u, .* call eval\(\)"):
-        Objective(model, loss, data, batch_size=10)
-    objective = Objective(model.eval(), loss, data, batch_size=10)
-    assert objective.risks(objective.weights()) == objective.risks(objective.weights())
+        Objective(model, CROSS_ENTROPY, toy_data(), batch_size=10)
+    objective = Objective(model.eval(), CROSS_ENTROPY, toy_data(), batch_size=10)
+    assert risks_of(objective) == risks_of(objective)
