@@ -122,15 +122,14 @@ def written(monkeypatch):
 def private_runs(exported, tmp_path_factory):
     """Private runs with their certificates: noise for a budget, given, by a Langevin step size, and hiding people."""
     from cli_tools import succeed
-    from tiny_runs import RUNTIME, tiny_private
+    from tiny_runs import RUNTIME, halted, tiny_private
 
     from pacdp.cli.private.run import train_private
 
     root = tmp_path_factory.mktemp("private")
-    halted = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
     langevin = tiny_private("dp-sgld-mnist", epsilon=8.0)
     configs = {
-        "halted": replace(halted, sampling=replace(halted.sampling, noise_multiplier=1.0)),
+        "halted": halted(),
         "people": tiny_private("p3sgd-malaria", epsilon=8.0),
     } | {
         name: replace(langevin, method=replace(langevin.method, **changes))

@@ -22,15 +22,16 @@ def _outs(root, runs):
 
 def _together(runs, root, runtime=RUNTIME):
     """What each of the runs leaves when they are trained in one batch."""
-    train_together(runs, _outs(root, runs), runtime)
-    return [left_behind(out) for out in _outs(root, runs)]
+    outs = _outs(root, runs)
+    train_together(runs, outs, runtime)
+    return [*map(left_behind, outs)]
 
 
 def test_a_kind_is_all_that_shapes_a_batch():
     for name in ALGORITHMS:
         assert len({kind(other) for other in variants(tiny(name))}) == 1
     one = tiny("sgld")
-    others = [tiny("sgd"), tiny("clipped-sgld"), tiny("entropy-sgd"), tiny("entropy-sgld"), tiny("sgld", batch_size=16)]
+    others = [*map(tiny, ("sgd", "clipped-sgld", "entropy-sgd", "entropy-sgld")), tiny("sgld", batch_size=16)]
     others += [replace(one, epochs=3.0), replace(one, records=1), replace(one, failure_prob=0.1)]
     others += [replace(one, track=replace(one.track, prior_draws=3))]
     changes = ({"train_size": 100}, {"train_size": 100, "split_seed": 1}, {"max_loss": 3.0})
@@ -83,7 +84,7 @@ def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(
             train_together(runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop)
         except KeyboardInterrupt:
             continue
-    assert [left_behind(out) for out in outs] == expected
+    assert [*map(left_behind, outs)] == expected
     assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 6 * 41 // 2, "two steps a window"
 
 

@@ -29,7 +29,7 @@ def chains(diagnosed, tmp_path):
 
 
 def weights(folder):
-    return [tensors(one) for one in chain_folders(folder)]
+    return [*map(tensors, chain_folders(folder))]
 
 
 def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(diagnosed):
@@ -77,10 +77,9 @@ def test_more_chains_may_be_added_to_finished_ones(chains):
     assert len(chain_folders(chains)) == read(chains / "diagnosis.json")["chains"] == 4
 
 
-def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path):
+def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify):
     def energy(folder):
-        succeed("certify", folder, "--threads", 1)
-        return read(folder / "certificates.json")["diagnosis"]["traces"]["energy"]
+        return certify(folder)["diagnosis"]["traces"]["energy"]
 
     first = energy(chains / "chain-01")
     assert first["chains"] == 3

@@ -7,6 +7,7 @@ from math import sqrt
 
 import polars as pl
 import pytest
+from cli_tools import read
 from tiny_runs import RUNTIME
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
@@ -25,11 +26,9 @@ def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(benc
     sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
     noises = [sqrt(2.0 * size * steps.temperature) for size in sizes]
     plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
-    most = math.ceil(0.9 * run.sampling.steps)
-    assert (
-        private.epsilon(private.first(plan, most), delta=run.budget.delta, adjacency="add-remove") <= run.budget.epsilon
-    )
-    whole = private.epsilon(plan, delta=run.budget.delta, adjacency="add-remove")
+    most = private.first(plan, math.ceil(0.9 * run.sampling.steps))
+    spent, whole = (private.epsilon(one, delta=run.budget.delta, adjacency="add-remove") for one in (most, plan))
+    assert spent <= run.budget.epsilon
     assert whole >= 0.97 * run.budget.epsilon
 
 
@@ -78,7 +77,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     assert last["nll_nats"] != mean["nll_nats"]
     assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
     assert rows["DP-SGD by patient"]["unit"] == "made-up person"
-    result = json.loads((finished / next(finished.glob("*dp-sgd-seed*")).name / "result.json").read_text())
+    result = read(next(finished.glob("*dp-sgd-seed*")) / "result.json")
     ((step, steps),) = private.runs_of(event_from_dict(result["privacy"]["event"]))
     noise, rate = step.event.noise_multiplier, step.sample_rate
     event = sampled_gaussians(sample_rate=rate, noise_multipliers=[noise] * steps)

@@ -40,6 +40,12 @@ def tiny_private(name, *, steps=6, epsilon=0.1, **changes):
     return replace(config, sampling=sampling, records=3, **{"budget": budget, **changes})
 
 
+def halted():
+    """A private run whose budget halts it before its last step."""
+    config = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
+    return replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
+
+
 def begin(run):
     """What trains such a run."""
     return train if isinstance(run, Run) else train_private

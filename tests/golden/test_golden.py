@@ -7,6 +7,7 @@ moved which numbers; where nothing is meant to move, nothing is written.
 import json
 import tempfile
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isclose, sqrt
 from pathlib import Path
@@ -152,11 +153,8 @@ def laws():
     data, test, of_people = examples(300), examples(100), examples(300, people=100)
     mu = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
     guess = replace(mu, status="approximate accountant")
-    sources = {
-        "data-free": pacdp.DataFree(),
-        "private": pacdp.Private(privacy=mu),
-        "guessed": pacdp.Private(privacy=guess),
-    }
+    sources = {"data-free": pacdp.DataFree()}
+    sources |= {name: pacdp.Private(privacy=one) for name, one in (("private", mu), ("guessed", guess))}
     priors = {name: pacdp.Prior(law=p, source=source) for name, source in sources.items()}
     priors["chosen"] = replace(priors["data-free"], choice_nats=2.0)
     priors["itself"] = replace(priors["private"], law=q)
@@ -164,11 +162,8 @@ def laws():
     found = {name: report(pacdp.certify(q, data, prior=prior, test=test, **how)) for name, prior in priors.items()}
     found["people"] = report(pacdp.certify(q, of_people, prior=priors["data-free"], **how))
     pure = bounds.PureDP(epsilon=0.05, adjacency="replace-one", status="exact mechanism")
-    known = {
-        "exact": pure,
-        "stationary": replace(pure, status="assumes stationarity"),
-        "none": pacdp.NoPrivacy(reason="no"),
-    }
+    stationary = replace(pure, status="assumes stationarity")
+    known = {"exact": pure, "stationary": stationary, "none": pacdp.NoPrivacy(reason="no")}
     chain = toy()
     (weights,) = chain.weights()
     for word, privacy in known.items():
@@ -224,6 +219,14 @@ def seeded_weights():
     return found
 
 
+@contextmanager
+def in_a_folder(found, name):
+    """A folder for a run, whose last weights are found beside its name."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+        found[f"{name}, weights"] = weights_of(pacdp.load_checkpoint(Path(place)).model)
+
+
 def commands():
     """What `pacdp train` and `pacdp certify` leave, for every chain and every private recipe."""
     small = {"epochs": 2.0, "records": 1, "track": EFFORT, "certify": EFFORT}
@@ -234,21 +237,19 @@ def commands():
     runs["random labels"] = replace(sgld, problem=replace(sgld.problem, random_labels=1.0))
     found = {}
     for name, one in runs.items():
-        with tempfile.TemporaryDirectory() as place:
+        with in_a_folder(found, name) as place:
             hidden = replace(one.problem, architecture=Architecture(hidden=(8,)))
-            train(replace(one, problem=hidden), Path(place), RUNTIME)
-            found[name] = report(certify_run(Path(place), RUNTIME))
-            found[f"{name}, weights"] = weights_of(pacdp.load_checkpoint(Path(place)).model)
+            train(replace(one, problem=hidden), place, RUNTIME)
+            found[name] = report(certify_run(place, RUNTIME))
     for name in PRIVATE_RECIPES:
-        with tempfile.TemporaryDirectory() as place:
+        with in_a_folder(found, name) as place:
             config = private_recipe(name, scale="smoke", seed=1)
             steps = replace(config.sampling, steps=6)
-            result = train_private(replace(config, sampling=steps, records=1, reproducible=True), Path(place), RUNTIME)
+            result = train_private(replace(config, sampling=steps, records=1, reproducible=True), place, RUNTIME)
             spent = {word: result["privacy"][word] for word in ("lower", "upper", "status", "unit", "units")}
             found[f"{name}, spent"] = spent
-            found[f"{name}, weights"] = weights_of(pacdp.load_checkpoint(Path(place)).model)
             if spent["unit"] == "example":  # these digits do not say who wrote them
-                found[name] = report(certify_private(Path(place), RUNTIME, failure_prob=0.1, std=0.01, seed=2))
+                found[name] = report(certify_private(place, RUNTIME, failure_prob=0.1, std=0.01, seed=2))
     return found
 
 

@@ -13,6 +13,7 @@ RUNS = ({"sampler": {"tau": 1.0}, "seed": 0}, {"sampler": {"tau": 10.0}, "seed":
 
 
 def listed(folder, *, close=True, runs=RUNS):
+    folder.mkdir(exist_ok=True)
     choices = Choices.create(folder / "list.jsonl", name="three")
     for run in runs:
         choices.add(run)
@@ -25,13 +26,11 @@ def test_what_was_written_is_read(tmp_path):
     made = listed(tmp_path)
     read = Choices.load(tmp_path / "list.jsonl")
     for one in (made, read):
-        assert (one.settings, one.J, one.closed, one.name) == (RUNS, 3, True, "three")
-        assert one.digest == made.digest
+        assert (one.settings, one.J, one.closed, one.name, one.digest) == (RUNS, 3, True, "three", made.digest)
     head, *lines, last = map(json.loads, (tmp_path / "list.jsonl").read_text().splitlines())
     assert head["format"] == FORMAT
     assert [(line["index"], line["settings"]) for line in lines] == list(enumerate(RUNS))
     assert (last["J"], last["hash"]) == (3, made.digest)
-    (tmp_path / "again").mkdir()
     assert listed(tmp_path / "again").digest != made.digest, "digests tell nothing of the settings"
     started = Choices.create(tmp_path / "started", settings=[*RUNS, RUNS[0]])
     assert started.settings == Choices.load(tmp_path / "started").settings == RUNS
@@ -165,10 +164,9 @@ def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path):
     found = fixed_settings(record, RUNS[1], choices=choices)
     assert (found.count, found.hypothesis.name, found.hypothesis.standing) == (3, "settings fixed beforehand", "proved")
     assert "the list 'three' of 3 settings" in found.hypothesis.by
-    away = fixed_settings(record, RUNS[1], choices=None)
-    assert (away.count, away.hypothesis.standing) == (3, "declared")
-    none = fixed_settings(None, RUNS[1], choices=None)
-    assert (none.count, none.hypothesis.standing) == (1, "declared")
+    for known, count in ((record, 3), (None, 1)):
+        away = fixed_settings(known, RUNS[1], choices=None)
+        assert (away.count, away.hypothesis.standing) == (count, "declared")
     for known in (RUNS[1], None):  # the run does not name the list, or nobody knows its settings
         after = fixed_settings(None, known, choices=choices)
         assert (after.count, after.hypothesis.standing) == (3, "declared")
@@ -181,7 +179,6 @@ def test_with_the_list_at_hand_the_hypothesis_is_proved(tmp_path):
 def test_another_list_or_another_run_proves_nothing(tmp_path):
     choices = listed(tmp_path)
     record = choices.require(RUNS[1])
-    (tmp_path / "other").mkdir()
     longer = listed(tmp_path / "other", runs=(*RUNS, {"more": 1}))
     with refusal("was changed or extended after the run's first step"):
         fixed_settings(record, RUNS[1], choices=longer)

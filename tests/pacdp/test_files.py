@@ -116,13 +116,16 @@ def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, m
 
 
 def test_a_ledger_begun_with_flock_goes_on_without_and_back(tmp_path, monkeypatch):
-    book = Ledger.open(tmp_path)
+    book, slide = (
+        Ledger.open(tmp_path),
+        {"event": Gaussian(noise_multiplier=1.0), "unit": "example", "label": "a slide"},
+    )
     with monkeypatch.context() as patch:
         without_flock(patch)
         with pytest.warns(UserWarning, match="has no flock"):
             Ledger.open(tmp_path / "new")
-        book.correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="a slide")
-    Ledger.load(tmp_path).correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="another")
+        book.correct(**slide)
+    Ledger.load(tmp_path).correct(**slide)
     assert len(Ledger.load(tmp_path).entries) == 2
 
 

@@ -55,12 +55,10 @@ def short(folder):
         return seen
     book = Ledger.load(folder / "ledger")
     counted = Counter()
-    for entry in book.entries:
-        of = entry.stretch
+    for of in (entry.stretch for entry in book.entries):
         counted.update(f"drew {of.run} {step}" for step in range(of.first, of.last + 1))
     kept = {line["hash"] for line in book._lines}
-    missing = [what for what, times in drawn.items() if counted[what] < times]
-    return missing + [one for one in granted if one not in kept]
+    return [*(drawn - counted), *(one for one in granted if one not in kept)]
 
 
 def killed_often(folder, kills):

@@ -37,29 +37,27 @@ def outcome():
 def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
     assert set(outcome.assessments) == {"posterior", "private_prior", "zero_head", "independent_prior"}
     validate(outcome.to_dict())
-    for made in (
-        outcome.head.certificate(of="private head"),
-        *(each.certificate() for each in outcome.assessments.values()),
-    ):
+    head = outcome.head.certificate(of="private head")
+    for made in (head, *(each.certificate() for each in outcome.assessments.values())):
         assert made.status == "rigorous"
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob)
         assert made.terms["empirical_risk"] < made.value < 1.0
     for each in outcome.assessments.values():
         assert each.error("randomised", "test") < each.certificate().value
-    assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test")
-    assert outcome.measured["test_error_of_head"] < outcome.head.certificate(of="private head").value
+    assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test") < head.value
 
 
 @pytest.mark.slow
 def test_what_was_chosen_by_looking_is_paid_for(outcome):
     paid = conduct(replace(SMOKE, compared=1000), references=False)
-    for made, free in zip(paid.assessments["posterior"].certificates, outcome.assessments["posterior"].certificates,
-                          strict=True):  # fmt: skip
+    posteriors = [each.assessments["posterior"].certificates for each in (paid, outcome)]
+    for made, free in zip(*posteriors, strict=True):
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
         assert made.value > free.value or free.value == 1.0
-        assert "a list of 1000 settings" in made.hypothesis("settings fixed beforehand").by
-        assert "after they were tried" in made.hypothesis("settings fixed beforehand").by
-        assert "names no list" in free.hypothesis("settings fixed beforehand").by
+        by, alone = (each.hypothesis("settings fixed beforehand").by for each in (made, free))
+        assert "a list of 1000 settings" in by
+        assert "after they were tried" in by
+        assert "names no list" in alone
     assert paid.head.certificate(of="private head").failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
     own = {**inspect.signature(OrientedGradients).parameters, "spread_y": 0.19, "spread_x": 0.15}
     for name, values in TRIED.items():

@@ -6,6 +6,7 @@ from math import isclose
 
 import polars as pl
 import pytest
+from cli_tools import read
 from tiny_runs import RUNTIME
 
 from experiments.papers.bayesian_dp import TABLE_1
@@ -69,7 +70,7 @@ def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
 @pytest.mark.slow
 def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
     for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private and (smoke / job.key).exists()):
-        result = json.loads((smoke / job.key / "result.json").read_text())
+        result = read(smoke / job.key / "result.json")
         sampling = job.config.config.sampling
         plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
         expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")

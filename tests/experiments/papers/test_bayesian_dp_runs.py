@@ -88,29 +88,28 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
     assert_close(*weights, rtol=1e-3, atol=2e-3)
 
 
-def _fitted(module):
-    return Fitted(module.eval(), {}, None, None, 1, 0.0)
+def _members(run, module, inputs):
+    return list(member_outputs(run, Fitted(module.eval(), {}, None, None, 1, 0.0), inputs))
 
 
 def test_a_member_is_one_draw_of_the_weights_for_all_rows():
     module = bayesian(Sequential(Linear(3, 2)), initial_std=0.5, generator=seeded(0))
     run = BayesRun(config=_config(DPBBP()), members=4)
     inputs = torch.ones(2500, 3)
-    members = torch.stack(list(member_outputs(run, _fitted(module), inputs)))
+    members = torch.stack(_members(run, module, inputs))
     assert members.shape == (4, 2500, 2)
     assert_close(members, members[:, :1].expand_as(members))
     assert len(members[:, 0, 0].unique()) == 4
-    assert_close(members, torch.stack(list(member_outputs(run, _fitted(module), inputs))))
+    assert_close(members, torch.stack(_members(run, module, inputs)))
 
 
 def test_masks_are_drawn_at_prediction_and_a_plain_network_is_one_member():
     layers = Sequential(Linear(3, 50), ReLU(), nn.Dropout(0.5), Linear(50, 2))
     module = with_example_dropout(layers, generator=seeded(0))
     run = BayesRun(config=_config(DPMCDropout(rate=0.5)), members=3)
-    members = torch.stack(list(member_outputs(run, _fitted(module), torch.ones(10, 3))))
+    members = torch.stack(_members(run, module, torch.ones(10, 3)))
     assert len(members[..., 0].unique()) == 30
-    single = list(member_outputs(BayesRun(config=_config(DPSGD())), _fitted(Linear(3, 2)), torch.ones(10, 3)))
-    assert len(single) == 1
+    assert len(_members(BayesRun(config=_config(DPSGD())), Linear(3, 2), torch.ones(10, 3))) == 1
 
 
 def test_sglds_members_are_its_last_snapshots():
@@ -136,13 +135,9 @@ def test_what_is_judged_splits_right_from_wrong():
 def test_curves_have_the_noise_and_smoothness_that_are_said():
     curves = [simulated(seed) for seed in range(30)]
     assert all(len(c.x) == LAST - FIRST == 250 and len(c.test_x) == 200 for c in curves)
-    again = simulated(3)
-    np.testing.assert_array_equal(again.y, curves[3].y)
+    np.testing.assert_array_equal(simulated(3).y, curves[3].y)
     assert all(c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all() for c in curves)
     assert_allclose(curves[0].test_noise, 0.3 * np.abs(curves[0].test_x + 2.0))
-    gaps, expected = [], []
-    for c in curves:  # neighbours differ by their noise, the curve hardly
-        noise = 0.3 * np.abs(c.x + 2.0)
-        gaps.append(np.mean(np.diff(c.y) ** 2))
-        expected.append(np.mean(noise[1:] ** 2 + noise[:-1] ** 2))
-    assert isclose(np.mean(gaps), np.mean(expected), rel_tol=0.1)
+    gaps = np.mean([np.diff(c.y) ** 2 for c in curves])  # neighbours differ by their noise, the curve hardly
+    noises = np.array([0.3 * np.abs(c.x + 2.0) for c in curves]) ** 2
+    assert isclose(gaps, np.mean(noises[:, 1:] + noises[:, :-1]), rel_tol=0.1)

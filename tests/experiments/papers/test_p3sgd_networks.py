@@ -1,5 +1,7 @@
 """DropBlock's law, dropout's places, first weights, configurations as JSON, data split by person."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -55,11 +57,13 @@ def test_regularisers_share_weights_and_stand_behind_activations():
     layers = network(Network(width=4, hidden=8), (1, 28, 28), 10, generator=seeded())
     linear = network(Network(), (58,), 2, generator=seeded())
     assert regularised(layers, None, generator=seeded()) is layers
-    kinds = [[type(layer).__name__ for layer in regularised(net, how, generator=seeded())]
-             for net, how in ((layers, Dropout()), (layers, DropBlock()), (linear, Dropout()))]  # fmt: skip
-    assert [a for a, b in zip(kinds[0][:-1], kinds[0][1:], strict=True) if b == "ExampleDropout"] == ["Tanh"] * 3
-    assert [a for a, b in zip(kinds[1][:-1], kinds[1][1:], strict=True) if b == "DropBlock2d"] == ["Tanh"] * 2
-    assert kinds[2] == ["Flatten", "ExampleDropout", "Linear"]
+
+    def kinds(net, how):
+        return [type(layer).__name__ for layer in regularised(net, how, generator=seeded())]
+
+    for how, name, count in ((Dropout(), "ExampleDropout", 3), (DropBlock(), "DropBlock2d", 2)):
+        assert [a for a, b in pairwise(kinds(layers, how)) if b == name] == ["Tanh"] * count
+    assert kinds(linear, Dropout()) == ["Flatten", "ExampleDropout", "Linear"]
     noisy = regularised(layers, DropBlock(), generator=seeded())
     assert {id(p) for p in noisy.parameters()} == {id(p) for p in layers.parameters()}
     x = torch.rand(3, 1, 28, 28, generator=seeded(1))

@@ -52,12 +52,12 @@ def test_the_printed_choice_weighs_losses_by_half_of_epsilon_over_their_bound(na
 
 def test_people_of_a_seed_are_on_one_side_only_and_differ_between_seeds():
     config = Comparing(people=10, each=3, public_people=4)
-    found = {seed: sides(replace(config, seed=seed), None) for seed in (0, 1)}
-    (one, public), (other, same) = found[0], found[1]
+    (one, public), (other, same) = (sides(replace(config, seed=seed), None) for seed in (0, 1))
     assert torch.equal(public[0], same[0]), "the public people are nobody's secret and every seed's"
     assert one.people.unique().numel() == 10
     assert int(one.people.bincount().max()) <= 3
     assert not torch.equal(one.people.unique(), other.people.unique())
-    rows = {tuple(row.tolist()) for row in one.inputs.flatten(1)}
-    assert not rows & {tuple(row.tolist()) for row in one.test_inputs.flatten(1)}
-    assert not rows & {tuple(row.tolist()) for row in public[0].flatten(1)}
+    rows, tested, of_public = (
+        {tuple(row.tolist()) for row in inputs.flatten(1)} for inputs in (one.inputs, one.test_inputs, public[0])
+    )
+    assert not rows & (tested | of_public)

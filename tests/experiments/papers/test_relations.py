@@ -22,20 +22,21 @@ from experiments.claims import (
 from experiments.papers.gaps import gap, noise_of
 from experiments.tables import measured, ratio
 
+ONE, TWO = Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)
+FIVE = Ratio(log(5.0), 0.01, 3)
 DECIDED = [
-    (larger("x", Measured(0.2, 0.01, 4), Measured(0.1, 0.01, 4)).holds, True),
-    (larger("x", Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)).holds, False),
+    (larger("x", TWO, ONE).holds, True),
+    (larger("x", ONE, TWO).holds, False),
     (larger("x", Measured(0.2, None), Measured(0.1, None)).holds, None),
-    (larger("x", None, Measured(0.1, 0.01, 4)).holds, None),
+    (larger("x", None, ONE).holds, None),
     (smaller(Measured(0.2, 0.01), Measured(0.3, 0.01)), True),
-    (relevant("x", Measured(0.02, 0.005, 4), 0.01).holds, True),
-    (relevant("x", Measured(0.005, 0.003, 4), 0.01).holds, False),  # beyond chance, and still not worth having
-    (relevant("x", Measured(0.02, 0.015, 4), 0.01).holds, None),
-    (relevant("x", Measured(0.5, 0.001, FEWEST_PAIRS - 1), 0.01).holds, None),
-    (relevant("x", Measured(0.5, 0.001, FEWEST_PAIRS), 0.01).holds, True),
-    (Ratio(log(5.0), 0.01, 3).above(2.0), True),
-    (Ratio(log(5.0), 0.01, 3).below(2.0), False),
-    (Ratio(log(5.0), 0.01, FEWEST_PAIRS - 1).above(2.0), None),
+    *((relevant("x", Measured(*found), 0.01).holds, holds) for *found, holds in (
+        (0.02, 0.005, 4, True),
+        (0.005, 0.003, 4, False),  # beyond chance, and still not worth having
+        (0.02, 0.015, 4, None), (0.5, 0.001, FEWEST_PAIRS - 1, None), (0.5, 0.001, FEWEST_PAIRS, True))),
+    (FIVE.above(2.0), True),
+    (FIVE.below(2.0), False),
+    (FIVE._replace(pairs=FEWEST_PAIRS - 1).above(2.0), None),
     *((more_than_half(values), holds) for values, holds in (
         ([], None), ([True, True, True, None], True), ([True, True, None, False], None),
         ([True, False, False, None], False), ([True, True, False, False], False))),
@@ -79,8 +80,5 @@ def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
     assert say("{one:.2f}", one=None) == ""
     made = judging(claims=lambda table, scale: claims, notes=lambda table, scale: (),
                    settled_by=lambda table, scale, claim: f"{claim.settled_by}!")  # fmt: skip
-    assert [one.get("settled_by") for one in made(pl.DataFrame(), "cpu").to_dict()["claims"]] == [
-        None,
-        "8 seeds!",
-        None,
-    ]
+    settled = [one.get("settled_by") for one in made(pl.DataFrame(), "cpu").to_dict()["claims"]]
+    assert settled == [None, "8 seeds!", None]
