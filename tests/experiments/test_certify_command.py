@@ -14,6 +14,7 @@ from pacdp.choices import Choices
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
 from pacdp.trained import _records as records_of
 from tests.schema import validate
+from tests.shared_runs import at_most
 
 pytestmark = pytest.mark.usefixtures("few_passes")
 TEST_SET = "test_set_clopper_pearson"
@@ -105,8 +106,7 @@ def test_effort_is_heeded(trained, certify, tmp_path):
     assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
+@at_most(1, "algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
 def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, tmp_path):
     succeed("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK)
     report = certify(tmp_path)
@@ -123,8 +123,8 @@ def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algor
 PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1", "--budget.delta", "1e-3")
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
+@at_most(
+    1,
     ("recipe", "short"),
     [("entropy-sgld-clipped-digits2", QUICK[:-2]), ("sgld-digits2", QUICK[:-2]), ("dp-sgd-mnist", PRIVATE)],
 )

@@ -12,6 +12,7 @@ from pacdp.cli.folder import write_json
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.run import train
 from pacdp.cli.serial import to_dict
+from tests.pacdp.toys import refusal
 
 VARY = ("--vary", "sampler.tau=100,1000", "--vary", "seed=0,1")
 RECIPE = ("train", "sgld-digits2", *QUICK)
@@ -64,7 +65,7 @@ def test_a_list_counts_from_the_first_step_on(run, tmp_path):
     first = listed(tmp_path / "first", run, replace(run, seed=7))
     late, folder, half = tmp_path / "late", tmp_path / "run", 4 if isinstance(run, PrivateConfig) else 45
     interrupted(run, late, after=half)
-    with pytest.raises(ValueError, match="was started without a list of settings, and a list counts from the first"):
+    with refusal("was started without a list of settings, and a list counts from the first"):
         begin(run)(run, late, RUNTIME, resume=True, choices=first.path)
     interrupted(run, folder, after=half, choices=first.path)
     begin(run)(run, folder, RUNTIME, resume=True)
@@ -78,7 +79,7 @@ def test_a_list_that_was_extended_or_put_there_afterwards_is_refused_and_force_t
     longer = listed(tmp_path / "longer", run, replace(run, seed=5))
     train(run, folder, RUNTIME, choices=listed(tmp_path / "list", run).path)
     kept.write_bytes(longer.path.read_bytes())
-    with pytest.raises(CheckpointError, match="was changed or extended after the run's first step"):
+    with refusal("was changed or extended after the run's first step", CheckpointError):
         load_trained(folder)
     train(run, folder, RUNTIME, force=True)
     assert not kept.exists()

@@ -13,6 +13,7 @@ from tiny_runs import tiny
 from pacdp.choices import Choices
 from pacdp.cli.serial import to_dict
 from pacdp.ledger import Ledger
+from tests.shared_runs import every_case
 
 OURS = "certify @/weights.safetensors --model foreign_net:factory --prior @/weights.safetensors --data foreign_net:"
 AS_IT_IS = "certify @/one.safetensors --data foreign_net:test_set --model foreign_net:"
@@ -113,8 +114,7 @@ def contents(root):
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("line", "words"), REFUSED)
+@every_case(("line", "words"), REFUSED)
 def test_what_is_refused(place, refused, monkeypatch, line, words):
     monkeypatch.chdir(Path(__file__).parent)  # the stranger's own folder
     before = contents(place)

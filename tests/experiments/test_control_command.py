@@ -6,6 +6,7 @@ from cli_tools import succeed
 from numpy.random import default_rng
 
 import bounds
+from tests.shared_runs import every_case
 
 
 def table(path, **columns):
@@ -69,8 +70,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     assert "is no state of pacdp monitor" in refused("monitor", first)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("text", "said"),
     [
         ("", "holds no rows"),

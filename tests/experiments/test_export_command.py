@@ -22,7 +22,9 @@ from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
+from tests.pacdp.toys import refusal
 from tests.schema import validate
+from tests.shared_runs import at_most
 
 FILES = {"certificates.json", "settings.json", "weights.safetensors"}
 TINY = tiny_private("dp-sgd-mnist")
@@ -83,8 +85,7 @@ def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     assert verdicts(tmp_path / "out") == {"follows"}
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
+@at_most(1, "name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
 def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
     run = trained(tiny_private(name, epsilon=8.0), tmp_path)
     own, report = certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
@@ -132,9 +133,9 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
     (made / "run" / "released.json").unlink()
     before = kinds(made / "ledger")
     Ledger.load(made / "ledger").set_limit(Limit(epsilon=0.001, **ABOUT))
-    with pytest.raises(Overdrawn, match="nothing was drawn"):
+    with refusal("nothing was drawn", Overdrawn):
         export_run(made / "run", made / "again", RUNTIME)
-    with pytest.raises(Overdrawn, match="nothing was drawn"):
+    with refusal("nothing was drawn", Overdrawn):
         train_private(TINY, made / "new", RUNTIME, ledger=made / "ledger")
     assert not (made / "again").exists()
     assert not (made / "new" / "checkpoint.safetensors").exists()
@@ -158,8 +159,7 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     assert total > 1.5 * private.privacy_spent(released(run, RUNTIME).event, **ABOUT).upper
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("given", [("entropy-sgld-clipped-digits2", *QUICK),
+@at_most(1, "given", [("entropy-sgld-clipped-digits2", *QUICK),
                                    ("dp-sgd-mnist", "--sampling.steps", "3", "--threads", "1")])  # fmt: skip
 def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tmp_path, refused):
     a, b, c = (tmp_path / name for name in "abc")

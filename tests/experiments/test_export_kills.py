@@ -13,6 +13,7 @@ from pacdp.cli import exporting
 from pacdp.cli.exporting import export_run
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
+from tests.shared_runs import slow
 
 
 def export(folder, out):
@@ -36,7 +37,7 @@ def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, slow(1)])
 def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
     place, fresh = tmp_path / "first", Path(copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")

@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
+from tests.shared_runs import slow
 
 
 def _row(step, **bounds):
@@ -76,7 +77,7 @@ def _at_once(_, function, *given, **more):
     return done
 
 
-@pytest.mark.parametrize("alone", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("alone", [True, slow(False)])
 def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys, monkeypatch):
     from pacdp.cli import demo
 

@@ -15,12 +15,12 @@ from experiments.papers.knolle import STUDIES
 from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
+from tests.shared_runs import at_most
 
 BY_NAME = {study.name: study for study in STUDIES}
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
+@at_most(1, "bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
 def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
     run, steps = bench.run, bench.decaying
     sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
@@ -49,8 +49,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("name", BY_NAME)
+@at_most(2, "name", BY_NAME)
 def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name, finished, tmp_path):
     study = BY_NAME[name]
     table = study.table(study.jobs("smoke", 0), finished)

@@ -14,6 +14,7 @@ from pacdp.predictions.certify import certified
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_report
 from tests.schema import validate
+from tests.shared_runs import every_case
 
 RNG = default_rng(5)
 N = 600
@@ -121,8 +122,7 @@ CONTENT = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("why", CONTENT)
+@every_case("why", CONTENT)
 def test_a_file_that_does_not_fit_is_one_sentence_and_leaves_nothing(why, tmp_path, refused):
     content, said = CONTENT[why]
     path = tmp_path / "answers.csv"
@@ -141,8 +141,7 @@ READ = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("why", READ)
+@every_case("why", READ)
 def test_tables_as_others_write_them_are_read(why, tmp_path):
     path = tmp_path / "answers.csv"
     path.write_bytes(READ[why])

@@ -17,6 +17,7 @@ from pacdp.cli.terminal import word
 from pacdp.predictions.certify import certified
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
+from tests.shared_runs import every_case, slow
 
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
@@ -50,8 +51,7 @@ def test_any_table_is_certified_or_refused(columns, data, tmp_path):
     assert _outcome(path) in ("certified", "refused")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", ["label", "x y", "l\nbel", "a'b\t\\n", "$HOME"])
+@every_case("name", ["label", "x y", "l\nbel", "a'b\t\\n", "$HOME"])
 def test_names_are_words_of_a_command_line_in_one_line(name):
     assert "\n" not in word(name)
     assert subprocess.check_output(["bash", "-c", f"printf %s {word(name)}"], text=True) == name
@@ -119,7 +119,7 @@ def _log(path):
     return bytearray(path.read_bytes())
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, slow(1)])
 @pytest.mark.parametrize("flip", [1, 8, 0x23, 64, 255])
 @pytest.mark.parametrize(("name", "write"), [("answers.npz", _answers), ("log.eval", _log)])
 def test_no_byte_of_a_zip_leads_astray(name, write, flip, every, tmp_path):

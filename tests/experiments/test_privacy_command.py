@@ -10,6 +10,7 @@ from bounds.accounting import (
     privacy_epsilon,
     sampled_gaussians,
 )
+from tests.shared_runs import every_case
 
 PUBLIC = ("--delta", "1e-5", "--adjacency", "add-remove")
 HEADLINE = ("privacy", "--noise-multiplier", "1.1", "--sample-rate", "0.004266666666666667", "--steps", "3516", *PUBLIC)
@@ -78,8 +79,7 @@ BASE = {"--noise-multiplier": "1", "--sample-rate": "0.1", "--steps": "3", "--de
         "--adjacency": "add-remove"}  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("changes", "words"),
     [({"--noise-multiplier": "0"}, "--noise-multiplier"), ({"--noise-multiplier": None}, "--epsilon"),
      ({"--epsilon": "1"}, "--noise-multiplier"), ({"--steps": None}, "--schedule"), ({"--delta": "1"}, "delta"),
@@ -92,8 +92,7 @@ def test_bad_input_gets_one_sentence(changes, words, refused):
     assert words in refused("privacy", *parts)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("name", "content", "words"),
     [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"[]", "no noise multiplier"), ("a.json", b"{}", "JSON list"),
      ("a.json", b"[" * 100_000, "no JSON"), ("a.csv", b"1.0\nx\n", "step 2"),

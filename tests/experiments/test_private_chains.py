@@ -26,6 +26,7 @@ from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.step import cipher
 from pacdp.verify.report import check_path
+from tests.pacdp.toys import refusal
 
 
 def key_of(folder):
@@ -137,7 +138,7 @@ def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, mo
     if run.reproducible:
         trained(run, tmp_path, "again")  # the same release
     assert len(stretches(tmp_path / "ledger")) == 2
-    with pytest.raises(SharedNoise, match="would draw the random numbers"):
+    with refusal("would draw the random numbers", SharedNoise):
         trained(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path, "b")
 
 

@@ -2,7 +2,6 @@
 
 from shutil import copytree
 
-import pytest
 from cli_tools import forge, read
 from tiny_runs import RUNTIME, halted, interrupted
 
@@ -15,6 +14,7 @@ from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
+from tests.pacdp.toys import refusal
 from tests.schema import validate
 
 PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)
@@ -61,7 +61,7 @@ def test_histories_that_the_configuration_does_not_make_are_refused(exported, tm
     changes += [{"public": {**header["public"], name: 1.5 * value}} for name, value in header["public"].items()]
     for change in changes:
         forge(run, **{**header, **change})
-        with pytest.raises(CheckpointError, match="that its configuration does not make: its header was changed"):
+        with refusal("that its configuration does not make: its header was changed", CheckpointError):
             charge(run, config)
     assert "does not make" in refused("certify", run, "--threads", 1)
     forge(run, **{**header, "step": 1, "event": gaussians([(sigma, rate, 1)])})

@@ -17,7 +17,9 @@ from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
+from tests.pacdp.toys import refusal
 from tests.schema import validate
+from tests.shared_runs import at_most
 
 
 @pytest.mark.parametrize("name", PRIVATE_RECIPES)
@@ -66,9 +68,9 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
         ({"noise_multiplier": 1.0}, "noise_multiplier at 0"),
         ({"sample_rate": 1.5}, "sampling.sample_rate"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with refusal(said):
             replace(config, sampling=replace(config.sampling, **change))
-    with pytest.raises(ValueError, match="add-remove"):
+    with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
 
 
@@ -88,9 +90,7 @@ def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     assert found == judge(wrong)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize(
-    "name", ["dp-sgd-mnist", "dp-sgld-mnist", "dp-mc-dropout-mnist", "dp-bbp-mnist"]
+@at_most(2, "name", ["dp-sgd-mnist", "dp-sgld-mnist", "dp-mc-dropout-mnist", "dp-bbp-mnist"]
 )  # fmt: skip
 def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path, certify):
     folder, drawn = tmp_path / "run", name in ("dp-bbp-mnist", "dp-mc-dropout-mnist")

@@ -17,6 +17,7 @@ from tiny_runs import RUNTIME
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
+from tests.shared_runs import at_most, every_case
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
@@ -128,8 +129,7 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
                for row, low, high in zip(bins[1:], curve["lower"], curve["upper"], strict=True))  # fmt: skip
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("kept", ["a run under way", "a finished one"])
+@at_most(2, "kept", ["a run under way", "a finished one"])
 @pytest.mark.parametrize("secret", [True, False])
 def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
     train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", RUNTIME)
@@ -167,8 +167,7 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
     assert not (tmp_path / "report.html").exists()
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("files", "said"),
     [
         ({}, "holds no run and no certificates.json"),

@@ -4,11 +4,11 @@ from decimal import Decimal
 from math import inf
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 
 from bounds import Certificate, Cost, Hypothesis
 from pacdp.cli.figures import costs, numbers, style
+from tests.shared_runs import every_case
 
 
 def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
@@ -20,8 +20,7 @@ def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
         assert 0 <= 1 - Decimal(numbers.down_digits(value)) / exact < Decimal("1e-4")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("value", "shown"),
     [(0.3378, "0.3378"), (0.33780001, "0.3379"), (1.0, "1 (vacuous)"), (0.99991, "1 (vacuous)"), (0.9999, "0.9999"),
      (0.0, "0"), (inf, "1 (vacuous)")],

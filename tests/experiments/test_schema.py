@@ -9,6 +9,7 @@ from reports import REAL, handmade
 
 from bounds import hypotheses
 from tests.schema import SCHEMA, validate
+from tests.shared_runs import every_case
 
 
 def test_the_words_of_the_schema_are_those_of_the_code():
@@ -54,8 +55,7 @@ def _edits():
     )
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("path", "value"), list(_edits()), ids=str)
+@every_case(("path", "value"), list(_edits()), ids=str)
 def test_a_spoilt_report_is_refused(path, value):
     report = changed(handmade(), path, value)
     with pytest.raises((jsonschema.ValidationError, ValueError)):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared_runs import at_most, slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import atexit, sys
@@ -41,8 +43,7 @@ def _loaded(code, *arguments):
     return done.returncode, set(names.split())
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("words", STARTS, ids=" ".join)
+@at_most(2, "words", STARTS, ids=" ".join)
 def test_a_command_imports_nothing_that_it_does_not_need(words):
     status, loaded = _loaded(COMMAND, *words)
     assert status == 0
@@ -54,9 +55,7 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     [
         ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),
         ("import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])", {*LEARNS, *DRAWS, "pacdp.certify"}),
-        pytest.param(
-            "import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}, marks=pytest.mark.slow
-        ),
+        slow("import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}),
     ],
 )
 def test_python_imports_nothing_that_it_does_not_need(code, never):

@@ -8,13 +8,14 @@ import zlib
 
 import numpy as np
 import polars as pl
-import pytest
 
 from pacdp.cli.folder import read_json
 from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.tables import read_table
 from pacdp.data.arrays import read_npz
 from tests.hostile import limited
+from tests.pacdp.toys import refusal
+from tests.shared_runs import every_case
 
 HEADER = '{"eval": {"model": "m", "task": "t"}}'
 SAMPLE = '{{"id": {}, "scores": {{"match": {{"value": 1}}}}}}'
@@ -76,13 +77,12 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", FILES)
+@every_case("what", FILES)
 def test_a_file_that_holds_too_much_or_one_thing_twice_is_a_sentence(what, tmp_path):
     name, read, content, words = FILES[what]
     path = tmp_path / name
     path.write_bytes(content())
-    with pytest.raises(ValueError, match=words) as refused, limited():
+    with refusal(words) as refused, limited():
         read(path)
     assert "\n" not in str(refused.value)
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.shared_runs import every_case
 
 BOUND = ("bound", "maurer", "--risk", "0.1", "--kl-nats", "3")
 WRONG = [
@@ -32,10 +32,7 @@ NOTHING = [
 """Names of what is not there."""
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
-    ("words", "said", "status"), [*((*one, 2) for one in WRONG), *((*one, 1) for one in NOTHING)], ids=str
-)
+@every_case(("words", "said", "status"), [*((*one, 2) for one in WRONG), *((*one, 1) for one in NOTHING)], ids=str)
 def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, said, status, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no JSON\n")

@@ -37,6 +37,7 @@ from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
 from tests.pacdp.toys import toy_data, toy_objective
+from tests.shared_runs import every_case
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -281,8 +282,7 @@ def differences(path, frozen, found, rel):
 
 
 @pytest.mark.slow
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", SECTIONS)
+@every_case("name", SECTIONS)
 def test_values_are_those_that_were_frozen(name):
     frozen = json.loads(GOLDEN.read_text(encoding="utf-8"))
     found = list(differences(name, frozen[name], computed(name), SECTIONS[name][1]))

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from numpy.random import default_rng
 from torch import nn
@@ -15,6 +14,7 @@ from toys import refusal
 
 from pacdp.buffers import held_rows, require_no_rows
 from pacdp.data import DataError
+from tests.shared_runs import every_case
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
 INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
@@ -73,8 +73,7 @@ PLACES = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("place", PLACES)
+@every_case("place", PLACES)
 def test_rows_are_found(place):
     module, where, count = PLACES[place]
     found = held_rows(module, INPUTS)
@@ -98,8 +97,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("change", CHANGED)
+@every_case("change", CHANGED)
 def test_rows_are_found_that_were_changed(change):
     with refusal("of the network holds", DataError):
         require_no_rows(attribute(CHANGED[change]), WIDE)

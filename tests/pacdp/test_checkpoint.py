@@ -15,6 +15,7 @@ from toys import refusal
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.checkpoint import FORMAT
 from tests.file_faults import Fault, carried_out, places
+from tests.shared_runs import every_case
 
 
 def example(fill=1.0):
@@ -174,8 +175,7 @@ def test_all_kinds_of_numbers_have_a_hash(tmp_path):
 NOT_WRITTEN = r"is not what was written: its content has the hash \w{12}, its header says"
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     "change",
     [{"step": 1}, {"step": 12.0}, {"run": {"seed": 4, "tags": ["a", None]}}, {"loss": ...}, {"extra": 1},
      {"parameters": ["a.bias", "z.weight", "b.scale"]}, {"content_hash": "0" * 64}, {"content_hash": ...},

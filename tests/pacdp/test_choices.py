@@ -8,6 +8,7 @@ from toys import refusal
 
 from pacdp.choices import FORMAT, Choices
 from pacdp.fixed_settings import carried_on, fixed_settings
+from tests.shared_runs import every_case
 
 RUNS = ({"sampler": {"tau": 1.0}, "seed": 0}, {"sampler": {"tau": 10.0}, "seed": 0}, {"anything": [1, None, "é"]})
 
@@ -94,8 +95,7 @@ TAMPERING = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", TAMPERING)
+@every_case("what", TAMPERING)
 def test_a_list_that_was_tampered_with_is_refused(tmp_path, what):
     """And so is a ledger: both are chained lines."""
     path = listed(tmp_path).path

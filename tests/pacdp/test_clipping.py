@@ -17,6 +17,7 @@ from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
 from pacdp.step import gradients as clipped
+from tests.shared_runs import at_most, every_case
 
 CONV = Architecture(name="conv", norm="group")
 
@@ -124,8 +125,7 @@ def test_an_empty_batch_has_no_gradient():
     assert (float(estimate.loss), float(estimate.error)) == (0.0, 0.0)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("hidden", [(7, 6), (3000,)])
+@at_most(2, "hidden", [(7, 6), (3000,)])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
 def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):
     data = toy_data(n=8, shape=(500,))
@@ -201,8 +201,7 @@ SHAPES = {"layers on positions": (3, 6), "flattened in part": (3, 2, 3)}
 """Of inputs; those of the others are (6,)."""
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
+@every_case("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_clipped_sums_are_those_of_the_network_itself(name, clip_norm):
     """Slow twin: module(x) and .backward(), one example at a time, then clipped. There are as many as positions."""

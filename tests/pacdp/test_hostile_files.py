@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from loaders import LOADERS
 
 from tests.hostile import bombs, contents, outcome, pickle_that_creates
+from tests.shared_runs import slow
 
 pytestmark = [
     pytest.mark.every_case,
@@ -14,7 +15,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # of libraries, about what is odd in a file
 ]
 every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=LOADERS)
-many = pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["few", "many"])
+many = pytest.mark.parametrize("many", [False, slow(True)], ids=["few", "many"])
 
 
 @every_loader

@@ -19,6 +19,7 @@ from pacdp.objective import Objective
 from pacdp.schedules import cyclical
 from pacdp.step.event import steps_of
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
+from tests.shared_runs import at_most
 
 N, K, C = 40, 10, 0.25
 CHAINS = {
@@ -82,10 +83,7 @@ def test_long_schedules_are_rounded_down_to_few_multipliers():
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    ("steps", "mu", "epsilon"), [(2343, 0.01695, 0.0489), (703, 0.00928, 0.0251), (234, 0.00536, 0.0136)]
-)
+@at_most(1, ("steps", "mu", "epsilon"), [(2343, 0.01695, 0.0489), (703, 0.00928, 0.0251), (234, 0.00536, 0.0136)])
 def test_entropy_sgld_at_the_papers_setting(steps, mu, epsilon):
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
     settings = EntropySGD(tau=sqrt(60_000), clip_norm=1.0)

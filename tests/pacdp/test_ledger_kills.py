@@ -14,6 +14,7 @@ from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import Stretch
 from tests.file_faults import Fault, carried_out, note, places
+from tests.shared_runs import slow
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4
@@ -76,7 +77,7 @@ def killed_often(folder, kills):
     return ended
 
 
-@pytest.mark.parametrize("kills", [16, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [16, slow(200)])
 def test_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path, kills):
     assert killed_often(tmp_path, kills) >= kills // 60
     lines = [len(Ledger.load(place / "ledger").entries) for place in tmp_path.iterdir()]

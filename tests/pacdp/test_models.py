@@ -5,6 +5,7 @@ import torch
 from toys import seeded
 
 from pacdp.models import Architecture, Residual, batch_dependent_layers, build, parameter_count
+from tests.shared_runs import every_case
 
 IMAGE = (1, 28, 28)
 
@@ -19,8 +20,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("architecture", "classes", "count"), SIZES)
+@every_case(("architecture", "classes", "count"), SIZES)
 def test_parameter_counts(architecture, classes, count):
     model = build(architecture, input_shape=IMAGE, classes=classes, generator=seeded(0))
     assert parameter_count(model) == count

@@ -4,7 +4,6 @@ from fractions import Fraction
 from math import sqrt
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from scipy import stats
 from toys import refusal
@@ -15,6 +14,7 @@ from pacdp.ledger_entries import Limit
 from pacdp.released_counts import ReleasedErrors, released_errors, sum_of_rates
 from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from tests.shared_runs import every_case
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
@@ -71,8 +71,7 @@ RATES = {"errors": 12 + 5 / 1024, "n": 40, "std_errors": 0.01, "std_n": 2.0, "un
 """A sum of the rates of people, which lies on a grid and is released and covered on it."""
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("failure_prob", "given"), [(0.3, COUNTS), (0.002, COUNTS), (0.05, RATES)])
+@every_case(("failure_prob", "given"), [(0.3, COUNTS), (0.002, COUNTS), (0.05, RATES)])
 def test_the_worst_counts_cover_the_true_ones_as_often_as_they_say(failure_prob, given):
     source, draws, missed = SeededRandomness(11), 2000, 0
     for _ in range(draws):

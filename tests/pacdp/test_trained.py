@@ -29,6 +29,7 @@ from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
 from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, save_trained
+from tests.shared_runs import every_case
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 pytestmark = pytest.mark.usefixtures("few_passes")
@@ -122,8 +123,7 @@ def test_assessing_draws_other_numbers_than_training():
     assert Keys.derive([0]).batch.tolist() not in seen
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("settings", [*SAMPLERS, KEPT[1]], ids=[*NAMES, "SGHMC, norms kept"])
+@every_case("settings", [*SAMPLERS, KEPT[1]], ids=[*NAMES, "SGHMC, norms kept"])
 def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)

@@ -20,6 +20,7 @@ from pacdp.trials import (
     require_own_outputs,
     require_true_slope,
 )
+from tests.shared_runs import every_case
 
 CROSS_ENTROPY, DATA = bounded_cross_entropy(classes=3), toy_data(n=60, classes=3)
 OUTPUTS, LABELS = torch.randn(40, 3, generator=seeded(0)), torch.arange(500) % 3
@@ -76,8 +77,7 @@ def counted(module):
     return posterior
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", MIXING)
+@every_case("name", MIXING)
 def test_networks_that_mix_examples_are_refused_by_chains_and_counts(name):
     words = "no example has a loss of its own|changes mix<kept>"
     with refusal(words):

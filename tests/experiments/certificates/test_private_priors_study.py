@@ -17,7 +17,7 @@ from experiments.papers.runs.private_priors import SMOKE, conduct
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import refusal, seeded
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -110,7 +110,7 @@ def test_a_choosing_row_among_those_of_the_bound_is_refused(monkeypatch):
         inputs[parts_.prior.indices[0]], labels[parts_.prior.indices[0]],
     )  # fmt: skip
     monkeypatch.setattr(whitened, "load", lambda name, root: (replace(train, inputs=inputs, labels=labels), test))
-    with pytest.raises(DataError, match="choosing rows and the bound's rows share 1 example"):
+    with refusal("choosing rows and the bound's rows share 1 example", DataError):
         whitened.split_and_seen("digits", TINY.sight, chosen=TINY.chosen, compared=1)
 
 

@@ -17,6 +17,7 @@ from experiments.papers.bayesian_dp_regression import REGRESSION
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.methods import DPSGD
+from tests.shared_runs import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
 NAMES = [study.name for study in STUDIES]
@@ -46,8 +47,7 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+@at_most(1, "study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
     for job in study.jobs("smoke", 0):
         if not (smoke / job.key).exists():

@@ -30,12 +30,12 @@ from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
+from tests.shared_runs import at_most
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("slot", ["gradient", "parameter"])
+@at_most(1, "slot", ["gradient", "parameter"])
 def test_dp_sgld_with_constant_steps_is_dp_sgd_to_the_last_digit(slot, tmp_path):
     langevin = {"method": "DP-SGLD", "slot": slot}
     one, other, apart = (
@@ -107,8 +107,7 @@ def test_settings_of_the_pairs_are_those_that_all_seeds_of_the_frontier_choose()
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", [FRONTIER, PAIRS], ids=lambda study: study.name)
+@at_most(1, "study", [FRONTIER, PAIRS], ids=lambda study: study.name)
 def test_tables_and_figures_are_made_of_runs(study, tmp_path, monkeypatch):
     jobs = study.jobs("smoke", 0)
     some = [job for job in jobs if job.tags["bench"] == BENCHES["smoke"][0].name and job.config.seed % 1000 == 0]

@@ -9,6 +9,7 @@ from planted import carried_out, shortened
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
 from pacdp.cli.figures.names import GIBBS_BOUNDS
+from tests.shared_runs import at_most
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")
@@ -38,8 +39,7 @@ def test_no_inner_chain_of_the_gamma_sweep_diverges(scale):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("figure", NAMED)
+@at_most(1, "figure", NAMED)
 def test_a_small_run_from_end_to_end(figure, tmp_path):
     study = NAMED[figure]
     jobs = study.jobs("smoke", 0)

@@ -1,7 +1,6 @@
 """The plans of scale gpu: they can be built and fit their data, cost less than 40 minutes of one H100 a study, and
 stand on the page of results as not run."""
 
-import pytest
 import torch
 
 from experiments.costs import H100
@@ -15,6 +14,7 @@ from pacdp.cli.private.algorithms import network as private_network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.models import batch_dependent_layers, build
 from tests.pacdp.toys import seeded
+from tests.shared_runs import at_most
 
 PLANNED = [name for name, found in studies().items() if "gpu" in found.scales]
 
@@ -38,8 +38,7 @@ def _network(config):
     raise AssertionError(config)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("name", PLANNED)
+@at_most(2, "name", PLANNED)
 def test_a_plan_can_be_built_fits_its_data_and_costs_less_than_40_minutes(name):
     jobs = study(name).jobs("gpu", 0)
     assert len({job.key for job in jobs}) == len(jobs) > 0

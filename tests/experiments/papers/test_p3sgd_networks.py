@@ -16,7 +16,7 @@ from experiments.papers.runs.p3sgd import (
     network,
     regularised,
 )
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import refusal, seeded
 
 
 @pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
@@ -49,7 +49,7 @@ def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidd
     seen = maps(layers)(x)
     assert seen.shape[:2] == (2, 8)
     assert 4 <= seen.shape[-1] <= 14
-    with pytest.raises(ValueError, match="8x8"):
+    with refusal("8x8"):
         network(Network(width=4), (58,), 2, generator=seeded())
 
 

@@ -13,6 +13,7 @@ from experiments.papers.p3sgd_problems import PRIVATE, scale_name
 from experiments.papers.runs import p3sgd_runs as training
 from experiments.papers.runs.p3sgd import Network, Plain, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
+from tests.shared_runs import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
 
@@ -35,8 +36,7 @@ def ran(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+@at_most(1, "study", STUDIES, ids=lambda study: study.name)
 def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
     table = ran[study.name]
     assert table.height

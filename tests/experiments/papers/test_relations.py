@@ -21,6 +21,7 @@ from experiments.claims import (
 )
 from experiments.papers.gaps import gap, noise_of
 from experiments.tables import measured, ratio
+from tests.shared_runs import every_case
 
 ONE, TWO = Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)
 FIVE = Ratio(log(5.0), 0.01, 3)
@@ -45,8 +46,7 @@ DECIDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("found", "holds"), DECIDED)
+@every_case(("found", "holds"), DECIDED)
 def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(found, holds):
     assert found is holds
 

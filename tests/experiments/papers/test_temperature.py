@@ -20,6 +20,7 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Keys
 from pacdp.cli.config import Runtime
 from pacdp.objective import Estimate
+from tests.shared_runs import at_most
 
 STIFFNESS = 3.0
 
@@ -44,8 +45,7 @@ class Quadratic:
         return Estimate(STIFFNESS * weights, zero, zero)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
+@at_most(2, "heavy", [0.0, 0.5, 0.9])
 def test_momentum_outside_the_noise_makes_the_law_colder(heavy):
     settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]
     sampler = momentum.build(settings, Quadratic(), momentum=heavy, outer_momentum=0.0)

@@ -20,11 +20,13 @@ from tiny_runs import RUNTIME
 
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
+from tests.pacdp.toys import refusal
+from tests.shared_runs import slow
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
 
-SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask")]
+SLOW = [slow(one) for one in ("processes", "dask")]
 
 
 @pytest.fixture(params=["forks", *SLOW])
@@ -118,7 +120,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
 
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(RuntimeError, match="the Dask scheduler has gone: start again, what is finished is kept"):
+        with refusal("the Dask scheduler has gone: start again, what is finished is kept", RuntimeError):
             ended(jobs, tmp_path, workers)
         killer.join()
     psutil.wait_procs([psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0)

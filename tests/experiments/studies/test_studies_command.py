@@ -13,6 +13,7 @@ from small_jobs import pids
 
 from experiments.registry import studies, study
 from experiments.runner import judge, read_table
+from tests.shared_runs import at_most, slow
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
 
@@ -81,8 +82,7 @@ def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, a
     assert not (tiny / "kept" / "other").exists()
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", pytest.param("paper", marks=pytest.mark.slow)])
+@at_most(2, "scale", ["smoke", "cpu", "gpu", slow("paper")])
 def test_a_key_that_two_studies_share_is_one_configuration(scale):
     configs = {}
     for name in (name for name in studies() if scale in study(name).scales):

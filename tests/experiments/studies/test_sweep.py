@@ -16,6 +16,7 @@ from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
 from pacdp.cli.sweep.kinds import chains_kind, sampler_job
 from pacdp.cli.sweep.workers import Workers
+from tests.shared_runs import slow
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_two_processes_leave_the_same(mixed, expected, tmp_path):
     assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
 
 
-@pytest.mark.parametrize("which", ["threads", pytest.param("cluster", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("which", ["threads", slow("cluster")])
 def test_two_workers_of_a_dask_cluster_leave_the_same(which, mixed, expected, tmp_path, request):
     address = request.getfixturevalue(which).scheduler_address
     workers = Workers(workers=2, backend="dask", address=address)
