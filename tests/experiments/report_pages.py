@@ -14,14 +14,9 @@ class Page(HTMLParser):
     """Text, tags, ids, references and tables of a page; tags that are not closed in order are an error."""
 
     def __init__(self, text):
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.source, self.text = text, ""
-        self.tags = []
-        self.ids = []
-        self.references = []
-        self.attributes = []
-        self.tables = []
-        self._open = []
+        self.tags, self.ids, self.references, self.attributes, self.tables, self._open = ([] for _ in range(6))
         self.feed(text)
         self.close()
         assert self._open == [], f"not closed: {self._open}"

@@ -29,10 +29,11 @@ def handmade():
         budget=bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
         bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
     )
-    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, n=1437, epsilon=0.001, failure_prob=0.05)
+    how = {"n": 1437, "failure_prob": 0.05}
+    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, epsilon=0.001, **how)
     people = bounds.kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=bounds.Independent())
     people = people.resting_on(bounds.declared("records independent", CLINIC, "person"))
-    vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, n=1437, failure_prob=0.05)
+    vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, **how)
     free = bounds.declared("prior saw none of these rows", "whoever fixed the prior")
     drawn = bounds.proved("draws independent", "draws keyed by seed, pass and example")
     made = (
@@ -43,28 +44,30 @@ def handmade():
     )
     return Assessment(
         route="gibbs",
-        n=1437,
         examples=1437,
-        failure_prob=0.05,
+        **how,
         certificates=made,
         refusals=(Refusal(name="H-bound", reason="there is no chain"),),
-        measured=(
-            Measured(of="randomised", on="bound", loss="zero-one", mean=0.2, errors=None, n=1437),
-            Measured(of="randomised", on="test", loss="zero-one", mean=BELOW, errors=126, n=360),
-            Measured(of="Gibbs classifier", on="test", loss="zero-one", mean=0.09, errors=None, n=360),
+        measured=tuple(
+            Measured(of=of, on=on, loss="zero-one", mean=mean, errors=errors, n=n)
+            for of, on, mean, errors, n in (
+                ("randomised", "bound", 0.2, None, 1437),
+                ("randomised", "test", BELOW, 126, 360),
+                ("Gibbs classifier", "test", 0.09, None, 360),
+            )
         ),
     ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
 
 
 def _digits():
-    train, test = Problem(dataset="digits2").data()
-    module = Linear(train.inputs[0].size, 2)
-    generator = seeded(0)
-    with torch.no_grad():
-        module.weight.normal_(0.0, 0.1, generator=generator)
-        module.bias.zero_()
-    sets = [BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels)) for one in (train, test)]
-    return sets[0], sets[1], Sequential(Flatten(), module).eval()
+    module = Linear(64, 2)
+    module.weight.data.normal_(0.0, 0.1, generator=seeded(0))
+    module.bias.data.zero_()
+    data, test = (
+        BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels))
+        for one in Problem(dataset="digits2").data()
+    )
+    return data, test, Sequential(Flatten(), module).eval()
 
 
 def _certified(law, **how):

@@ -1,6 +1,7 @@
 """`pacdp control` and `pacdp monitor`: from a table to a threshold, or to an alarm; bad tables are refused."""
 
 import numpy as np
+import polars as pl
 import pytest
 from cli_tools import succeed
 from numpy.random import default_rng
@@ -10,8 +11,7 @@ from tests.shared_runs import every_case
 
 
 def table(path, **columns):
-    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    pl.DataFrame(columns).write_csv(path)
     return path
 
 

@@ -25,9 +25,15 @@ def _crosses(axes):
 
 
 def _texts(axes):
-    return " ".join([axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts),
-                     *(label.get_text() for label in axes.get_yticklabels()),
-                     *((axes.get_legend().get_title().get_text(),) if axes.get_legend() else ())])  # fmt: skip
+    legend = axes.get_legend()
+    texts = (
+        axes.title,
+        axes.xaxis.label,
+        *axes.texts,
+        *axes.get_yticklabels(),
+        *([legend.get_title()] if legend else ()),
+    )
+    return " ".join(text.get_text() for text in texts)
 
 
 @pytest.fixture

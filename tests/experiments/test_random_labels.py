@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import isclose, log
+from os import listdir
 
 import polars as pl
 import pytest
@@ -51,7 +52,7 @@ def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summar
     out = tmp_path / "results"
     publish(STUDY, plan, finished, out, scale="smoke", device="cpu", seed=0, failed={})
     summary = read(out / "summary.json")
-    assert {path.name for path in out.iterdir()} == {
+    assert {*listdir(out)} == {
         "table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "summary.json", "verdict.json"
     }  # fmt: skip
     assert (summary["runs"], summary["rows"]) == (3, 6)

@@ -45,7 +45,7 @@ def test_a_small_run_from_end_to_end(figure, tmp_path):
     jobs = study.jobs("smoke", 0)
     if figure == "1":  # one temperature of each algorithm
         jobs = {(job.tags["algorithm"], job.tags["labels"]): job for job in jobs}.values()
-    jobs = [shortened(job) for job in jobs]
+    jobs = [*map(shortened, jobs)]
     table = carried_out(study, jobs, tmp_path)
     assert dict(table.schema) == COLUMNS
     assert table.height == 2 * len(jobs)
