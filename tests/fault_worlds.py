@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent / "experiments"
 sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in sys.path]
@@ -34,8 +34,7 @@ NOT_OURS = ("notes.txt", "table.csv", ".tmpmine", ".download.partial", "figure.j
 _ENDS = {".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF", ".html": b"</html>"}
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """A command, which a user gives again after a fault, and what lies there before."""
 
     name: str
@@ -47,7 +46,7 @@ class World:
     """What the next try may say, once the first one has done all that it was to do."""
     theirs: Sequence[str] = ()
     """Folders in which a user keeps files."""
-    same: Callable[[Path], Any] = field(default=lambda place: None)
+    same: Callable[[Path], Any] = lambda place: None
     """What must be equal to what is left without a fault, besides the names of the files."""
 
 

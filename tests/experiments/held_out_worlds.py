@@ -94,8 +94,7 @@ class Case(NamedTuple):
     seed: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steps:
+class Steps(NamedTuple):
     """The recipe's steps, each of which a fault may replace."""
 
     split: Callable[[Dataset, int], Parts]
@@ -117,7 +116,7 @@ def sound_certificate(case):
     return certified(case).certificate().value
 
 
-SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
+SOUND = Steps(sound_split, lambda prior: prior, sound_certificate)
 
 
 def violations(world, steps, *, repetitions):

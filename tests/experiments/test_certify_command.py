@@ -147,10 +147,9 @@ def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, cert
 
 
 def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(copied, certify, tmp_path):
-    folder, choices = copied("sgld"), Choices.create(tmp_path / "list")
+    folder = copied("sgld")
     run = load_checkpoint(folder).header["run"]
-    for one in (run, {**run, "seed": 7}):
-        choices.add(one)
+    choices = Choices.create(tmp_path / "list", settings=[run, {**run, "seed": 7}])
     choices.close()
     report = certify(folder, "--choices", choices.path)
     assert all(made["failure_prob"] == pytest.approx(0.025) for made in report["certificates"])

@@ -28,9 +28,7 @@ def path(tmp_path):
 
 def listed(path, *runs):
     """A closed list of runs."""
-    choices = Choices.create(path)
-    for run in runs:
-        choices.add(to_dict(run))
+    choices = Choices.create(path, settings=map(to_dict, runs))
     choices.close()
     return choices
 

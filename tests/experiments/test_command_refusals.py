@@ -94,8 +94,7 @@ def place(trained, exported, compressed, tmp_path_factory):
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
     Ledger.open(root / "other")
     for name in ("open", "closed"):
-        choices = Choices.create(root / name)
-        choices.add(to_dict(tiny("sgd")))
+        choices = Choices.create(root / name, settings=[to_dict(tiny("sgd"))])
     choices.close()
     state = foreign_net.factory().state_dict()
     save_file(state, root / "weights.safetensors")

@@ -97,9 +97,7 @@ def test_people_are_counted_where_the_data_name_them(files, certify):
 
 
 def test_a_failure_probability_and_a_list_of_settings_are_paid_for(files, certify):
-    choices = Choices.create(files / "list.jsonl")
-    for rate in (0.1, 0.2, 0.3, 0.4):
-        choices.add({"rate": rate})
+    choices = Choices.create(files / "list.jsonl", settings=[{"rate": rate} for rate in (0.1, 0.2, 0.3, 0.4)])
     choices.close()
     report = certify(*seen(files, "--passes", 1, "--choices", choices.path, "--failure-prob", "1e-9"))
     assert all(c["failure_prob"] == pytest.approx(1e-9 / 4) for c in report["certificates"])

@@ -39,7 +39,7 @@ def too_often(found, repetitions):
 def test_a_planted_fault_shows(world, fault, repetitions, whole):
     if world is MEMORISING and not whole:
         world, repetitions = replace(world, epochs=10), 6
-    assert too_often(violations(world, replace(SOUND, **fault), repetitions=repetitions), repetitions) < 1e-4
+    assert too_often(violations(world, SOUND._replace(**fault), repetitions=repetitions), repetitions) < 1e-4
     assert violations(world, SOUND, repetitions=3 if whole else 1) == 0
 
 

@@ -8,7 +8,7 @@ from math import sqrt
 import polars as pl
 import pytest
 from cli_tools import read
-from tiny_runs import RUNTIME
+from tiny_runs import RUNTIME, carried_out
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import STUDIES
@@ -43,8 +43,7 @@ def finished(tmp_path_factory):
     """One seed of the second table at the small scale."""
     out = tmp_path_factory.mktemp("knolle")
     jobs = [job for job in BY_NAME["knolle-table-2"].jobs("smoke", 0) if job.config.seed == 0]
-    for job in jobs:
-        assert job.kind.carry_out([job.config], [out / job.key], RUNTIME) == [None]
+    carried_out(jobs, out)
     return out
 
 

@@ -63,17 +63,20 @@ def test_committed_configurations_are_read_and_written_alike(path):
         assert text(from_dict(kind, values)) == json.dumps(values, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+record = dataclass(frozen=True, slots=True, kw_only=True)
+
+
+@record
 class _Part:
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Other:
     rate: float = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Whole:
     part: _Part = field(default_factory=lambda: _Part(size=1))
     one: _Part | _Other | None = None
@@ -115,8 +118,9 @@ def test_a_plain_value_with_a_default_may_be_missing():
 def test_what_does_not_belong_is_refused_in_a_sentence(change, word):
     with refusal(r"not the configuration .*\(_Whole\): ") as refused:
         from_dict(_Whole, GOOD | change)
-    assert word in str(refused.value)
-    assert "\n" not in str(refused.value)
+    said = str(refused.value)
+    assert word in said
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("name", GOOD)

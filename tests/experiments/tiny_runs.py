@@ -51,6 +51,13 @@ def begin(run):
     return train if isinstance(run, Run) else train_private
 
 
+def carried_out(jobs, root):
+    """Carry out jobs that are not finished, each by itself."""
+    for job in jobs:
+        if not (root / job.key).exists():
+            assert job.kind.carry_out([job.config], [root / job.key], RUNTIME) == [None], job.key
+
+
 def interrupted(run, folder, *, after, runtime=RUNTIME, **more):
     """Train until so many steps are made, of a chain until the next row is written, and stop as Ctrl-C does."""
 

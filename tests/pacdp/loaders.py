@@ -7,9 +7,8 @@ import operator
 import struct
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,8 +41,7 @@ EVENT = accounting.SelfComposed(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Loader:
+class Loader(NamedTuple):
     """How a file is made and read."""
 
     make: Callable[[Path], Path]

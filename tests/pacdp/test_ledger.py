@@ -1,6 +1,7 @@
 """A ledger counts what may be drawn, before it is drawn; what it refuses was not drawn."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from math import inf, nan
 
@@ -145,8 +146,8 @@ def test_a_limit_refuses_before_anything_is_drawn(book, tmp_path):
     with pytest.raises(Overdrawn) as refused:
         Ledger.load(tmp_path).reserve(stretch(151, 201))
     said = refused.value
-    assert said.now.epsilon == pytest.approx(epsilon(steps(150)), rel=1e-9)
-    assert said.after.epsilon == pytest.approx(epsilon(steps(201)), rel=1e-9)
+    for found, count in ((said.now, 150), (said.after, 201)):
+        assert found.epsilon == pytest.approx(epsilon(steps(count)), rel=1e-9)
     assert said.now.epsilon < said.limit.epsilon < said.after.epsilon
     about = "at delta 1e-05 (add-remove, per example)"
     for part in (f"from epsilon {said.now} to {said.after}", about, "nothing was drawn"):
@@ -234,20 +235,21 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch)
 
 def test_a_checkpoint_goes_on_with_the_books_that_count_it(tmp_path):
     book, other = Ledger.open(tmp_path / "a"), Ledger.open(tmp_path / "b")
-    older = json.loads(json.dumps((tmp_path / "a" / "ledger.jsonl").read_text()))
+    older = files(book.folder)
     granted, also = book.reserve(stretch(1, 5)), other.reserve(stretch(1, 5))
     receipt = json.loads(json.dumps(granted.receipt))
-    Ledger.load(tmp_path / "a").require(receipt)
-    (tmp_path / "a" / "ledger.head").write_text(json.dumps({"lines": 1, "hash": book.id}))
-    (tmp_path / "a" / "ledger.jsonl").write_text(older)
+    Ledger.load(book.folder).require(receipt)
+    put(book.folder, older)
     for wrong in (also.receipt, {}, {**receipt, "entry": "1"}, {**receipt, "hash": ""}, receipt):
         with refusal("are not counted in"):
-            Ledger.load(tmp_path / "a").require(wrong)
-    with refusal("are counted in no ledger"):
-        other.require(None)
+            Ledger.load(book.folder).require(wrong)
     NoLedger().require(None)
-    with refusal("are counted in a ledger: name that ledger"):
-        NoLedger().require(receipt)
+    for books, told, words in (
+        (other, None, "are counted in no ledger"),
+        (NoLedger(), receipt, "are counted in a ledger: name that ledger"),
+    ):
+        with refusal(words):
+            books.require(told)
 
 
 def test_nothing_of_anyone_s_is_overwritten(tmp_path):
@@ -259,16 +261,18 @@ def test_nothing_of_anyone_s_is_overwritten(tmp_path):
             with refusal(r"ledger\.(jsonl|head)"):
                 make(folder)
         assert {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."} == {name: "mine\n"}
-    book = Ledger.open(tmp_path / "new")
-    with refusal("exists: go on with it, or choose another folder"):
-        Ledger.create(tmp_path / "new")
-    assert Ledger.open(tmp_path / "new").id == book.id
+    new = tmp_path / "new"
+    book = Ledger.open(new)
     (tmp_path / "file").write_text("")
-    with refusal(r"cannot (write|read) the ledger"):
-        Ledger.open(tmp_path / "file" / "below")
-    with refusal("cannot read the ledger"):
-        Ledger.load(tmp_path / "nothing")
-    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    for make, folder, words in (
+        (Ledger.create, new, "exists: go on with it, or choose another folder"),
+        (Ledger.open, tmp_path / "file" / "below", r"cannot (write|read) the ledger"),
+        (Ledger.load, tmp_path / "nothing", "cannot read the ledger"),
+    ):
+        with refusal(words):
+            make(folder)
+    assert Ledger.open(new).id == book.id
+    assert new.stat().st_mode & 0o077 == 0
 
 
 def written(folder):
@@ -287,11 +291,9 @@ def test_each_damaged_byte_is_found(tmp_path):
         damaged = bytearray(whole)
         damaged[where] ^= 1 << (where % 7)
         path.write_bytes(bytes(damaged))
-        try:
+        with suppress(ValueError):
             read = Ledger.load(tmp_path)
-        except ValueError:
-            continue
-        assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
+            assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
 
 
 def test_what_was_cut_off_the_end_is_missed(tmp_path):

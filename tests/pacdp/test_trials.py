@@ -205,9 +205,10 @@ def test_a_compiled_form_that_is_another_loss_is_refused():
         out.mul_(1.01)
         return mean, error
 
+    words = "compiled form of loss false differs from its function"
     for other in (bounded_cross_entropy(classes=3, max_loss=5.0).compiled, steeper):
         false = replace(CROSS_ENTROPY, name="false", compiled=other)
-        with refusal("compiled form of loss false differs from its function"):
+        with refusal(words):
             require_true_slope(false, OUTPUTS, LABELS)
-        with refusal("compiled form of loss false"):
+        with refusal(words):
             objective_of(Mixing(lambda h: h), false)

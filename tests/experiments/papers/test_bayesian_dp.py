@@ -7,7 +7,7 @@ from math import isclose
 import polars as pl
 import pytest
 from cli_tools import read
-from tiny_runs import RUNTIME
+from tiny_runs import RUNTIME, carried_out
 
 from experiments.papers.bayesian_dp import TABLE_1
 from experiments.papers.bayesian_dp_calibration import TABLE_2
@@ -28,8 +28,7 @@ def smoke(tmp_path_factory):
     """The networks with a normal prior that Table 1 has and others share, at smoke scale."""
     folder = tmp_path_factory.mktemp("bayesian-dp")
     jobs = [job for job in TABLE_1.jobs("smoke", 0) if (job.tags["network"], job.tags["prior"]) == ("MLP", "normal")]
-    for job in jobs:
-        assert job.kind.carry_out([job.config], [folder / job.key], RUNTIME) == [None], job.key
+    carried_out(jobs, folder)
     return folder
 
 
@@ -49,10 +48,9 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
 @pytest.mark.slow
 @at_most(1, "study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
-    for job in study.jobs("smoke", 0):
-        if not (smoke / job.key).exists():
-            assert job.kind.carry_out([job.config], [smoke / job.key], RUNTIME) == [None], job.key
-    table = study.table(study.jobs("smoke", 0), smoke)
+    jobs = study.jobs("smoke", 0)
+    carried_out(jobs, smoke)
+    table = study.table(jobs, smoke)
     rows = table if "part" not in table.columns else table.filter(part="run")
     assert rows.height
     spent = rows.filter(pl.col("private"))
