@@ -5,7 +5,7 @@ from cli_tools import succeed
 
 from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
-from pacdp.reservation import Stretch
+from tests.pacdp import toys
 
 LIMIT = ("--delta", "1e-5", "--adjacency", "add-remove")
 
@@ -15,8 +15,7 @@ def steps(count):
 
 
 def stretch(run, first, last, **more):
-    given = {"unit": "example", "event": steps(last - first + 1)} | more
-    return Stretch(run=run, algorithm="toy", first=first, last=last, **given)
+    return toys.stretch(first, last, run=run, **{"event": steps(last - first + 1)} | more)
 
 
 @pytest.fixture

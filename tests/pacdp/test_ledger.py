@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
+import toys
 from toys import refusal
 
 from bounds.accounting import (
@@ -20,7 +21,7 @@ from bounds.accounting import (
 from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
-from pacdp.reservation import SYSTEM, NoLedger, NotReserved, Stretch
+from pacdp.reservation import SYSTEM, NoLedger, NotReserved
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
@@ -30,9 +31,8 @@ def steps(count, *, noise=1.0):
     return SelfComposed(event=step, count=count)
 
 
-def stretch(first, last, *, run="a", stream=SYSTEM, unit="example", **more):
-    event = more.pop("event", steps(last - first + 1))
-    return Stretch(run=run, algorithm="toy", unit=unit, first=first, last=last, event=event, stream=stream, **more)
+def stretch(first, last, **more):
+    return toys.stretch(first, last, **{"event": steps(last - first + 1)} | more)
 
 
 def epsilon(event, adjacency="add-remove"):

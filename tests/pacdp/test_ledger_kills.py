@@ -7,23 +7,17 @@ from os import listdir
 
 import pytest
 from numpy.random import default_rng
-from toys import refusal
+from toys import refusal, stretch
 
 from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
 from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from pacdp.reservation import Stretch
 from tests.file_faults import Fault, carried_out, note, places
 from tests.shared_runs import slow
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4
-
-
-def stretch(run, first, last):
-    event = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=last - first + 1)
-    return Stretch(run=run, algorithm="toy", unit="example", first=first, last=last, event=event)
 
 
 def loop(folder, run):
@@ -32,7 +26,7 @@ def loop(folder, run):
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
     book = Ledger.open(folder / "ledger")
     for first in range(saved + 1, LAST + 1, EVERY):
-        granted = book.reserve(stretch(run, first, first + EVERY - 1))
+        granted = book.reserve(stretch(first, first + EVERY - 1, run=run))
         assert granted.receipt is not None
         note(folder / "seen", f"granted {granted.receipt['hash']}")
         for step in range(first, first + EVERY):
@@ -128,7 +122,7 @@ def reserving(folder, run, queue):
     book, granted = Ledger.open(folder), 0
     for first in range(1, 16):
         try:
-            book.reserve(stretch(run, first, first))
+            book.reserve(stretch(first, first, run=run, noise=50.0))
             granted += 1
         except Overdrawn:
             break

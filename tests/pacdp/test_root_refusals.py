@@ -8,9 +8,8 @@ import pytest
 import torch
 from test_released_counts import released
 from torch.nn import Linear
-from toys import Quadratic, keys_of, refusal, seeded, toy_data, toy_objective
+from toys import Quadratic, keys_of, refusal, seeded, stretch, toy_data, toy_objective
 
-from bounds.accounting import Gaussian
 from pacdp import GibbsSettings
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.exponential import log_probabilities
@@ -20,7 +19,7 @@ from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan
-from pacdp.reservation import Stream, Stretch
+from pacdp.reservation import Stream
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case
@@ -33,11 +32,6 @@ SHARES, EXPONENTS = {"momentum", "smoothing"}, {"decay", "inner_decay", "outer_d
 
 def model(name, shape, *, classes=2, **how):
     return network(Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0))
-
-
-def stretch(**changes):
-    given = {"run": "a", "algorithm": "toy", "unit": "example", "first": 1, "last": 4}
-    return Stretch(**given | {"event": Gaussian(noise_multiplier=1.0)} | changes)
 
 
 def limit(**changes):

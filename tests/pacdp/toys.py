@@ -6,11 +6,13 @@ import torch
 from numpy.random import default_rng
 from torch import Tensor
 
+from bounds.accounting import Gaussian, SelfComposed
 from pacdp.chains import Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
+from pacdp.reservation import Stretch
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77
@@ -32,6 +34,13 @@ def keys_of(*seeds):
     return Keys.derive(seeds)
 
 
+def stretch(first=1, last=4, *, run="a", unit="example", noise=1.0, **more):
+    """Steps of a run that a ledger counts, each with Gaussian noise."""
+    event = SelfComposed(event=Gaussian(noise_multiplier=noise), count=last - first + 1)
+    given = {"algorithm": "toy", "event": event} | more
+    return Stretch(run=run, unit=unit, first=first, last=last, **given)
+
+
 def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
     """Gaussian inputs whose labels a network can learn in part."""
     rng = default_rng(seed)
@@ -47,22 +56,10 @@ def sparse_data(*, n=60, classes=2, shape=(1, 6, 6), seed=0):
     return Dataset("sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes)
 
 
-def toy_objective(
-    data,
-    *,
-    architecture=None,
-    batch_size=10,
-    clip_norm=None,
-    seed=0,
-    batching="auto",
-    device="cpu",
-):
+def toy_objective(data, *, architecture=None, seed=0, **how):
     architecture = architecture or Architecture(hidden=(7, 6))
     model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
-    loss = bounded_cross_entropy(classes=data.classes)
-    return Objective(
-        model, loss, data, batch_size=batch_size, clip_norm=clip_norm, batching=batching, device=device
-    )  # fmt: skip
+    return Objective(model, bounded_cross_entropy(classes=data.classes), data, **{"batch_size": 10} | how)
 
 
 def tensors(state):
