@@ -6,7 +6,19 @@ import torch
 from tiny_runs import EFFORT
 from torch.nn import Flatten, Linear, Sequential
 
-import bounds
+from bounds import (
+    FailureBudget,
+    Independent,
+    PureDP,
+    declared,
+    dp_pac_bayes_2018,
+    gibbs_risk_upper,
+    kl_chernoff,
+    maurer,
+    overall_certificate,
+    proved,
+    unproved,
+)
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
 from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
@@ -15,27 +27,27 @@ from pacdp.trained import objectives
 from tests.pacdp.toys import seeded
 
 CLINIC = "the clinic, which drew its patients at random"
-STATIONARY = bounds.unproved("chain stationary", "nothing shows that the chain has reached its target")
-PRIVATE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="approximate accountant")
+STATIONARY = unproved("chain stationary", "nothing shows that the chain has reached its target")
+PRIVATE = PureDP(epsilon=0.01, adjacency="replace-one", status="approximate accountant")
 BELOW = 0.35
 """The measured test error of the randomised predictor, above its rigorous certificate."""
 
 
 def handmade():
     """A report with rigorous, optimistic and vacuous certificates, examples and people, costs of many kinds."""
-    risk = bounds.gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
-    sampled = bounds.overall_certificate(
+    risk = gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
+    sampled = overall_certificate(
         risk=risk,
-        budget=bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
-        bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
+        budget=FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
+        bound=lambda *, risk, failure_prob: maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
     )
     how = {"n": 1437, "failure_prob": 0.05}
-    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, epsilon=0.001, **how)
-    people = bounds.kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=bounds.Independent())
-    people = people.resting_on(bounds.declared("records independent", CLINIC, "person"))
-    vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, **how)
-    free = bounds.declared("prior saw none of these rows", "whoever fixed the prior")
-    drawn = bounds.proved("draws independent", "draws keyed by seed, pass and example")
+    optimistic = dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, epsilon=0.001, **how)
+    people = kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=Independent())
+    people = people.resting_on(declared("records independent", CLINIC, "person"))
+    vacuous = maurer(risk=0.5, kl_nats=1e6, **how)
+    free = declared("prior saw none of these rows", "whoever fixed the prior")
+    drawn = proved("draws independent", "draws keyed by seed, pass and example")
     made = (
         replace(sampled, measures="0-1 risk").resting_on(free, drawn),
         replace(optimistic, of="Gibbs classifier", measures="0-1 risk").resting_on(STATIONARY),
