@@ -101,27 +101,23 @@ def runs(trained, tmp_path_factory):
 def counted(tmp_path_factory):
     """A folder with clipped chains whose noise nobody knows, and the ledger that counted them."""
     from secret_runs import KINDS
-    from tiny_runs import RUNTIME
-
-    from pacdp.cli.run import train
+    from tiny_runs import counted_run
 
     root = tmp_path_factory.mktemp("counted")
     for name, run in KINDS.items():
-        train(run, root / name, RUNTIME, ledger=root / "ledger")
+        counted_run(run, root, name)
     return root
 
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """A folder with a private run, its ledger and what was exported of it."""
-    from tiny_runs import RUNTIME, tiny_private
+    from tiny_runs import RUNTIME, counted_run, tiny_private
 
     from pacdp.cli.exporting import export_run
-    from pacdp.cli.private.run import train_private
 
     root = tmp_path_factory.mktemp("exported")
-    train_private(tiny_private("dp-sgd-mnist"), root / "run", RUNTIME, ledger=root / "ledger")
-    export_run(root / "run", root / "out", RUNTIME)
+    export_run(counted_run(tiny_private("dp-sgd-mnist"), root), root / "out", RUNTIME)
     return root
 
 

@@ -13,7 +13,7 @@ from cli_tools import QUICK, exported_bytes, read, succeed, verdicts
 from report_pages import write
 from secret_runs import secret
 from test_export_secrets import words
-from tiny_runs import RUNTIME, begin, interrupted, tiny_private
+from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
@@ -37,12 +37,6 @@ ABOUT = {"delta": 1e-3, "adjacency": "add-remove"}
 def made(exported, tmp_path):
     """A copy of a folder with a run, its ledger and what was exported of it."""
     return Path(copytree(exported, tmp_path / "made"))
-
-
-def trained(config, place, **how):
-    """The folder of a run that the ledger beside it counts."""
-    train_private(config, place / "run", RUNTIME, ledger=place / "ledger", **how)
-    return place / "run"
 
 
 def counted(ledger):
@@ -78,7 +72,7 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported):
 
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
-    run = trained(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
+    run = counted_run(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
     export_run(run, tmp_path / "out", RUNTIME)
     one, theirs = released(run, RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
     found = private.average_over_snapshots(one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50])
@@ -88,7 +82,7 @@ def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
 
 @at_most(1, "name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
 def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
-    run = trained(tiny_private(name, epsilon=8.0), tmp_path)
+    run = counted_run(tiny_private(name, epsilon=8.0), tmp_path)
     own, report = certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
     one = released(run, RUNTIME)
     people, (certificate,), found = one.bound.units, validate(report), validate(own)
@@ -123,7 +117,7 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made):
 def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made):
     released_counts = made / "run" / "released.json"
     old = released_counts.read_text()
-    trained(TINY, made, force=True)
+    counted_run(TINY, made, force=True)
     assert not released_counts.exists()
     released_counts.write_text(old)
     export_run(made / "run", made / "again", RUNTIME)
@@ -154,7 +148,7 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, RUNTIME, resume=True, ledger=ledger)
     assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"
-    trained(TINY, tmp_path, force=True)
+    counted_run(TINY, tmp_path, force=True)
     assert paid(ledger)[6:] == [(1, 2), (3, 4), (5, 6)]
     total = Ledger.load(ledger).total(**ABOUT).epsilon
     assert total > 1.5 * private.privacy_spent(released(run, RUNTIME).event, **ABOUT).upper

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from cli_tools import exported_bytes, read, succeed, verdicts
 from report_pages import changed, write
-from tiny_runs import RUNTIME, tiny_private
+from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.certify import networks
@@ -17,7 +17,6 @@ from pacdp.cli.exporting import export_run
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.ledger import Ledger
 from pacdp.step.noise import GRID_LOG2
@@ -45,8 +44,7 @@ def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed
     assert "is public" in settings["remarks"][0]
     config = tiny_private("dp-sgd-mnist")
     declared = replace(config, sampling=replace(config.sampling, public_size=1500.0))
-    train_private(declared, tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME)
+    report = export_run(counted_run(declared, tmp_path), tmp_path / "out", RUNTIME)
     assert sizes_given_away(tmp_path / "out") == [1500]
     assert report["details"]["spent"]["adjacency"] == "add-remove"
     assert not read(tmp_path / "out" / "settings.json")["remarks"]

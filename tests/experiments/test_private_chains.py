@@ -8,7 +8,7 @@ import pytest
 from cli_tools import QUICK, read, succeed, verdicts
 from report_pages import write
 from secret_runs import KINDS, secret, stretches
-from tiny_runs import RUNTIME, chain_folders, left_behind
+from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
@@ -31,12 +31,6 @@ from tests.pacdp.toys import refusal
 
 def key_of(folder):
     return load_checkpoint(folder).header["noise_key"]
-
-
-def trained(run, place, name="run", **how):
-    """The folder of a run that the ledger beside it counts."""
-    train(run, place / name, RUNTIME, ledger=place / "ledger", **how)
-    return place / name
 
 
 pytestmark = pytest.mark.usefixtures("few_passes")
@@ -95,7 +89,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 @every_kind
 def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
     seen = watched(KINDS[name], tmp_path / "ledger", monkeypatch)
-    trained(KINDS[name], tmp_path)
+    counted_run(KINDS[name], tmp_path)
     assert all(seen)
     assert len(seen) >= KINDS[name].steps(1437)
 
@@ -111,7 +105,7 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
 
     monkeypatch.setattr(batch.Batch, "_reserve", late)
     seen = watched(secret(), tmp_path / "ledger", monkeypatch)
-    trained(secret(), tmp_path)
+    counted_run(secret(), tmp_path)
     assert not all(seen)
 
 
@@ -127,19 +121,19 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     assert not any(one.stream.seeded for one in counted)
     assert len({one.run for one in counted}) == len({*map(key_of, outs)}) == 2
     key = key_of(outs[0])
-    assert key_of(trained(runs[0], tmp_path, "chain-0", force=True)) != key
+    assert key_of(counted_run(runs[0], tmp_path, "chain-0", force=True)) != key
     assert len(stretches(ledger)) == 6
 
 
 @pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
 def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
-    trained(run, tmp_path, "a")
+    counted_run(run, tmp_path, "a")
     if run.reproducible:
-        trained(run, tmp_path, "again")  # the same release
+        counted_run(run, tmp_path, "again")  # the same release
     assert len(stretches(tmp_path / "ledger")) == 2
     with refusal("would draw the random numbers", SharedNoise):
-        trained(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path, "b")
+        counted_run(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path, "b")
 
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
@@ -222,7 +216,7 @@ def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
-    run = trained(replace(secret(), stopping="listed"), tmp_path)
+    run = counted_run(replace(secret(), stopping="listed"), tmp_path)
     report = export_run(run, tmp_path / "out", RUNTIME, **NOISE)
     assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

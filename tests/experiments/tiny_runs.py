@@ -51,6 +51,12 @@ def begin(run):
     return train if isinstance(run, Run) else train_private
 
 
+def counted_run(run, place, name="run", **how):
+    """The folder of a run that the ledger beside it counts."""
+    begin(run)(run, place / name, RUNTIME, ledger=place / "ledger", **how)
+    return place / name
+
+
 def carried_out(jobs, root):
     """Carry out jobs that are not finished, each by itself."""
     for job in jobs:
