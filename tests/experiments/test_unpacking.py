@@ -41,7 +41,7 @@ def packed(*members):
 
 
 def log(*samples):
-    return log(*samples)
+    return packed(("header.json", HEADER), *samples)
 
 
 def array(value):
