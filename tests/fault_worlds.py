@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent / "experiments"
 sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in sys.path]
@@ -34,8 +34,7 @@ NOT_OURS = ("notes.txt", "table.csv", ".tmpmine", ".download.partial", "figure.j
 _ENDS = {".png": b"IEND\xaeB`\x82", ".pdf": b"%%EOF", ".html": b"</html>"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(NamedTuple):
     """A command, which a user gives again after a fault, and what lies there before."""
 
     name: str
@@ -47,7 +46,7 @@ class World:
     """What the next try may say, once the first one has done all that it was to do."""
     theirs: Sequence[str] = ()
     """Folders in which a user keeps files."""
-    same: Callable[[Path], Any] = field(default=lambda place: None)
+    same: Callable[[Path], Any] = lambda place: None
     """What must be equal to what is left without a fault, besides the names of the files."""
 
 
@@ -79,30 +78,27 @@ _LIST = ("choices", "create", "@/list.jsonl", "--recipe", "sgd-digits2", "--vary
 _COMPRESS = ("compress", "kernel-digits", "--out", "@/run", "--problem.train-size", "100", "--groups.sizes", "20")
 _LIMIT = ("ledger", "limit", "@/ledger", "--epsilon", "9", "--delta", "1e-3", "--adjacency", "add-remove")
 _STUDY = ("experiment", "tiny", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
+FINISHED = {"theirs": ["run"], "same": _weights, "refused": "holds a finished run"}
 WORLDS = (
-    World(name="train", words=(*_CHAIN, "--resume"), theirs=["run"], same=_weights, refused="holds a finished run"),
-    World(name="train --force", before=[_OLD, ("certify", "@/run", *QUICK[-2:]), ("plot", "@/run")], theirs=["run"],
-          words=(*_CHAIN, "--force"), same=_weights),
-    World(name="train --chains", words=(*_OLD, "--chains", "2", "--resume"), same=_second_chain),
-    World(name="train --choices", before=[_LIST, ("choices", "close", "@/list.jsonl")], same=_weights,
-          words=(*_OLD, "--choices", "@/list.jsonl", "--resume"), refused="holds a finished run"),
-    World(name="train, private", words=(*_DP, *SEEDED, "--resume"), theirs=["run"], same=_weights,
-          refused="holds a finished run"),
-    World(name="compress", words=(*_COMPRESS, "--resume"), theirs=["run"], same=_weights,
-          refused="holds a finished run"),
-    World(name="certify", before=[_OLD, ("certify", "@/run", "--seed", "5", *QUICK[-2:])],
-          words=("certify", "@/run", *QUICK[-2:]), theirs=["run"]),
-    World(name="certify --out", before=[_OLD], words=("certify", "@/run", "--out", "@/new/report.json", *QUICK[-2:])),
-    World(name="plot", before=[_OLD], words=("plot", "@/run")),
-    World(name="report", before=[_OLD, ("certify", "@/run", *QUICK[-2:])], words=("report", "@/run"), theirs=["run"]),
-    World(name="export", before=[(*_DP, *PRIVATE)], words=("export", "@/run", "@/out", *QUICK[-2:]), refused="exists"),
-    World(name="ledger limit", words=_LIMIT, same=_limit),
-    World(name="choices create", words=_LIST, same=_settings, refused="exists"),
-    World(name="choices close", before=[_LIST], words=("choices", "close", "@/list.jsonl"), same=_settings,
-          refused="is closed"),
-    World(name="experiment", words=_STUDY, theirs=["runs"], same=_table),
-    World(name="results", before=[_STUDY], words=("results", "--results", "@/kept", "--out", "@/docs/results.md"),
-          theirs=["docs"]),
+    World("train", (*_CHAIN, "--resume"), **FINISHED),
+    World("train --force", (*_CHAIN, "--force"), [_OLD, ("certify", "@/run", *QUICK[-2:]), ("plot", "@/run")],
+          theirs=["run"], same=_weights),
+    World("train --chains", (*_OLD, "--chains", "2", "--resume"), same=_second_chain),
+    World("train --choices", (*_OLD, "--choices", "@/list.jsonl", "--resume"),
+          [_LIST, ("choices", "close", "@/list.jsonl")], same=_weights, refused="holds a finished run"),
+    World("train, private", (*_DP, *SEEDED, "--resume"), **FINISHED),
+    World("compress", (*_COMPRESS, "--resume"), **FINISHED),
+    World("certify", ("certify", "@/run", *QUICK[-2:]), [_OLD, ("certify", "@/run", "--seed", "5", *QUICK[-2:])],
+          theirs=["run"]),
+    World("certify --out", ("certify", "@/run", "--out", "@/new/report.json", *QUICK[-2:]), [_OLD]),
+    World("plot", ("plot", "@/run"), [_OLD]),
+    World("report", ("report", "@/run"), [_OLD, ("certify", "@/run", *QUICK[-2:])], theirs=["run"]),
+    World("export", ("export", "@/run", "@/out", *QUICK[-2:]), [(*_DP, *PRIVATE)], refused="exists"),
+    World("ledger limit", _LIMIT, same=_limit),
+    World("choices create", _LIST, same=_settings, refused="exists"),
+    World("choices close", ("choices", "close", "@/list.jsonl"), [_LIST], same=_settings, refused="is closed"),
+    World("experiment", _STUDY, theirs=["runs"], same=_table),
+    World("results", ("results", "--results", "@/kept", "--out", "@/docs/results.md"), [_STUDY], theirs=["docs"]),
 )  # fmt: skip
 
 

@@ -18,9 +18,8 @@ import sys
 import tempfile
 import threading
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import safetensors
 import safetensors.numpy
@@ -42,8 +41,7 @@ _real = {name: getattr(os, name) for name in _CALLS} | {"close": os.close}
 _real_open = io.open
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(NamedTuple):
     """What happens at operation ``at``, counted from 1.
 
     "kill": the process dies before it. "tear": of a write, half of the bytes arrive and the process dies; it dies after
@@ -56,8 +54,7 @@ class Fault:
     kind: Kind = "kill"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How the process ended."""
 
     exitcode: int

@@ -1,4 +1,4 @@
-"""One tiny finished run of every kind, made once by each process of the suite.
+"""One tiny finished run of every kind, made once by each process of the suite, and how many cases of a test are run.
 
 Tests that change a folder copy it first. Nothing of pacdp is imported before a test asks for a run.
 """
@@ -13,6 +13,29 @@ import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of other folders
+
+
+def slow(*values, **how):
+    """A case that is run with ``-m slow``."""
+    return pytest.param(*values, marks=pytest.mark.slow, **how)
+
+
+def every_case(names, cases, **how):
+    """Parameters of a test whose cases are the point: all of them are run by default."""
+
+    def marked(test):
+        return pytest.mark.every_case(pytest.mark.parametrize(names, cases, **how)(test))
+
+    return marked
+
+
+def at_most(most, names, cases, **how):
+    """Parameters of a test whose cases are dear: so many of them are run by default."""
+
+    def marked(test):
+        return pytest.mark.cases(most)(pytest.mark.parametrize(names, cases, **how)(test))
+
+    return marked
 
 
 @contextmanager
@@ -78,27 +101,23 @@ def runs(trained, tmp_path_factory):
 def counted(tmp_path_factory):
     """A folder with clipped chains whose noise nobody knows, and the ledger that counted them."""
     from secret_runs import KINDS
-    from tiny_runs import RUNTIME
-
-    from pacdp.cli.run import train
+    from tiny_runs import counted_run
 
     root = tmp_path_factory.mktemp("counted")
     for name, run in KINDS.items():
-        train(run, root / name, RUNTIME, ledger=root / "ledger")
+        counted_run(run, root, name)
     return root
 
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """A folder with a private run, its ledger and what was exported of it."""
-    from tiny_runs import RUNTIME, tiny_private
+    from tiny_runs import RUNTIME, counted_run, tiny_private
 
     from pacdp.cli.exporting import export_run
-    from pacdp.cli.private.run import train_private
 
     root = tmp_path_factory.mktemp("exported")
-    train_private(tiny_private("dp-sgd-mnist"), root / "run", RUNTIME, ledger=root / "ledger")
-    export_run(root / "run", root / "out", RUNTIME)
+    export_run(counted_run(tiny_private("dp-sgd-mnist"), root), root / "out", RUNTIME)
     return root
 
 
@@ -122,15 +141,14 @@ def written(monkeypatch):
 def private_runs(exported, tmp_path_factory):
     """Private runs with their certificates: noise for a budget, given, by a Langevin step size, and hiding people."""
     from cli_tools import succeed
-    from tiny_runs import RUNTIME, tiny_private
+    from tiny_runs import RUNTIME, halted, tiny_private
 
     from pacdp.cli.private.run import train_private
 
     root = tmp_path_factory.mktemp("private")
-    halted = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
     langevin = tiny_private("dp-sgld-mnist", epsilon=8.0)
     configs = {
-        "halted": replace(halted, sampling=replace(halted.sampling, noise_multiplier=1.0)),
+        "halted": halted(),
         "people": tiny_private("p3sgd-malaria", epsilon=8.0),
     } | {
         name: replace(langevin, method=replace(langevin.method, **changes))

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from subprocess import PIPE
 
 from safetensors import safe_open
 
@@ -40,7 +41,7 @@ def start(*arguments):
     """The command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "pacdp.cli", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=PIPE, stderr=PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 

@@ -133,13 +133,24 @@ def refused(capsys):
 
 
 @pytest.fixture
-def certify(capsys):
-    """A function that runs `pacdp certify` and returns the report that it prints, which keeps to the schema."""
+def said(capsys):
+    """A function that runs a command which must succeed, and returns what it prints: what JSON holds, or text."""
 
     def run(*arguments):
         capsys.readouterr()
-        succeed("certify", *arguments, "--json", "--threads", 1)
-        report = json.loads(capsys.readouterr().out)
+        succeed(*arguments)
+        printed = capsys.readouterr().out
+        return json.loads(printed) if "--json" in arguments else printed
+
+    return run
+
+
+@pytest.fixture
+def certify(said):
+    """A function that runs `pacdp certify` and returns the report that it prints, which keeps to the schema."""
+
+    def run(*arguments):
+        report = said("certify", *arguments, "--json", "--threads", 1)
         validate(report)
         return report
 

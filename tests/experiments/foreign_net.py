@@ -2,8 +2,10 @@
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.nn import Flatten, Linear, ReLU, Sequential
 
 from pacdp import BoundSet
 from pacdp.data import Split, index_hash
@@ -15,14 +17,12 @@ TEST = np.arange(1500, 1797)
 
 def factory():
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 10)
-    )
+    return Sequential(Flatten(), Linear(64, 32), nn.BatchNorm1d(32), ReLU(), nn.Dropout(0.5), Linear(32, 10))
 
 
 def examples(indices):
     inputs, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(labels))  # they come by writer
+    order = default_rng(0).permutation(len(labels))  # they come by writer
     inputs, labels = inputs[order], labels[order]
     return torch.tensor(inputs[indices] / 16.0, dtype=torch.float32), torch.tensor(labels[indices])
 

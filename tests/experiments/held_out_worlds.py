@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 from scipy.special import ndtr
 from torch import nn
+from torch.nn import Linear
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
@@ -50,7 +52,7 @@ class World:
     passes: int = 2
 
     def data(self, seed):
-        rng = np.random.default_rng([7, seed])
+        rng = default_rng([7, seed])
         where = rng.integers(self.cells, size=self.n)
         labels = (where % 2) ^ (rng.random(self.n) < self.noise)
         inputs = np.eye(self.cells, dtype=np.float32)[where]
@@ -92,8 +94,7 @@ class Case(NamedTuple):
     seed: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steps:
+class Steps(NamedTuple):
     """The recipe's steps, each of which a fault may replace."""
 
     split: Callable[[Dataset, int], Parts]
@@ -115,13 +116,13 @@ def sound_certificate(case):
     return certified(case).certificate().value
 
 
-SOUND = Steps(split=sound_split, provenance=lambda prior: prior, certify=sound_certificate)
+SOUND = Steps(sound_split, lambda prior: prior, sound_certificate)
 
 
 def violations(world, steps, *, repetitions):
     """In how many of the repetitions the certificate lies below the true risk."""
     found = 0
-    module = nn.Linear(world.cells, 2, bias=False).eval()
+    module = Linear(world.cells, 2, bias=False).eval()
     nn.init.zeros_(module.weight)
     for seed in range(repetitions):
         data = world.data(seed)

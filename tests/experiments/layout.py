@@ -1,6 +1,6 @@
 """What is wrong with the layout of a page, as a browser draws it: text over text, text cut off, a page too wide."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # Rectangles of every line of text, with the element that holds it; those in a box that scrolls are cut to the box.
 _FAULTS = """
@@ -58,16 +58,15 @@ class Seen:
     """A page as it was drawn."""
 
     faults: list[str]
-    console: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    headline_bottom: float = 0.0
+    console: list[str]
+    requests: list[str]
+    headline_bottom: float
 
 
 def seen(browser, path, *, width, picture):
     """Open a file in a window of this width, and look."""
     page = browser.new_page(viewport={"width": width, "height": 900})
-    console = []
-    requests = []
+    console, requests = [], []
     page.on("console", lambda message: console.append(message.text))
     page.on("pageerror", lambda error: console.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
@@ -75,11 +74,7 @@ def seen(browser, path, *, width, picture):
     page.screenshot(path=picture, full_page=True)
     headline = page.query_selector(".headline")
     box = headline.bounding_box() if headline else None
-    found = Seen(
-        faults=page.evaluate(_FAULTS),
-        console=console,
-        requests=[url for url in requests if url != path.as_uri() and not url.startswith("data:")],
-        headline_bottom=box["y"] + box["height"] if box else 0.0,
-    )
+    asked = [url for url in requests if url != path.as_uri() and not url.startswith("data:")]
+    found = Seen(page.evaluate(_FAULTS), console, asked, box["y"] + box["height"] if box else 0.0)
     page.close()
     return found

@@ -1,6 +1,9 @@
 """Reading a report's page as a strict reader would, and folders to report on."""
 
+import copy
+import functools
 import json
+import operator
 from html.parser import HTMLParser
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -11,14 +14,9 @@ class Page(HTMLParser):
     """Text, tags, ids, references and tables of a page; tags that are not closed in order are an error."""
 
     def __init__(self, text):
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.source, self.text = text, ""
-        self.tags = []
-        self.ids = []
-        self.references = []
-        self.attributes = []
-        self.tables = []
-        self._open = []
+        self.tags, self.ids, self.references, self.attributes, self.tables, self._open = ([] for _ in range(6))
         self.feed(text)
         self.close()
         assert self._open == [], f"not closed: {self._open}"
@@ -61,6 +59,18 @@ class Page(HTMLParser):
 def page_of(path):
     """The page in a file, parsed."""
     return Page(path.read_text(encoding="utf-8"))
+
+
+def changed(report, path, value=None):
+    """The report with another value in a place such as "certificates/0/value", or with nothing there."""
+    whole = copy.deepcopy(report)
+    *above, last = (int(step) if step.isdigit() else step for step in path.split("/"))
+    place = functools.reduce(operator.getitem, above, whole)
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return whole
 
 
 def write(path, values):

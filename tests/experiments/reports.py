@@ -4,9 +4,21 @@ from dataclasses import replace
 
 import torch
 from tiny_runs import EFFORT
-from torch import nn
+from torch.nn import Flatten, Linear, Sequential
 
-import bounds
+from bounds import (
+    FailureBudget,
+    Independent,
+    PureDP,
+    declared,
+    dp_pac_bayes_2018,
+    gibbs_risk_upper,
+    kl_chernoff,
+    maurer,
+    overall_certificate,
+    proved,
+    unproved,
+)
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
 from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
@@ -15,26 +27,27 @@ from pacdp.trained import objectives
 from tests.pacdp.toys import seeded
 
 CLINIC = "the clinic, which drew its patients at random"
-STATIONARY = bounds.unproved("chain stationary", "nothing shows that the chain has reached its target")
-PRIVATE = bounds.PureDP(epsilon=0.01, adjacency="replace-one", status="approximate accountant")
+STATIONARY = unproved("chain stationary", "nothing shows that the chain has reached its target")
+PRIVATE = PureDP(epsilon=0.01, adjacency="replace-one", status="approximate accountant")
 BELOW = 0.35
 """The measured test error of the randomised predictor, above its rigorous certificate."""
 
 
 def handmade():
     """A report with rigorous, optimistic and vacuous certificates, examples and people, costs of many kinds."""
-    risk = bounds.gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
-    sampled = bounds.overall_certificate(
+    risk = gibbs_risk_upper(mean=0.2, draws=1000, failure_prob=0.01)
+    sampled = overall_certificate(
         risk=risk,
-        budget=bounds.FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
-        bound=lambda *, risk, failure_prob: bounds.maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
+        budget=FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
+        bound=lambda *, risk, failure_prob: maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
     )
-    optimistic = bounds.dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, n=1437, epsilon=0.001, failure_prob=0.05)
-    people = bounds.kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=bounds.Independent())
-    people = people.resting_on(bounds.declared("records independent", CLINIC, "person"))
-    vacuous = bounds.maurer(risk=0.5, kl_nats=1e6, n=1437, failure_prob=0.05)
-    free = bounds.declared("prior saw none of these rows", "whoever fixed the prior")
-    drawn = bounds.proved("draws independent", "draws keyed by seed, pass and example")
+    how = {"n": 1437, "failure_prob": 0.05}
+    optimistic = dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, epsilon=0.001, **how)
+    people = kl_chernoff(risk=0.1, n=40, failure_prob=0.05, price=Independent())
+    people = people.resting_on(declared("records independent", CLINIC, "person"))
+    vacuous = maurer(risk=0.5, kl_nats=1e6, **how)
+    free = declared("prior saw none of these rows", "whoever fixed the prior")
+    drawn = proved("draws independent", "draws keyed by seed, pass and example")
     made = (
         replace(sampled, measures="0-1 risk").resting_on(free, drawn),
         replace(optimistic, of="Gibbs classifier", measures="0-1 risk").resting_on(STATIONARY),
@@ -43,50 +56,47 @@ def handmade():
     )
     return Assessment(
         route="gibbs",
-        n=1437,
         examples=1437,
-        failure_prob=0.05,
+        **how,
         certificates=made,
         refusals=(Refusal(name="H-bound", reason="there is no chain"),),
-        measured=(
-            Measured(of="randomised", on="bound", loss="zero-one", mean=0.2, errors=None, n=1437),
-            Measured(of="randomised", on="test", loss="zero-one", mean=BELOW, errors=126, n=360),
-            Measured(of="Gibbs classifier", on="test", loss="zero-one", mean=0.09, errors=None, n=360),
+        measured=tuple(
+            Measured(of=of, on=on, loss="zero-one", mean=mean, errors=errors, n=n)
+            for of, on, mean, errors, n in (
+                ("randomised", "bound", 0.2, None, 1437),
+                ("randomised", "test", BELOW, 126, 360),
+                ("Gibbs classifier", "test", 0.09, None, 360),
+            )
         ),
     ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
 
 
 def _digits():
-    train, test = Problem(dataset="digits2").data()
-    module = nn.Linear(train.inputs[0].size, 2)
-    generator = seeded(0)
-    with torch.no_grad():
-        module.weight.normal_(0.0, 0.1, generator=generator)
-        module.bias.zero_()
-    sets = [BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels)) for one in (train, test)]
-    return sets[0], sets[1], nn.Sequential(nn.Flatten(), module).eval()
+    module = Linear(64, 2)
+    module.weight.data.normal_(0.0, 0.1, generator=seeded(0))
+    module.bias.data.zero_()
+    data, test = (
+        BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels))
+        for one in Problem(dataset="digits2").data()
+    )
+    return data, test, Sequential(Flatten(), module).eval()
 
 
-def _fresh():
+def _certified(law, **how):
+    """The assessment of what is made of a network."""
     data, test, module = _digits()
-    return certify(Network(network=module), data, test=test)
+    return certify(law(module), data, test=test, **how)
 
 
-def _released():
-    data, test, module = _digits()
-    return certify(Network(network=module), data, prior=PRIVATE, test=test)
-
-
-def _finite():
-    data, test, module = _digits()
-    return certify(Finite(networks=[module, _digits()[2]], epsilon=0.1), data, test=test)
+def _network(module):
+    return Network(network=module)
 
 
 def _gaussian():
-    data, test, module = _digits()
+    module = _digits()[2]
     law = GaussianPosterior.around(module, std=0.1)
     prior = Prior(law=law, source=DataFree())
-    return certify(law, data, prior=prior, network=module, test=test, monte_carlo=MonteCarlo(passes=1))
+    return _certified(lambda _: law, prior=prior, network=module, monte_carlo=MonteCarlo(passes=1))
 
 
 def _chain():
@@ -98,9 +108,9 @@ def _chain():
 
 
 REAL = {
-    "new examples": _fresh,
-    "released": _released,
-    "finite": _finite,
+    "new examples": lambda: _certified(_network),
+    "released": lambda: _certified(_network, prior=PRIVATE),
+    "finite": lambda: _certified(lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)),
     "gaussian": _gaussian,
     "gibbs": _chain,
 }

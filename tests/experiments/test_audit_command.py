@@ -2,7 +2,7 @@
 
 import json
 
-from cli_tools import pacdp, succeed
+from cli_tools import pacdp
 
 from pacdp.cli.folder import write_json
 from pacdp.cli.private.recipes import private_recipe
@@ -12,9 +12,9 @@ from pacdp.step.processes import Together
 QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
 
 
-def test_a_sound_recipe_passes(capsys):
-    succeed("audit", "dp-sgd-mnist", *QUICK, "--canaries", "8", "--steps", "10")
-    assert "nothing refuted" in " ".join(capsys.readouterr().out.split())
+def test_a_sound_recipe_passes(said):
+    text = said("audit", "dp-sgd-mnist", *QUICK, "--canaries", "8", "--steps", "10")
+    assert "nothing refuted" in " ".join(text.split())
 
 
 def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
@@ -27,25 +27,15 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
     assert {"noise: variance by tensor", "resume: variance"} <= wrong
 
 
-def test_the_folder_of_a_run_and_fields_of_its_configuration(capsys, tmp_path):
-    config = private_recipe("p3sgd-mnist-writers", scale="smoke")
-    write_json(tmp_path / "config.json", to_dict(config))
-    succeed("audit", tmp_path, *QUICK, "--method.nested", "--steps", "10")
-    out = " ".join(capsys.readouterr().out.split())
-    assert "nothing refuted, which is not a proof, and 4 of " in out  # the source, candidates made of each other, and
+def test_the_folder_of_a_run_and_fields_of_its_configuration(said, tmp_path):
+    write_json(tmp_path / "config.json", to_dict(private_recipe("p3sgd-mnist-writers", scale="smoke")))
+    text = said("audit", tmp_path, *QUICK, "--method.nested", "--steps", "10")
+    assert "nothing refuted, which is not a proof, and 4 of " in " ".join(
+        text.split()
+    )  # the source, candidates made of each other, and
     # what the update makes of them with noise of its own: the weights of a run and of one on few units
 
 
-def test_a_clipped_chain(capsys):
-    succeed(
-        "audit",
-        "entropy-sgld-clipped-digits2",
-        "--failure-prob",
-        "1e-6",
-        "--sampler.batch-size",
-        "8",
-        "--steps",
-        "10",
-        "--json",
-    )
-    assert json.loads(capsys.readouterr().out)["algorithm"] == "Entropy-SGLD"
+def test_a_clipped_chain(said):
+    quick = ("--failure-prob", "1e-6", "--sampler.batch-size", "8", "--steps", "10")
+    assert said("audit", "entropy-sgld-clipped-digits2", *quick, "--json")["algorithm"] == "Entropy-SGLD"

@@ -9,6 +9,8 @@ from pacdp import Architecture, Diverged
 from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
+from tests.pacdp.toys import refusal
+from tests.shared_runs import at_most
 
 BAD = {
     "sgd": {"step_size": 3e38}, "sgld": {"tau": 1e-30}, "entropy-sgd": {"tau": 1e-39}, "entropy-sgld": {"tau": 1e-20},
@@ -22,15 +24,16 @@ def _outs(root, runs):
 
 def _together(runs, root, runtime=RUNTIME):
     """What each of the runs leaves when they are trained in one batch."""
-    train_together(runs, _outs(root, runs), runtime)
-    return [left_behind(out) for out in _outs(root, runs)]
+    outs = _outs(root, runs)
+    train_together(runs, outs, runtime)
+    return [*map(left_behind, outs)]
 
 
 def test_a_kind_is_all_that_shapes_a_batch():
     for name in ALGORITHMS:
         assert len({kind(other) for other in variants(tiny(name))}) == 1
     one = tiny("sgld")
-    others = [tiny("sgd"), tiny("clipped-sgld"), tiny("entropy-sgd"), tiny("entropy-sgld"), tiny("sgld", batch_size=16)]
+    others = [*map(tiny, ("sgd", "clipped-sgld", "entropy-sgd", "entropy-sgld")), tiny("sgld", batch_size=16)]
     others += [replace(one, epochs=3.0), replace(one, records=1), replace(one, failure_prob=0.1)]
     others += [replace(one, track=replace(one.track, prior_draws=3))]
     changes = ({"train_size": 100}, {"train_size": 100, "split_seed": 1}, {"max_loss": 3.0})
@@ -39,13 +42,12 @@ def test_a_kind_is_all_that_shapes_a_batch():
 
 
 def test_runs_of_two_kinds_are_no_batch(tmp_path):
-    with pytest.raises(ValueError, match="one kind"):
+    with refusal("one kind"):
         _together([tiny("sgd"), tiny("sgld")], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@at_most(1, "algorithm", ALGORITHMS)
 def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     # 2,461 weights: chains side by side begin at every place of a cache line
     wide = replace(tiny(algorithm).problem, architecture=Architecture(hidden=(33, 9)))
@@ -55,9 +57,8 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
     assert len({one["tensors"]["model.1.weight"] for one in found}) == len(runs)
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
+@at_most(
+    1, "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
 )
 def test_however_it_is_carried_out(how, tmp_path):
     runs, runtime = variants(tiny("sgld"))[1::2], replace(RUNTIME, **how)
@@ -83,12 +84,11 @@ def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(
             train_together(runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop)
         except KeyboardInterrupt:
             continue
-    assert [left_behind(out) for out in outs] == expected
+    assert [*map(left_behind, outs)] == expected
     assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 6 * 41 // 2, "two steps a window"
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("algorithm", BAD)
+@at_most(2, "algorithm", BAD)
 def test_a_run_that_diverges_leaves_and_the_others_do_not_notice(algorithm, tmp_path):
     good = variants(tiny(algorithm))[:2]
     bad = replace(tiny(algorithm, **BAD[algorithm]), chain=4)

@@ -1,24 +1,20 @@
 """`pacdp bound`: one bound, a comparison, a plan."""
 
 import inspect
-import json
-import math
 import re
+from math import log
 
 import pytest
-from cli_tools import succeed
 
 import bounds
 from pacdp.cli import calculator
 
 
-def test_a_printed_bound_is_rounded_up(capsys):
+def test_a_printed_bound_is_rounded_up(said):
     made = bounds.maurer(risk=0.0856, kl_nats=1.4, n=1437, failure_prob=0.05)
     assert float(f"{made.value:.6g}") < made.value, "one that the nearest digit would make smaller"
-    succeed("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437)
-    said = re.search(r"<= ([\d.]+)", capsys.readouterr().out)
-    assert said is not None
-    assert made.value <= float(said[1]) < made.value * (1 + 1e-5)
+    shown = re.search(r"<= ([\d.]+)", said("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437))
+    assert made.value <= float(shown[1]) < made.value * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("name", calculator.cells())
@@ -35,15 +31,14 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
         assert made == function(**{key: value for key, value in known.items() if key in asked})
 
 
-def test_comparison_is_sorted_and_says_what_the_others_lack(capsys):
-    succeed("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json")
-    said = json.loads(capsys.readouterr().out)
-    values = [certificate["value"] for certificate in said["certificates"]]
+def test_comparison_is_sorted_and_says_what_the_others_lack(said):
+    found = said("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json")
+    values = [certificate["value"] for certificate in found["certificates"]]
     assert values == sorted(values)
-    named = {certificate["name"] for certificate in said["certificates"]}
+    named = {certificate["name"] for certificate in found["certificates"]}
     assert {"maurer", "private_pac_bayes", "private_kl_chernoff"} <= named
-    assert said["not_applicable"]["dp_pac_bayes"] == "needs --epsilon"
-    assert named | said["not_applicable"].keys() == set(calculator.cells())
+    assert found["not_applicable"]["dp_pac_bayes"] == "needs --epsilon"
+    assert named | found["not_applicable"].keys() == set(calculator.cells())
     assert "private_quadratic" in named, "a formula without a name of its own at this price"
 
 
@@ -61,13 +56,12 @@ def test_planned_examples_are_the_fewest(name):
 
 def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():
     known = calculator.Given(epsilon=0.01, adjacency="add-remove").arguments()
-    assert known["epsilon"] == 0.02
-    assert known["privacy"].adjacency == "replace-one"
-    assert known["privacy"].epsilon == 0.02
+    privacy = known["privacy"]
+    assert (known["epsilon"], privacy.epsilon, privacy.adjacency) == (0.02, 0.02, "replace-one")
 
 
 def test_planned_draws_reach_the_target_and_fewer_do_not():
     draws = calculator.plan_draws(risk=0.01, target=0.011, failure_prob=0.01)
-    ends = [float(bounds.binary_kl_upper(0.01, math.log(100) / some)) for some in (draws, draws - 2)]
+    ends = [float(bounds.binary_kl_upper(0.01, log(100) / some)) for some in (draws, draws - 2)]
     assert ends[0] <= 0.011 * (1 + 1e-9)
     assert ends[1] > 0.011

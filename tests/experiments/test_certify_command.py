@@ -3,17 +3,18 @@
 from dataclasses import replace
 
 import certificates_by_mpmath as exact
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from cli_tools import QUICK, read, standings, succeed
+from mpmath import mpf
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.choices import Choices
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
 from pacdp.trained import _records as records_of
 from tests.schema import validate
+from tests.shared_runs import at_most
 
 pytestmark = pytest.mark.usefixtures("few_passes")
 TEST_SET = "test_set_clopper_pearson"
@@ -53,9 +54,8 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
         assert made.failure_prob == pytest.approx(0.05, rel=1e-15)
         assert made.status == ("rigorous" if rests_on_nothing else "optimistic")
         assert bool(made.unproved) is not rests_on_nothing
-    privacy = report["privacy"]
-    assert (privacy is None) == bool(report["not_applicable"])
-    if privacy:
+    assert (report["privacy"] is None) == bool(report["not_applicable"])
+    if privacy := report["privacy"]:
         assert (privacy["status"], privacy["adjacency"]) == ("assumes stationarity", "replace-one")
 
 
@@ -63,26 +63,25 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
 def test_every_number_again_at_50_digits(algorithm, reports):
     report = reports[algorithm]
     sampler, loss, gibbs = report["subject"]["sampler"], report["subject"]["loss"], report["gibbs"]
-    tau = mp.mpf(sampler["tau"])
+    tau = mpf(sampler["tau"])
     osc = exact.oscillation(4)
-    assert 0 <= mp.mpf(loss["oscillation"]) - osc < mp.mpf("1e-14")
-    assert abs(mp.mpf(loss["high"]) - mp.mpf(loss["low"]) - osc) < mp.mpf("1e-14")
+    assert 0 <= mpf(loss["oscillation"]) - osc < mpf("1e-14")
+    assert abs(mpf(loss["high"]) - mpf(loss["low"]) - osc) < mpf("1e-14")
     eps = exact.epsilon(tau=tau, beta=1, max_loss=4, n=1437)
-    assert 0 <= mp.mpf(report["privacy"]["record"]["epsilon"]) - eps < mp.mpf("1e-14")
+    assert 0 <= mpf(report["privacy"]["record"]["epsilon"]) - eps < mpf("1e-14")
     if gibbs:
-        raw = -tau * mp.mpf(gibbs["loss"]) - mp.mpf(gibbs["log_partition_nats"])
-        assert abs(raw - mp.mpf(gibbs["kl_raw_nats"])) < mp.mpf("1e-9")
+        raw = -tau * mpf(gibbs["loss"]) - mpf(gibbs["log_partition_nats"])
+        assert abs(raw - mpf(gibbs["kl_raw_nats"])) < mpf("1e-9")
         assert gibbs["kl_nats"] == max(0.0, gibbs["kl_raw_nats"])
-    truth = exact.certificates(report, tau=tau, beta=1, max_loss=4)
-    wrong = exact.certificates(report, tau=tau, beta=mp.mpf("1.001"), max_loss=4)
+    truth, wrong = (exact.certificates(report, tau=tau, beta=mpf(beta), max_loss=4) for beta in ("1", "1.001"))
     assert truth.keys() == EXPECTED[algorithm]
     for certificate in report["certificates"]:
-        name, value, true = certificate["name"], mp.mpf(certificate["value"]), truth[certificate["name"]]
-        assert abs(value - true) < mp.mpf("1e-9"), name
+        name, value, true = certificate["name"], mpf(certificate["value"]), truth[certificate["name"]]
+        assert abs(value - true) < mpf("1e-9"), name
         # the KL estimate is rounded to nearest before any bound sees it; all that follows is rounded up
-        assert value >= true * (1 - mp.mpf("1e-15")), name
+        assert value >= true * (1 - mpf("1e-15")), name
         if name != TEST_SET and value < 1:
-            assert abs(value - wrong[name]) > mp.mpf("1e-6"), "another epsilon would be noticed"
+            assert abs(value - wrong[name]) > mpf("1e-6"), "another epsilon would be noticed"
         if "kl_nats" in certificate["inputs"]:
             assert certificate["inputs"]["kl_nats"] == gibbs["kl_nats"]
 
@@ -107,8 +106,7 @@ def test_effort_is_heeded(trained, certify, tmp_path):
     assert (gibbs["steps"], gibbs["draws"], gibbs["prior_draws"]) == (90, 45, 3)
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
+@at_most(1, "algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
 def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, tmp_path):
     succeed("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK)
     report = certify(tmp_path)
@@ -125,8 +123,8 @@ def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algor
 PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1", "--budget.delta", "1e-3")
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
+@at_most(
+    1,
     ("recipe", "short"),
     [("entropy-sgld-clipped-digits2", QUICK[:-2]), ("sgld-digits2", QUICK[:-2]), ("dp-sgd-mnist", PRIVATE)],
 )
@@ -149,10 +147,9 @@ def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, cert
 
 
 def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(copied, certify, tmp_path):
-    folder, choices = copied("sgld"), Choices.create(tmp_path / "list")
+    folder = copied("sgld")
     run = load_checkpoint(folder).header["run"]
-    for one in (run, {**run, "seed": 7}):
-        choices.add(one)
+    choices = Choices.create(tmp_path / "list", settings=[run, {**run, "seed": 7}])
     choices.close()
     report = certify(folder, "--choices", choices.path)
     assert all(made["failure_prob"] == pytest.approx(0.025) for made in report["certificates"])

@@ -1,7 +1,7 @@
 """`pacdp train --chains`: folders, diagnosis, what is recorded and what is refused."""
 
-import json
 import shutil
+from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, forge, read, succeed, tensors
@@ -25,11 +25,11 @@ def diagnosed(tmp_path_factory):
 
 @pytest.fixture
 def chains(diagnosed, tmp_path):
-    return shutil.copytree(diagnosed, tmp_path / "run")
+    return copytree(diagnosed, tmp_path / "run")
 
 
 def weights(folder):
-    return [tensors(one) for one in chain_folders(folder)]
+    return [*map(tensors, chain_folders(folder))]
 
 
 def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(diagnosed):
@@ -43,10 +43,9 @@ def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(
     assert (energy["chains"], energy["steps"]) == (3, steps - steps // 2)
 
 
-def test_json_of_chains_is_one_object(chains, capsys):
+def test_json_of_chains_is_one_object(chains, said):
     (chains / "chain-02" / "result.json").unlink()
-    succeed(*RESUME, chains, "--chains", 3, "--json")
-    printed = json.loads(capsys.readouterr().out)
+    printed = said(*RESUME, chains, "--chains", 3, "--json")
     assert printed["format"] == "pacdp-results/1"
     assert printed["chains"] == [read(one / "result.json") for one in chain_folders(chains)]
     assert printed["diagnosis"] == read(chains / "diagnosis.json")["diagnosis"]
@@ -78,15 +77,14 @@ def test_more_chains_may_be_added_to_finished_ones(chains):
     assert len(chain_folders(chains)) == read(chains / "diagnosis.json")["chains"] == 4
 
 
-def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path):
+def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify):
     def energy(folder):
-        succeed("certify", folder, "--threads", 1)
-        return read(folder / "certificates.json")["diagnosis"]["traces"]["energy"]
+        return certify(folder)["diagnosis"]["traces"]["energy"]
 
     first = energy(chains / "chain-01")
     assert first["chains"] == 3
     assert energy(chains / "chain-00")["mean"] == pytest.approx(first["mean"], rel=1e-12)
-    assert energy(shutil.copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
+    assert energy(copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
     for name, other in (("chain-02", (*LONGER, "--problem.architecture.hidden", 9)), ("chain-00", LENGTH)):
         shutil.rmtree(chains / name)
         succeed("train", RECIPE, "--out", chains / name, *other)

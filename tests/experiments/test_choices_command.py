@@ -1,6 +1,5 @@
 """`pacdp choices`, and runs that were listed before they began."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from pacdp.cli.folder import write_json
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.run import train
 from pacdp.cli.serial import to_dict
+from tests.pacdp.toys import refusal
 
 VARY = ("--vary", "sampler.tau=100,1000", "--vary", "seed=0,1")
 RECIPE = ("train", "sgld-digits2", *QUICK)
@@ -28,23 +28,19 @@ def path(tmp_path):
 
 def listed(path, *runs):
     """A closed list of runs."""
-    choices = Choices.create(path)
-    for run in runs:
-        choices.add(to_dict(run))
+    choices = Choices.create(path, settings=map(to_dict, runs))
     choices.close()
     return choices
 
 
-def test_a_grid_is_listed_shown_and_closed(path, tmp_path, capsys):
+def test_a_grid_is_listed_shown_and_closed(path, tmp_path, said):
     choices = Choices.load(path)
     pairs = [(one["sampler"]["tau"], one["seed"]) for one in choices.settings]
     assert pairs == [(100.0, 0), (100.0, 1), (1000.0, 0), (1000.0, 1)]
     write_json(tmp_path / "more.json", to_dict(tiny("sgd")))
     succeed("choices", "add", path, tmp_path / "more.json")
     succeed("choices", "close", path)
-    capsys.readouterr()
-    succeed("choices", "show", path, "--json")
-    shown = json.loads(capsys.readouterr().out)
+    shown = said("choices", "show", path, "--json")
     assert (shown["J"], shown["closed"], len(shown["settings"])) == (5, True, 5)
     assert shown["digest"] == Choices.load(path).digest
 
@@ -67,7 +63,7 @@ def test_a_list_counts_from_the_first_step_on(run, tmp_path):
     first = listed(tmp_path / "first", run, replace(run, seed=7))
     late, folder, half = tmp_path / "late", tmp_path / "run", 4 if isinstance(run, PrivateConfig) else 45
     interrupted(run, late, after=half)
-    with pytest.raises(ValueError, match="was started without a list of settings, and a list counts from the first"):
+    with refusal("was started without a list of settings, and a list counts from the first"):
         begin(run)(run, late, RUNTIME, resume=True, choices=first.path)
     interrupted(run, folder, after=half, choices=first.path)
     begin(run)(run, folder, RUNTIME, resume=True)
@@ -81,7 +77,7 @@ def test_a_list_that_was_extended_or_put_there_afterwards_is_refused_and_force_t
     longer = listed(tmp_path / "longer", run, replace(run, seed=5))
     train(run, folder, RUNTIME, choices=listed(tmp_path / "list", run).path)
     kept.write_bytes(longer.path.read_bytes())
-    with pytest.raises(CheckpointError, match="was changed or extended after the run's first step"):
+    with refusal("was changed or extended after the run's first step", CheckpointError):
         load_trained(folder)
     train(run, folder, RUNTIME, force=True)
     assert not kept.exists()

@@ -1,7 +1,7 @@
 """What commands refuse: each in one sentence on standard error, and no file is made, changed or removed by it."""
 
-import shutil
 from pathlib import Path
+from shutil import copytree
 
 import foreign_net
 import numpy as np
@@ -13,6 +13,7 @@ from tiny_runs import tiny
 from pacdp.choices import Choices
 from pacdp.cli.serial import to_dict
 from pacdp.ledger import Ledger
+from tests.shared_runs import every_case
 
 OURS = "certify @/weights.safetensors --model foreign_net:factory --prior @/weights.safetensors --data foreign_net:"
 AS_IT_IS = "certify @/one.safetensors --data foreign_net:test_set --model foreign_net:"
@@ -84,17 +85,16 @@ REFUSED = (
 @pytest.fixture(scope="module")
 def place(trained, exported, compressed, tmp_path_factory):
     """A folder with runs, lists, ledgers and weights, sound and damaged."""
-    root = Path(shutil.copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
+    root = Path(copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
     copies = {"unfinished": root / "run", "damaged": root / "run", "compressed": compressed}
     for name, source in (copies | dict.fromkeys(("sgd", "cut"), trained["sgd"])).items():
-        shutil.copytree(source, root / name)
+        copytree(source, root / name)
     for name in ("cut", "unfinished"):
         (root / name / "result.json").unlink()
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
     Ledger.open(root / "other")
     for name in ("open", "closed"):
-        choices = Choices.create(root / name)
-        choices.add(to_dict(tiny("sgd")))
+        choices = Choices.create(root / name, settings=[to_dict(tiny("sgd"))])
     choices.close()
     state = foreign_net.factory().state_dict()
     save_file(state, root / "weights.safetensors")
@@ -113,8 +113,7 @@ def contents(root):
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("line", "words"), REFUSED)
+@every_case(("line", "words"), REFUSED)
 def test_what_is_refused(place, refused, monkeypatch, line, words):
     monkeypatch.chdir(Path(__file__).parent)  # the stranger's own folder
     before = contents(place)

@@ -1,16 +1,18 @@
 """`pacdp compress`, then certify, verify, report and plot: a folder like every run's, in which edits are noticed."""
 
 import copy
-import json
-import shutil
 import sys
 import types
 from dataclasses import replace
+from os import listdir
+from shutil import copytree
 
 import pytest
 import torch
 from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
+from report_pages import write
 from safetensors.torch import save_file
+from torch.nn import Linear, Sequential
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compression_recipes import recipe
@@ -28,7 +30,7 @@ KERNEL = ("compress", "kernel-digits", "--threads", "1")
 @pytest.fixture
 def folder(compressed, tmp_path):
     """A copy of a finished compression with its certificates."""
-    return shutil.copytree(compressed, tmp_path / "run")
+    return copytree(compressed, tmp_path / "run")
 
 
 def judged(folder):
@@ -36,7 +38,7 @@ def judged(folder):
 
 
 def test_a_run_is_certified_verified_reported_and_drawn(folder):
-    assert RUN_FILES <= {path.name for path in folder.iterdir()}
+    assert RUN_FILES <= {*listdir(folder)}
     report, last = read(folder / "certificates.json"), rows(folder)[-1]
     (made,) = validate(report)
     assert (made.name, made.status) == ("compression", "rigorous")
@@ -47,7 +49,7 @@ def test_a_run_is_certified_verified_reported_and_drawn(folder):
     assert pacdp("verify", folder) == 3
     for command in ("report", "plot"):
         succeed(command, folder)
-    assert {"report.html", "figure.png"} <= {path.name for path in folder.iterdir()}
+    assert {"report.html", "figure.png"} <= {*listdir(folder)}
 
 
 def edited(folder, change):
@@ -80,7 +82,7 @@ def test_what_was_kept_cannot_be_changed(folder, change):
 def test_a_smaller_k_does_not_follow(folder):
     report = read(folder / "certificates.json")
     report["certificates"][0]["inputs"]["k"] -= 5
-    (folder / "certificates.json").write_text(json.dumps(report))
+    write(folder / "certificates.json", report)
     assert {("kept records", DOES_NOT), ("value", DOES_NOT)} <= judged(folder)
 
 
@@ -144,7 +146,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
 def _network():
     """A linear layer that nobody trained."""
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    return Sequential(torch.nn.Flatten(), Linear(64, 10))
 
 
 def _shifted():

@@ -1,83 +1,76 @@
 """`pacdp control` and `pacdp monitor`: from a table to a threshold, or to an alarm; bad tables are refused."""
 
-import json
-
 import numpy as np
+import polars as pl
 import pytest
 from cli_tools import succeed
+from numpy.random import default_rng
 
 import bounds
+from tests.shared_runs import every_case
 
 
 def table(path, **columns):
-    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    pl.DataFrame(columns).write_csv(path)
     return path
 
 
 @pytest.fixture
 def answers(tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     confidence = rng.random(1500).round(6)
     error = (rng.random(1500) < 0.4 * (1 - confidence)).astype(int)
     return table(tmp_path / "answers.csv", confidence=confidence, error=error), confidence, error
 
 
-def test_the_threshold_is_that_of_bounds(answers, capsys):
+def test_the_threshold_is_that_of_bounds(answers, said):
     path, confidence, error = answers
     made = bounds.control_selective_risk(
         confidence=confidence, losses=error, thresholds=[k / 20 for k in range(20)], target=0.1, failure_prob=0.05
     )
-    succeed("control", path, "--target", "0.1", "--json")
-    found = json.loads(capsys.readouterr().out)["all"]
-    assert found == made.to_dict()
-    succeed("control", path, "--target", "0.1")
-    said = capsys.readouterr().out
-    assert str(made) in said
-    assert "of the records reach the threshold" in said
-    succeed("control", path, "--target", "0.001")
-    assert "No threshold qualifies" in capsys.readouterr().out
+    control = ("control", path, "--target")
+    assert said(*control, "0.1", "--json")["all"] == made.to_dict()
+    text = said(*control, "0.1")
+    assert str(made) in text
+    assert "of the records reach the threshold" in text
+    assert "No threshold qualifies" in said(*control, "0.001")
 
 
-def test_groups_and_detectors(answers, tmp_path, capsys, refused):
+def test_groups_and_detectors(answers, tmp_path, said, refused):
     _, score, positive = answers
     group = np.where(np.arange(1500) % 2 == 0, "a", "b")
-    path = table(tmp_path / "d.csv", score=score, positive=positive, group=group)
+    control = ("control", table(tmp_path / "d.csv", score=score, positive=positive, group=group), "--target", "0.2")
     at = {"scores": score, "positives": positive, "target": 0.2, "failure_prob": 0.05}
-    succeed("control", path, "--target", "0.2", "--groups", "together", "--json")
-    assert json.loads(capsys.readouterr().out)["all"] == bounds.control_false_negatives(**at, groups=group).to_dict()
-    succeed("control", path, "--target", "0.2", "--groups", "apart", "--json")
-    assert list(json.loads(capsys.readouterr().out)) == ["a", "b"]
-    assert "give --groups together or apart exactly where" in refused("control", path, "--target", "0.2")
+    found = bounds.control_false_negatives(**at, groups=group)
+    assert said(*control, "--groups", "together", "--json")["all"] == found.to_dict()
+    assert list(said(*control, "--groups", "apart", "--json")) == ["a", "b"]
+    assert "give --groups together or apart exactly where" in refused(*control)
 
 
-def test_a_monitor_goes_on_from_its_file(tmp_path, capsys, refused):
+def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     errors = (np.arange(400) % 4 == 0).astype(int)
     first = table(tmp_path / "1.csv", error=errors[:200], position=np.arange(200))
-    second = table(tmp_path / "2.csv", error=errors[200:], position=np.arange(200, 400)[::1])
+    second = table(tmp_path / "2.csv", error=errors[200:], position=np.arange(200, 400))
     state = tmp_path / "watch.json"
-    begin = ("--promised", "0.1", "--promise-failure-prob", "0.05")
-    succeed("monitor", state, "--losses", first, *begin)
-    succeed("monitor", state, "--losses", second, "--json")
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    monitor = ("monitor", state)
+    succeed(*monitor, "--losses", first, "--promised", "0.1", "--promise-failure-prob", "0.05")
+    found = said(*monitor, "--losses", second, "--json")
     made = bounds.Monitor(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, promise_failure_prob=0.05)
     made = made.observe(errors, positions=np.arange(400))
     assert (found["n"], found["alarm"], found["upper"]) == (400, made.alarm, made.upper)
     assert bounds.Monitor.from_json(state.read_text(encoding="utf-8")) == made
-    succeed("monitor", state)
-    said = capsys.readouterr().out
-    assert f"ALARM after {made.alarm} losses" in said
-    assert "at most 0.0600" in said
+    text = said(*monitor)
+    assert f"ALARM after {made.alarm} losses" in text
+    assert "at most 0.0600" in text
     before = state.read_bytes()
-    assert "positions must be new" in refused("monitor", state, "--losses", first)
+    assert "positions must be new" in refused(*monitor, "--losses", first)
     assert state.read_bytes() == before
-    assert "has begun: leave out --promised" in refused("monitor", state, "--promised", "0.1")
+    assert "has begun: leave out --promised" in refused(*monitor, "--promised", "0.1")
     assert "give --promised to begin" in refused("monitor", tmp_path / "new.json")
     assert "is no state of pacdp monitor" in refused("monitor", first)
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("text", "said"),
     [
         ("", "holds no rows"),

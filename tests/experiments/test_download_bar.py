@@ -1,9 +1,9 @@
 """A download through the command's own bar: a server on this host, a file in the cache, one line said."""
 
-import functools
 import hashlib
 import http.server
 import threading
+from functools import partial
 
 import pytest
 
@@ -18,7 +18,7 @@ def mirror(tmp_path):
     served = tmp_path / "served"
     served.mkdir()
     (served / "file.gz").write_bytes(CONTENT)
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"

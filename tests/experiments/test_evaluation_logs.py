@@ -3,12 +3,15 @@
 import json
 
 import pytest
-from cli_tools import succeed
+from cli_tools import read, succeed
+from report_pages import changed, write
 
 import pacdp as library
 from pacdp.cli.predicting.logs import _member, zipfile
 from pacdp.verify.claim import CANNOT
 from pacdp.verify.report import check_report
+from tests.pacdp.toys import refusal
+from tests.shared_runs import every_case
 
 
 def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):
@@ -36,7 +39,7 @@ def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer=
     ]
     header = {"version": 2, "status": "success", "eval": {"task": task, "model": model}}
     if path.suffix == ".json":
-        path.write_text(json.dumps({**header, "samples": samples}))
+        write(path, {**header, "samples": samples})
     else:
         with zipfile.ZipFile(path, "w", packed) as stored:
             stored.writestr("header.json", json.dumps(header))
@@ -47,7 +50,18 @@ def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer=
 
 def _certified(path, *words):
     succeed("certify", "--predictions", path, *words)
-    return json.loads(((path if path.is_dir() else path.parent) / "certificates.json").read_text())
+    return read((path if path.is_dir() else path.parent) / "certificates.json")
+
+
+def _rows(path, *words):
+    """What is stated, by what it is about."""
+    return {row["quantity"]: row for row in _certified(path, *words)["details"]["statements"]}
+
+
+def _row(path, *words):
+    """The one statement."""
+    (row,) = _rows(path, *words).values()
+    return row
 
 
 def test_samples_of_the_harness_are_one_minus_their_scores(tmp_path, capsys):
@@ -65,20 +79,19 @@ def test_samples_of_the_harness_are_one_minus_their_scores(tmp_path, capsys):
 
 def test_filters_are_scores_of_their_own_and_one_can_be_chosen(tmp_path):
     path = _harness(tmp_path, "gsm8k", [1.0] * 90 + [0.0] * 10, filters=("strict-match", "flexible-extract"))
-    rows = _certified(path)["details"]["statements"]
-    assert [(row["quantity"], row["measured"], row["n"]) for row in rows] == [
-        ("1 - exact_match,strict-match", pytest.approx(0.1), 100),
-        ("1 - exact_match,flexible-extract", pytest.approx(0.5), 100),
-    ]
-    (row,) = _certified(path, "--metric", "exact_match,flexible-extract")["details"]["statements"]
-    assert row["measured"] == pytest.approx(0.5)
+    rows = _rows(path)
+    assert {name: (row["measured"], row["n"]) for name, row in rows.items()} == {
+        "1 - exact_match,strict-match": (pytest.approx(0.1), 100),
+        "1 - exact_match,flexible-extract": (pytest.approx(0.5), 100),
+    }
+    assert _row(path, "--metric", "exact_match,flexible-extract")["measured"] == pytest.approx(0.5)
 
 
 def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
     _harness(tmp_path, "arc", [1.0] * 80 + [0.0] * 20)
     _harness(tmp_path, "boolq", [1.0] * 120 + [0.0] * 80)
     (tmp_path / "results_2025-08-03T12-36-20.json").write_text("{}")
-    rows = {row["quantity"]: row for row in _certified(tmp_path)["details"]["statements"]}
+    rows = _rows(tmp_path)
     assert rows["1 - exact_match in group 'arc'"]["measured"] == pytest.approx(0.2)
     assert rows["1 - exact_match in group 'boolq'"]["n"] == 200
     assert "largest gap between groups" in rows
@@ -86,13 +99,12 @@ def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".json", ".eval"])
 def test_logs_of_inspect_are_read_from_json_and_from_zip(suffix, tmp_path):
-    report = _certified(_inspect(tmp_path / f"log{suffix}", ["C"] * 60 + ["I"] * 30 + ["P"] * 10, scorer="graded"))
-    (row,) = report["details"]["statements"]
+    row = _row(_inspect(tmp_path / f"log{suffix}", "C" * 60 + "I" * 30 + "P" * 10, scorer="graded"))
     assert (row["of"], row["measured"], row["n"]) == ("openai/gpt", pytest.approx(0.35), 100)
 
 
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
-    report = _certified(_inspect(tmp_path / "log.json", ["C"] * 60 + ["I"] * 40, epochs=4))
+    report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
     said = capsys.readouterr().out
     assert said.startswith("The 1 - match of the openai/gpt on a new document is at most")
@@ -103,18 +115,18 @@ def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(packed, tmp_path):
-    path = _inspect(tmp_path / "log.eval", ["C"] * 32 + ["I"] * 8, packed=packed)
-    (row,) = _certified(path)["details"]["statements"]
+    path = _inspect(tmp_path / "log.eval", "C" * 32 + "I" * 8, packed=packed)
+    row = _row(path)
     assert (row["measured"], row["n"]) == (0.2, 40)
     with zipfile.ZipFile(path) as stored:
         size = stored.getinfo("header.json").file_size
         assert len(_member(stored, "header.json", size)) == size
-        with pytest.raises(ValueError, match=f"unpacks to more than {size - 1} bytes"):
+        with refusal(f"unpacks to more than {size - 1} bytes"):
             _member(stored, "header.json", size - 1)
 
 
 def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
-    _inspect(tmp_path / "quiz.json", ["C"] * 32 + ["I"] * 8)
+    _inspect(tmp_path / "quiz.json", "C" * 32 + "I" * 8)
     for name, content in (("eval-set.json", '{"tasks": []}'), ("logs.json", "[1]")):
         (tmp_path / name).write_text(content)
     report = _certified(tmp_path)
@@ -123,17 +135,14 @@ def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
 
 
 def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
-    path = _inspect(tmp_path / "log.json", ["C"] * 36 + ["I"] * 4)
-    log = json.loads(path.read_text())
-    log["samples"][10]["error"] = {"message": "out of time"}
-    path.write_text(json.dumps(log))
+    path = _inspect(tmp_path / "log.json", "C" * 36 + "I" * 4)
+    write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
     assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as '10'")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("value", "within", "measured", "name"),
     [(1, (1, 10), 1.0, "(10 - grade)/9"), (-4, (-5, 5), 0.9, "(5 - grade)/10"), (True, None, 0.0, "1 - grade")],
 )
@@ -154,8 +163,8 @@ def test_the_range_of_a_score_is_declared_or_known_and_never_read_off(value, wit
 def test_the_direction_of_a_score_is_what_the_results_say(less, tmp_path):
     _harness(tmp_path, "bias", [1] * 75 + [0] * 25, metric="pct_stereotype")
     told = {} if less is None else {"higher_is_better": {"bias": {"pct_stereotype": not less}}}
-    (tmp_path / "results_2025-08-03T12-36-20.123456.json").write_text(json.dumps(told))
-    (row,) = _certified(tmp_path)["details"]["statements"]
+    write(tmp_path / "results_2025-08-03T12-36-20.123456.json", told)
+    row = _row(tmp_path)
     expected = ("pct_stereotype", 0.75) if less else ("1 - pct_stereotype", 0.25)
     assert (row["quantity"], row["measured"]) == expected
 
@@ -171,10 +180,10 @@ def test_tasks_without_a_score_in_common_are_judged_by_their_own(tmp_path):
 
 
 def test_two_models_on_the_same_documents_are_compared(tmp_path):
-    _inspect(tmp_path / "a.json", ["C"] * 80 + ["I"] * 20, model="one")
-    _inspect(tmp_path / "b.eval", ["C"] * 70 + ["I"] * 30, model="two")
-    rows = {row["quantity"]: row for row in _certified(tmp_path)["details"]["statements"]}
-    assert rows["1 - match of two minus 1 - match of one"]["measured"] == pytest.approx(0.1)
+    _inspect(tmp_path / "a.json", "C" * 80 + "I" * 20, model="one")
+    _inspect(tmp_path / "b.eval", "C" * 70 + "I" * 30, model="two")
+    difference = _rows(tmp_path)["1 - match of two minus 1 - match of one"]
+    assert difference["measured"] == pytest.approx(0.1)
 
 
 def _text(name, content):
@@ -188,7 +197,7 @@ WRONG = {
     "not finished": (_text("a.json", '{"eval": {}, "status": "started"}'), "did not finish"),
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (
-        lambda f: (_inspect(f / "a.json", ["C", "I"], model="x"), _inspect(f / "b.json", ["C"], model="y")),
+        lambda f: (_inspect(f / "a.json", "CI", model="x"), _inspect(f / "b.json", "C", model="y")),
         "must have the same documents for every model",
     ),
     "a known score out of range": (
@@ -196,14 +205,13 @@ WRONG = {
         "match is 0 or 1 as far as is known, and 0.5 stands here: pass --metric match",
     ),
     "a log twice": (
-        lambda f: (_inspect(f / "a.json", ["C", "I"]), _inspect(f / "b.json", ["C", "I"])),
+        lambda f: (_inspect(f / "a.json", "CI"), _inspect(f / "b.json", "CI")),
         "twice in one task and epoch",
     ),
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("why", WRONG)
+@every_case("why", WRONG)
 def test_a_log_that_does_not_fit_is_one_sentence(why, tmp_path, refused):
     make, said = WRONG[why]
     make(tmp_path)

@@ -1,17 +1,19 @@
 """`pacdp train` counts before it draws; `pacdp export` writes what may leave, and counts what it releases."""
 
-import json
 import re
 import shutil
 from dataclasses import replace
+from os import listdir
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
 from cli_tools import QUICK, exported_bytes, read, succeed, verdicts
+from report_pages import write
 from secret_runs import secret
 from test_export_secrets import words
-from tiny_runs import RUNTIME, begin, interrupted, tiny_private
+from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
@@ -21,7 +23,9 @@ from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
+from tests.pacdp.toys import refusal
 from tests.schema import validate
+from tests.shared_runs import at_most
 
 FILES = {"certificates.json", "settings.json", "weights.safetensors"}
 TINY = tiny_private("dp-sgd-mnist")
@@ -32,12 +36,15 @@ ABOUT = {"delta": 1e-3, "adjacency": "add-remove"}
 @pytest.fixture
 def made(exported, tmp_path):
     """A copy of a folder with a run, its ledger and what was exported of it."""
-    return Path(shutil.copytree(exported, tmp_path / "made"))
+    return Path(copytree(exported, tmp_path / "made"))
+
+
+def counted(ledger):
+    return [entry.stretch for entry in Ledger.load(ledger).entries]
 
 
 def kinds(ledger):
-    entries = [entry.stretch for entry in Ledger.load(ledger).entries]
-    return [(one.kind, one.first, one.last) for one in entries]
+    return [(one.kind, one.first, one.last) for one in counted(ledger)]
 
 
 def paid(ledger):
@@ -49,7 +56,7 @@ def paid(ledger):
 
 def test_three_files_leave_and_each_of_their_statements_follows(exported):
     out = exported / "out"
-    assert {path.name for path in out.iterdir()} == FILES
+    assert {*listdir(out)} == FILES
     assert verdicts(out) == {"follows"}
     report = read(out / "certificates.json")
     (certificate,) = validate(report)
@@ -65,29 +72,26 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported):
 
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
-    config = replace(config, method=replace(config.method, temperature=500.0, snapshots=3))
-    train_private(config, tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    export_run(tmp_path / "run", tmp_path / "out", RUNTIME)
-    one, theirs = released(tmp_path / "run", RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
+    run = counted_run(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
+    export_run(run, tmp_path / "out", RUNTIME)
+    one, theirs = released(run, RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
     found = private.average_over_snapshots(one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50])
     assert torch.equal(found, one.predictor.network(one.bound.inputs[:50]))
     assert verdicts(tmp_path / "out") == {"follows"}
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
+@at_most(1, "name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
 def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
-    config, run = tiny_private(name, epsilon=8.0), tmp_path / "run"
-    train_private(config, run, RUNTIME, ledger=tmp_path / "ledger")
+    run = counted_run(tiny_private(name, epsilon=8.0), tmp_path)
     own, report = certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0)
-    one, entries = released(run, RUNTIME), Ledger.load(tmp_path / "ledger").entries
+    one = released(run, RUNTIME)
     people, (certificate,), found = one.bound.units, validate(report), validate(own)
     assert (own["n"], own["unit"], own["examples"]) == (people, "person", 1437)
     assert {made.hypothesis("records independent").unit for made in found} == {"person"}
     assert (report["unit"], report["examples"]) == ("person", None)
     assert people - 40 < report["n"] < people
     assert found[0].measures == certificate.measures == "0-1 risk of a new person"
-    assert {entry.stretch.unit for entry in entries} == {"person"}
+    assert {entry.unit for entry in counted(tmp_path / "ledger")} == {"person"}
     assert {str(people), "1437"}.isdisjoint(re.findall(r"[\d.]+", words(tmp_path / "out")))
     rates = networks.judge(one.predictor.network, one.bound, scores=True).sum_of_rates
     assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
@@ -111,10 +115,11 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made):
 
 
 def test_counts_of_an_earlier_run_in_the_folder_are_not_taken_for_this_one(made):
-    old = (made / "run" / "released.json").read_text()
-    train_private(TINY, made / "run", RUNTIME, force=True, ledger=made / "ledger")
-    assert not (made / "run" / "released.json").exists()
-    (made / "run" / "released.json").write_text(old)
+    released_counts = made / "run" / "released.json"
+    old = released_counts.read_text()
+    counted_run(TINY, made, force=True)
+    assert not released_counts.exists()
+    released_counts.write_text(old)
     export_run(made / "run", made / "again", RUNTIME)
     assert [kind for kind, *_ in kinds(made / "ledger")].count("release") == 2
 
@@ -123,9 +128,9 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
     (made / "run" / "released.json").unlink()
     before = kinds(made / "ledger")
     Ledger.load(made / "ledger").set_limit(Limit(epsilon=0.001, **ABOUT))
-    with pytest.raises(Overdrawn, match="nothing was drawn"):
+    with refusal("nothing was drawn", Overdrawn):
         export_run(made / "run", made / "again", RUNTIME)
-    with pytest.raises(Overdrawn, match="nothing was drawn"):
+    with refusal("nothing was drawn", Overdrawn):
         train_private(TINY, made / "new", RUNTIME, ledger=made / "ledger")
     assert not (made / "again").exists()
     assert not (made / "new" / "checkpoint.safetensors").exists()
@@ -139,18 +144,17 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)
     assert paid(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
-    shutil.copytree(run, tmp_path / "copy")
+    copytree(run, tmp_path / "copy")
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, RUNTIME, resume=True, ledger=ledger)
     assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"
-    train_private(TINY, run, RUNTIME, force=True, ledger=ledger)
+    counted_run(TINY, tmp_path, force=True)
     assert paid(ledger)[6:] == [(1, 2), (3, 4), (5, 6)]
     total = Ledger.load(ledger).total(**ABOUT).epsilon
     assert total > 1.5 * private.privacy_spent(released(run, RUNTIME).event, **ABOUT).upper
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("given", [("entropy-sgld-clipped-digits2", *QUICK),
+@at_most(1, "given", [("entropy-sgld-clipped-digits2", *QUICK),
                                    ("dp-sgd-mnist", "--sampling.steps", "3", "--threads", "1")])  # fmt: skip
 def test_the_command_counts_beside_the_run_unless_it_is_told_otherwise(given, tmp_path, refused):
     a, b, c = (tmp_path / name for name in "abc")
@@ -182,7 +186,7 @@ def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, t
     assert not ledger.exists()
     for out, more in (("out", ("--correct",)), ("again", ("--correct",)), ("third", ())):
         succeed("export", uncounted, tmp_path / out, *more, *given)
-    first, second = (entry.stretch for entry in Ledger.load(ledger).entries)
+    first, second = counted(ledger)
     assert (first.kind, second.kind) == ("correction", "release")
     assert event_to_dict(first.event) == read(tmp_path / "out" / "certificates.json")["privacy"]["event"]
     begin(run)(replace(run, reproducible=True), seeded, RUNTIME, ledger=ledger)
@@ -199,6 +203,6 @@ def test_more_than_may_leave_does_not_follow(made):
     (out / "metrics.jsonl").unlink()
     assert verdicts(out) == {"follows"}
     report = read(out / "certificates.json")
-    report["rows"] = {"bound": {"digest": "0", "n": report["n"], "people": None}, "test": None, "prior": None}
-    (out / "certificates.json").write_text(json.dumps(report))
+    rows = {"bound": {"digest": "0", "n": report["n"], "people": None}, "test": None, "prior": None}
+    write(out / "certificates.json", {**report, "rows": rows})
     assert "does not follow" in verdicts(out)

@@ -1,17 +1,20 @@
 """An export killed at any operation on a file: nothing left that was not counted, and no half of a folder."""
 
 import shutil
+from os import listdir
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from cli_tools import read, verdicts
+from secret_runs import stretches
 from tiny_runs import RUNTIME
 
 from pacdp.cli import exporting
 from pacdp.cli.exporting import export_run
-from pacdp.ledger import Ledger
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
+from tests.shared_runs import slow
 
 
 def export(folder, out):
@@ -28,26 +31,26 @@ def export(folder, out):
 
 
 def releases(folder):
-    return [one.stretch.kind for one in Ledger.load(folder / "ledger").entries].count("release")
+    return len(stretches(folder / "ledger", "release"))
 
 
 def draws(folder):
     return len((folder / "drawn").read_text().splitlines()) if (folder / "drawn").exists() else 0
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, slow(1)])
 def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, monkeypatch):
-    place, fresh = tmp_path / "first", Path(shutil.copytree(exported, tmp_path / "fresh"))
+    place, fresh = tmp_path / "first", Path(copytree(exported, tmp_path / "fresh"))
     shutil.rmtree(fresh / "out")
     (fresh / "run" / "released.json").unlink()
-    shutil.copytree(fresh, place)
+    copytree(fresh, place)
     made_by, before = {"commit": None, "dirty": False, "versions": {}}, releases(fresh)
     monkeypatch.setattr(exporting, "provenance", lambda **about: made_by)  # which asks git, for a while
     whole = carried_out(export, (place, "out"), root=place)
     export(place, "again")  # what is remembered from here on makes the others quick
     redrawn = 0
     for at in range(1, len(whole.operations) + 1, every):
-        place = Path(shutil.copytree(fresh, tmp_path / str(at)))
+        place = Path(copytree(fresh, tmp_path / str(at)))
         fault = Fault(at=at, kind="tear" if at % 2 else "kill")
         assert carried_out(export, (place, "out"), root=place, fault=fault).killed
         assert draws(place) <= 2 * (releases(place) - before)
@@ -55,11 +58,8 @@ def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, mon
             assert verdicts(place / "out") == {"follows"}
             assert (place / "run" / "released.json").exists()
         export(place, "again")
-        assert {one.name for one in (place / "again").iterdir()} == {
-            "certificates.json",
-            "settings.json",
-            "weights.safetensors",
-        }
+        files = {"certificates.json", "settings.json", "weights.safetensors"}
+        assert {*listdir(place / "again")} == files
         assert draws(place) <= 2 * (releases(place) - before)
         counts = [read(place / out / "certificates.json")["details"]["counts"] for out in ("again", "out")
                   if (place / out).exists()]  # fmt: skip

@@ -1,15 +1,15 @@
 """What `pacdp export` wrote depends on the data by what is counted alone, and none of its numbers can be changed."""
 
-import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import torch
 from cli_tools import exported_bytes, read, succeed, verdicts
-from tiny_runs import RUNTIME, tiny_private
+from report_pages import changed, write
+from tiny_runs import RUNTIME, counted_run, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.certify import networks
@@ -17,7 +17,6 @@ from pacdp.cli.exporting import export_run
 from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.ledger import Ledger
 from pacdp.step.noise import GRID_LOG2
@@ -39,17 +38,13 @@ def sizes_given_away(out):
 def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed_says_so(exported, tmp_path):
     assert sizes_given_away(exported / "out") == [1437]
     report, settings = (read(exported / "out" / name) for name in ("certificates.json", "settings.json"))
-    epsilons = (
-        report["details"]["spent"],
-        report["details"]["counts"]["with_the_run"],
-        read(exported / "run" / "result.json")["privacy"],
-    )
+    details, own = report["details"], read(exported / "run" / "result.json")["privacy"]
+    epsilons = (details["spent"], details["counts"]["with_the_run"], own)
     assert {one["adjacency"] for one in epsilons} == {"replace-one"}
     assert "is public" in settings["remarks"][0]
     config = tiny_private("dp-sgd-mnist")
     declared = replace(config, sampling=replace(config.sampling, public_size=1500.0))
-    train_private(declared, tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME)
+    report = export_run(counted_run(declared, tmp_path), tmp_path / "out", RUNTIME)
     assert sizes_given_away(tmp_path / "out") == [1500]
     assert report["details"]["spent"]["adjacency"] == "add-remove"
     assert not read(tmp_path / "out" / "settings.json")["remarks"]
@@ -70,7 +65,7 @@ def words(folder):
 def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
-    header, rows = one.checkpoint.header, one.bound.rows
+    header, rows, train, test = one.checkpoint.header, one.bound.rows, result["private_train"], result["test"]
     seen = networks.judge(one.predictor.network, one.bound, scores=True)
     texts = {
         "training data": header["about"]["data"]["train"],
@@ -90,16 +85,15 @@ def secrets(root):
         "n of the test set": one.data.test.n,
         "errors": seen.errors,
         "error rate": seen.error,
-        "accuracy": result["private_train"]["accuracy"],
-        "test accuracy": result["test"]["accuracy"],
-        "loss": result["private_train"]["nll_nats"],
-        "test loss": result["test"]["nll_nats"],
+        "accuracy": train["accuracy"],
+        "test accuracy": test["accuracy"],
+        "loss": train["nll_nats"],
+        "test loss": test["nll_nats"],
         "batch size": header["public"]["expected_batch_size"],
         "seconds": result["seconds"],
     }
-    return {name: re.escape(str(text)) for name, text in texts.items()} | {
-        name: rf"(?<![\d.]){re.escape(repr(number))}(?![\d.])" for name, number in numbers.items()
-    }
+    alone = {name: rf"(?<![\d.]){re.escape(repr(number))}(?![\d.])" for name, number in numbers.items()}
+    return {name: re.escape(str(text)) for name, text in texts.items()} | alone
 
 
 def found_in(folder, patterns):
@@ -116,17 +110,17 @@ def test_nothing_that_depends_on_the_data_is_in_it_but_what_is_counted(exported)
 
 
 def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
-    made = Path(shutil.copytree(exported, tmp_path / "made"))
+    made = Path(copytree(exported, tmp_path / "made"))
     succeed("certify", made / "run", "--threads", "1")
     patterns, rows = secrets(made), released(made / "run", RUNTIME).bound.rows
     assert {name for name in patterns if not name.startswith("row ")} <= found_in(made, patterns)
-    (made / "out" / "settings.json").write_text(json.dumps([f"{int(each):016x}" for each in rows.examples[:20]]))
+    write(made / "out" / "settings.json", [f"{int(each):016x}" for each in rows.examples[:20]])
     assert {f"row {i}" for i in range(20)} <= found_in(made / "out", patterns)
 
 
 def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
-    made, whole = Path(shutil.copytree(exported, tmp_path / "made")), networks.judge
+    made, whole = Path(copytree(exported, tmp_path / "made")), networks.judge
 
     def all_wrong(*arguments, **more):
         found = whole(*arguments, **more)
@@ -138,15 +132,15 @@ def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tm
 
 
 def test_no_number_of_what_left_changes_without_notice(exported, tmp_path):
-    out, missed = Path(shutil.copytree(exported / "out", tmp_path / "out")), set()
+    out, missed = Path(copytree(exported / "out", tmp_path / "out")), set()
     report = read(out / "certificates.json")
     cost = ("details", "counts", "with_the_run", "epsilon")  # of which more may be said than was spent
     for place in (*leaves(report, ("provenance", "choices", "spent", "with_the_run")), cost):
         for factor in (0.9,) if place == cost else (0.9, 1.1):
-            (out / "certificates.json").write_text(json.dumps(moved(report, place, factor)))
+            write(out / "certificates.json", moved(report, place, factor))
             if "does not follow" not in verdicts(out):
                 missed.add((place, factor))
     assert missed == set()
     event = {"event": "Gaussian", "noise_multiplier": 1.0}
-    (out / "certificates.json").write_text(json.dumps({**report, "privacy": {**report["privacy"], "event": event}}))
+    write(out / "certificates.json", changed(report, "privacy/event", event))
     assert "does not follow" in verdicts(out)

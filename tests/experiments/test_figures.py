@@ -1,17 +1,17 @@
 """Figures: vacuous bounds are at 1 and marked, optimistic ones say so, both file formats are written."""
 
-import json
 import math
 import re
 from concurrent.futures import Future
 
 import pytest
-from cli_tools import succeed
+from cli_tools import read, succeed
 from reports import BELOW, handmade
 from scipy.stats import beta
 
 from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
+from tests.shared_runs import slow
 
 
 def _row(step, **bounds):
@@ -25,13 +25,24 @@ def _crosses(axes):
 
 
 def _texts(axes):
-    return " ".join([axes.get_title(), axes.get_xlabel(), *(text.get_text() for text in axes.texts),
-                     *(label.get_text() for label in axes.get_yticklabels()),
-                     *((axes.get_legend().get_title().get_text(),) if axes.get_legend() else ())])  # fmt: skip
+    legend = axes.get_legend()
+    texts = (
+        axes.title,
+        axes.xaxis.label,
+        *axes.texts,
+        *axes.get_yticklabels(),
+        *([legend.get_title()] if legend else ()),
+    )
+    return " ".join(text.get_text() for text in texts)
 
 
-def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
-    _, ((axes,),) = style.figure(1, 1)
+@pytest.fixture
+def axes():
+    _, ((found,),) = style.figure(1, 1)
+    return found
+
+
+def test_training_marks_vacuous_bounds_at_one_and_says_optimistic(axes):
     run.draw_training(
         axes, [_row(1, dp_pac_bayes=1.0, dp_kl_chernoff=0.7), _row(2, dp_pac_bayes=0.5, dp_kl_chernoff=1.0)]
     )
@@ -41,8 +52,7 @@ def test_training_marks_vacuous_bounds_at_one_and_says_optimistic():
     assert all(max(line.get_ydata(), default=0) <= 1.0 for line in axes.lines)
 
 
-def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
-    _, ((axes,),) = style.figure(1, 1)
+def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells(axes):
     rows = [_row(1, dp_pac_bayes=0.4, dp_kl_chernoff=0.7), _row(2, dp_kl_chernoff=0.6), _row(3, dp_kl_chernoff=0.5)]
     run.draw_training(axes, rows)
     (line,) = (line for line in axes.lines if line.get_label().startswith(names.NAMES["dp_pac_bayes"]))
@@ -53,9 +63,8 @@ def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells():
     assert "optimistic" in _texts(axes)
 
 
-def test_certificates_mark_what_is_vacuous_and_what_is_optimistic():
+def test_certificates_mark_what_is_vacuous_and_what_is_optimistic(axes):
     report = handmade()
-    _, ((axes,),) = style.figure(1, 1)
     run.draw_certificates(axes, report)
     values = [certificate["value"] for certificate in report["certificates"]]
     labels = [label.get_text() for label in axes.get_yticklabels()]
@@ -74,7 +83,7 @@ def _at_once(_, function, *given, **more):
     return done
 
 
-@pytest.mark.parametrize("alone", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("alone", [True, slow(False)])
 def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys, monkeypatch):
     from pacdp.cli import demo
 
@@ -91,7 +100,7 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys,
         assert "optimistic" in others[-1]
         assert others[-1].startswith("*")
         assert "%*" in others[-2]
-    report = json.loads((out / "certificates.json").read_text())
+    report = read(out / "certificates.json")
     made = report["certificates"][0]
     assert made["name"] == "new_examples_clopper_pearson"
     measured = {one["on"]: one for one in report["measured"] if one["loss"] == "zero-one"}

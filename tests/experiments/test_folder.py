@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from os import listdir
+from subprocess import PIPE
 
 import pytest
 from cli_tools import QUICK, RUN_FILES, read, start
@@ -20,6 +22,8 @@ from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
 from pacdp.files import LIST, begin
 from pacdp.predictions import certify_predictions
+from tests.pacdp.toys import refusal
+from tests.shared_runs import every_case
 
 SGD = tiny("sgd")
 HOLD = """
@@ -33,9 +37,7 @@ with Folder(Path(sys.argv[1])).lock():
 
 
 def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path):
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=PIPE, stdout=PIPE)
     leftover = tmp_path / f".checkpoint.safetensors.{other.pid}.partial"
     mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
     for path in (leftover, *mine):
@@ -43,7 +45,7 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(ValueError, match="another process is at work"):
+        with refusal("another process is at work"):
             train(Run(), tmp_path, Runtime())
     finally:
         other.kill()
@@ -80,12 +82,11 @@ def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force):
     assert {(tmp_path / name).read_text() for name in THEIRS} == {"mine"}
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "checkpoint.safetensors", "provenance.json"])
+@every_case("name", ["config.json", "metrics.jsonl", "checkpoint.safetensors", "provenance.json"])
 def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tmp_path, name):
     for other in (name, "figure.png"):
         (tmp_path / other).write_text('{"mine": 1}')
-    with pytest.raises(ValueError, match=f"{name} was not written by pacdp: move it away"):
+    with refusal(f"{name} was not written by pacdp: move it away"):
         train(SGD, tmp_path, RUNTIME, force=True)
     assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
     assert (tmp_path / name).read_text() == '{"mine": 1}'
@@ -119,7 +120,7 @@ def test_a_page_keeps_what_stands_in_its_place(tmp_path):
 def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_path, refused):
     (tmp_path / "diagnosis.json").write_text('{"patient": 1}')
     assert "is no report of diagnosis" in refused("train", "sgd-digits2", "--chains", 2, "--out", tmp_path, *QUICK)
-    assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]
+    assert listdir(tmp_path) == ["diagnosis.json"]
 
 
 def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(copied):
@@ -162,13 +163,12 @@ DAMAGE = {
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", DAMAGE)
+@every_case("what", DAMAGE)
 def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder, what):
     damaged = DAMAGE[what](*_lines(folder))
     folder.metrics.write_text(damaged)
     for use in (folder.rows, lambda: folder.keep_rows(up_to_step=20), lambda: folder.append_row({"step": 20})):
-        with pytest.raises(ValueError, match=r"metrics.jsonl is damaged: row \d is not what was written"):
+        with refusal(r"metrics.jsonl is damaged: row \d is not what was written"):
             use()
         assert folder.metrics.read_text() == damaged
 
@@ -202,7 +202,7 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     damages = {"is damaged: row 1 is not what": whole.replace("train_loss", "train-loss", 1), "run has recorded": first}
     for said, damaged in damages.items():
         metrics.write_text(damaged)
-        with pytest.raises(ValueError, match=said):
+        with refusal(said):
             train(run, tmp_path, RUNTIME, resume=True)
         assert metrics.read_text() == damaged
     metrics.write_text(whole)

@@ -3,38 +3,38 @@
 import json
 import math
 from dataclasses import replace
+from math import sqrt
 
 import polars as pl
 import pytest
-from tiny_runs import RUNTIME
+from cli_tools import read
+from tiny_runs import RUNTIME, carried_out
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import STUDIES
 from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
+from tests.shared_runs import at_most
 
 BY_NAME = {study.name: study for study in STUDIES}
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
+@at_most(1, "bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
 def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
     run, steps = bench.run, bench.decaying
     sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
-    noises = [math.sqrt(2.0 * size * steps.temperature) for size in sizes]
+    noises = [sqrt(2.0 * size * steps.temperature) for size in sizes]
     plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
-    most = math.ceil(0.9 * run.sampling.steps)
-    assert (
-        private.epsilon(private.first(plan, most), delta=run.budget.delta, adjacency="add-remove") <= run.budget.epsilon
-    )
-    whole = private.epsilon(plan, delta=run.budget.delta, adjacency="add-remove")
+    most = private.first(plan, math.ceil(0.9 * run.sampling.steps))
+    spent, whole = (private.epsilon(one, delta=run.budget.delta, adjacency="add-remove") for one in (most, plan))
+    assert spent <= run.budget.epsilon
     assert whole >= 0.97 * run.budget.epsilon
 
 
 def test_pre_noise_is_half_as_long_as_the_clip_norm():
     for bench, parameters in ((MNIST, 44_506), (XRAYS, 1281 * XRAYS.run.hidden[0] + 3 * (XRAYS.run.hidden[0] + 1))):
-        length = bench.pre_noise * math.sqrt(parameters)
+        length = bench.pre_noise * sqrt(parameters)
         assert 0.45 < length / bench.run.sampling.clip_norm < 0.55
 
 
@@ -43,14 +43,12 @@ def finished(tmp_path_factory):
     """One seed of the second table at the small scale."""
     out = tmp_path_factory.mktemp("knolle")
     jobs = [job for job in BY_NAME["knolle-table-2"].jobs("smoke", 0) if job.config.seed == 0]
-    for job in jobs:
-        assert job.kind.carry_out([job.config], [out / job.key], RUNTIME) == [None]
+    carried_out(jobs, out)
     return out
 
 
 @pytest.mark.slow
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("name", BY_NAME)
+@at_most(2, "name", BY_NAME)
 def test_tables_figures_and_verdicts_are_made_of_the_folders_that_are_there(name, finished, tmp_path):
     study = BY_NAME[name]
     table = study.table(study.jobs("smoke", 0), finished)
@@ -77,7 +75,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     assert last["nll_nats"] != mean["nll_nats"]
     assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
     assert rows["DP-SGD by patient"]["unit"] == "made-up person"
-    result = json.loads((finished / next(finished.glob("*dp-sgd-seed*")).name / "result.json").read_text())
+    result = read(next(finished.glob("*dp-sgd-seed*")) / "result.json")
     ((step, steps),) = private.runs_of(event_from_dict(result["privacy"]["event"]))
     noise, rate = step.event.noise_multiplier, step.sample_rate
     event = sampled_gaussians(sample_rate=rate, noise_multipliers=[noise] * steps)

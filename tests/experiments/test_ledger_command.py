@@ -1,13 +1,11 @@
 """`pacdp ledger`: what was spent, on which runs, and what it may cost."""
 
-import json
-
 import pytest
 from cli_tools import succeed
 
 from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
 from pacdp.ledger import Ledger, Overdrawn
-from pacdp.reservation import Stretch
+from tests.pacdp import toys
 
 LIMIT = ("--delta", "1e-5", "--adjacency", "add-remove")
 
@@ -17,8 +15,7 @@ def steps(count):
 
 
 def stretch(run, first, last, **more):
-    given = {"unit": "example", "event": steps(last - first + 1)} | more
-    return Stretch(run=run, algorithm="toy", first=first, last=last, **given)
+    return toys.stretch(first, last, run=run, **{"event": steps(last - first + 1)} | more)
 
 
 @pytest.fixture
@@ -33,44 +30,33 @@ def path(tmp_path):
     return folder
 
 
-@pytest.fixture
-def said(capsys):
-    """A function that runs a command of the ledger and returns what it prints."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        succeed("ledger", *arguments)
-        printed = capsys.readouterr().out
-        return json.loads(printed) if "--json" in arguments else " ".join(printed.split())
-
-    return run
-
-
 def test_show_lists_runs_and_adds_up(path, said):
-    record = said("show", path, "--json")
+    record = said("ledger", "show", path, "--json")
     first, _, third = record["runs"]
     assert (first["run"], first["stretches"]) == ("aa", [[1, 10], [11, 20], [11, 20]])
     assert [run["seeded"] for run in record["runs"]] == [False, False, True]
-    for found, count in ((first, 30), (third, 10)):
-        each = privacy_epsilon(event=steps(count), delta=1e-5, adjacency="add-remove").upper
-        assert found["epsilon"]["add-remove"] == pytest.approx(each)
+
+    def cost(count, adjacency):
+        return pytest.approx(privacy_epsilon(event=steps(count), delta=1e-5, adjacency=adjacency).upper)
+
+    assert [one["epsilon"]["add-remove"] for one in (first, third)] == [cost(30, "add-remove"), cost(10, "add-remove")]
     totals = {(total["unit"], total["adjacency"]): total["epsilon"] for total in record["totals"]}
-    whole = privacy_epsilon(event=steps(50), delta=1e-5, adjacency="replace-one").upper
-    assert totals["example", "add-remove"] == totals["example", "replace-one"] == pytest.approx(whole)
+    assert totals["example", "add-remove"] == totals["example", "replace-one"] == cost(50, "replace-one")
     assert totals["person", "add-remove"] is totals["person", "replace-one"] is None
 
 
 def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
-    assert "which is passed already" in said("limit", path, "--epsilon", "0.1", *LIMIT)
+    limit = ("ledger", "limit", path, *LIMIT, "--epsilon")
+    assert "which is passed already" in said(*limit, "0.1")
     with pytest.raises(Overdrawn):
         Ledger.load(path).reserve(stretch("dd", 1, 1))
-    assert "a limit is raised with raising=True" in refused("ledger", "limit", path, "--epsilon", "3", *LIMIT)
-    assert "it was raised once" in said("limit", path, "--epsilon", "3", *LIMIT, "--raise")
+    assert "a limit is raised with raising=True" in refused(*limit, "3")
+    assert "it was raised once" in said(*limit, "3", "--raise")
     Ledger.load(path).reserve(stretch("dd", 1, 1))
 
 
 def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):
-    show, book = ("show", tmp_path, "--delta", "1e-5"), Ledger.create(tmp_path)
+    show, book = ("ledger", "show", tmp_path, "--delta", "1e-5"), Ledger.create(tmp_path)
     assert "no limit: nothing is refused" in said(*show)
     book.reserve(stretch("aa", 1, 1, event=NonPrivate()))
     total = said(*show, "--json")["totals"][0]

@@ -12,6 +12,7 @@ from pacdp.canonical import digest
 from pacdp.cli.run import train
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
+from tests.pacdp.toys import refusal
 from tests.schema import validate
 
 N = 1437
@@ -57,7 +58,7 @@ def test_listed_records_share_the_failure_probability(tmp_path, certify):
 def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, refused):
     """Neither by another configuration, nor in the header."""
     interrupted(CLIPPED, tmp_path, after=30)
-    with pytest.raises(ValueError, match="holds a run of another configuration"):
+    with refusal("holds a run of another configuration"):
         train(replace(CLIPPED, stopping="listed"), tmp_path, RUNTIME, resume=True)
     header, path = load_checkpoint(tmp_path).header, tmp_path / "checkpoint.safetensors"
     sound = path.read_bytes()

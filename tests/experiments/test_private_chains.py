@@ -1,14 +1,14 @@
 """Clipped chains are private runs: secret noise, counted before it is drawn, and what may leave."""
 
-import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, read, succeed, verdicts
+from report_pages import write
 from secret_runs import KINDS, secret, stretches
-from tiny_runs import RUNTIME, chain_folders, left_behind
+from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
 
 from pacdp import load_checkpoint, load_trained
 from pacdp.canonical import digest
@@ -26,6 +26,7 @@ from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.step import cipher
 from pacdp.verify.report import check_path
+from tests.pacdp.toys import refusal
 
 
 def key_of(folder):
@@ -88,7 +89,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 @every_kind
 def test_noise_is_counted_before_it_is_drawn(name, tmp_path, monkeypatch):
     seen = watched(KINDS[name], tmp_path / "ledger", monkeypatch)
-    train(KINDS[name], tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
+    counted_run(KINDS[name], tmp_path)
     assert all(seen)
     assert len(seen) >= KINDS[name].steps(1437)
 
@@ -104,7 +105,7 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
 
     monkeypatch.setattr(batch.Batch, "_reserve", late)
     seen = watched(secret(), tmp_path / "ledger", monkeypatch)
-    train(secret(), tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
+    counted_run(secret(), tmp_path)
     assert not all(seen)
 
 
@@ -116,24 +117,23 @@ def test_chains_pay_each_and_force_pays_anew(tmp_path):
     outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
     assert all(isinstance(one, dict) for one in train_together(runs, outs, RUNTIME, ledger=ledger))
     assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
-    assert {entry.stretch.stream.seeded for entry in Ledger.load(ledger).entries} == {False}
-    assert len({entry.stretch.run for entry in Ledger.load(ledger).entries}) == len({*map(key_of, outs)}) == 2
+    counted = [entry.stretch for entry in Ledger.load(ledger).entries]
+    assert not any(one.stream.seeded for one in counted)
+    assert len({one.run for one in counted}) == len({*map(key_of, outs)}) == 2
     key = key_of(outs[0])
-    train(runs[0], outs[0], RUNTIME, force=True, ledger=ledger)
-    assert key_of(outs[0]) != key
+    assert key_of(counted_run(runs[0], tmp_path, "chain-0", force=True)) != key
     assert len(stretches(ledger)) == 6
 
 
 @pytest.mark.parametrize("run", [secret(), SEEDED], ids=["secret", "seeded"])
 def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
-    train(run, tmp_path / "a", RUNTIME, ledger=tmp_path / "ledger")
+    counted_run(run, tmp_path, "a")
     if run.reproducible:
-        train(run, tmp_path / "again", RUNTIME, ledger=tmp_path / "ledger")  # the same release
+        counted_run(run, tmp_path, "again")  # the same release
     assert len(stretches(tmp_path / "ledger")) == 2
-    with pytest.raises(SharedNoise, match="would draw the random numbers"):
-        train(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path / "b", RUNTIME,
-              ledger=tmp_path / "ledger")  # fmt: skip
+    with refusal("would draw the random numbers", SharedNoise):
+        counted_run(replace(run, sampler=replace(run.sampler, tau=400.0)), tmp_path, "b")
 
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
@@ -189,7 +189,7 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 @pytest.mark.cases(1)
 @every_kind
 def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_path):
-    run = Path(shutil.copytree(counted / name, tmp_path / "run"))
+    run = Path(copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)
     reports = [export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
     assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
@@ -206,17 +206,17 @@ def test_a_secret_chain_leaves_without_its_key_and_follows(name, counted, tmp_pa
 
 
 def test_the_checker_refuses_an_event_that_is_not_the_settings_own(counted, tmp_path):
-    run = shutil.copytree(counted / "SGLD", tmp_path / "run")
+    run = copytree(counted / "SGLD", tmp_path / "run")
     export_run(run, tmp_path / "out", RUNTIME, ledger=counted / "ledger", **NOISE)
     settings = read(tmp_path / "out" / "settings.json")
     settings["run"]["sampler"]["tau"] *= 4.0  # half the noise
     settings["config_hash"] = digest(settings["run"])
-    (tmp_path / "out" / "settings.json").write_text(json.dumps(settings))
+    write(tmp_path / "out" / "settings.json", settings)
     assert [one.claim for one in check_path(tmp_path / "out") if one.verdict == "does not follow"] == ["settings"]
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):
-    train(replace(secret(), stopping="listed"), tmp_path / "run", RUNTIME, ledger=tmp_path / "ledger")
-    report = export_run(tmp_path / "run", tmp_path / "out", RUNTIME, **NOISE)
+    run = counted_run(replace(secret(), stopping="listed"), tmp_path)
+    report = export_run(run, tmp_path / "out", RUNTIME, **NOISE)
     assert report["certificates"][0]["budget"]["other stopping times"] == pytest.approx(0.025)
     assert verdicts(tmp_path / "out") == {"follows"}

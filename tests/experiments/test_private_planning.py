@@ -1,11 +1,9 @@
 """Certificates of private runs pay for the steps that the configuration plans, whatever the header says."""
 
-import shutil
-from dataclasses import replace
+from shutil import copytree
 
-import pytest
 from cli_tools import forge, read
-from tiny_runs import RUNTIME, interrupted, tiny_private
+from tiny_runs import RUNTIME, halted, interrupted
 
 from bounds.accounting import event_to_dict
 from pacdp import CheckpointError, load_checkpoint
@@ -16,6 +14,7 @@ from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
+from tests.pacdp.toys import refusal
 from tests.schema import validate
 
 PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)
@@ -34,36 +33,35 @@ def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certif
     config = from_dict(PrivateConfig, read(exported / "run" / "config.json"))
     interrupted(config, tmp_path / "part", after=4)
     assert load_checkpoint(tmp_path / "part").header["step"] < 6
-    part, whole = (certify(run, "--out", tmp_path / "c.json") for run in (tmp_path / "part", exported / "run"))
+    runs = (tmp_path / "part", exported / "run")
+    part, whole = (certify(run, "--out", tmp_path / "c.json") for run in runs)
     assert part["privacy"] == whole["privacy"]
     first, second = (validate(report)[0] for report in (part, whole))
     assert first.nats("transfer") == second.nats("transfer")
-    charged = [charge(run, config)[1] for run in (tmp_path / "part", exported / "run")]
-    assert [one.hypothesis.standing for one in charged] == ["declared", "proved"]
+    assert [charge(run, config)[1].hypothesis.standing for run in runs] == ["declared", "proved"]
 
 
 def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
-    config = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
-    config = replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
-    train_private(config, tmp_path / "run", RUNTIME)
-    result, (history, steps) = read(tmp_path / "run" / "result.json"), charge(tmp_path / "run", config)
+    config = halted()
+    train_private(config, tmp_path, RUNTIME)
+    result, (history, steps) = read(tmp_path / "result.json"), charge(tmp_path, config)
     assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (result["steps"], "proved", True)
     assert 0 < result["steps"] < config.sampling.steps
     assert result["privacy"]["of_budget"]["epsilon"] <= config.budget.epsilon
 
 
 def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):
-    run = shutil.copytree(exported / "run", tmp_path / "run")
+    run = copytree(exported / "run", tmp_path / "run")
     config, header = from_dict(PrivateConfig, read(run / "config.json")), dict(load_checkpoint(run).header)
     ((step, steps),) = runs_of(read_event(header))
     sigma, rate = step.event.noise_multiplier, step.sample_rate
     wrong = [[], [(sigma, rate, steps - 1)], [(10 * sigma, rate, steps)], [(sigma, rate / 2, steps)]]
-    changes = [{"event": gaussians(runs)} for runs in (*wrong, [(sigma, rate, 1), (2 * sigma, rate, steps - 1)])]
-    changes += [{"step": 1}]
+    wrong += [[(sigma, rate, 1), (2 * sigma, rate, steps - 1)]]
+    changes = [{"step": 1}, *({"event": gaussians(runs)} for runs in wrong)]
     changes += [{"public": {**header["public"], name: 1.5 * value}} for name, value in header["public"].items()]
     for change in changes:
         forge(run, **{**header, **change})
-        with pytest.raises(CheckpointError, match="that its configuration does not make: its header was changed"):
+        with refusal("that its configuration does not make: its header was changed", CheckpointError):
             charge(run, config)
     assert "does not make" in refused("certify", run, "--threads", 1)
     forge(run, **{**header, "step": 1, "event": gaussians([(sigma, rate, 1)])})

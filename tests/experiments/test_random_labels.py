@@ -1,7 +1,8 @@
 """The random-label experiment: its plan, its runs, its table and figure, and the search for broken bounds."""
 
-import math
 from dataclasses import replace
+from math import isclose, log
+from os import listdir
 
 import polars as pl
 import pytest
@@ -20,6 +21,9 @@ from pacdp.cli.sweep.workers import Workers
 from tests.oracles.kl_by_mpmath import kl
 
 BOUNDS = [name for name in CONVERGED if name != "test_set_clopper_pearson"]
+
+
+ERRORS = {"test_error": 0.5, "gibbs_test_error": 0.3}
 
 
 def _tiny(job):
@@ -48,7 +52,7 @@ def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summar
     out = tmp_path / "results"
     publish(STUDY, plan, finished, out, scale="smoke", device="cpu", seed=0, failed={})
     summary = read(out / "summary.json")
-    assert {path.name for path in out.iterdir()} == {
+    assert {*listdir(out)} == {
         "table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "summary.json", "verdict.json"
     }  # fmt: skip
     assert (summary["runs"], summary["rows"]) == (3, 6)
@@ -59,25 +63,23 @@ def test_publish_leaves_figure_table_configuration_provenance_verdict_and_summar
         last = Folder(finished / job.key).rows()[-1]
         row = table.filter(run=job.key).row(-1, named=True)
         assert row["test_error"] == last["test_error"]
-        assert math.isclose(row["epochs_over_l"], last["epochs"] / 20)
+        assert isclose(row["epochs_over_l"], last["epochs"] / 20)
         for name in BOUNDS:
             assert row[name] == last.get("bounds", {}).get(name)
 
 
 def test_violations_compare_each_bound_with_its_own_classifier(plan, finished):
     table = STUDY.table(plan, finished)
+    values = {name: 0.4 if name in GIBBS_BOUNDS else 0.6 for name in BOUNDS}
     one = table.filter(algorithm="Entropy-SGLD")[:1]
-    sound = one.with_columns(test_error=pl.lit(0.5), gibbs_test_error=pl.lit(0.3)).with_columns(
-        *(pl.lit(0.4 if name in GIBBS_BOUNDS else 0.6).alias(name) for name in BOUNDS)
-    )
+    sound = one.with_columns(pl.lit(value).alias(name) for name, value in (values | ERRORS).items())
     assert violations(sound) == []
     for name in BOUNDS:
-        planted = violations(sound.with_columns(pl.lit(0.25 if name in GIBBS_BOUNDS else 0.4).alias(name)))
-        assert [row["bound"] for row in planted] == [name]
-        assert planted[0]["test_error"] == (0.3 if name in GIBBS_BOUNDS else 0.5)
-        assert planted[0]["run"] == plan[1].key
-        limit = planted[0]["test_error_at_least"]
-        assert math.isclose(360 * kl(planted[0]["test_error"], limit), math.log(20), rel_tol=1e-9)
-        assert planted[0]["within_test_noise"] == (planted[0]["value"] >= limit)
+        (planted,) = violations(sound.with_columns(pl.lit(0.25 if name in GIBBS_BOUNDS else 0.4).alias(name)))
+        error = ERRORS["gibbs_test_error" if name in GIBBS_BOUNDS else "test_error"]
+        assert (planted["bound"], planted["test_error"], planted["run"]) == (name, error, plan[1].key)
+        limit = planted["test_error_at_least"]
+        assert isclose(360 * kl(error, limit), log(20), rel_tol=1e-9)
+        assert planted["within_test_noise"] == (planted["value"] >= limit)
     assert violations(sound.with_columns(pl.lit(0.3).alias("dp_pac_bayes"))) == [], "equal is not below"
     assert violations(table.filter(algorithm="SGD")) == [], "no bounds, nothing to break"

@@ -5,24 +5,26 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from shutil import copytree
 
 import matplotlib as mpl
 import pytest
 from cli_tools import read, succeed
-from report_pages import page_of, write
+from report_pages import changed, page_of, write
 from secret_runs import KINDS
 from tiny_runs import RUNTIME
 
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
+from tests.shared_runs import at_most, every_case
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 
 
 @pytest.fixture(scope="module")
 def certified(trained, few_passes, tmp_path_factory):
-    folder = shutil.copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
+    folder = copytree(trained["entropy-sgld"], tmp_path_factory.mktemp("certified") / "run")
     succeed("certify", folder, "--threads", 1)
     return folder
 
@@ -30,6 +32,12 @@ def certified(trained, few_passes, tmp_path_factory):
 @pytest.fixture(scope="module")
 def private(exported):
     return exported / "run"
+
+
+def table_of(page, title):
+    """The one table with a column of this title."""
+    (found,) = (table for table in page.tables if title in table[0])
+    return found
 
 
 def report(folder, *, out):
@@ -72,8 +80,8 @@ def test_a_page_stands_alone_whatever_the_folder_holds(kind, tmp_path):
 
 def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(certified, page):
     found = read(certified / "certificates.json")["certificates"]
-    rows = next(table for table in page.tables if "at most" in table[0])[1:]
-    assert len(rows) == len(found) == 10
+    rows = table_of(page, "at most")[1:]
+    assert len(found) == 10
     for (name, _, status, value, failure_prob, *_), certificate in zip(rows, found, strict=True):
         assert status == certificate["status"]
         assert name.endswith(" *") == (status == "optimistic")
@@ -82,16 +90,16 @@ def test_every_certificate_with_its_status_in_words_and_no_value_below_its_own(c
             assert value == "1 (vacuous)"
         else:
             assert certificate["value"] <= float(value) < certificate["value"] + 1e-4
-    header, *lines = next(table for table in page.tables if "standing" in table[0])
+    header, *lines = table_of(page, "standing")
     shown = {tuple(line[header.index(name)] for name in ("standing", "by")) for line in lines}
     needed = {(one["standing"], one["by"]) for certificate in found for one in certificate["hypotheses"]}
     assert shown == needed
 
 
 def test_costs_add_up_to_the_certificates_own_totals(certified, page):
-    header, *rows = next(table for table in page.tables if "sum" in table[0])
+    header, *rows = table_of(page, "sum")
     paying = [made for made in certificates_of(read(certified / "certificates.json")) if made.costs]
-    assert len(rows) == len(paying) == 7
+    assert len(paying) == 7
     for row, made in zip(rows, paying, strict=True):
         total = float(row[header.index("sum")])
         assert made.total_nats <= total <= made.total_nats * 1.001
@@ -104,11 +112,14 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
     page, result = report(private, out=tmp_path / "page.html"), read(private / "result.json")
     shown = float(re.search(r"epsilon at most ([\d.]+)", page.text).group(1))  # type: ignore[union-attr]
     assert result["privacy"]["upper"] <= shown < result["privacy"]["upper"] * 1.0001
-    assert "replace-one neighbours (one example among 1437)" in page.text
-    assert "The folder holds no certificates" in page.text
-    assert "Noise: secret" in page.text
+    for words in (
+        "replace-one neighbours (one example among 1437)",
+        "The folder holds no certificates",
+        "Noise: secret",
+    ):
+        assert words in page.text
     curve, elsewhere = result["test"]["reliability"], page.text
-    (bins,) = (table for table in page.tables if "mean confidence" in table[0])
+    bins = table_of(page, "mean confidence")
     for cell in itertools.chain(*bins):  # in which any number of four digits may stand
         elsewhere = elsewhere.replace(cell, "", 1)
     assert f"{result['private_train']['accuracy']:.4f}" not in elsewhere
@@ -118,8 +129,7 @@ def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itsel
                for row, low, high in zip(bins[1:], curve["lower"], curve["upper"], strict=True))  # fmt: skip
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("kept", ["a run under way", "a finished one"])
+@at_most(2, "kept", ["a run under way", "a finished one"])
 @pytest.mark.parametrize("secret", [True, False])
 def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret, kept, tmp_path):
     train(replace(KINDS["SGLD"], reproducible=not secret), tmp_path / "run", RUNTIME)
@@ -132,7 +142,7 @@ def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret
 
 def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
-    shutil.copytree(certified, folder)
+    copytree(certified, folder)
     config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
     config["problem"]["dataset"] = HOSTILE
     source["argv"], source["versions"][HOSTILE], source["commit"] = [HOSTILE], HOSTILE, HOSTILE
@@ -151,15 +161,13 @@ def test_hostile_strings_are_text(certified, page, tmp_path):
 
 
 def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, refused):
-    found = read(certified / "certificates.json")
-    found["certificates"][0]["status"] = "rigorous"
+    found = changed(read(certified / "certificates.json"), "certificates/0/status", "rigorous")
     write(tmp_path / "certificates.json", found)
     assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("files", "said"),
     [
         ({}, "holds no run and no certificates.json"),

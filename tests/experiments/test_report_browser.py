@@ -1,14 +1,16 @@
 """Reports in a headless Chromium, on a desk and on a phone: nothing on the console, nothing asked of the network, no
 text over other text or cut off, and the headline in the first screen."""
 
-import json
 import shutil
 
 import matplotlib as mpl
 import numpy as np
+import polars as pl
 import pytest
 from cli_tools import succeed
 from layout import seen
+from numpy.random import default_rng
+from report_pages import write
 from reports import handmade
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -35,19 +37,17 @@ def _run(copied, tmp_path):
 
 
 def _predictions(copied, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     labels = rng.choice(["cat", "dog", "a bird of a long name that has to be broken somewhere"], 600)
     said = np.where(rng.random(600) < 0.1, rng.permutation(labels), labels)
-    lines = [
-        f"{label},{each},{clinic}" for label, each, clinic in zip(labels, said, rng.integers(0, 4, 600), strict=True)
-    ]
-    (tmp_path / "answers.csv").write_text("\n".join(["label,prediction,group", *lines]))
+    columns = {"label": labels, "prediction": said, "group": rng.integers(0, 4, 600)}
+    pl.DataFrame(columns).write_csv(tmp_path / "answers.csv")
     succeed("certify", "--predictions", tmp_path / "answers.csv")
     return tmp_path
 
 
 def _handmade(copied, tmp_path):
-    (tmp_path / "certificates.json").write_text(json.dumps(handmade()))
+    write(tmp_path / "certificates.json", handmade())
     return tmp_path
 
 
@@ -57,12 +57,7 @@ def _unfinished(copied, tmp_path):
     return folder
 
 
-MADE = {
-    "a run": _run,
-    "predictions": _predictions,
-    "a report alone": _handmade,
-    "a run that is not finished": _unfinished,
-}
+MADE = {"a run": _run, "predictions": _predictions, "a report alone": _handmade, "not finished": _unfinished}
 
 
 @pytest.mark.cases(1)
@@ -75,8 +70,6 @@ def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_pa
     for width in WIDTHS:
         picture = tmp_path / f"{width}.png"
         found = seen(browser, folder / "report.html", width=width, picture=picture)
-        assert found.faults == []
-        assert found.console == []
-        assert found.requests == []
+        assert (found.faults, found.console, found.requests) == ([], [], [])
         assert found.headline_bottom < 900
-        assert (found.headline_bottom > 0) == (kind != "a run that is not finished")
+        assert (found.headline_bottom > 0) == (kind != "not finished")

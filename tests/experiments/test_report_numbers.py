@@ -1,17 +1,18 @@
 """Numbers of the report never err to the unsafe side; figures show the numbers they are given."""
 
-import math
 from decimal import Decimal
+from math import inf
 
 import numpy as np
-import pytest
+from numpy.random import default_rng
 
 from bounds import Certificate, Cost, Hypothesis
 from pacdp.cli.figures import costs, numbers, style
+from tests.shared_runs import every_case
 
 
 def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
-    for value in np.exp(np.random.default_rng(0).uniform(-20, 20, 2000)).tolist():
+    for value in np.exp(default_rng(0).uniform(-20, 20, 2000)).tolist():
         exact = Decimal(repr(value))
         assert 0 <= Decimal(numbers.up(value)) - exact < Decimal("1e-4")
         assert 0 <= exact - Decimal(numbers.down(value)) < Decimal("1e-4")
@@ -19,11 +20,10 @@ def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():
         assert 0 <= 1 - Decimal(numbers.down_digits(value)) / exact < Decimal("1e-4")
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     ("value", "shown"),
     [(0.3378, "0.3378"), (0.33780001, "0.3379"), (1.0, "1 (vacuous)"), (0.99991, "1 (vacuous)"), (0.9999, "0.9999"),
-     (0.0, "0"), (math.inf, "1 (vacuous)")],
+     (0.0, "0"), (inf, "1 (vacuous)")],
 )  # fmt: skip
 def test_bounds_as_text(value, shown):
     assert numbers.bound(value) == shown

@@ -6,6 +6,7 @@ from tiny_runs import begin, tiny
 
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import PrivateConfig
+from tests.pacdp.toys import refusal
 
 
 @pytest.fixture(autouse=True)
@@ -30,5 +31,5 @@ def test_float32_is_float32_unless_less_is_asked_for(tf32):
     ids=["clipped", "kept", "private"],
 )
 def test_clipped_or_kept_sums_are_not_rounded(tmp_path, run):
-    with pytest.raises(ValueError, match="leave out --tf32"):
+    with refusal("leave out --tf32"):
         begin(run)(run, tmp_path / "run", Runtime(tf32=True))

@@ -1,14 +1,15 @@
 """docs/certificates.schema.json says what the code writes, and refuses what no reader should believe."""
 
-import copy
 from typing import get_args
 
 import jsonschema
 import pytest
+from report_pages import changed
 from reports import REAL, handmade
 
 from bounds import hypotheses
 from tests.schema import SCHEMA, validate
+from tests.shared_runs import every_case
 
 
 def test_the_words_of_the_schema_are_those_of_the_code():
@@ -32,36 +33,30 @@ def test_what_every_route_writes_is_valid(route):
 
 
 def _edits():
-    """Each way to spoil a report: a path into it, and what to put there; None takes the entry away."""
+    """Each way to spoil a report: a place in it, and what to put there; None takes the entry away."""
     report = handmade()
-    yield from (((name,), None) for name in report)
-    yield from ((("certificates", 0, name), None) for name in report["certificates"][0])
-    yield from ((("certificates", 0, "hypotheses", 0, name), None) for name in ("name", "standing", "by", "unit"))
-    yield from ((("certificates", 0, "costs", 0, name), None) for name in ("name", "nats", "per_example"))
-    yield from ((("measured", 0, name), None) for name in report["measured"][0])
-    yield ("format",), "pacdp-certificates/1"
-    yield ("n",), 0
-    yield ("failure_prob",), 1.0
-    yield ("certificates", 0, "value"), 1.5
-    yield ("certificates", 0, "status"), "optimistic"
-    yield ("certificates", 1, "status"), "rigorous"
-    yield ("certificates", 0, "hypotheses", 0, "name"), "all is well"
-    yield ("certificates", 0, "hypotheses", 0, "standing"), "assumed"
-    yield ("certificates", 0, "hypotheses", 1, "unit"), "person"
-    yield ("certificates", 0, "costs", 0, "nats"), "-inf"
-    yield ("certificates", 0, "budget"), {"Monte Carlo": 0.04, "PAC step": 0.04}
+    parts = {"": report, "certificates/0/": report["certificates"][0], "measured/0/": report["measured"][0],
+             "certificates/0/hypotheses/0/": ("name", "standing", "by", "unit"),
+             "certificates/0/costs/0/": ("name", "nats", "per_example")}  # fmt: skip
+    for above, names in parts.items():
+        yield from ((above + name, None) for name in names)
+    yield from (
+        ("format", "pacdp-certificates/1"),
+        ("n", 0),
+        ("failure_prob", 1.0),
+        ("certificates/0/value", 1.5),
+        ("certificates/0/status", "optimistic"),
+        ("certificates/1/status", "rigorous"),
+        ("certificates/0/hypotheses/0/name", "all is well"),
+        ("certificates/0/hypotheses/0/standing", "assumed"),
+        ("certificates/0/hypotheses/1/unit", "person"),
+        ("certificates/0/costs/0/nats", "-inf"),
+        ("certificates/0/budget", {"Monte Carlo": 0.04, "PAC step": 0.04}),
+    )
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("path", "value"), list(_edits()), ids=str)
+@every_case(("path", "value"), list(_edits()), ids=str)
 def test_a_spoilt_report_is_refused(path, value):
-    report = copy.deepcopy(handmade())
-    place = report
-    for step in path[:-1]:
-        place = place[step]
-    if value is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
+    report = changed(handmade(), path, value)
     with pytest.raises((jsonschema.ValidationError, ValueError)):
         validate(report)

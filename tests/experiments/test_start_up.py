@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared_runs import at_most, slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import atexit, sys
@@ -20,17 +22,19 @@ NEVER = {
     "pooch", "requests", "cryptography",
 }  # fmt: skip
 """What takes long, and is needed by those alone who use it."""
+LIGHT = {*LEARNS, *DRAWS, *NEVER, "joblib"}
+"""Of commands that learn and draw nothing."""
 SHOW = ("--show", "--threads", "1")
 STARTS = {
-    ("--help",): {*LEARNS, *DRAWS, *NEVER, "numpy", "scipy", "numba", "joblib", "bounds"},
+    ("--help",): {*LIGHT, "numpy", "scipy", "numba", "bounds"},
     ("privacy", "--noise-multiplier", "1", "--sample-rate", "0.1", "--steps", "9", "--delta", "1e-5", "--adjacency",
-     "add-remove"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
-    ("train", "sgld-mnist2", *SHOW): {*DRAWS, *NEVER, "joblib"},
+     "add-remove"): LIGHT,
+    ("train", "sgld-mnist2", *SHOW): LIGHT - LEARNS,
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
-    ("certify", "--predictions", "x", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
-    ("control", "--help"): {*LEARNS, *DRAWS, *NEVER, "joblib", "numba", "bounds"},
+    ("certify", "--predictions", "x", "--help"): {*LIGHT, "numba", "bounds"},
+    ("control", "--help"): {*LIGHT, "numba", "bounds"},
     ("experiment", "list"): NEVER,
-    ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): {*LEARNS, *DRAWS, *NEVER, "joblib"},
+    ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): LIGHT,
 }  # fmt: skip
 
 
@@ -38,15 +42,13 @@ def _loaded(code, *arguments):
     done = subprocess.run([sys.executable, "-c", SCRIPT + code, *arguments], capture_output=True, text=True,
                           cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)  # fmt: skip
     (names,) = (line for line in done.stderr.splitlines() if line.startswith("loaded "))
-    return done.returncode, set(names.split())
+    assert done.returncode == 0
+    return set(names.split())
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("words", STARTS, ids=" ".join)
+@at_most(2, "words", STARTS, ids=" ".join)
 def test_a_command_imports_nothing_that_it_does_not_need(words):
-    status, loaded = _loaded(COMMAND, *words)
-    assert status == 0
-    assert sorted(loaded & STARTS[words]) == []
+    assert sorted(_loaded(COMMAND, *words) & STARTS[words]) == []
 
 
 @pytest.mark.parametrize(
@@ -54,12 +56,8 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     [
         ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),
         ("import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])", {*LEARNS, *DRAWS, "pacdp.certify"}),
-        pytest.param(
-            "import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}, marks=pytest.mark.slow
-        ),
+        slow("import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}),
     ],
 )
 def test_python_imports_nothing_that_it_does_not_need(code, never):
-    status, loaded = _loaded(code)
-    assert status == 0
-    assert sorted(loaded & never) == []
+    assert sorted(_loaded(code) & never) == []

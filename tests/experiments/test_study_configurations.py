@@ -6,6 +6,7 @@ import pytest
 
 from experiments.registry import studies
 from pacdp.cli.serial import from_dict, to_dict
+from tests.shared_runs import at_most
 
 
 @pytest.mark.parametrize("name", list(studies()))
@@ -25,8 +26,7 @@ ASK_FOR_ROWS = {
 """Studies whose tables or figures are not made before some run has finished."""
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("name", sorted(studies().keys() - ASK_FOR_ROWS))
+@at_most(2, "name", sorted(studies().keys() - ASK_FOR_ROWS))
 def test_where_no_run_has_finished_nothing_is_claimed_and_a_figure_is_drawn(name, tmp_path):
     study = studies()[name]
     table = study.table(study.jobs("smoke", 0), tmp_path)

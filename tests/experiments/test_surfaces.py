@@ -19,15 +19,8 @@ SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 def _figure(report):
     drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
     run.draw_certificates(axes, report)
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    texts = [text.get_text() for text in (*axes.texts, *drawn.texts)]
-    small = drawn._supxlabel.get_text()  # type: ignore[union-attr]
-    return "\n".join([axes.get_title(), axes.get_xlabel(), *labels, *texts, small])
-
-
-def _page(report, tmp_path):
-    write(tmp_path / "certificates.json", report)
-    return page_of(write_report(tmp_path, tmp_path / "page.html"))
+    texts = (axes.title, axes.xaxis.label, *axes.get_yticklabels(), *axes.texts, *drawn.texts, drawn._supxlabel)
+    return "\n".join(text.get_text() for text in texts)
 
 
 @pytest.fixture
@@ -36,9 +29,9 @@ def shown(request, tmp_path, monkeypatch, capsys):
 
     def show(surface, report):
         if surface == "page":
-            page = _page(report, tmp_path)
-            text = re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL)
-            text = Page(text).text
+            write(tmp_path / "certificates.json", report)
+            page = page_of(write_report(tmp_path, tmp_path / "page.html"))
+            text = Page(re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL)).text
         elif surface == "figure":
             text = _figure(report)
         else:

@@ -8,13 +8,14 @@ import zlib
 
 import numpy as np
 import polars as pl
-import pytest
 
 from pacdp.cli.folder import read_json
 from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.tables import read_table
 from pacdp.data.arrays import read_npz
 from tests.hostile import limited
+from tests.pacdp.toys import refusal
+from tests.shared_runs import every_case
 
 HEADER = '{"eval": {"model": "m", "task": "t"}}'
 SAMPLE = '{{"id": {}, "scores": {{"match": {{"value": 1}}}}}}'
@@ -22,35 +23,41 @@ CSV = b"label,prediction\n" + b"0,0\n" * 2**24
 TWICE = '{"doc_id": 1, "acc": 0, "acc": 1}'
 
 
+def written(write):
+    """The bytes that are written to a file."""
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
 def packed(*members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a name that stands twice
-        for name, content in members:
-            archive.writestr(name, content)
-    return file.getvalue()
+    def write(file):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a name that stands twice
+            for name, content in members:
+                archive.writestr(name, content)
+
+    return written(write)
 
 
-def array(*values):
-    file = io.BytesIO()
-    np.save(file, np.array(values))
-    return file.getvalue()
+def log(*samples):
+    return packed(("header.json", HEADER), *samples)
+
+
+def array(value):
+    return written(lambda file: np.save(file, np.array([value])))
 
 
 def parquet(**columns):
-    file = io.BytesIO()
-    pl.DataFrame(columns).write_parquet(file)
-    return file.getvalue()
-
-
-def big():
-    return packed(("header.json", HEADER), ("samples/1.json", SAMPLE.format(1) + " " * 2**27))
+    return written(pl.DataFrame(columns).write_parquet)
 
 
 FILES = {
-    "a sample that unpacks": ("a.eval", read_logs, big, r"would unpack to 1342\d+ bytes"),
+    "a sample that unpacks": ("a.eval", read_logs,
+        lambda: log(("samples/1.json", SAMPLE.format(1) + " " * 2**27)),
+        r"would unpack to 1342\d+ bytes"),
     "a sample twice": ("a.eval", read_logs,
-        lambda: packed(("header.json", HEADER), *[("samples/1.json", SAMPLE.format(k)) for k in (1, 2)]),
+        lambda: log(*(("samples/1.json", SAMPLE.format(k)) for k in (1, 2))),
         "a.eval holds 'samples/1.json' twice"),
     "an array twice": ("a.npz", read_npz, lambda: packed(("label.npy", array(1)), ("label.npy", array(2))),
         "a.npz holds 'label.npy' twice"),
@@ -60,23 +67,22 @@ FILES = {
     "zlib": ("a.csv", read_table, lambda: zlib.compress(CSV), "a.csv must be CSV in UTF-8, and it is zlib"),
     "zstd": ("a.csv", read_table, lambda: b"\x28\xb5\x2f\xfd" + bytes(99), "and it is Zstd"),
     "a constant table": ("a.parquet", read_table,
-        lambda: parquet(label=pl.zeros(2**26, pl.Int8, eager=True), prediction=pl.zeros(2**26, pl.Int8, eager=True)),
+        lambda: parquet(**dict.fromkeys(("label", "prediction"), pl.zeros(2**26, pl.Int8, eager=True))),
         "a.parquet would unpack to"),
     "a score twice": ("samples_t.jsonl", read_logs, TWICE.encode, "line 1 .*'acc' stands twice"),
-    "a sample's score twice": ("a.eval", read_logs, lambda: packed(("header.json", HEADER), ("samples/1.json", TWICE)),
+    "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
     "a report's key twice": ("a.json", read_json, TWICE.encode, "a.json .*'acc' stands twice"),
     "a log's key twice": ("a.json", read_logs, TWICE.encode, "a.json .*'acc' stands twice"),
 }  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("what", FILES)
+@every_case("what", FILES)
 def test_a_file_that_holds_too_much_or_one_thing_twice_is_a_sentence(what, tmp_path):
     name, read, content, words = FILES[what]
     path = tmp_path / name
     path.write_bytes(content())
-    with pytest.raises(ValueError, match=words) as refused, limited():
+    with refusal(words) as refused, limited():
         read(path)
     assert "\n" not in str(refused.value)
 
@@ -86,5 +92,5 @@ def test_files_that_hold_much_for_their_size_are_read(tmp_path):
     (tmp_path / "a.parquet").write_bytes(parquet(label=[0, 1] * (rows // 2), prediction=[0] * rows))
     assert read_table(tmp_path / "a.parquet").rows == rows
     samples = [(f"samples/{k}.json", SAMPLE.format(k) + " " * 2**20) for k in range(9)]
-    (tmp_path / "a.eval").write_bytes(packed(("header.json", HEADER), *samples))
+    (tmp_path / "a.eval").write_bytes(log(*samples))
     assert read_logs(tmp_path / "a.eval").n == 9

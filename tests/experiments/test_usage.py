@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+from os import listdir
 
-import pytest
+from tests.shared_runs import every_case
 
 BOUND = ("bound", "maurer", "--risk", "0.1", "--kl-nats", "3")
 WRONG = [
@@ -21,29 +22,23 @@ WRONG = [
 ]
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("words", "said"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_a_wrong_command_line_is_one_sentence_and_leaves_nothing(words, said, tmp_path, monkeypatch, refused):
-    monkeypatch.chdir(tmp_path)
-    assert said in refused(*words, status=(2,))
-    assert list(tmp_path.iterdir()) == []
+NOTHING = [
+    (("train", "sgd-digit2"), "no recipe is called 'sgd-digit2': did you mean sgd-digits2?"),
+    (("bound", "maurer", "--risk", 0.02), "needs --kl-nats, --n"),
+    (("plot", "nowhere"), "nowhere is no folder"), (("verify", "text"), "cannot read text"),
+    (("demo", "--out", "text"), "text: file exists"), (("certify", "text"), "no safetensors file"),
+    (("data", "imagenet"), "imagenet"), (("train", "--resume", "--out", "nowhere"), "missing"),
+    (("certify", "--predictions", "text.xlsx"), "is not there"),
+]  # fmt: skip
+"""Names of what is not there."""
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(("train", "sgd-digit2"), "no recipe is called 'sgd-digit2': did you mean sgd-digits2?"),
-     (("bound", "maurer", "--risk", 0.02), "needs --kl-nats, --n"),
-     (("plot", "nowhere"), "nowhere is no folder"), (("verify", "text"), "cannot read text"),
-     (("demo", "--out", "text"), "text: file exists"), (("certify", "text"), "no safetensors file"),
-     (("data", "imagenet"), "imagenet"), (("train", "--resume", "--out", "nowhere"), "missing"),
-     (("certify", "--predictions", "text.xlsx"), "is not there")],
-)  # fmt: skip
-def test_a_name_of_nothing_is_one_sentence_and_status_1(words, said, tmp_path, monkeypatch, refused):
+@every_case(("words", "said", "status"), [*((*one, 2) for one in WRONG), *((*one, 1) for one in NOTHING)], ids=str)
+def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, said, status, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no JSON\n")
-    assert said in refused(*words)
-    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+    assert said in refused(*words, status=(status,))
+    assert listdir(tmp_path) == ["text"]
 
 
 def test_in_a_terminal_it_is_one_sentence_as_well(tmp_path):

@@ -40,9 +40,28 @@ def tiny_private(name, *, steps=6, epsilon=0.1, **changes):
     return replace(config, sampling=sampling, records=3, **{"budget": budget, **changes})
 
 
+def halted():
+    """A private run whose budget halts it before its last step."""
+    config = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
+    return replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
+
+
 def begin(run):
     """What trains such a run."""
     return train if isinstance(run, Run) else train_private
+
+
+def counted_run(run, place, name="run", **how):
+    """The folder of a run that the ledger beside it counts."""
+    begin(run)(run, place / name, RUNTIME, ledger=place / "ledger", **how)
+    return place / name
+
+
+def carried_out(jobs, root):
+    """Carry out jobs that are not finished, each by itself."""
+    for job in jobs:
+        if not (root / job.key).exists():
+            assert job.kind.carry_out([job.config], [root / job.key], RUNTIME) == [None], job.key
 
 
 def interrupted(run, folder, *, after, runtime=RUNTIME, **more):

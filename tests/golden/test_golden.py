@@ -5,22 +5,51 @@ moved which numbers; where nothing is meant to move, nothing is written.
 """
 
 import json
-import math
 import tempfile
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from math import isclose, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from numpy.random import default_rng
+from torch.nn import Linear
 
 import bounds
-import pacdp
-from bounds import accounting
+from bounds.accounting import (
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    SelfComposed,
+    calibrate_noise,
+    privacy_delta,
+    privacy_epsilon,
+    privacy_record,
+    renyi_epsilon,
+    sampled_gaussians,
+)
 from bounds.certificate import total_of
-from pacdp import private
+from pacdp import (
+    BoundSet,
+    DataFree,
+    GaussianPosterior,
+    GibbsSettings,
+    LocalGibbs,
+    MonteCarlo,
+    NoPrivacy,
+    Point,
+    Prior,
+    Private,
+    certify,
+    certify_network,
+    certify_predictions,
+    load_checkpoint,
+    private,
+    self_certify,
+)
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.certify.finite import assess_finite
 from pacdp.chains import Keys
@@ -35,10 +64,11 @@ from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
 from tests.pacdp.toys import toy_data, toy_objective
+from tests.shared_runs import every_case
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
-RUNTIME, EFFORT = Runtime(threads=1), pacdp.GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+RUNTIME, EFFORT = Runtime(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 SINGLE, FOURIER, DOUBLE = 1e-6, 1e-8, 1e-12
 """Relative tolerances: of float32 training and searches, of tails by a fast Fourier transform, and of float64."""
 
@@ -91,18 +121,18 @@ def toy(seed=0, clip_norm=None):
 
 def examples(n, *, classes=2, people=None):
     """Noisy classes apart along the first coordinate."""
-    rng = np.random.default_rng(n)
+    rng = default_rng(n)
     labels = rng.integers(0, classes, n)
     inputs = rng.normal(size=(n, 5)).astype(np.float32)
     inputs[:, 0] += 2 * labels
     labels = np.where(rng.random(n) < 0.2, (labels + 1) % classes, labels)
     owners = None if people is None else np.arange(n) % people
-    return pacdp.BoundSet(inputs=torch.tensor(inputs), labels=torch.tensor(labels), people=owners)
+    return BoundSet(inputs=torch.tensor(inputs), labels=torch.tensor(labels), people=owners)
 
 
 def linear(scale, outputs=2):
     """A network along the first coordinate."""
-    module = nn.Linear(5, outputs)
+    module = Linear(5, outputs)
     with torch.no_grad():
         module.weight.zero_()
         module.weight[:, 0] = scale * torch.arange(1, outputs + 1)
@@ -118,16 +148,16 @@ def catalogue():
 
 def events():
     """Mechanisms of every kind."""
-    selection = accounting.ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove")
+    selection = ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove")
     sampled = private.sampled_step([1.1], sample_rate=0.05)
     noises = [0.9 + 0.1 * k for k in range(8)]
     return {
-        "gaussians": accounting.SelfComposed(event=accounting.Gaussian(noise_multiplier=8.0), count=30),
-        "sampled": accounting.SelfComposed(event=sampled, count=50),
+        "gaussians": SelfComposed(event=Gaussian(noise_multiplier=8.0), count=30),
+        "sampled": SelfComposed(event=sampled, count=50),
         "full batch": private.sampled_step([4.0], sample_rate=1.0),
-        "schedule": accounting.sampled_gaussians(sample_rate=0.05, noise_multipliers=noises),
-        "selection": accounting.SelfComposed(event=selection, count=5),
-        "both": accounting.Composed(events=(sampled, selection)),
+        "schedule": sampled_gaussians(sample_rate=0.05, noise_multipliers=noises),
+        "selection": SelfComposed(event=selection, count=5),
+        "both": Composed(events=(sampled, selection)),
     }
 
 
@@ -137,42 +167,36 @@ def accountant():
     for name, event in events().items():
         for adjacency in ("add-remove", "replace-one"):
             at = {"event": event, "adjacency": adjacency}
-            brackets = [accounting.privacy_epsilon(delta=delta, **at) for delta in (1e-5, 1e-3)]
-            brackets += [accounting.privacy_delta(epsilon=1.0, **at), accounting.renyi_epsilon(delta=1e-5, **at)]
-            cost = bounds.transfer_cost(privacy=accounting.privacy_record(**at), n=500, failure_prob=0.05)
+            brackets = [privacy_epsilon(delta=delta, **at) for delta in (1e-5, 1e-3)]
+            brackets += [privacy_delta(epsilon=1.0, **at), renyi_epsilon(delta=1e-5, **at)]
+            cost = bounds.transfer_cost(privacy=privacy_record(**at), n=500, failure_prob=0.05)
             found[f"{name}, {adjacency}"] = [[one.lower, one.upper, one.status] for one in brackets] + [cost.nats]
-    noise = accounting.calibrate_noise(event=events()["sampled"], epsilon=2.0, delta=1e-5, adjacency="add-remove")
+    noise = calibrate_noise(event=events()["sampled"], epsilon=2.0, delta=1e-5, adjacency="add-remove")
     return {**found, "calibrated noise": noise.scale}
 
 
 def laws():
     """Gaussians under every kind of prior, and chains by what is known of their privacy."""
-    q, p = (pacdp.GaussianPosterior.around(linear(scale), std=std) for scale, std in ((1.5, 0.1), (1.2, 0.15)))
+    q, p = (GaussianPosterior.around(linear(scale), std=std) for scale, std in ((1.5, 0.1), (1.2, 0.15)))
     data, test, of_people = examples(300), examples(100), examples(300, people=100)
     mu = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="accounted")
     guess = replace(mu, status="approximate accountant")
-    sources = {
-        "data-free": pacdp.DataFree(),
-        "private": pacdp.Private(privacy=mu),
-        "guessed": pacdp.Private(privacy=guess),
-    }
-    priors = {name: pacdp.Prior(law=p, source=source) for name, source in sources.items()}
+    sources = {"data-free": DataFree()}
+    sources |= {name: Private(privacy=one) for name, one in (("private", mu), ("guessed", guess))}
+    priors = {name: Prior(law=p, source=source) for name, source in sources.items()}
     priors["chosen"] = replace(priors["data-free"], choice_nats=2.0)
     priors["itself"] = replace(priors["private"], law=q)
-    how = {"network": linear(1.0), "monte_carlo": pacdp.MonteCarlo(passes=2, share=0.2), "seed": 3}
-    found = {name: report(pacdp.certify(q, data, prior=prior, test=test, **how)) for name, prior in priors.items()}
-    found["people"] = report(pacdp.certify(q, of_people, prior=priors["data-free"], **how))
+    how = {"network": linear(1.0), "monte_carlo": MonteCarlo(passes=2, share=0.2), "seed": 3}
+    found = {name: report(certify(q, data, prior=prior, test=test, **how)) for name, prior in priors.items()}
+    found["people"] = report(certify(q, of_people, prior=priors["data-free"], **how))
     pure = bounds.PureDP(epsilon=0.05, adjacency="replace-one", status="exact mechanism")
-    known = {
-        "exact": pure,
-        "stationary": replace(pure, status="assumes stationarity"),
-        "none": pacdp.NoPrivacy(reason="no"),
-    }
+    stationary = replace(pure, status="assumes stationarity")
+    known = {"exact": pure, "stationary": stationary, "none": NoPrivacy(reason="no")}
     chain = toy()
     (weights,) = chain.weights()
     for word, privacy in known.items():
-        for law in (pacdp.Point(weights=weights), pacdp.LocalGibbs(weights=weights, tau=20.0, gamma=2.0)):
-            made = pacdp.certify(law, chain, prior=privacy, test=toy(1), gibbs=EFFORT, seed=5)
+        for law in (Point(weights=weights), LocalGibbs(weights=weights, tau=20.0, gamma=2.0)):
+            made = certify(law, chain, prior=privacy, test=toy(1), gibbs=EFFORT, seed=5)
             found[f"{type(law).__name__}, {word}"] = report(made)
     for name, weights in {"uniform": None, "own": np.arange(1.0, 4.0) / 3}.items():
         finite = assess_finite(np.array([30, 12, 40]), n=1000, failure_prob=0.1, weights=weights)
@@ -183,7 +207,7 @@ def laws():
 def networks():
     """A network as it is, its predictions, an estimator, and compression."""
     data, of_people = examples(300, classes=3), examples(300, classes=3, people=100)
-    module, rng = linear(1.0, outputs=3), np.random.default_rng(0)
+    module, rng = linear(1.0, outputs=3), default_rng(0)
     labels = data.labels.numpy()
     logits = module(data.inputs).detach().numpy()
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -191,17 +215,15 @@ def networks():
     cases = {"counts": {}, "groups": {"groups": groups}, "people": {"people": people},
              "weights": {"weights": (1.0 + groups) / 4}, "losses": {"losses": {"own": rng.random(300)}}}  # fmt: skip
     found = {
-        f"predictions, {name}": certificates(
-            pacdp.certify_predictions(labels, None, probabilities, **more).certificates
-        )
+        f"predictions, {name}": certificates(certify_predictions(labels, None, probabilities, **more).certificates)
         for name, more in cases.items()
     }
-    found["network"] = report(pacdp.certify_network(module, data))
-    found["network, people"] = report(pacdp.certify_network(module, of_people))
+    found["network"] = report(certify_network(module, data))
+    found["network, people"] = report(certify_network(module, of_people))
     from sklearn.linear_model import LogisticRegression
 
     inputs = data.inputs.numpy().astype(np.float64)
-    made = pacdp.self_certify(LogisticRegression(), (inputs, labels))
+    made = self_certify(LogisticRegression(), (inputs, labels))
     found["self-certified"] = certificates([made.certificate])
     whole = Dataset("toy", data.inputs.numpy(), labels, 3)
     compressed = compress(LogisticRegression(), whole, groups=10, failure_prob=0.1, expected=(60,), seed=1)
@@ -223,6 +245,14 @@ def seeded_weights():
     return found
 
 
+@contextmanager
+def in_a_folder(found, name):
+    """A folder for a run, whose last weights are found beside its name."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+        found[f"{name}, weights"] = weights_of(load_checkpoint(Path(place)).model)
+
+
 def commands():
     """What `pacdp train` and `pacdp certify` leave, for every chain and every private recipe."""
     small = {"epochs": 2.0, "records": 1, "track": EFFORT, "certify": EFFORT}
@@ -233,21 +263,19 @@ def commands():
     runs["random labels"] = replace(sgld, problem=replace(sgld.problem, random_labels=1.0))
     found = {}
     for name, one in runs.items():
-        with tempfile.TemporaryDirectory() as place:
+        with in_a_folder(found, name) as place:
             hidden = replace(one.problem, architecture=Architecture(hidden=(8,)))
-            train(replace(one, problem=hidden), Path(place), RUNTIME)
-            found[name] = report(certify_run(Path(place), RUNTIME))
-            found[f"{name}, weights"] = weights_of(pacdp.load_checkpoint(Path(place)).model)
+            train(replace(one, problem=hidden), place, RUNTIME)
+            found[name] = report(certify_run(place, RUNTIME))
     for name in PRIVATE_RECIPES:
-        with tempfile.TemporaryDirectory() as place:
+        with in_a_folder(found, name) as place:
             config = private_recipe(name, scale="smoke", seed=1)
             steps = replace(config.sampling, steps=6)
-            result = train_private(replace(config, sampling=steps, records=1, reproducible=True), Path(place), RUNTIME)
+            result = train_private(replace(config, sampling=steps, records=1, reproducible=True), place, RUNTIME)
             spent = {word: result["privacy"][word] for word in ("lower", "upper", "status", "unit", "units")}
             found[f"{name}, spent"] = spent
-            found[f"{name}, weights"] = weights_of(pacdp.load_checkpoint(Path(place)).model)
             if spent["unit"] == "example":  # these digits do not say who wrote them
-                found[name] = report(certify_private(Path(place), RUNTIME, failure_prob=0.1, std=0.01, seed=2))
+                found[name] = report(certify_private(place, RUNTIME, failure_prob=0.1, std=0.01, seed=2))
     return found
 
 
@@ -272,15 +300,14 @@ def differences(path, frozen, found, rel):
         for place, (one, other) in enumerate(zip(frozen, found, strict=True)):
             yield from differences(f"{path}[{place}]", one, other, rel)
     elif isinstance(frozen, float) and isinstance(found, int | float):
-        if not math.isclose(frozen, found, rel_tol=rel, abs_tol=0.1 * rel):
+        if not isclose(frozen, found, rel_tol=rel, abs_tol=0.1 * rel):
             yield f"{path}: {frozen!r} -> {found!r}"
     elif frozen != found:
         yield f"{path}: {frozen!r} -> {found!r}"
 
 
 @pytest.mark.slow
-@pytest.mark.every_case
-@pytest.mark.parametrize("name", SECTIONS)
+@every_case("name", SECTIONS)
 def test_values_are_those_that_were_frozen(name):
     frozen = json.loads(GOLDEN.read_text(encoding="utf-8"))
     found = list(differences(name, frozen[name], computed(name), SECTIONS[name][1]))

@@ -3,16 +3,17 @@
 import gzip
 import io
 import json
+import operator
 import struct
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from torch.nn import Linear
 
 import bounds
 from bounds import accounting
@@ -40,8 +41,7 @@ EVENT = accounting.SelfComposed(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loader:
+class Loader(NamedTuple):
     """How a file is made and read."""
 
     make: Callable[[Path], Path]
@@ -179,7 +179,7 @@ def snapshots(folder):
 
 def sums(path):
     """The risks of a count that goes on from the sums in a file."""
-    module = torch.nn.Linear(3, 1, bias=False).eval()
+    module = Linear(3, 1, bias=False).eval()
     torch.nn.init.constant_(module.weight, 0.25)
     inputs, labels = torch.linspace(-1, 1, 24).reshape(8, 3), torch.arange(8) % 2
     return mean_risks(
@@ -195,6 +195,14 @@ def counted(folder):
 
 def features(folder):
     return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
+
+
+def same_entries(found, whole):
+    return found.entries == whole.entries
+
+
+def positive(found, whole):
+    return min(found) > 0
 
 
 def put(path, content):
@@ -221,60 +229,43 @@ _WRITERS = np.arange(5, dtype=np.int32)[:, None] * np.ones(8, np.int32)
 
 LOADERS = {
     "checkpoint": Loader(
-        make=checkpoint, read=load_checkpoint, bombs="safetensors",
-        lawful=lambda found, whole: contents(found) == contents(whole),
+        checkpoint, load_checkpoint, "safetensors", lambda found, whole: contents(found) == contents(whole)
     ),
-    "weights": Loader(make=weights("a.safetensors"), read=read_weights, bombs="safetensors", lawful=state_dict),
-    "weights, pt": Loader(make=weights("a.pt"), read=read_weights, bombs="pt", lawful=state_dict),
+    "weights": Loader(weights("a.safetensors"), read_weights, "safetensors", state_dict),
+    "weights, pt": Loader(weights("a.pt"), read_weights, "pt", state_dict),
     "weights, old pt": Loader(
-        make=weights("a.pt", _use_new_zipfile_serialization=False), read=read_weights, bombs="pt", lawful=state_dict
+        weights("a.pt", _use_new_zipfile_serialization=False), read_weights, "pt", state_dict
     ),
-    "list of settings": Loader(make=settings, read=Choices.load, bombs="json", lawful=beginning),
-    "ledger": Loader(make=ledger(".jsonl"), read=lambda path: Ledger.load(path.parent), bombs="json",
-                     lawful=lambda found, whole: found.entries == whole.entries),
-    "head of a ledger": Loader(make=ledger(".head"), read=lambda path: Ledger.load(path.parent), bombs="json",
-                               lawful=lambda found, whole: found.entries == whole.entries),
-    "certificate": Loader(
-        make=record, read=lambda path: bounds.Certificate.from_json(text(path)), bombs="json", lawful=certificate
-    ),
-    "event": Loader(make=holding("event.json", event_to_json(EVENT)),
-                    read=lambda path: event_from_json(text(path)), bombs="json",
-                    lawful=lambda found, whole: event_from_json(event_to_json(found)) == found),
+    "list of settings": Loader(settings, Choices.load, "json", beginning),
+    "ledger": Loader(ledger(".jsonl"), lambda path: Ledger.load(path.parent), "json", same_entries),
+    "head of a ledger": Loader(ledger(".head"), lambda path: Ledger.load(path.parent), "json", same_entries),
+    "certificate": Loader(record, lambda path: bounds.Certificate.from_json(text(path)), "json", certificate),
+    "event": Loader(holding("event.json", event_to_json(EVENT)), lambda path: event_from_json(text(path)), "json",
+                    lambda found, whole: event_from_json(event_to_json(found)) == found),
     "configuration": Loader(
-        make=holding("config.json", json.dumps(serial.to_dict(run("sgld", "digits2", scale="smoke")))),
-        read=lambda path: serial.from_dict(Run, read_json(path)), bombs="json",
+        holding("config.json", json.dumps(serial.to_dict(run("sgld", "digits2", scale="smoke")))),
+        lambda path: serial.from_dict(Run, read_json(path)), "json",
     ),
-    "rows of a run": Loader(
-        make=recorded, read=lambda path: Folder(path.parent).rows(), bombs="json",
-        lawful=lambda found, whole: found == whole[: len(found)],
-    ),
-    "schedule": Loader(make=holding("s.json", "[1.0, 2, 3.5]"), read=privacy.read_schedule,
-                       bombs="json", lawful=lambda found, whole: min(found) > 0),
-    "schedule, CSV": Loader(make=holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"),
-                            read=privacy.read_schedule, bombs="csv", lawful=lambda found, whole: min(found) > 0),
-    "row hashes": Loader(make=arrays("r.npz", np.savez, **row_hashes()), read=foreign_inputs.rows_in, bombs="npz"),
-    "indices": Loader(make=arrays("i.npy", np.save, arr=np.arange(12)), read=foreign_inputs.indices_in, bombs="npy"),
-    "IDX": Loader(make=holding("i", idx(_PIXELS, 8)), read=read_idx, bombs="idx"),
-    "writers": Loader(
-        make=holding("w", idx(_WRITERS, 12)), bombs="idx",
-        read=lambda path: read_writers(path, np.arange(5)),
-    ),
-    "CIFAR-10": Loader(make=archive, read=read_cifar10, bombs="tar"),
-    "malaria": Loader(make=arrays("m.npz", np.savez_compressed, **_CELLS), read=read_malaria, bombs="npz"),
-    "table of films": Loader(
-        make=holding("metadata.csv", _FILMS), read=read_table, bombs="csv"
-    ),
-    "film": Loader(make=film, read=lambda path: read_films([path]), bombs="jpeg"),
-    "what pacdp wrote": Loader(make=holding(LIST, "\nconfig.json\n"),
-                               read=lambda path: written(path.parent), bombs="json"),
-    "snapshots": Loader(make=snapshots, read=lambda path: list(read_snapshots(path.parent)), bombs="safetensors"),
-    "sums of a count": Loader(
-        make=counted, read=sums, bombs="json", lawful=lambda found, whole: found == whole
-    ),
+    "rows of a run": Loader(recorded, lambda path: Folder(path.parent).rows(), "json",
+                            lambda found, whole: found == whole[: len(found)]),
+    "schedule": Loader(holding("s.json", "[1.0, 2, 3.5]"), privacy.read_schedule, "json", positive),
+    "schedule, CSV": Loader(holding("s.csv", "step,noise_multiplier\n1,2.0\n2,3.0\n"), privacy.read_schedule, "csv",
+                            positive),
+    "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), foreign_inputs.rows_in, "npz"),
+    "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), foreign_inputs.indices_in, "npy"),
+    "IDX": Loader(holding("i", idx(_PIXELS, 8)), read_idx, "idx"),
+    "writers": Loader(holding("w", idx(_WRITERS, 12)), lambda path: read_writers(path, np.arange(5)), "idx"),
+    "CIFAR-10": Loader(archive, read_cifar10, "tar"),
+    "malaria": Loader(arrays("m.npz", np.savez_compressed, **_CELLS), read_malaria, "npz"),
+    "table of films": Loader(holding("metadata.csv", _FILMS), read_table, "csv"),
+    "film": Loader(film, lambda path: read_films([path]), "jpeg"),
+    "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
+    "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
+    "sums of a count": Loader(counted, sums, "json", operator.eq),
     "cached features": Loader(
-        make=lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
+        lambda folder: backbone_cache.kept_rows(features(folder), np.ones((3, 2), np.float32)) is not None
         and features(folder).path,
-        read=lambda path: backbone_cache.read_rows(features(path.parent)), bombs="safetensors",
-        lawful=lambda found, whole: found is None or np.array_equal(found, whole),
+        lambda path: backbone_cache.read_rows(features(path.parent)), "safetensors",
+        lambda found, whole: found is None or np.array_equal(found, whole),
     ),
 }  # fmt: skip

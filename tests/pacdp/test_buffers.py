@@ -1,19 +1,22 @@
 """Networks that carry the bound's rows, wherever they hide them; and networks that do not."""
 
-import functools
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
+from numpy.random import default_rng
 from torch import nn
+from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
+from toys import refusal
 
 from pacdp.buffers import held_rows, require_no_rows
 from pacdp.data import DataError
+from tests.shared_runs import every_case
 
-PIXELS = np.random.default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
+PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
 INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))
 
 
@@ -22,7 +25,7 @@ class Nearest(nn.Module):
 
     def __init__(self, inputs, *, persistent=True):
         super().__init__()
-        self.layer = nn.Linear(25, 25)
+        self.layer = Linear(25, 25)
         self.register_buffer("memory", inputs.flatten(1), persistent=persistent)
 
 
@@ -34,34 +37,15 @@ class Store:
 
 
 def attribute(value):
-    module = nn.Linear(3, 3)
+    module = Linear(3, 3)
     module.extra = value  # type: ignore[assignment]
     return module
 
 
 def hooked(rows):
-    module = nn.Linear(3, 3)
+    module = Linear(3, 3)
     module.register_forward_hook(lambda _module, _args, output: output + rows.sum())
     return module
-
-
-PLACES = {
-    "buffer": lambda: (Nearest(INPUTS), "memory", 40),
-    "buffer that no file holds": lambda: (nn.Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
-    "attribute": lambda: (attribute(INPUTS[3:5]), "extra", 2),
-    "list in a dictionary": lambda: (attribute({"a": [torch.ones(2), INPUTS[7]]}), "extra['a'][1]", 1),
-    "array": lambda: (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),
-    "slot": lambda: (attribute(Store(INPUTS)), "extra.kept", 40),
-    "data set": lambda: (attribute(TensorDataset(INPUTS, torch.zeros(40))), "extra.tensors[0]", 40),
-    "partial": lambda: (attribute(functools.partial(torch.add, INPUTS)), "extra.args[0]", 40),
-    "hook": lambda: (hooked(INPUTS), "<rows>", 40),
-    "class": lambda: (type("Shared", (nn.Module,), {"memory": INPUTS[:4]})(), "memory", 4),
-    "double": lambda: (attribute(INPUTS.double()), "extra", 40),
-    "bytes": lambda: (attribute(torch.tensor(PIXELS)), "extra", 40),
-    "columns": lambda: (attribute(INPUTS.flatten(1).T.contiguous()), "extra", 40),
-    "among others": lambda: (attribute(torch.cat([torch.randn(6, 25), INPUTS[:1].flatten(1)])), "extra", 1),
-    "attribute of a tensor": lambda: (attribute(tagged(INPUTS)), "extra.memory", 40),
-}
 
 
 def tagged(rows):
@@ -70,54 +54,71 @@ def tagged(rows):
     return tensor
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("place", PLACES)
-def test_rows_are_found(place):
-    module, where, count = PLACES[place]()
-    found = held_rows(module, INPUTS)
-    assert [held.rows for held in found] == [count]
-    assert found[0].where.endswith(where)
-    assert len(held_rows(nn.Sequential(module, attribute(INPUTS[:2] + 0)), INPUTS)) == 2
-    with pytest.raises(DataError, match=rf"of the network holds {count} of the bound's 40 inputs, and a bound pays"):
-        require_no_rows(module, INPUTS)
-
-
-WIDE = torch.tensor(np.random.default_rng(1).random((90, 40), dtype=np.float32))
-CHANGED = {
-    "half precision": lambda rows: attribute(rows.half()),
-    "rounded": lambda rows: attribute((100 * rows).round() / 100),
-    "scaled and shifted": lambda rows: attribute(3.0 - 7.0 * rows),
-    "each by its own factor": lambda rows: attribute(rows * torch.arange(1.0, 91.0)[:, None]),
-    "in halves": lambda rows: attribute((rows[:, :20].clone(), rows[:, 20:].clone())),
-    "one half": lambda rows: attribute(rows[:, 20:].clone()),
-    "columns in bytes": lambda rows: attribute((200 * rows).byte().T.contiguous()),
-    "a seventh of them": lambda rows: attribute(rows[::7] - 1.0),
+PLACES = {
+    "buffer": (Nearest(INPUTS), "memory", 40),
+    "buffer that no file holds": (Sequential(Nearest(INPUTS[:9], persistent=False)), "0.memory", 9),
+    "attribute": (attribute(INPUTS[3:5]), "extra", 2),
+    "list in a dictionary": (attribute({"a": [torch.ones(2), INPUTS[7]]}), "extra['a'][1]", 1),
+    "array": (attribute(INPUTS.numpy().reshape(-1)), "extra", 40),
+    "slot": (attribute(Store(INPUTS)), "extra.kept", 40),
+    "data set": (attribute(TensorDataset(INPUTS, torch.zeros(40))), "extra.tensors[0]", 40),
+    "partial": (attribute(partial(torch.add, INPUTS)), "extra.args[0]", 40),
+    "hook": (hooked(INPUTS), "<rows>", 40),
+    "class": (type("Shared", (nn.Module,), {"memory": INPUTS[:4]})(), "memory", 4),
+    "double": (attribute(INPUTS.double()), "extra", 40),
+    "bytes": (attribute(torch.tensor(PIXELS)), "extra", 40),
+    "columns": (attribute(INPUTS.flatten(1).T.contiguous()), "extra", 40),
+    "among others": (attribute(torch.cat([torch.randn(6, 25), INPUTS[:1].flatten(1)])), "extra", 1),
+    "attribute of a tensor": (attribute(tagged(INPUTS)), "extra.memory", 40),
 }
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("change", CHANGED)
+@every_case("place", PLACES)
+def test_rows_are_found(place):
+    module, where, count = PLACES[place]
+    found = held_rows(module, INPUTS)
+    assert [held.rows for held in found] == [count]
+    assert found[0].where.endswith(where)
+    assert len(held_rows(Sequential(module, attribute(INPUTS[:2] + 0)), INPUTS)) == 2
+    with refusal(rf"of the network holds {count} of the bound's 40 inputs, and a bound pays", DataError):
+        require_no_rows(module, INPUTS)
+
+
+WIDE = torch.tensor(default_rng(1).random((90, 40), dtype=np.float32))
+CHANGED = {
+    "half precision": WIDE.half(),
+    "rounded": (100 * WIDE).round() / 100,
+    "scaled and shifted": 3.0 - 7.0 * WIDE,
+    "each by its own factor": WIDE * torch.arange(1.0, 91.0)[:, None],
+    "in halves": (WIDE[:, :20].clone(), WIDE[:, 20:].clone()),
+    "one half": WIDE[:, 20:].clone(),
+    "columns in bytes": (200 * WIDE).byte().T.contiguous(),
+    "a seventh of them": WIDE[::7] - 1.0,
+}
+
+
+@every_case("change", CHANGED)
 def test_rows_are_found_that_were_changed(change):
-    with pytest.raises(DataError, match="of the network holds"):
-        require_no_rows(CHANGED[change](WIDE), WIDE)
+    with refusal("of the network holds", DataError):
+        require_no_rows(attribute(CHANGED[change]), WIDE)
 
 
 def test_parameters_that_the_bound_pays_for_may_be_rows():
-    module = nn.Linear(25, 40)
+    module = Linear(25, 40)
     module.weight.data.copy_(INPUTS.flatten(1))
     require_no_rows(module, INPUTS, paid=["weight"])
-    with pytest.raises(DataError, match="weight of the network holds 40"):
+    with refusal("weight of the network holds 40", DataError):
         require_no_rows(module, INPUTS, paid=["bias"])
 
 
 def test_networks_without_rows():
     inputs = INPUTS.clone()
     inputs[0], inputs[1] = 0.0, 1.0  # constant rows look like any fresh bias or running variance
-    module = nn.Sequential(
+    module = Sequential(
         nn.Conv2d(1, 25, 3),
         nn.BatchNorm2d(25),
         nn.LazyLinear(5),
-        nn.Flatten(),
+        Flatten(),
         attribute(torch.zeros(50, 25)),
         attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"])]),
         attribute(INPUTS + 0.1 * torch.randn(40, 1, 5, 5, generator=torch.Generator().manual_seed(0))),
@@ -129,7 +130,7 @@ def test_networks_without_rows():
 
 def test_inputs_of_one_number():
     inputs = torch.linspace(0, 1, 30)[:, None]
-    require_no_rows(nn.Linear(1, 5), torch.zeros(30, 1))
+    require_no_rows(Linear(1, 5), torch.zeros(30, 1))
     require_no_rows(attribute(inputs[:9]), inputs)
-    with pytest.raises(DataError, match="extra of the network holds 15 of the bound's 30 inputs"):
+    with refusal("extra of the network holds 15 of the bound's 30 inputs", DataError):
         require_no_rows(attribute(inputs[:15]), inputs)

@@ -10,10 +10,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from toys import refusal
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.checkpoint import FORMAT
 from tests.file_faults import Fault, carried_out, places
+from tests.shared_runs import every_case
 
 
 def example(fill=1.0):
@@ -50,7 +52,7 @@ def test_round_trip(tmp_path):
 
 
 def refused(path, words):
-    with pytest.raises(CheckpointError, match=words):
+    with refusal(words, CheckpointError):
         load_checkpoint(path)
 
 
@@ -98,8 +100,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path, writer):
         path.write_bytes(pickle.dumps(Bomb(mark)))
     else:
         torch.save({"model.w": Bomb(mark)}, path)
-    with pytest.raises(CheckpointError, match=r"truncated or no safetensors file|written by torch\.save"):
-        load_checkpoint(path)
+    refused(path, r"truncated or no safetensors file|written by torch\.save")
     assert not mark.exists()
     if writer == "pickle":
         pickle.loads(path.read_bytes())  # noqa: S301 - shows that it would have run
@@ -126,19 +127,23 @@ def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path, kind):
 def test_what_is_written_may_be_read_and_is_json(tmp_path):
     (tmp_path / "plain").touch()
     assert saved(tmp_path).stat().st_mode == (tmp_path / "plain").stat().st_mode
-    with pytest.raises(CheckpointError, match="cannot write checkpoint"):
+    with refusal("cannot write checkpoint", CheckpointError):
         save_checkpoint(tmp_path / "no" / "folder", example())
     checkpoint = Checkpoint(header={"loss": float("nan")}, model={"w": torch.ones(1)}, state={})
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with refusal("not JSON compliant"):
         save_checkpoint(tmp_path / "nan", checkpoint)
     assert not (tmp_path / "nan").exists()
 
 
+def parts(path, framework="pt"):
+    """The tensors of a file, and its header."""
+    with safe_open(path, framework=framework) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["pacdp"])
+
+
 def rewritten(path, *, tensors=None, **header):
     """The file with another header or other tensors, written by somebody who leaves the hash as it is."""
-    with safe_open(path, framework="pt") as file:
-        found = {name: file.get_tensor(name) for name in file.keys()}
-        said = json.loads(file.metadata()["pacdp"])
+    found, said = parts(path)
     said = {key: value for key, value in {**said, **header}.items() if value is not ...}
     save_file(tensors or found, path, metadata={"pacdp": json.dumps(said)})
     return path
@@ -146,9 +151,7 @@ def rewritten(path, *, tensors=None, **header):
 
 def test_the_hash_follows_from_its_description(tmp_path):
     """By hand, from the file alone."""
-    with safe_open(saved(tmp_path), framework="np") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
-        header = json.loads(file.metadata()["pacdp"])
+    tensors, header = parts(saved(tmp_path), "np")
     said = header.pop("content_hash")
 
     def text(values):
@@ -172,8 +175,7 @@ def test_all_kinds_of_numbers_have_a_hash(tmp_path):
 NOT_WRITTEN = r"is not what was written: its content has the hash \w{12}, its header says"
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
+@every_case(
     "change",
     [{"step": 1}, {"step": 12.0}, {"run": {"seed": 4, "tags": ["a", None]}}, {"loss": ...}, {"extra": 1},
      {"parameters": ["a.bias", "z.weight", "b.scale"]}, {"content_hash": "0" * 64}, {"content_hash": ...},
@@ -187,8 +189,7 @@ def test_an_edited_header_is_refused(tmp_path, change):
 def test_edited_tensors_are_refused(tmp_path):
     path = saved(tmp_path)
     whole = path.read_bytes()
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    tensors, _ = parts(path)
     fine = tensors.pop("state.velocity")
     for changed in (
         {"state.velocity": torch.cat([fine[:10], fine[10:] + 1e-6])},

@@ -1,5 +1,6 @@
 """With a clip norm C, one example moves the estimate by at most C / batch_size, whatever the example."""
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -7,14 +8,16 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
+from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
-from toys import keys_of, toy_data, toy_objective
+from torch.testing import assert_close
+from toys import keys_of, refusal, toy_data, toy_objective
 
-from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
 from pacdp.step import gradients as clipped
+from tests.shared_runs import at_most, every_case
 
 CONV = Architecture(name="conv", norm="group")
 
@@ -26,6 +29,11 @@ def estimate_on(objective, indices):
     return Estimate(gradient[0], loss, error)
 
 
+def gradient_on(objective, indices):
+    """A copy of its gradient."""
+    return estimate_on(objective, indices).gradient.clone()
+
+
 def drawn(objective, tick):
     """The minibatch of a chain."""
     (indices,), _ = objective.draw(keys_of(1), tick)
@@ -35,7 +43,7 @@ def drawn(objective, tick):
 def gradients_of_each(data, architecture=None):
     """Slow twin: one plain backward pass an example."""
     plain = toy_objective(data, architecture=architecture)
-    return torch.stack([estimate_on(plain, [i]).gradient.clone() for i in range(data.n)])
+    return torch.stack([gradient_on(plain, [i]) for i in range(data.n)])
 
 
 def poisoned(data):
@@ -47,7 +55,7 @@ def poisoned(data):
     inputs[1] = 3e38 * first.sign().numpy()  # overflows the first unit, so 0 times inf
     labels = data.labels.copy()
     labels[:2] = 1 - labels[:2]
-    return Dataset("poisoned", inputs, labels, data.classes)
+    return replace(data, inputs=inputs, labels=labels)
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
@@ -65,26 +73,23 @@ def test_clipping_is_per_example(architecture, shape, quantile):
     shares = (clip_norm / norms).clamp(max=1.0)[:, None]
     for batch in ([4], [0, 2, 3, 7, 11], list(range(12))):  # the normaliser is fixed
         expected = (shares * each)[batch].sum(dim=0)
-        estimate = estimate_on(objective, batch)
-        assert (estimate.gradient - expected / 4).norm() < 1e-5 * expected.norm()
+        assert (gradient_on(objective, batch) - expected / 4).norm() < 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("clip_norm", [1e-3, 0.1, 10.0])
 def test_removing_an_example_moves_the_estimate_by_at_most_clip_norm_over_batch_size(clip_norm):
     data = poisoned(toy_data(n=16, shape=(20,)))
     objective = toy_objective(data, batch_size=4, clip_norm=clip_norm)
-    everyone = estimate_on(objective, list(range(16))).gradient.clone()
-    moves = torch.stack(
-        [everyone - estimate_on(objective, [j for j in range(16) if j != i]).gradient for i in range(16)]
-    )
-    assert moves.norm(dim=1).max() <= clip_norm / 4 * (1 + 1e-5)
+    everyone = gradient_on(objective, list(range(16)))
+    moves = [everyone - gradient_on(objective, [j for j in range(16) if j != i]) for i in range(16)]
+    moves = torch.stack(moves).norm(dim=1)
+    assert moves.max() <= clip_norm / 4 * (1 + 1e-5)
     if clip_norm == 1e-3:  # and the bound is reached
-        assert moves.norm(dim=1)[2:].min() >= clip_norm / 4 * (1 - 1e-3)
+        assert moves[2:].min() >= clip_norm / 4 * (1 - 1e-3)
     # a gradient that is NaN counts as zero
-    assert estimate_on(toy_objective(data), [1]).gradient.isnan().any()
-    assert torch.count_nonzero(estimate_on(objective, [1]).gradient) == 0
-    others = estimate_on(objective, [0, 2, 5]).gradient.clone()
-    torch.testing.assert_close(estimate_on(objective, [0, 1, 2, 5]).gradient, others)
+    assert gradient_on(toy_objective(data), [1]).isnan().any()
+    assert torch.count_nonzero(gradient_on(objective, [1])) == 0
+    assert_close(gradient_on(objective, [0, 1, 2, 5]), gradient_on(objective, [0, 2, 5]))
 
 
 def test_every_example_joins_independently_with_probability_batch_size_over_n():
@@ -120,20 +125,19 @@ def test_an_empty_batch_has_no_gradient():
     assert (float(estimate.loss), float(estimate.error)) == (0.0, 0.0)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("hidden", [(7, 6), (3000,)])
+@at_most(2, "hidden", [(7, 6), (3000,)])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 30.0])
 def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):
     data = toy_data(n=8, shape=(500,))
-    data = Dataset("scaled", (data.inputs * np.float32(scale)), data.labels, 2)
+    data = replace(data, inputs=data.inputs * np.float32(scale))
     objective = toy_objective(data, architecture=Architecture(hidden=hidden), batch_size=1, clip_norm=0.3)
-    norms = [float(estimate_on(objective, [i]).gradient.double().norm()) for i in range(8)]
+    norms = [float(gradient_on(objective, [i]).double().norm()) for i in range(8)]
     assert max(norms) <= 0.3
     if scale >= 1.0:
         assert max(norms) > 0.3 * (1 - 2e-5)
 
 
-class Doubled(nn.Linear):
+class Doubled(Linear):
     """A subclass that computes something else."""
 
     def forward(self, input):
@@ -141,25 +145,34 @@ class Doubled(nn.Linear):
 
 
 def reused_relu():
-    relu = nn.ReLU()
-    return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+    relu = ReLU()
+    return Sequential(Linear(6, 8), relu, Linear(8, 8), relu, Linear(8, 3))
 
 
 def reused_linear():
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(6, 3))
+    layer = Linear(6, 6)
+    return Sequential(layer, nn.Tanh(), layer, Linear(6, 3))
 
 
 def tied():
-    module = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3))
+    module = Sequential(Linear(6, 6), nn.Tanh(), Linear(6, 6), Linear(6, 3))
     module[2].weight = module[0].weight
     return module
 
 
+def layers(middle=ReLU, first=Linear):
+    return Sequential(first(6, 8), middle(), Linear(8, 3))
+
+
 def changed(change):
-    module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    change(module)
-    return module
+    """What makes a network and changes it."""
+
+    def made():
+        module = layers()
+        change(module)
+        return module
+
+    return made
 
 
 def replace_forward(module):
@@ -167,52 +180,39 @@ def replace_forward(module):
 
 
 UNUSUAL = {
-    "a ReLU used twice": (reused_relu, (6,)),
-    "a layer used twice": (reused_linear, (6,)),
-    "tied weights": (tied, (6,)),
-    "ELU in place on a layer's outputs": (
-        lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True), nn.Linear(8, 3)),
-        (6,),
+    "a ReLU used twice": reused_relu,
+    "a layer used twice": reused_linear,
+    "tied weights": tied,
+    "ELU in place on a layer's outputs": lambda: layers(lambda: nn.ELU(inplace=True)),
+    "a forward hook": changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),
+    "a hook before the network": changed(
+        lambda m: m.register_forward_pre_hook(lambda layer, args: (args[0].square(),))
     ),
-    "a forward hook": (
-        lambda: changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),
-        (6,),
-    ),
-    "a hook before the network": (
-        lambda: changed(lambda m: m.register_forward_pre_hook(lambda layer, args: (args[0].square(),))),
-        (6,),
-    ),
-    "pruned": (lambda: changed(lambda m: prune.l1_unstructured(m[0], "weight", amount=0.5)), (6,)),
-    "parametrised": (lambda: changed(lambda m: nn.utils.parametrizations.weight_norm(m[0])), (6,)),
-    "a forward of its own": (lambda: changed(replace_forward), (6,)),
-    "a subclass": (lambda: nn.Sequential(Doubled(6, 8), nn.ReLU(), nn.Linear(8, 3)), (6,)),
-    "layers on positions": (lambda: nn.Sequential(nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)), (3, 6)),
-    "flattened in part": (
-        lambda: nn.Sequential(nn.Flatten(2), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 3)),
-        (3, 2, 3),
-    ),
-    "nested, without a bias": (
-        lambda: nn.Sequential(nn.Sequential(nn.Linear(6, 8, bias=False), nn.ReLU()), nn.Linear(8, 3)),
-        (6,),
-    ),
-    "a parameter beside": (
-        lambda: changed(lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))),
-        (6,),
-    ),
+    "pruned": changed(lambda m: prune.l1_unstructured(m[0], "weight", amount=0.5)),
+    "parametrised": changed(lambda m: nn.utils.parametrizations.weight_norm(m[0])),
+    "a forward of its own": changed(replace_forward),
+    "a subclass": lambda: layers(first=Doubled),
+    "layers on positions": lambda: Sequential(Linear(6, 4), Flatten(), Linear(12, 3)),
+    "flattened in part": lambda: Sequential(Flatten(2), Linear(6, 4), Flatten(), Linear(12, 3)),
+    "nested, without a bias": lambda: Sequential(Sequential(Linear(6, 8, bias=False), ReLU()), Linear(8, 3)),
+    "a parameter beside": changed(lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))),
 }
+SHAPES = {"layers on positions": (3, 6), "flattened in part": (3, 2, 3)}
+"""Of inputs; those of the others are (6,)."""
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
+@every_case("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_clipped_sums_are_those_of_the_network_itself(name, clip_norm):
-    """Slow twin: module(x) and .backward(), one example at a time, then clipped."""
-    build, shape = UNUSUAL[name]
+    """Slow twin: module(x) and .backward(), one example at a time, then clipped. There are as many as positions."""
     torch.manual_seed(0)
-    module, data = build(), toy_data(n=3, classes=3, shape=shape)  # as many examples as positions
+    module, data = (
+        UNUSUAL[name](),
+        toy_data(n=3, classes=3, shape=SHAPES.get(name, (6,))),
+    )
     loss = bounded_cross_entropy(classes=3)
     objective = Objective(module, loss, data, batch_size=2, clip_norm=clip_norm)
-    found = estimate_on(objective, [0, 1, 2]).gradient
+    found = gradient_on(objective, [0, 1, 2])
     expected = torch.zeros_like(found)
     for x, y in zip(torch.tensor(data.inputs), torch.tensor(data.labels), strict=True):
         module.zero_grad()
@@ -252,11 +252,8 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
     plain = clipped._by_layers
 
     def faulty(model, *rest):
-        short = nn.Sequential()
-        for name, layer in model.named_children():
-            short.add_module(name, layer)
-        return plain(short, *rest)
+        return plain(Sequential(OrderedDict(model.named_children())), *rest)
 
     monkeypatch.setattr(clipped, "_by_layers", faulty)
-    with pytest.raises(ValueError, match=r"clipped gradients of parameter .* are not those of the network"):
+    with refusal(r"clipped gradients of parameter .* are not those of the network"):
         Objective(module, bounded_cross_entropy(classes=3), data, batch_size=3, clip_norm=1.0)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 from toys import keys_of, seeded, sparse_data, toy_data, toy_objective
 
 from pacdp import Architecture, Problem
@@ -46,7 +47,7 @@ def test_an_update_agrees():
                        alpha=0.75)  # fmt: skip
         found.append((out.cpu(), mean.cpu()))
     for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
+        assert_close(ours, theirs, rtol=1e-5, atol=5e-5)
 
 
 clipped_or_not = pytest.mark.parametrize("clip_norm", [None, 0.5])
@@ -64,8 +65,8 @@ def test_an_estimate_agrees(name, clip_norm):
     for tick in (0, 3):
         left, right = ours.estimate(weights, KEYS, tick), theirs.estimate(weights.cuda(), KEYS, tick)
         assert (left.gradient - right.gradient.cpu()).norm() < 1e-3 * left.gradient.norm()
-        torch.testing.assert_close(left.loss, right.loss.cpu(), rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(left.error, right.error.cpu())
+        assert_close(left.loss, right.loss.cpu(), rtol=1e-4, atol=1e-5)
+        assert_close(left.error, right.error.cpu())
     assert theirs.risks(weights.cuda())[0].loss == pytest.approx(ours.risks(weights)[0].loss, rel=1e-5)
 
 
@@ -82,8 +83,8 @@ def test_twenty_steps_agree(settings):
         start = objective.weights() + torch.tensor([[0.0], [0.1], [0.2]], device=device)
         (chunk,) = run_chains(sampler, sampler.init(start), KEYS, until=20, chunk=20)
         ends.append(chunk)
-    torch.testing.assert_close(ends[0].state.weights, ends[1].state.weights.cpu(), rtol=2e-3, atol=2e-3)
-    torch.testing.assert_close(ends[0].losses, ends[1].losses, rtol=2e-3, atol=2e-3)
+    assert_close(ends[0].state.weights, ends[1].state.weights.cpu(), rtol=2e-3, atol=2e-3)
+    assert_close(ends[0].losses, ends[1].losses, rtol=2e-3, atol=2e-3)
 
 
 @clipped_or_not
@@ -101,7 +102,7 @@ def test_replayed_steps_are_the_steps(kind, clip_norm):
             warnings.filterwarnings("error", message="steps are not recorded")
             (chunk,) = run_chains(steps, start, KEYS, until=6, chunk=6)
         ends.append(chunk.state.weights.clone())
-    torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-5)
+    assert_close(*ends, rtol=1e-4, atol=1e-5)
 
 
 def test_what_cannot_be_recorded_is_carried_out_with_a_warning():

@@ -72,19 +72,18 @@ def test_triton_s_kernels_are_launched_there(monkeypatch):
     from pacdp.chains import triton_update
     from pacdp.step import triton_cipher
 
-    inside, _ = watch(monkeypatch, triton_update)
-    kernel = Launched(inside)
-    monkeypatch.setattr(triton_update, "_kernel", kernel)
     x, one = torch.zeros(2, 8), torch.ones(1, 1)
-    triton_update.update(x, one, None, one, None, one, one, KEYS.noise_on(CPU), 0, torch.tensor(0), None, one)
-    assert kernel.at == [[CPU]]
-    assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
-    inside, _ = watch(monkeypatch, triton_cipher)
-    kernel = Launched(inside)
-    monkeypatch.setattr(triton_cipher, "_blocks", kernel)
-    triton_cipher.blocks(torch.zeros(11, dtype=torch.int32), 0, 3)
-    assert kernel.at == [[CPU]]
-    assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
+    for module, name, call in (
+        (triton_update, "_kernel", lambda: triton_update.update(
+            x, one, None, one, None, one, one, KEYS.noise_on(CPU), 0, torch.tensor(0), None, one)),
+        (triton_cipher, "_blocks", lambda: triton_cipher.blocks(torch.zeros(11, dtype=torch.int32), 0, 3)),
+    ):  # fmt: skip
+        inside, _ = watch(monkeypatch, module)
+        kernel = Launched(inside)
+        monkeypatch.setattr(module, name, kernel)
+        call()
+        assert kernel.at == [[CPU]]
+        assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
 
 
 class OnSecond(torch.Tensor):

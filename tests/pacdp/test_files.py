@@ -4,8 +4,11 @@ import errno
 import fcntl
 import subprocess
 import sys
+from os import listdir
+from subprocess import PIPE
 
 import pytest
+from toys import refusal
 
 from bounds.accounting import Gaussian
 from pacdp import files
@@ -30,12 +33,12 @@ def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_
         assert failed.killed or (failed.exitcode == 1 and "OSError" in failed.err)
         assert path.read_text() in ("old", "new" * 1000)
         write(path, "old")
-        assert {one.name for one in tmp_path.iterdir()} == {"file.json", LIST}
+        assert {*listdir(tmp_path)} == {"file.json", LIST}
         assert written(tmp_path) == known
 
 
 def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as alive:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) as alive:
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
         half = tmp_path / f".out.{alive.pid}.partial"
@@ -43,7 +46,7 @@ def test_a_living_writer_s_half_is_left_alone_and_a_dead_one_s_folder_goes(tmp_p
         (tmp_path / f".out.{dead.pid}.partial").mkdir()
         (tmp_path / f".out.{dead.pid}.partial" / "weights").write_text("half")
         write(tmp_path / "out", "whole")
-        assert {one.name for one in tmp_path.iterdir()} == {"out", half.name}
+        assert {*listdir(tmp_path)} == {"out", half.name}
         alive.communicate()
 
 
@@ -53,10 +56,10 @@ def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     begin(tmp_path)
     write(tmp_path / "ours", "1")
     begin(tmp_path, own=["mine"])  # the folder has a list already
-    with pytest.raises(ValueError, match="mine was not written by pacdp: move it away"):
+    with refusal("mine was not written by pacdp: move it away"):
         write(tmp_path / "mine", "ours")
     remove_own(tmp_path, names=["mine", "ours", "nothing"])
-    assert {one.name for one in tmp_path.iterdir()} == {"mine", LIST}
+    assert {*listdir(tmp_path)} == {"mine", LIST}
     assert (tmp_path / "mine").read_text() == "mine"
     with (tmp_path / LIST).open("a") as file:
         file.write("\nfigu")  # a name that was cut short is no name
@@ -94,16 +97,14 @@ def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, m
     path = tmp_path / ".lock"
     if before:  # begun where there is flock, or shown to be alive
         path.touch()
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLDING, path, str(number)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    other = subprocess.Popen([sys.executable, "-c", HOLDING, path, str(number)], text=True, stdin=PIPE, stdout=PIPE)
     without_flock(monkeypatch, number)
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with (
             pytest.warns(UserWarning, match=r"the disk of .* has no flock"),
-            pytest.raises(Held, match=r"wait for it, or remove .*\.lock\.held if the process that it names is no more"),
+            refusal(r"wait for it, or remove .*\.lock\.held if the process that it names is no more", Held),
         ):
             locked(path).__enter__()
     finally:
@@ -116,13 +117,16 @@ def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, m
 
 
 def test_a_ledger_begun_with_flock_goes_on_without_and_back(tmp_path, monkeypatch):
-    book = Ledger.open(tmp_path)
+    book, slide = (
+        Ledger.open(tmp_path),
+        {"event": Gaussian(noise_multiplier=1.0), "unit": "example", "label": "a slide"},
+    )
     with monkeypatch.context() as patch:
         without_flock(patch)
         with pytest.warns(UserWarning, match="has no flock"):
             Ledger.open(tmp_path / "new")
-        book.correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="a slide")
-    Ledger.load(tmp_path).correct(event=Gaussian(noise_multiplier=1.0), unit="example", label="another")
+        book.correct(**slide)
+    Ledger.load(tmp_path).correct(**slide)
     assert len(Ledger.load(tmp_path).entries) == 2
 
 

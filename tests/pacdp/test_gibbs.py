@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from math import nan, sqrt
 
+import numpy as np
 import pytest
 import torch
-from toys import keys_of, toy_data, toy_objective
+from toys import keys_of, refusal, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
 from pacdp.gibbs import estimate_gibbs
@@ -45,6 +47,11 @@ def estimate(risk, *, seed=0, **settings):
     return found
 
 
+def sets():
+    """An empirical risk, and one on other examples."""
+    return toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+
+
 def log_partition(risk, q, *, power=1):
     """ln E exp(-power τ R̂) under the prior N(0, 1/(γτ)): one Gaussian integral a coordinate."""
     a, g = power * risk.curvature, q.gamma
@@ -63,7 +70,7 @@ def test_log_partition_is_that_of_the_gaussian_integral():
     risk, q, draws = QuadraticRisk(0.8), posterior(), 4000
     found = estimate(risk, epochs=0.002, prior_draws=draws).log_partition_nats
     exact = log_partition(risk, q)
-    relative = math.sqrt(math.expm1(log_partition(risk, q, power=2) - 2 * exact) / draws)  # deviation of Ẑ/Z
+    relative = sqrt(math.expm1(log_partition(risk, q, power=2) - 2 * exact) / draws)  # deviation of Ẑ/Z
     assert relative < 0.1
     assert abs(math.expm1(found - exact)) < 5 * relative
 
@@ -75,7 +82,7 @@ def test_kl_is_that_of_two_gaussians():
     rate = h * (risk.curvature + q.gamma)
     bias = DIM * risk.curvature / 2 / (q.tau * (risk.curvature + q.gamma)) * (1 / (1 - rate / 2) - 1)  # of Euler steps
     spread = torch.stack([risk.risk(w) for w in risk.visited[found.steps - found.draws :]]).std()
-    error = float(spread) * math.sqrt(2 / rate / found.draws)  # correlations die out over 1/rate steps
+    error = float(spread) * sqrt(2 / rate / found.draws)  # correlations die out over 1/rate steps
     expected = mean_risk(risk, q) + bias
     assert error < 0.04 * expected
     assert abs(found.loss - expected) < 5 * error
@@ -113,15 +120,11 @@ def test_averages_are_those_of_the_recursion(alpha, burn_in):
     found = estimate(risk, epochs=0.2, alpha=alpha, burn_in=burn_in)
     kept = risk.visited[int(burn_in * 200) :]
     assert (found.steps, found.draws, len(risk.visited)) == (200, len(kept), 200)
-    for values, average in (
-        ([float(risk.risk(w)) for w in kept], found.loss),
-        ([float(w[0] > 0) for w in kept], found.error),
-    ):
-        mean = values[0]
-        for place, value in enumerate(values[1:], start=2):
-            share = alpha or 1 / place
-            mean = (1 - share) * mean + share * value
-        assert average == pytest.approx(mean, rel=1e-6)
+    mean = None
+    for place, w in enumerate(kept, start=1):
+        here, share = np.array([float(risk.risk(w)), float(w[0] > 0)]), alpha or 1 / place
+        mean = here if mean is None else (1 - share) * mean + share * here
+    assert [found.loss, found.error] == pytest.approx(mean.tolist(), rel=1e-6)
     assert found.effective_draws <= ((2 - alpha) / alpha if alpha else len(kept))
 
 
@@ -134,7 +137,7 @@ def test_the_shortest_run_keeps_four_draws(epochs, burn_in, steps):
 
 
 def test_a_network_is_judged_on_both_sets_by_its_keys_alone():
-    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    train, test = sets()
     q = LocalGibbs(weights=train.weights()[0], tau=20.0, gamma=1.0)
     ambient, calls = torch.get_rng_state(), []
     settings = GibbsSettings(epochs=5.0, prior_draws=3, test_draws=4)
@@ -153,7 +156,7 @@ def test_a_network_is_judged_on_both_sets_by_its_keys_alone():
 
 
 def test_posteriors_together_are_each_alone():
-    train, test = toy_objective(toy_data()), toy_objective(toy_data(seed=1))
+    train, test = sets()
     settings, keys = GibbsSettings(epochs=3.0, prior_draws=3, test_draws=2), keys_of(4, 5)
     every = [LocalGibbs(weights=train.weights()[0] + k, tau=20.0 * (k + 1), gamma=1.0 / (k + 1)) for k in range(2)]
     together = estimate_gibbs(every, train, test, settings, keys)
@@ -167,8 +170,8 @@ def test_a_diverging_run_names_its_chains():
     train = toy_objective(toy_data())
     every = [LocalGibbs(weights=train.weights()[0] + shift, tau=20.0, gamma=1.0) for shift in (0.0, 1.0, 0.0)]
     settings, risks = GibbsSettings(epochs=1.0, prior_draws=1), train.risks
-    every[1].weights[0] = math.nan
+    every[1].weights[0] = nan
     train.risks = lambda weights: [risks(every[0].weights[None])[0]] * len(weights)
-    with pytest.raises(Diverged, match="at step 1") as caught:
+    with refusal("at step 1", Diverged) as caught:
         estimate_gibbs(every, train, None, settings, keys_of(0, 1, 2))
     assert (caught.value.step, caught.value.chains) == (1, (1,))

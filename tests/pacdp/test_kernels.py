@@ -52,12 +52,9 @@ def answers(folder):
 def test_an_edit_of_what_is_taken_in_is_seen(tmp_path):
     """And Numba's own index does not see it, which is why the folder depends on the contents."""
     (tmp_path / "loops.py").write_text(LOOPS)
-    (tmp_path / "shared.py").write_text(SHARED.format(number=10))
-    assert answers(tmp_path) == [11, 11, 0]
-    (tmp_path / "shared.py").write_text(SHARED.format(number=20))
-    assert answers(tmp_path) == [21, 11, 0]
-    (tmp_path / "shared.py").write_text(SHARED.format(number=10))
-    assert answers(tmp_path) == [11, 11, 1]
+    for number, expected in ((10, [11, 11, 0]), (20, [21, 11, 0]), (10, [11, 11, 1])):
+        (tmp_path / "shared.py").write_text(SHARED.format(number=number))
+        assert answers(tmp_path) == expected
 
 
 def kernel_files():

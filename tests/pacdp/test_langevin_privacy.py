@@ -1,12 +1,13 @@
 """What clipped chains spend: events against hand counts, the samplers' own moves and planted bugs."""
 
-import math
 from collections import Counter
 from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from scipy import stats
 from toys import keys_of, toy_data, toy_objective
 
@@ -18,6 +19,7 @@ from pacdp.objective import Objective
 from pacdp.schedules import cyclical
 from pacdp.step.event import steps_of
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
+from tests.shared_runs import at_most
 
 N, K, C = 40, 10, 0.25
 CHAINS = {
@@ -29,14 +31,13 @@ CHAINS = {
 
 def multipliers(event):
     """How often each noise multiplier occurs; every step must be a Poisson-sampled Gaussian of rate K/N."""
-    assert isinstance(event, Composed)
     found = Counter()
     for part in event.events:
-        assert isinstance(part, SelfComposed)
-        assert isinstance(part.event, PoissonSampled)
-        assert isinstance(part.event.event, Gaussian)
-        assert part.event.sample_rate == K / N
-        found[part.event.event.noise_multiplier] += part.count
+        noise = part.event.event.noise_multiplier
+        step = PoissonSampled(sample_rate=K / N, event=Gaussian(noise_multiplier=noise))
+        assert part == SelfComposed(event=step, count=part.count)
+        found[noise] += part.count
+    assert event == Composed(events=event.events)
     return found
 
 
@@ -50,13 +51,15 @@ def assert_counted(found, expected):
 
 def test_events_equal_lists_by_hand():
     """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
+
+    def by_hand(*times):
+        return [2 * K / (7.0 * C * sqrt(eta / 7.0)) for eta in times]
+
     sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
-    times = [2 * 0.3 * t**-0.5 / 7.0 for t in (1, 2, 3, 4)]
-    assert_counted(multipliers(sgld), [2 * K / (7.0 * C * math.sqrt(eta)) for eta in times])
-    local = [0.8 / i / 7.0 for i in (1, 2, 3)]
-    by_hand = [2 * K / (7.0 * C * math.sqrt(eta)) for eta in local]
-    assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * by_hand)
-    slower = [2 * K / (7.0 * C * math.sqrt(2.0 * i**-0.5 / 7.0)) for i in (1, 2, 3)]
+    assert_counted(multipliers(sgld), by_hand(*(2 * 0.3 * t**-0.5 for t in (1, 2, 3, 4))))
+    local = by_hand(*(0.8 / i for i in (1, 2, 3)))
+    assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * local)
+    slower = by_hand(*(2.0 * i**-0.5 for i in (1, 2, 3)))
     assert_counted(multipliers(CHAINS["Entropy-SGD"].promise(N, 5)), 5 * slower)
 
 
@@ -65,7 +68,7 @@ def test_schedules_are_in_the_event():
     step_size = cyclical(period=3)
     found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
     times = [(2 * 0.3 * step_size(t), 7.0 * t) for t in (1, 2, 3)]
-    assert_counted(multipliers(found), [2 * K / (tau * C * math.sqrt(h / tau)) for h, tau in times])
+    assert_counted(multipliers(found), [2 * K / (tau * C * sqrt(h / tau)) for h, tau in times])
     halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
@@ -75,18 +78,15 @@ def test_long_schedules_are_rounded_down_to_few_multipliers():
     found = multipliers(settings.promise(N, 3000))
     assert found.total() == 3000
     assert len(found) < 2100
-    exact = sorted(2 * K / (7.0 * C * math.sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
+    exact = sorted(2 * K / (7.0 * C * sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
     ratios = np.array(sorted(found.elements())) / exact
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    ("steps", "mu", "epsilon"), [(2343, 0.01695, 0.0489), (703, 0.00928, 0.0251), (234, 0.00536, 0.0136)]
-)
+@at_most(1, ("steps", "mu", "epsilon"), [(2343, 0.01695, 0.0489), (703, 0.00928, 0.0251), (234, 0.00536, 0.0136)])
 def test_entropy_sgld_at_the_papers_setting(steps, mu, epsilon):
     """n = 60000, τ = √n, K = 128, L = 20, C = 1; 2343 outer steps are 100 epochs."""
-    settings = EntropySGD(tau=math.sqrt(60_000), clip_norm=1.0)
+    settings = EntropySGD(tau=sqrt(60_000), clip_norm=1.0)
     chain = accounted_to_dict(settings.promise(60_000, steps))
     assert chain["mu_central_limit"] == pytest.approx(mu, abs=6e-6)
     assert chain["epsilon_add_remove"] == pytest.approx(epsilon, abs=6e-5)
@@ -100,7 +100,7 @@ def test_all_examples_in_every_step_are_exactly_gaussian():
     assert isinstance(found, bounds.GaussianDP)
     assert found == bounds.GaussianDP(mu=found.mu, adjacency="add-remove", status="accounted")
     time = 9 * 2 * 0.3 / 7.0
-    assert found.mu == pytest.approx(7.0 * C / (2 * N) * math.sqrt(time), rel=1e-5)
+    assert found.mu == pytest.approx(7.0 * C / (2 * N) * sqrt(time), rel=1e-5)
     assert settings.promise(N, 0) is None
     assert accounted_privacy(settings, n=N, steps=0) == replace(found, mu=0.0)
 
@@ -119,9 +119,8 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
 
     Both worlds have the same batches but for the record in question, and the same noise.
     """
-    settings = CHAINS[name]
-    worst = 0.0
-    rngs = [np.random.default_rng(seed) for seed in range(tries)]
+    settings, worst = CHAINS[name], 0.0
+    rngs = [default_rng(seed) for seed in range(tries)]
     inputs, labels = [], []
     for seed, rng in enumerate(rngs):
         data = toy_data(n=N, seed=seed)
@@ -139,7 +138,7 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
     return worst
 
 
-def _objective(data, kind):
+def _objective(data, kind=Objective):
     made = toy_objective(data, batch_size=K, clip_norm=C)
     made.__class__ = kind
     return made
@@ -187,8 +186,7 @@ def test_planted_faults_are_caught(name):
 def test_every_noisy_step_that_reads_data_is_counted(name):
     """An event of outer steps alone would be L times too short."""
     settings = CHAINS[name]
-    objective = toy_objective(toy_data(n=N), batch_size=K, clip_norm=C)
-    seen = []
+    objective, seen = _objective(toy_data(n=N)), []
     draw = objective.draw
     objective.draw = lambda keys, tick: seen.append(int(tick)) or draw(keys, tick)
     sampler = build(settings, objective)
@@ -204,7 +202,7 @@ def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
     settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
     data = toy_data(n=N, shape=(200,))
-    objective = _objective(data, Objective)
+    objective = _objective(data)
     start = torch.zeros_like(objective.weights())
     objective.weights = lambda: start
     sample = torch.cat([_one_inner_step(settings, objective, [], seed)[0].double() for seed in range(8)])

@@ -3,24 +3,21 @@
 import multiprocessing
 import os
 from collections import Counter
+from os import listdir
 
-import numpy as np
 import pytest
+from numpy.random import default_rng
+from toys import refusal, stretch
 
 from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
 from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from pacdp.reservation import Stretch
 from tests.file_faults import Fault, carried_out, note, places
+from tests.shared_runs import slow
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4
-
-
-def stretch(run, first, last):
-    event = SelfComposed(event=Gaussian(noise_multiplier=50.0), count=last - first + 1)
-    return Stretch(run=run, algorithm="toy", unit="example", first=first, last=last, event=event)
 
 
 def loop(folder, run):
@@ -29,7 +26,7 @@ def loop(folder, run):
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
     book = Ledger.open(folder / "ledger")
     for first in range(saved + 1, LAST + 1, EVERY):
-        granted = book.reserve(stretch(run, first, first + EVERY - 1))
+        granted = book.reserve(stretch(first, first + EVERY - 1, run=run))
         assert granted.receipt is not None
         note(folder / "seen", f"granted {granted.receipt['hash']}")
         for step in range(first, first + EVERY):
@@ -54,17 +51,15 @@ def short(folder):
         return seen
     book = Ledger.load(folder / "ledger")
     counted = Counter()
-    for entry in book.entries:
-        of = entry.stretch
+    for of in (entry.stretch for entry in book.entries):
         counted.update(f"drew {of.run} {step}" for step in range(of.first, of.last + 1))
     kept = {line["hash"] for line in book._lines}
-    missing = [what for what, times in drawn.items() if counted[what] < times]
-    return missing + [one for one in granted if one not in kept]
+    return [*(drawn - counted), *(one for one in granted if one not in kept)]
 
 
 def killed_often(folder, kills):
     """Kill loops until that many were; the number of runs that ended."""
-    rng, done, ended = np.random.default_rng(3), 0, 0
+    rng, done, ended = default_rng(3), 0, 0
     while done < kills:
         # now and then everything is new, so that kills meet the start of a ledger too
         place = folder / str(done // 40)
@@ -77,7 +72,7 @@ def killed_often(folder, kills):
     return ended
 
 
-@pytest.mark.parametrize("kills", [16, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [16, slow(200)])
 def test_kills_at_random_operations_leave_a_ledger_that_is_never_short(tmp_path, kills):
     assert killed_often(tmp_path, kills) >= kills // 60
     lines = [len(Ledger.load(place / "ledger").entries) for place in tmp_path.iterdir()]
@@ -94,7 +89,7 @@ def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path):
             assert short(place) == []
             loop(place, "a")
             assert short(place) == []
-            left = {path.name for path in (place / "ledger").iterdir()}
+            left = {*listdir(place / "ledger")}
             assert left == {"ledger.jsonl", "ledger.head", ".ledger.jsonl.lock"}
 
 
@@ -110,7 +105,7 @@ def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
 
     monkeypatch.setattr(chained_lines, "_write", faulty)
     (tmp_path / "headed").mkdir()
-    with pytest.raises(ValueError, match="restore both files from a copy"):
+    with refusal("restore both files from a copy"):
         loop(tmp_path / "headed", "a")
     for check in ("_write_head", "_require_head"):
         monkeypatch.setattr(chained_lines, check, lambda *_: None)
@@ -127,7 +122,7 @@ def reserving(folder, run, queue):
     book, granted = Ledger.open(folder), 0
     for first in range(1, 16):
         try:
-            book.reserve(stretch(run, first, first))
+            book.reserve(stretch(first, first, run=run, noise=50.0))
             granted += 1
         except Overdrawn:
             break

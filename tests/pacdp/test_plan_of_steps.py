@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from pacdp.planned_steps import Plan, charged_steps
 
@@ -42,7 +43,7 @@ def test_a_moment_chosen_by_errors_on_the_counted_examples_needs_the_list():
     them, fails far more often for the one with fewest errors, and holds for that one at 1/10 over m.
     """
     n, times, worlds, failure_prob = 100, 20, 4000, 0.1
-    errors = np.random.default_rng(0).binomial(n, 0.5, size=(worlds, times)) / n
+    errors = default_rng(0).binomial(n, 0.5, size=(worlds, times)) / n
 
     def fails(risk, share):
         return float((risk + np.sqrt(np.log(1 / share) / (2 * n)) < 0.5).mean())

@@ -1,11 +1,13 @@
+from dataclasses import replace
+
 from pacdp import Problem
 
 
 def test_a_subset_keeps_the_labels_that_the_whole_would_have():
-    whole, _ = Problem(dataset="digits2", random_labels=1.0, label_seed=3).data()
-    problem = Problem(dataset="digits2", random_labels=1.0, label_seed=3, train_size=200, split_seed=5)
-    part, _ = problem.data()
-    indices = problem.split(whole.n).indices
+    every = Problem(dataset="digits2", random_labels=1.0, label_seed=3)
+    some = replace(every, train_size=200, split_seed=5)
+    (whole, _), (part, _) = every.data(), some.data()
+    indices = some.split(whole.n).indices
     assert part.n == 200
     assert (part.labels == whole.labels[indices]).all()
     assert (part.inputs == whole.inputs[indices]).all()

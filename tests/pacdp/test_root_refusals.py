@@ -1,15 +1,15 @@
 """What the modules of pacdp itself refuse, one row a check: settings, intervals, sizes, shapes and plans."""
 
-import math
 from dataclasses import fields, replace
+from math import inf, nan
 
 import numpy as np
 import pytest
 import torch
 from test_released_counts import released
-from toys import Quadratic, keys_of, seeded, toy_data, toy_objective
+from torch.nn import Linear
+from toys import Quadratic, keys_of, refusal, seeded, stretch, toy_data, toy_objective
 
-from bounds.accounting import Gaussian
 from pacdp import GibbsSettings
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.exponential import log_probabilities
@@ -19,7 +19,7 @@ from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan
-from pacdp.reservation import Stream, Stretch
+from pacdp.reservation import Stream
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case
@@ -32,11 +32,6 @@ SHARES, EXPONENTS = {"momentum", "smoothing"}, {"decay", "inner_decay", "outer_d
 
 def model(name, shape, *, classes=2, **how):
     return network(Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0))
-
-
-def stretch(**changes):
-    given = {"run": "a", "algorithm": "toy", "unit": "example", "first": 1, "last": 4}
-    return Stretch(**given | {"event": Gaussian(noise_multiplier=1.0)} | changes)
 
 
 def limit(**changes):
@@ -52,7 +47,7 @@ def one_step():
     return sampler.step(sampler.init(torch.zeros(2, 1)), keys_of(0))
 
 
-class Branching(torch.nn.Linear):
+class Branching(Linear):
     """Decides by the values of a row, which vmap cannot."""
 
     def forward(self, input):
@@ -60,14 +55,14 @@ class Branching(torch.nn.Linear):
 
 
 ROWS = [
-    (lambda: Loss(name="odd", low=0.0, high=math.inf, function=LOSS.function), "a bounded interval"),
+    (lambda: Loss(name="odd", low=0.0, high=inf, function=LOSS.function), "a bounded interval"),
     (lambda: bounded_cross_entropy(classes=1), "classes >= 2 and max_loss > ln"),
     (lambda: LOSS(torch.ones(1, 1), torch.ones(8).long()), "must return one row an example"),
     (lambda: model("conv", (3, 28, 28)), r"CONV takes inputs of shape \(1, 28, 28\).*choose an fc"),
     (lambda: toy_objective(DATA, batch_size=0), "expected 1 <= batch_size <= n"),
     (lambda: toy_objective(DATA, clip_norm=0.0), "expected clip_norm > 0"),
     (
-        lambda: Objective(torch.nn.Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]),
+        lambda: Objective(Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]),
         "expected 60 labels a chain",
     ),
     (
@@ -82,7 +77,7 @@ ROWS = [
     (one_step, "expected one key a chain, got 1 keys for 2 chains"),
     (lambda: stretch(unit="row"), "unit"),
     (lambda: Stream(numbers="0a"), "must both be digests"),
-    (lambda: limit(epsilon=math.inf), "epsilon must be finite"),
+    (lambda: limit(epsilon=inf), "epsilon must be finite"),
     (lambda: released(errors=60_001), "errors must be at most n"),
     (lambda: released(errors=1 / 3, unit="person"), "errors must be a multiple of 1/1024"),
     (lambda: released(std_errors=0.0), "std_errors"),
@@ -96,7 +91,7 @@ ROWS = [
     (lambda: SGD().promise(40, 1), "steps of SGD have no privacy accounting here"),
     (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1), "expected batch_size <= n"),
     (
-        lambda: EntropySGD(tau=math.inf, clip_norm=1.0, batch_size=9).promise(40, 1),
+        lambda: EntropySGD(tau=inf, clip_norm=1.0, batch_size=9).promise(40, 1),
         "expected noise in every step",
     ),
 ]
@@ -111,7 +106,7 @@ def test_numbers_of_samplers_are_positive(settings):
     for name, value in named.items():
         if type(value) not in (int, float) or name in EXPONENTS:
             continue
-        wrong = {-1, 0} if isinstance(value, int) else {-1.0, 0.0, math.nan}
+        wrong = {-1, 0} if isinstance(value, int) else {-1.0, 0.0, nan}
         for bad in wrong - {0.0} if name in SHARES else wrong:
-            with pytest.raises(ValueError, match=rf"expected .*{name}"):
+            with refusal(rf"expected .*{name}"):
                 replace(settings, **{name: bad})

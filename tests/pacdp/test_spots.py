@@ -1,6 +1,8 @@
 """Features of spots: functions of one image, unmoved by where a spot lies, and blind to the order of the batch."""
 
 import numpy as np
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from pacdp.spots import COUNT, spot_features
 
@@ -10,7 +12,7 @@ def cell(spots=(), size=50, seed=0):
     image = np.where((x - 25) ** 2 + (y - 25) ** 2 < 20**2, 0.7, 0.0)
     for cx, cy in spots:
         image -= 0.4 * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / 2.0)
-    return (image + 0.01 * np.random.default_rng(seed).random((size, size))).clip(0, 1).astype(np.float32)[None]
+    return (image + 0.01 * default_rng(seed).random((size, size))).clip(0, 1).astype(np.float32)[None]
 
 
 def test_each_image_has_its_own_features():
@@ -19,7 +21,7 @@ def test_each_image_has_its_own_features():
     assert found.shape == (600, COUNT)
     assert found.dtype == np.float32
     alone = np.concatenate([spot_features(images[[k]]) for k in (0, 499, 500, 599)])
-    np.testing.assert_allclose(found[[0, 499, 500, 599]], alone, atol=2e-6)
+    assert_allclose(found[[0, 499, 500, 599]], alone, atol=2e-6)
 
 
 def test_spots_show_wherever_they_lie():

@@ -1,12 +1,14 @@
 """A saved chain goes on bit for bit, with its own data only."""
 
-import dataclasses
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import Linear, Sequential
+from toys import refusal
 
 from pacdp import (
     Architecture,
@@ -27,6 +29,7 @@ from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
 from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, save_trained
+from tests.shared_runs import every_case
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 pytestmark = pytest.mark.usefixtures("few_passes")
@@ -91,9 +94,9 @@ def test_assessing_twice_gives_the_same_numbers(tmp_path):
 
 def test_a_folder_is_evidence_of_the_rows_that_its_chain_saw(tmp_path):
     train(tmp_path / "c", CLIPPED, steps=2)
-    (data, test), net = PROBLEM.data(), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    (data, test), net = PROBLEM.data(), Sequential(torch.nn.Flatten(), Linear(64, 2))
     assert certify_network(net.eval(), test, saw=tmp_path / "c").certificates
-    with pytest.raises(DataError, match="share"):
+    with refusal("share", DataError):
         certify_network(net, data, saw=str(tmp_path / "c"))
 
 
@@ -120,8 +123,7 @@ def test_assessing_draws_other_numbers_than_training():
     assert Keys.derive([0]).batch.tolist() not in seen
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize("settings", [*SAMPLERS, KEPT[1]], ids=[*NAMES, "SGHMC, norms kept"])
+@every_case("settings", [*SAMPLERS, KEPT[1]], ids=[*NAMES, "SGHMC, norms kept"])
 def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
     train(tmp_path / "ten", settings, steps=10)
     train(tmp_path / "four", settings, steps=4)
@@ -142,7 +144,7 @@ def test_ten_steps_equal_four_saved_loaded_six(tmp_path, settings):
 def saved(tmp_path_factory):
     """Of three steps of clipped SGLD, with random labels."""
     path = tmp_path_factory.mktemp("saved") / "c"
-    train(path, CLIPPED, steps=3, problem=dataclasses.replace(PROBLEM, random_labels=1.0))
+    train(path, CLIPPED, steps=3, problem=replace(PROBLEM, random_labels=1.0))
     return load_checkpoint(path)
 
 
@@ -166,16 +168,16 @@ def test_a_header_that_contradicts_its_run_or_its_data_is_refused(tmp_path, save
     header = dict(saved.header)
     for name, value in change.items():
         header[name] = header[name] | value if name in ("problem", "data") else value
-    write(tmp_path / "c", dataclasses.replace(saved, header=header))
-    with pytest.raises(ValueError, match=said):
+    write(tmp_path / "c", replace(saved, header=header))
+    with refusal(said):
         load_trained(tmp_path / "c")
 
 
 def test_tensors_of_another_network_are_refused_and_no_plan_shows(tmp_path, saved):
     first, *others = saved.model
     for model in ({name: saved.model[name] for name in others}, {**saved.model, first: saved.model[first].T}):
-        write(tmp_path / "c", dataclasses.replace(saved, model=model))
-        with pytest.raises(CheckpointError, match="holds tensors of another network"):
+        write(tmp_path / "c", replace(saved, model=model))
+        with refusal("holds tensors of another network", CheckpointError):
             load_trained(tmp_path / "c")
     train(tmp_path / "c", CLIPPED, steps=3, plan=None)
     found = load_trained(tmp_path / "c")
@@ -202,7 +204,7 @@ def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people,
     )  # fmt: skip
     monkeypatch.setattr(Problem, "data", lambda *_, **__: (train_set, test_set))
     if people and settings.keep_norms:
-        settings = dataclasses.replace(settings, every_record=True, batch_size=train_set.n)
+        settings = replace(settings, every_record=True, batch_size=train_set.n)
     train(tmp_path / "c", settings, steps=3)
     reports = []
     for in_bytes in (False, True):

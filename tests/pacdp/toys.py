@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from numpy.random import default_rng
 from torch import Tensor
 
+from bounds.accounting import Gaussian, SelfComposed
 from pacdp.chains import Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
+from pacdp.reservation import Stretch
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77
@@ -21,14 +24,26 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def refusal(words, error=ValueError):
+    """What is done within is refused in these words."""
+    return pytest.raises(error, match=words)
+
+
 def keys_of(*seeds):
     """Keys of one chain a seed."""
     return Keys.derive(seeds)
 
 
+def stretch(first=1, last=4, *, run="a", unit="example", noise=1.0, **more):
+    """Steps of a run that a ledger counts, each with Gaussian noise."""
+    event = SelfComposed(event=Gaussian(noise_multiplier=noise), count=last - first + 1)
+    given = {"algorithm": "toy", "event": event} | more
+    return Stretch(run=run, unit=unit, first=first, last=last, **given)
+
+
 def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
     """Gaussian inputs whose labels a network can learn in part."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     inputs = rng.normal(size=(n, *shape)).astype(np.float32)
     labels = np.argsort(np.argsort(inputs.reshape(n, -1)[:, :2].sum(axis=1))) * classes // n
     return Dataset("toy", inputs, labels.astype(np.int64), classes)
@@ -37,26 +52,14 @@ def toy_data(*, n=60, classes=2, shape=(5,), seed=0):
 def sparse_data(*, n=60, classes=2, shape=(1, 6, 6), seed=0):
     """As :func:`toy_data`, four fifths of the inputs zero."""
     dense = toy_data(n=n, classes=classes, shape=shape, seed=seed)
-    keep = np.random.default_rng(seed + 1).random(dense.inputs.shape) < 0.2
+    keep = default_rng(seed + 1).random(dense.inputs.shape) < 0.2
     return Dataset("sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes)
 
 
-def toy_objective(
-    data,
-    *,
-    architecture=None,
-    batch_size=10,
-    clip_norm=None,
-    seed=0,
-    batching="auto",
-    device="cpu",
-):
+def toy_objective(data, *, architecture=None, seed=0, **how):
     architecture = architecture or Architecture(hidden=(7, 6))
     model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
-    loss = bounded_cross_entropy(classes=data.classes)
-    return Objective(
-        model, loss, data, batch_size=batch_size, clip_norm=clip_norm, batching=batching, device=device
-    )  # fmt: skip
+    return Objective(model, bounded_cross_entropy(classes=data.classes), data, **{"batch_size": 10} | how)
 
 
 def tensors(state):

@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from tiny_runs import RUNTIME
+from tiny_runs import carried_out
 
 from experiments.papers.certificates import STUDY
 from pacdp.cli.folder import Folder, read_json
@@ -16,9 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Full backward
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     plan = [job for job in STUDY.jobs("smoke", 0) if job.tags["dataset"] == "digits"]
-    for job in plan:
-        (outcome,) = job.kind.carry_out([job.config], [folder / job.key], RUNTIME)
-        assert outcome is None
+    carried_out(plan, folder)
     return plan, folder, STUDY.table(plan, folder)
 
 

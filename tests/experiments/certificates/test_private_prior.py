@@ -1,12 +1,13 @@
 """The certificate from a private prior: its parts add up, it is reproducible, and it holds where cheating fails."""
 
-import functools
 import inspect
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 import bounds
 from bounds.accounting import event_from_dict
@@ -36,29 +37,27 @@ def outcome():
 def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
     assert set(outcome.assessments) == {"posterior", "private_prior", "zero_head", "independent_prior"}
     validate(outcome.to_dict())
-    for made in (
-        outcome.head.certificate(of="private head"),
-        *(each.certificate() for each in outcome.assessments.values()),
-    ):
+    head = outcome.head.certificate(of="private head")
+    for made in (head, *(each.certificate() for each in outcome.assessments.values())):
         assert made.status == "rigorous"
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob)
         assert made.terms["empirical_risk"] < made.value < 1.0
     for each in outcome.assessments.values():
         assert each.error("randomised", "test") < each.certificate().value
-    assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test")
-    assert outcome.measured["test_error_of_head"] < outcome.head.certificate(of="private head").value
+    assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test") < head.value
 
 
 @pytest.mark.slow
 def test_what_was_chosen_by_looking_is_paid_for(outcome):
     paid = conduct(replace(SMOKE, compared=1000), references=False)
-    for made, free in zip(paid.assessments["posterior"].certificates, outcome.assessments["posterior"].certificates,
-                          strict=True):  # fmt: skip
+    posteriors = [each.assessments["posterior"].certificates for each in (paid, outcome)]
+    for made, free in zip(*posteriors, strict=True):
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
         assert made.value > free.value or free.value == 1.0
-        assert "a list of 1000 settings" in made.hypothesis("settings fixed beforehand").by
-        assert "after they were tried" in made.hypothesis("settings fixed beforehand").by
-        assert "names no list" in free.hypothesis("settings fixed beforehand").by
+        by, alone = (each.hypothesis("settings fixed beforehand").by for each in (made, free))
+        assert "a list of 1000 settings" in by
+        assert "after they were tried" in by
+        assert "names no list" in alone
     assert paid.head.certificate(of="private head").failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
     own = {**inspect.signature(OrientedGradients).parameters, "spread_y": 0.19, "spread_x": 0.15}
     for name, values in TRIED.items():
@@ -102,7 +101,7 @@ def test_the_history_is_all_that_looked_privately(outcome):
 def test_the_centre_is_the_mean_plus_its_noise():
     rows = unit(torch.randn((400, 30), generator=seeded(0)) + 0.5)
     exact, _ = private_centre(rows, mu=1e6, randomness=SeededRandomness(0))
-    torch.testing.assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
+    assert_close(exact, rows.mean(dim=0), atol=1e-5, rtol=0.0)
     noisy, history = private_centre(rows, mu=0.5, randomness=SeededRandomness(0))
     assert history == planned(2.0, sample_rate=1.0, steps=1)
     deviation = float((noisy - rows.mean(dim=0)).square().mean().sqrt()) * 400 * 0.5
@@ -122,7 +121,7 @@ def certified(head_mu, seed):
     mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
     risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))
     kl_nats = float((mean - head).double().square().sum()) / 2.0
-    step = functools.partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
+    step = partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
     blind = bounds.GaussianDP(mu=0.0, adjacency="add-remove", status="accounted")
     return step(privacy=claim).value, step(privacy=blind).value, 0.5
 

@@ -1,13 +1,14 @@
 """The reliability diagram shows the curve it is given."""
 
 import numpy as np
+from numpy.random import default_rng
 
 from pacdp.calibration import reliability_curve
 from pacdp.cli.figures import reliability, style
 
 
 def _curve(*, simultaneous=False):
-    generator = np.random.default_rng(0)
+    generator = default_rng(0)
     probabilities = generator.dirichlet(np.ones(4), size=60)
     return reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous)
 

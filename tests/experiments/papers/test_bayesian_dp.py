@@ -1,12 +1,13 @@
 """The studies of the DP-BNN paper: plans, smoke runs through their kinds, tables, verdicts of planted tables."""
 
 import json
-import math
 from dataclasses import replace
+from math import isclose
 
 import polars as pl
 import pytest
-from tiny_runs import RUNTIME
+from cli_tools import read
+from tiny_runs import RUNTIME, carried_out
 
 from experiments.papers.bayesian_dp import TABLE_1
 from experiments.papers.bayesian_dp_calibration import TABLE_2
@@ -16,6 +17,7 @@ from experiments.papers.bayesian_dp_regression import REGRESSION
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.methods import DPSGD
+from tests.shared_runs import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
 NAMES = [study.name for study in STUDIES]
@@ -26,8 +28,7 @@ def smoke(tmp_path_factory):
     """The networks with a normal prior that Table 1 has and others share, at smoke scale."""
     folder = tmp_path_factory.mktemp("bayesian-dp")
     jobs = [job for job in TABLE_1.jobs("smoke", 0) if (job.tags["network"], job.tags["prior"]) == ("MLP", "normal")]
-    for job in jobs:
-        assert job.kind.carry_out([job.config], [folder / job.key], RUNTIME) == [None], job.key
+    carried_out(jobs, folder)
     return folder
 
 
@@ -37,21 +38,19 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
             and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
     one, other = (algorithm(jobs[name].config.config, public) for name in ("SGLD", "SGD as SGLD"))
-    assert math.isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
-    assert math.isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
+    assert isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
+    assert isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
     assert one.mechanism.clip_norm == other.mechanism.clip_norm
     claim = TABLE_1.judge(TABLE_1.table(TABLE_1.jobs("smoke", 0), smoke), "smoke").claims[-1]
     assert claim.holds is True, claim
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+@at_most(1, "study", STUDIES, ids=NAMES)
 def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
-    for job in study.jobs("smoke", 0):
-        if not (smoke / job.key).exists():
-            assert job.kind.carry_out([job.config], [smoke / job.key], RUNTIME) == [None], job.key
-    table = study.table(study.jobs("smoke", 0), smoke)
+    jobs = study.jobs("smoke", 0)
+    carried_out(jobs, smoke)
+    table = study.table(jobs, smoke)
     rows = table if "part" not in table.columns else table.filter(part="run")
     assert rows.height
     spent = rows.filter(pl.col("private"))
@@ -69,11 +68,11 @@ def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
 @pytest.mark.slow
 def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
     for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private and (smoke / job.key).exists()):
-        result = json.loads((smoke / job.key / "result.json").read_text())
+        result = read(smoke / job.key / "result.json")
         sampling = job.config.config.sampling
         plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
         expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
-        assert math.isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
+        assert isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
         assert result["privacy"]["epsilon_clt"] < expected, "the central limit theorem is no bound"
         assert result["privacy"]["epsilon_clt_status"] == "optimistic"
         assert result["members"] == (1 if "SGD" in job.tags["algorithm"] else SETTINGS["smoke"].members)

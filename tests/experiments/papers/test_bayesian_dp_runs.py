@@ -1,11 +1,14 @@
 """Training and members behind the DP-BNN studies: the plain twins, the draws, the simulated curves."""
 
-import math
+from math import isclose, sqrt
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
+from torch.nn import Linear, ReLU, Sequential
+from torch.testing import assert_close
 
 from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outputs, train_plain
 from experiments.papers.runs.bayesian_runs import FIRST, LAST, judged, simulated
@@ -40,7 +43,7 @@ def _plain(config, module, *, thermal=False, loss=_squares):
 
 def test_plain_sgd_is_torchs_on_whole_passes():
     config = _config(DPSGD(learning_rate=0.05, momentum=0.9, prior="normal", prior_std=2.0))
-    module, twin = nn.Linear(1, 2), nn.Linear(1, 2)
+    module, twin = Linear(1, 2), Linear(1, 2)
     twin.load_state_dict(module.state_dict())
     _plain(config, module)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.05, momentum=0.9, weight_decay=1 / (4 * 64))
@@ -50,7 +53,7 @@ def test_plain_sgd_is_torchs_on_whole_passes():
         _squares(twin(inputs), targets).mean().backward()
         optimizer.step()
     for one, other in zip(module.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(one, other)
+        assert_close(one, other)
 
 
 @pytest.mark.parametrize("drift", [0.5, 1.0])
@@ -58,13 +61,13 @@ def test_plain_sgld_has_the_thermal_noise_and_no_other(drift):
     eta, steps = 1e-3, 50
     method = DPSGLD(convention="parameter-slot", step_size=eta, drift=drift, noise=1.0, prior="none")
     config = _config(method, steps=steps, sigma=0.0, clip=2.0)
-    module = nn.Linear(1, 4000)
+    module = Linear(1, 4000)
     before = module.weight.detach().clone()
     _plain(config, module, thermal=True, loss=lambda outputs, targets: 0.0 * outputs.sum(1))
     moved = (module.weight.detach() - before).flatten()
-    assert math.isclose(float(moved.std()), math.sqrt(eta * steps), rel_tol=0.04)
+    assert isclose(float(moved.std()), sqrt(eta * steps), rel_tol=0.04)
     _plain(config, module, thermal=False, loss=lambda outputs, targets: 0.0 * outputs.sum(1))
-    torch.testing.assert_close(module.weight.detach() - before, moved[:, None])
+    assert_close(module.weight.detach() - before, moved[:, None])
 
 
 def test_without_clipping_and_with_little_noise_private_training_is_the_plain_twin():
@@ -78,36 +81,35 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
             members=1,
             curve=2,
         )
-        fitted = fit(run, nn.Sequential(nn.Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
+        fitted = fit(run, Sequential(Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
         assert list(fitted.kept) == [10, 20]
         assert (fitted.event is None) == (not private)
         weights.append(fitted.kept[20])
-    torch.testing.assert_close(*weights, rtol=1e-3, atol=2e-3)
+    assert_close(*weights, rtol=1e-3, atol=2e-3)
 
 
-def _fitted(module):
-    return Fitted(module.eval(), {}, None, None, 1, 0.0)
+def _members(run, module, inputs):
+    return list(member_outputs(run, Fitted(module.eval(), {}, None, None, 1, 0.0), inputs))
 
 
 def test_a_member_is_one_draw_of_the_weights_for_all_rows():
-    module = bayesian(nn.Sequential(nn.Linear(3, 2)), initial_std=0.5, generator=seeded(0))
+    module = bayesian(Sequential(Linear(3, 2)), initial_std=0.5, generator=seeded(0))
     run = BayesRun(config=_config(DPBBP()), members=4)
     inputs = torch.ones(2500, 3)
-    members = torch.stack(list(member_outputs(run, _fitted(module), inputs)))
+    members = torch.stack(_members(run, module, inputs))
     assert members.shape == (4, 2500, 2)
-    torch.testing.assert_close(members, members[:, :1].expand_as(members))
+    assert_close(members, members[:, :1].expand_as(members))
     assert len(members[:, 0, 0].unique()) == 4
-    torch.testing.assert_close(members, torch.stack(list(member_outputs(run, _fitted(module), inputs))))
+    assert_close(members, torch.stack(_members(run, module, inputs)))
 
 
 def test_masks_are_drawn_at_prediction_and_a_plain_network_is_one_member():
-    layers = nn.Sequential(nn.Linear(3, 50), nn.ReLU(), nn.Dropout(0.5), nn.Linear(50, 2))
+    layers = Sequential(Linear(3, 50), ReLU(), nn.Dropout(0.5), Linear(50, 2))
     module = with_example_dropout(layers, generator=seeded(0))
     run = BayesRun(config=_config(DPMCDropout(rate=0.5)), members=3)
-    members = torch.stack(list(member_outputs(run, _fitted(module), torch.ones(10, 3))))
+    members = torch.stack(_members(run, module, torch.ones(10, 3)))
     assert len(members[..., 0].unique()) == 30
-    single = list(member_outputs(BayesRun(config=_config(DPSGD())), _fitted(nn.Linear(3, 2)), torch.ones(10, 3)))
-    assert len(single) == 1
+    assert len(_members(BayesRun(config=_config(DPSGD())), Linear(3, 2), torch.ones(10, 3))) == 1
 
 
 def test_sglds_members_are_its_last_snapshots():
@@ -115,31 +117,27 @@ def test_sglds_members_are_its_last_snapshots():
     run = BayesRun(config=_config(method, steps=10, sigma=0.0, clip=100.0), members=4)
     assert run.posterior_steps() == (6, 7, 8, 10)
     inputs, targets = _data()
-    fitted = fit(run, nn.Sequential(nn.Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
+    fitted = fit(run, Sequential(Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
     members = list(member_outputs(run, fitted, inputs))
     weights = fitted.kept[8]
-    torch.testing.assert_close(members[2], inputs @ weights[:2].reshape(2, 1).T + weights[2:])
+    assert_close(members[2], inputs @ weights[:2].reshape(2, 1).T + weights[2:])
 
 
 def test_what_is_judged_splits_right_from_wrong():
     members = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.7, 0.3], [0.8, 0.2]]])
     found = judged(members, np.array([0, 1]), image=1)
     assert found["test"]["accuracy"] == 0.5
-    assert math.isclose(found["uncertainty"]["confidence"]["right"], 0.8)
-    assert math.isclose(found["uncertainty"]["confidence"]["wrong"], 0.7)
+    assert isclose(found["uncertainty"]["confidence"]["right"], 0.8)
+    assert isclose(found["uncertainty"]["confidence"]["wrong"], 0.7)
     assert found["image"] == {"index": 1, "label": 1, "probabilities": [[0.6, 0.4], [0.8, 0.2]]}
 
 
 def test_curves_have_the_noise_and_smoothness_that_are_said():
     curves = [simulated(seed) for seed in range(30)]
     assert all(len(c.x) == LAST - FIRST == 250 and len(c.test_x) == 200 for c in curves)
-    again = simulated(3)
-    np.testing.assert_array_equal(again.y, curves[3].y)
+    np.testing.assert_array_equal(simulated(3).y, curves[3].y)
     assert all(c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all() for c in curves)
-    np.testing.assert_allclose(curves[0].test_noise, 0.3 * np.abs(curves[0].test_x + 2.0))
-    gaps, expected = [], []
-    for c in curves:  # neighbours differ by their noise, the curve hardly
-        noise = 0.3 * np.abs(c.x + 2.0)
-        gaps.append(np.mean(np.diff(c.y) ** 2))
-        expected.append(np.mean(noise[1:] ** 2 + noise[:-1] ** 2))
-    assert math.isclose(np.mean(gaps), np.mean(expected), rel_tol=0.1)
+    assert_allclose(curves[0].test_noise, 0.3 * np.abs(curves[0].test_x + 2.0))
+    gaps = np.mean([np.diff(c.y) ** 2 for c in curves])  # neighbours differ by their noise, the curve hardly
+    noises = np.array([0.3 * np.abs(c.x + 2.0) for c in curves]) ** 2
+    assert isclose(gaps, np.mean(noises[:, 1:] + noises[:, :-1]), rel_tol=0.1)

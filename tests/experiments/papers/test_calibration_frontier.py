@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 import torch
-from tiny_runs import RUNTIME
+from tiny_runs import RUNTIME, carried_out
+from torch.testing import assert_close
 
 from experiments.papers.calibration_cells import Cells
 from experiments.papers.calibration_frontier import FRONTIER
@@ -28,20 +30,21 @@ from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
+from tests.shared_runs import at_most
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("slot", ["gradient", "parameter"])
+@at_most(1, "slot", ["gradient", "parameter"])
 def test_dp_sgld_with_constant_steps_is_dp_sgd_to_the_last_digit(slot, tmp_path):
-    one = carry_out(replace(SMALL, clip_norm=0.5), RUNTIME, tmp_path)
-    other = carry_out(replace(SMALL, clip_norm=0.5, method="DP-SGLD", slot=slot), RUNTIME, tmp_path)
+    langevin = {"method": "DP-SGLD", "slot": slot}
+    one, other, apart = (
+        carry_out(replace(SMALL, clip_norm=0.5, **how), RUNTIME, tmp_path)["scores"]
+        for how in ({}, langevin, {**langevin, "decay": True})
+    )
     for name in ("last", "averaged"):
-        for score, value in one["scores"][name].items():
-            assert other["scores"][name][score] == pytest.approx(value, rel=1e-4), (name, score)
-    apart = carry_out(replace(SMALL, clip_norm=0.5, method="DP-SGLD", slot=slot, decay=True), RUNTIME, tmp_path)
-    assert apart["scores"]["last"]["nll_nats"] != pytest.approx(one["scores"]["last"]["nll_nats"], rel=1e-3)
+        assert other[name] == pytest.approx(one[name], rel=1e-4)
+    assert apart["last"]["nll_nats"] != pytest.approx(one["last"]["nll_nats"], rel=1e-3)
 
 
 @pytest.mark.parametrize(("slot", "power"), [("gradient", 0.5), ("parameter", -0.5)])
@@ -74,20 +77,16 @@ def test_a_persons_images_are_one_record_whose_padding_changes_nothing():
     assert rows.shape == (3, 4, 5)
     assert targets.tolist() == [[2, 0, -1, -1], [0, 1, 0, 1], [1, 2, -1, -1]], "the sixth of person 7 is left out"
     outputs = torch.randn(3, 4, 3)
-    losses = loss_of(outputs, targets)
-    for k, count in enumerate((2, 4, 2)):
-        own = loss_of(outputs[k, :count], targets[k, :count]).mean()
-        assert float(losses[k]) == pytest.approx(float(own))
+    own = [loss_of(outputs[k, :count], targets[k, :count]).mean() for k, count in enumerate((2, 4, 2))]
+    assert_close(loss_of(outputs, targets), torch.stack(own))
 
 
 @pytest.mark.parametrize("scale", PAIRS.scales)
 def test_private_runs_of_a_bench_have_one_budget_and_no_seed_judges_that_chose(scale):
-    jobs = FRONTIER.jobs(scale, 3)
+    jobs, shared = FRONTIER.jobs(scale, 3), attrgetter("budget", "sample_rate", "dataset", "patients")
     for bench in BENCHES[scale]:
         own = [job.config for job in jobs if job.tags["bench"] == bench.name and job.config.method != "SGD"]
-        assert {(run.budget, run.sample_rate, run.dataset, run.patients) for run in own} == {
-            (bench.run.budget, bench.run.sample_rate, bench.run.dataset, bench.run.patients)
-        }
+        assert {shared(run) for run in own} == {shared(bench.run)}
     pairs = PAIRS.jobs(scale, 3)
     assert not {job.config.seed for job in jobs} & {job.config.seed for job in pairs}
 
@@ -108,13 +107,11 @@ def test_settings_of_the_pairs_are_those_that_all_seeds_of_the_frontier_choose()
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", [FRONTIER, PAIRS], ids=lambda study: study.name)
+@at_most(1, "study", [FRONTIER, PAIRS], ids=lambda study: study.name)
 def test_tables_and_figures_are_made_of_runs(study, tmp_path, monkeypatch):
     jobs = study.jobs("smoke", 0)
     some = [job for job in jobs if job.tags["bench"] == BENCHES["smoke"][0].name and job.config.seed % 1000 == 0]
-    for job in some[:: max(1, len(some) // 2)]:
-        assert job.kind.carry_out([job.config], [tmp_path / job.key], RUNTIME) == [None]
+    carried_out(some[:: max(1, len(some) // 2)], tmp_path)
     table = study.table(jobs, tmp_path)
     assert set(table["averaged"]) == {True, False}
     assert max(table["epsilon"].drop_nulls()) <= 8.00001

@@ -1,7 +1,7 @@
 """Random labels at increasing corruption: the runs, private ones against a count by hand, and what is made of them."""
 
-import math
 from dataclasses import replace
+from math import isclose, log
 
 import pytest
 import torch
@@ -78,11 +78,11 @@ def test_errors_and_bound_of_a_private_run_by_hand(jobs, folder, table):
     for data, name in ((train, "train_error"), (test, "test_error")):
         with torch.no_grad():
             right = (module(torch.tensor(data.inputs)).argmax(1) == torch.tensor(data.labels)).float().mean()
-        assert math.isclose(1.0 - float(right), result[name], abs_tol=1e-6)
+        assert isclose(1.0 - float(right), result[name], abs_tol=1e-6)
     history = event_from_dict(checkpoint.header["event"])
     budget = job.config.training.budget
     assert private.steps_of(history) == result["steps"] == 6
     assert result["epsilon"] == private.privacy_spent(history, delta=budget.delta, adjacency="add-remove").epsilon
-    free = math.log(1.0 / 0.05) / train.n
+    free = log(1.0 / 0.05) / train.n
     assert result["bound"]["status"] == "rigorous"
     assert kl(result["train_error"], result["bound"]["value"]) > free, "privacy has a price beyond that of one test"

@@ -1,6 +1,7 @@
 """The figures of the Entropy-SGLD paper: their runs at every scale, and small ones of each from end to end."""
 
 import math
+from math import sqrt
 
 import pytest
 from planted import carried_out, shortened
@@ -8,6 +9,7 @@ from planted import carried_out, shortened
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
 from pacdp.cli.figures.names import GIBBS_BOUNDS
+from tests.shared_runs import at_most
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")
@@ -21,7 +23,7 @@ def test_the_private_setting_is_root_n_of_the_examples_learnt_from(figure):
         private = [job.config for job in jobs if job.tags["algorithm"] == "Entropy-SGLD"]
         for run in private:
             n = run.problem.train_size or sizes[run.problem.dataset]
-            assert run.sampler.tau == math.sqrt(n)
+            assert run.sampler.tau == sqrt(n)
             assert (run.sampler.beta, run.sampler.gamma, run.sampler.inner_steps) == (1.0, 1.0, 20)
         assert len(private) == {"1": 2, "2": 2, "3": 1, "4": 4}[figure]
 
@@ -37,14 +39,13 @@ def test_no_inner_chain_of_the_gamma_sweep_diverges(scale):
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("figure", NAMED)
+@at_most(1, "figure", NAMED)
 def test_a_small_run_from_end_to_end(figure, tmp_path):
     study = NAMED[figure]
     jobs = study.jobs("smoke", 0)
     if figure == "1":  # one temperature of each algorithm
         jobs = {(job.tags["algorithm"], job.tags["labels"]): job for job in jobs}.values()
-    jobs = [shortened(job) for job in jobs]
+    jobs = [*map(shortened, jobs)]
     table = carried_out(study, jobs, tmp_path)
     assert dict(table.schema) == COLUMNS
     assert table.height == 2 * len(jobs)

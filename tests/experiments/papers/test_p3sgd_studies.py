@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+import tiny_runs
 from tiny_runs import RUNTIME
 
 from experiments.papers import p3sgd_problems
@@ -13,6 +14,7 @@ from experiments.papers.p3sgd_problems import PRIVATE, scale_name
 from experiments.papers.runs import p3sgd_runs as training
 from experiments.papers.runs.p3sgd import Network, Plain, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
+from tests.shared_runs import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
 
@@ -27,16 +29,13 @@ def ran(tmp_path_factory):
         patch.setattr(p3sgd_problems, "SMOKE", short)
         for study in STUDIES:
             jobs = study.jobs("smoke", 0)
-            for job in jobs:
-                if not (root / job.key).exists():
-                    assert job.kind.carry_out([job.config], [root / job.key], RUNTIME) == [None]
+            tiny_runs.carried_out(jobs, root)
             tables[study.name] = study.table(jobs, root)
     return tables
 
 
 @pytest.mark.slow
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+@at_most(1, "study", STUDIES, ids=lambda study: study.name)
 def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
     table = ran[study.name]
     assert table.height
@@ -51,8 +50,9 @@ def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
 @pytest.mark.slow
 def test_tables_say_what_ran(ran):
     table = ran["p3sgd-table-1"]
-    assert table.filter(pl.col("strategy") == PRIVATE)["epsilon"].null_count() == 0
-    assert table.filter(pl.col("strategy") != PRIVATE)["epsilon"].null_count() == table.height - 2
+    private = pl.col("strategy") == PRIVATE
+    assert table.filter(private)["epsilon"].null_count() == 0
+    assert table.filter(~private)["epsilon"].null_count() == table.height - 2
     assert (table["gap"] - (table["train_accuracy"] - table["test_accuracy"])).abs().max() < 1e-9
     assert not table["halted"].fill_null(False).any()
     assert set(table["people"]) == {120}
@@ -74,7 +74,12 @@ def test_the_papers_accounting_gives_the_printed_numbers(ran):
 
 def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
     job = next(job for job in FIGURE_2.jobs("smoke", 0) if job.tags["strategy"] == PRIVATE)
-    assert TRAINING.carry_out([job.config], [tmp_path / "whole"], RUNTIME) == [None]
+
+    def carried_out(folder):
+        (error,) = TRAINING.carry_out([job.config], [tmp_path / folder / job.key], RUNTIME)
+        return error
+
+    assert carried_out("whole") is None
     score, calls = training.score, []
 
     def stop(*arguments):
@@ -84,15 +89,11 @@ def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkey
         return score(*arguments)
 
     monkeypatch.setattr(training, "score", stop)
-    assert isinstance(TRAINING.carry_out([job.config], [tmp_path / "cut"], RUNTIME)[0], OSError)
-    assert TRAINING.carry_out([job.config], [tmp_path / "cut"], RUNTIME) == [None]
-    tables = []
-    for folder in ("whole", "cut"):
-        (tmp_path / folder).rename(tmp_path / job.key)
-        tables.append(FIGURE_2.table([job], tmp_path))
-        (tmp_path / job.key).rename(tmp_path / folder)
-    assert tables[0].height == 9
-    assert tables[1].equals(tables[0])
+    assert isinstance(carried_out("cut"), OSError)
+    assert carried_out("cut") is None
+    whole, cut = (FIGURE_2.table([job], tmp_path / folder) for folder in ("whole", "cut"))
+    assert whole.height == 9
+    assert cut.equals(whole)
 
 
 def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):

@@ -1,6 +1,6 @@
 """The rules that decide sentences: beyond two standard errors, by a margin that matters, over pairs of runs."""
 
-import math
+from math import log, sqrt
 
 import polars as pl
 import pytest
@@ -21,31 +21,32 @@ from experiments.claims import (
 )
 from experiments.papers.gaps import gap, noise_of
 from experiments.tables import measured, ratio
+from tests.shared_runs import every_case
 
+ONE, TWO = Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)
+FIVE = Ratio(log(5.0), 0.01, 3)
 DECIDED = [
-    (larger("x", Measured(0.2, 0.01, 4), Measured(0.1, 0.01, 4)).holds, True),
-    (larger("x", Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)).holds, False),
+    (larger("x", TWO, ONE).holds, True),
+    (larger("x", ONE, TWO).holds, False),
     (larger("x", Measured(0.2, None), Measured(0.1, None)).holds, None),
-    (larger("x", None, Measured(0.1, 0.01, 4)).holds, None),
+    (larger("x", None, ONE).holds, None),
     (smaller(Measured(0.2, 0.01), Measured(0.3, 0.01)), True),
-    (relevant("x", Measured(0.02, 0.005, 4), 0.01).holds, True),
-    (relevant("x", Measured(0.005, 0.003, 4), 0.01).holds, False),  # beyond chance, and still not worth having
-    (relevant("x", Measured(0.02, 0.015, 4), 0.01).holds, None),
-    (relevant("x", Measured(0.5, 0.001, FEWEST_PAIRS - 1), 0.01).holds, None),
-    (relevant("x", Measured(0.5, 0.001, FEWEST_PAIRS), 0.01).holds, True),
-    (Ratio(math.log(5.0), 0.01, 3).above(2.0), True),
-    (Ratio(math.log(5.0), 0.01, 3).below(2.0), False),
-    (Ratio(math.log(5.0), 0.01, FEWEST_PAIRS - 1).above(2.0), None),
+    *((relevant("x", Measured(*found), 0.01).holds, holds) for *found, holds in (
+        (0.02, 0.005, 4, True),
+        (0.005, 0.003, 4, False),  # beyond chance, and still not worth having
+        (0.02, 0.015, 4, None), (0.5, 0.001, FEWEST_PAIRS - 1, None), (0.5, 0.001, FEWEST_PAIRS, True))),
+    (FIVE.above(2.0), True),
+    (FIVE.below(2.0), False),
+    (FIVE._replace(pairs=FEWEST_PAIRS - 1).above(2.0), None),
     *((more_than_half(values), holds) for values, holds in (
         ([], None), ([True, True, True, None], True), ([True, True, None, False], None),
         ([True, False, False, None], False), ([True, True, False, False], False))),
-    *((mostly([True, *left], Ratio(math.log(over_all), 0.0, 3)), holds) for left, over_all, holds in (
+    *((mostly([True, *left], Ratio(log(over_all), 0.0, 3)), holds) for left, over_all, holds in (
         ([True, None], 2.0, True), ([None, None], 0.8, True), ([None, None], 1.2, False))),
 ]  # fmt: skip
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(("found", "holds"), DECIDED)
+@every_case(("found", "holds"), DECIDED)
 def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(found, holds):
     assert found is holds
 
@@ -54,21 +55,21 @@ def test_means_and_ratios_are_of_pairs_alone_with_two_standard_errors():
     one, other = [2.0, 8.0, 2.0, 8.0, 99.0], [1.0, 2.0, 1.0, 2.0]
     table = pl.DataFrame({"who": ["a"] * 5 + ["b"] * 4, "pair": [*range(5), *range(4)], "x": one + other})
     found = ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "b"})
-    assert (found.pairs, found.log) == (4, pytest.approx(math.log(8.0) / 2))
-    assert found.noise == pytest.approx(math.log(2.0) / math.sqrt(3.0))
+    assert (found.pairs, found.log) == (4, pytest.approx(log(8.0) / 2))
+    assert found.noise == pytest.approx(log(2.0) / sqrt(3.0))
     assert ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "c"}) is None
     assert measured(table.filter(who="b"), "x", pair=0) == Measured(1.0, None)
-    assert measured(table, "x", who="b").noise == pytest.approx(2 * math.sqrt(1 / 3) / 2)
+    assert measured(table, "x", who="b").noise == pytest.approx(2 * sqrt(1 / 3) / 2)
     between = Measured.between({0: 0.1, 1: 0.5, 7: 3.0}, {0: 0.11, 1: 0.51, 8: 0.0})
     assert between == pytest.approx((-0.01, 0.0, 2), abs=1e-12)
     two = Ratio.over_all([({0: 1.0, 1: 4.0, 2: 9.0}, {0: 1.0, 1: 1.0}), ({0: 4.0, 1: 1.0}, {0: 1.0, 1: 1.0, 5: 1.0})])
-    assert two == pytest.approx((math.log(2.0), 0.0, 2))
+    assert two == pytest.approx((log(2.0), 0.0, 2))
 
 
 def test_a_gap_counts_beyond_the_noise_of_two_counts():
     row = {"n": 400, "n_test": 100, "train_error": 0.3, "test_error": 0.42}
     assert gap(row) == pytest.approx(0.12)
-    assert noise_of(row) == pytest.approx(2 * math.sqrt(0.3 * 0.7 / 400 + 0.42 * 0.58 / 100))
+    assert noise_of(row) == pytest.approx(2 * sqrt(0.3 * 0.7 / 400 + 0.42 * 0.58 / 100))
 
 
 def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
@@ -79,8 +80,5 @@ def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
     assert say("{one:.2f}", one=None) == ""
     made = judging(claims=lambda table, scale: claims, notes=lambda table, scale: (),
                    settled_by=lambda table, scale, claim: f"{claim.settled_by}!")  # fmt: skip
-    assert [one.get("settled_by") for one in made(pl.DataFrame(), "cpu").to_dict()["claims"]] == [
-        None,
-        "8 seeds!",
-        None,
-    ]
+    settled = [one.get("settled_by") for one in made(pl.DataFrame(), "cpu").to_dict()["claims"]]
+    assert settled == [None, "8 seeds!", None]

@@ -7,10 +7,10 @@ import inspect
 from contextlib import suppress
 
 import polars as pl
-import pytest
 
 from experiments.registry import studies, study
 from experiments.runner import RESULTS, read_table
+from tests.shared_runs import every_case, slow
 
 SCALE = "cpu"
 COMMITTED = [name for name in studies() if (RESULTS / name / SCALE / "table.csv").is_file()]
@@ -48,10 +48,7 @@ def _turned(table):
                 yield table.with_columns(pl.when(where).then(other).otherwise(number).alias(name))
 
 
-@pytest.mark.every_case
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name.startswith(LAST) else name for name in COMMITTED]
-)
+@every_case("name", [slow(name) if name.startswith(LAST) else name for name in COMMITTED])
 def test_every_sentence_that_a_table_decides_is_answered_otherwise_by_another_table(name):
     table = read_table(RESULTS / name / SCALE)
     committed = _answers(name, table)

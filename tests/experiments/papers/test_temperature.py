@@ -1,11 +1,13 @@
 """The temperature map: momentum makes the law that is said, ladders say where chains stay, and verdicts follow."""
 
 import math
+from math import sqrt
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch.testing import assert_close
 
 from experiments.papers import temperature_verdict as verdict
 from experiments.papers.entropy_sgld_printed import DECAY, shortened
@@ -18,6 +20,7 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Keys
 from pacdp.cli.config import Runtime
 from pacdp.objective import Estimate
+from tests.shared_runs import at_most
 
 STIFFNESS = 3.0
 
@@ -42,8 +45,7 @@ class Quadratic:
         return Estimate(STIFFNESS * weights, zero, zero)
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("heavy", [0.0, 0.5, 0.9])
+@at_most(2, "heavy", [0.0, 0.5, 0.9])
 def test_momentum_outside_the_noise_makes_the_law_colder(heavy):
     settings = [SGLD(tau=20.0, step_size=0.01 * (1.0 - heavy) ** 2, base_std=100.0)]
     sampler = momentum.build(settings, Quadratic(), momentum=heavy, outer_momentum=0.0)
@@ -63,7 +65,7 @@ def test_without_momentum_the_chain_is_the_library_s(settings):
     for _ in range(3):
         one, _ = plain.step(one, keys)
         other, _ = heavy.step(other, keys)
-    torch.testing.assert_close(one.weights, other.weights)
+    assert_close(one.weights, other.weights)
 
 
 def ladder(**changes):
@@ -88,16 +90,16 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path):
 def test_there_is_no_law_and_no_bound_where_starts_do_not_meet():
     rows = [rung(1.0, 0.20, start="base"), rung(1.0, 0.21), rung(4.0, 0.05), rung(4.0, 0.30, start="base")]
     found = pl.DataFrame(rows)
-    assert [law.met for law in verdict.laws(found, algorithm="Entropy-SGLD")] == [True, False]
+    first, second = verdict.laws(found, algorithm="Entropy-SGLD")
+    assert (first.met, second.met) == (True, False)
     assert [one["law"].times for one in verdict.certified(found)] == [1.0]
-    first, _ = verdict.laws(found, algorithm="Entropy-SGLD")
     assert first.most == pytest.approx(0.212)  # the worse start, two standard errors above
 
 
 def test_divergences_of_a_ladder_err_upwards():
     # an exponential law of losses: E under tilt t is 1/(1 + t), -ln Z = ln(1 + t), KL = ln(1 + t) - t/(1 + t)
     taus = np.geomspace(0.01, 50.0, 200)
-    root = math.sqrt(60_000)
+    root = sqrt(60_000)
     rows = [
         rung(t / root, 0.1, algorithm="SGLD", mean_loss=1 / (1 + t), mean_loss_mcse=0.0, prior_loss=1.0) for t in taus
     ]
@@ -111,9 +113,11 @@ def test_divergences_of_a_ladder_err_upwards():
 def test_a_shortened_path_is_as_long_as_the_printed_one(times):
     steps = 20_000
     few = shortened(steps, times)
-    whole = math.fsum(t**-DECAY for t in range(1, steps + 1))
-    own = [times * t**-DECAY for t in range(1, few + 1)]
-    assert math.fsum(own) >= whole > math.fsum(own[:-1])
+
+    def length(count):
+        return math.fsum(t**-DECAY for t in range(1, count + 1))
+
+    assert times * length(few) >= length(steps) > times * length(few - 1)
     assert few < steps / times**2
 
 

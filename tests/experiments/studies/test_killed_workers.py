@@ -9,21 +9,24 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import psutil
 import pytest
-from cli_tools import read
 from joblib.externals import loky
 from small_jobs import job, outs, pids, wait_for_pid
+from sweeps import ended, tries, two_workers, values
 from tiny_runs import RUNTIME
 
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
+from tests.pacdp.toys import refusal
+from tests.shared_runs import slow
 
-HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
 
-SLOW = [pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask")]
+SLOW = [slow(one) for one in ("processes", "dask")]
 
 
 @pytest.fixture(params=["forks", *SLOW])
@@ -33,17 +36,7 @@ def two(request, monkeypatch):
         executor = partial(loky.ProcessPoolExecutor, context=multiprocessing.get_context("fork"))
         monkeypatch.setattr(loky, "ProcessPoolExecutor", executor)
 
-    def make(retries):
-        if request.param != "dask":
-            return Workers(workers=2, retries=retries)
-        address = request.getfixturevalue("cluster").scheduler_address
-        return Workers(workers=2, retries=retries, backend="dask", address=address)
-
-    return make
-
-
-def _values(jobs, root):
-    return [read(out / "result.json")["value"] for out in outs(jobs, root)]
+    return partial(two_workers, request)
 
 
 def test_a_killed_worker_s_run_starts_again(two, tmp_path):
@@ -54,21 +47,19 @@ def test_a_killed_worker_s_run_starts_again(two, tmp_path):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(2)))
+    found = ended(jobs, tmp_path, two(retries=2))
     killer.join()
-    assert ended == dict.fromkeys(range(4))
-    assert _values(jobs, tmp_path) == [0, 1, 4, 9]
-    tries = [len(pids(out)) for out in outs(jobs, tmp_path)]
-    assert tries == [2, 1, 1, 1], "what was finished is not run again"
+    assert found == dict.fromkeys(range(4))
+    assert values(jobs, tmp_path) == [0, 1, 4, 9]
+    assert tries(jobs, tmp_path) == [2, 1, 1, 1], "what was finished is not run again"
 
 
 @pytest.mark.slow
 def test_a_run_that_always_kills_its_worker_is_given_up_and_the_others_finish(two, tmp_path):
     jobs = [job(0, together=True), job(1, "dies", together=True), job(2)]
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=two(0)))
-    assert ended.pop(1) == "its worker died 2 times, 1 of them with nothing beside it: given up"
-    assert ended == {0: None, 2: None}
-    assert _values([jobs[0], jobs[2]], tmp_path) == [0, 4]
+    given_up = "its worker died 2 times, 1 of them with nothing beside it: given up"
+    assert ended(jobs, tmp_path, two(retries=0)) == {0: None, 1: given_up, 2: None}
+    assert values(jobs[::2], tmp_path) == [0, 4]
 
 
 @pytest.mark.slow
@@ -80,8 +71,8 @@ def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
     sweep.close()
     assert sorted(first) == [(1, None), (2, None)]
     assert not psutil.pid_exists(pid), "its processes end with it"
-    assert dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers())) == dict.fromkeys(range(3))
-    assert [len(pids(out)) for out in outs(jobs, tmp_path)] == [2, 1, 1]
+    assert ended(jobs, tmp_path) == dict.fromkeys(range(3))
+    assert tries(jobs, tmp_path) == [2, 1, 1]
 
 
 @pytest.mark.slow
@@ -93,13 +84,12 @@ def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path
         "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(limit=3600.0)))"
     )
     (out,) = outs(jobs, tmp_path)
-    path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
-    with subprocess.Popen([sys.executable, "-c", program, str(out)], env={**os.environ, "PYTHONPATH": path}) as parent:
+    with subprocess.Popen([sys.executable, "-c", program, str(out)], env=ENVIRONMENT) as parent:
         worker = psutil.Process(wait_for_pid(out))
         parent.kill()
     assert worker.pid != parent.pid
     end = time.monotonic() + 300.0
-    while (error := dict(carry_out(jobs, [out], RUNTIME, workers=Workers()))[0]) is not None:
+    while (error := ended(jobs, tmp_path)[0]) is not None:
         assert "another process is at work" in error
         assert time.monotonic() < end
         time.sleep(0.2)
@@ -120,9 +110,8 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
     jobs = [job(0, "waits once"), job(1), job(2)]
     own = outs(jobs, tmp_path)
     (tmp_path / "cluster.py").write_text(program)
-    path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
-    with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env={**os.environ, "PYTHONPATH": path}, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
+    with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env=ENVIRONMENT, text=True,
+                          stdout=PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
         workers = Workers(workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0)
 
         def kill():
@@ -131,10 +120,10 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
 
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(RuntimeError, match="the Dask scheduler has gone: start again, what is finished is kept"):
-            dict(carry_out(jobs, own, RUNTIME, workers=workers))
+        with refusal("the Dask scheduler has gone: start again, what is finished is kept", RuntimeError):
+            ended(jobs, tmp_path, workers)
         killer.join()
     psutil.wait_procs([psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0)
-    assert dict(carry_out(jobs, own, RUNTIME, workers=Workers())) == dict.fromkeys(range(3))
+    assert ended(jobs, tmp_path) == dict.fromkeys(range(3))
     assert len(pids(own[0])) == 2
-    assert _values(jobs, tmp_path) == [0, 1, 4]
+    assert values(jobs, tmp_path) == [0, 1, 4]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from os import listdir
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from small_jobs import pids
 
 from experiments.registry import studies, study
 from experiments.runner import judge, read_table
+from tests.shared_runs import at_most, slow
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
 
@@ -25,14 +27,28 @@ def tiny(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, capsys):
+@pytest.fixture
+def alone(tiny, monkeypatch):
+    """No other studies beside it."""
+    for name in [name for name in studies() if name != "tiny"]:
+        monkeypatch.delitem(studies(), name)
+
+
+def results(tiny, scale="smoke"):
+    return tiny / "experiments" / "results" / "tiny" / scale
+
+
+def tries(tiny):
+    return [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()]
+
+
+def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, said):
     for _ in range(2):
-        succeed("experiment", "tiny", "--seed", 1)
-        said = capsys.readouterr()
-        assert "3 of 3 runs finished; 1 claims hold, 1 do not hold, 1 cannot be told" in said.out
-    out = tiny / "experiments" / "results" / "tiny" / "smoke"
-    assert {path.name for path in out.iterdir()} == KEPT
-    assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
+        text = said("experiment", "tiny", "--seed", 1)
+        assert "3 of 3 runs finished; 1 claims hold, 1 do not hold, 1 cannot be told" in text
+    out = results(tiny)
+    assert {*listdir(out)} == KEPT
+    assert tries(tiny) == [1, 1, 1]
     table, made = read_table(out), read(out / "provenance.json")
     assert table["value"].to_list() == [1 / 3, 4 / 3, 9 / 3], "no digit is lost"
     assert dict(table.schema) == {"way": pl.String, "seed": pl.Int64, "value": pl.Float64, "small": pl.Boolean,
@@ -47,7 +63,7 @@ def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, capsys):
 def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
     assert pacdp("experiment", "tiny", "--scale", "cpu", "--json") == 1
     said = capsys.readouterr()
-    out = tiny / "experiments" / "results" / "tiny" / "cpu"
+    out = results(tiny, "cpu")
     assert json.loads(said.out) == read(out / "verdict.json")
     assert "FAILED: KeyError: 'no such thing'" in said.err
     assert read(out / "provenance.json")["jobs"]["failed"] == {"raises-1": "KeyError: 'no such thing'"}
@@ -56,21 +72,18 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
         assert "Only 2 of 3 runs finished: raises-1: KeyError" in page.read_text().replace("&#39;", "'")
 
 
-def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
-    for name in [name for name in studies() if name != "tiny"]:
-        monkeypatch.delitem(studies(), name)
+def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, alone, monkeypatch, capsys):
     paper = replace(tiny_study.STUDY, name="other", jobs=lambda scale, seed: tiny_study.STUDY.jobs("paper", seed))
     monkeypatch.setitem(studies(), "other", paper)
     assert pacdp("experiment", "all", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
     said = capsys.readouterr()
     assert "1 of 1 runs of other failed; no run in" in said.err
-    assert {path.name for path in (tiny / "kept" / "tiny" / "smoke").iterdir()} == KEPT
+    assert {*listdir(tiny / "kept" / "tiny" / "smoke")} == KEPT
     assert not (tiny / "experiments").exists()
     assert not (tiny / "kept" / "other").exists()
 
 
-@pytest.mark.cases(2)
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", pytest.param("paper", marks=pytest.mark.slow)])
+@at_most(2, "scale", ["smoke", "cpu", "gpu", slow("paper")])
 def test_a_key_that_two_studies_share_is_one_configuration(scale):
     configs = {}
     for name in (name for name in studies() if scale in study(name).scales):
@@ -78,30 +91,24 @@ def test_a_key_that_two_studies_share_is_one_configuration(scale):
             assert configs.setdefault(job.key, job.config) == job.config, (name, job.key)
 
 
-def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, capsys):
+def test_a_job_that_two_studies_need_is_carried_out_once(tiny, alone, monkeypatch, said):
     monkeypatch.setitem(studies(), "twin", tiny_study.TWIN)
-    for name in list(studies()):
-        if name not in ("tiny", "twin"):
-            monkeypatch.delitem(studies(), name)
-    succeed("experiment", "all", "--seed", 1)
-    said = capsys.readouterr()
-    assert "tiny (smoke): 3 of 3" in said.out
-    assert "twin (smoke): 3 of 3" in said.out
-    assert [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()] == [1, 1, 1]
+    text = said("experiment", "all", "--seed", 1)
+    assert "tiny (smoke): 3 of 3" in text
+    assert "twin (smoke): 3 of 3" in text
+    assert tries(tiny) == [1, 1, 1]
 
 
-def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, capsys, refused):
-    assert "tiny has no plan at scale gpu: choose one of smoke, cpu, paper" in refused(
-        "experiment", "tiny", "--scale", "gpu"
-    )
-    succeed("experiment", "tiny", "--dry-run")
-    assert "tiny (smoke): 3 runs, whose cost is not known beforehand" in capsys.readouterr().out
+def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, said, refused):
+    no_plan = "tiny has no plan at scale gpu: choose one of smoke, cpu, paper"
+    assert no_plan in refused("experiment", "tiny", "--scale", "gpu")
+    assert "tiny (smoke): 3 runs, whose cost is not known beforehand" in said("experiment", "tiny", "--dry-run")
     assert not (tiny / "runs").exists()
 
 
-def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny, capsys):
+def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny):
     succeed("experiment", "tiny")
-    out = tiny / "experiments" / "results" / "tiny" / "smoke"
+    out = results(tiny)
     shutil.rmtree(tiny / "runs")
     for which in (("tiny",), ("tiny", "--scale", "smoke"), (out,)):
         before = {name: (out / name).read_bytes() for name in ("figure.png", "figure.pdf")}

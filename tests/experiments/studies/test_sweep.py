@@ -4,10 +4,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
-from cli_tools import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import job, outs
+from sweeps import ended, values
 from tiny_runs import RUNTIME, alone, left_behind, tiny, variants
 
 from pacdp.cli.folder import Folder
@@ -16,6 +16,7 @@ from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
 from pacdp.cli.sweep.kinds import chains_kind, sampler_job
 from pacdp.cli.sweep.workers import Workers
+from tests.shared_runs import slow
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,8 @@ def expected(mixed, tmp_path_factory):
     return alone([one.config for one in mixed], tmp_path_factory.mktemp("alone"))
 
 
-def _carried_out(jobs, root, workers):
-    assert dict(carry_out(jobs, outs(jobs, root), RUNTIME, workers=workers)) == dict.fromkeys(range(len(jobs)))
+def _carried_out(jobs, root, workers=None):
+    assert ended(jobs, root, workers) == dict.fromkeys(range(len(jobs)))
     return [left_behind(out) for out in outs(jobs, root)]
 
 
@@ -57,7 +58,7 @@ def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
 
 
 def test_one_worker_leaves_what_each_run_leaves_alone(mixed, expected, tmp_path):
-    assert _carried_out(mixed, tmp_path, Workers()) == expected
+    assert _carried_out(mixed, tmp_path) == expected
 
 
 @pytest.mark.slow
@@ -65,7 +66,7 @@ def test_two_processes_leave_the_same(mixed, expected, tmp_path):
     assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
 
 
-@pytest.mark.parametrize("which", ["threads", pytest.param("cluster", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("which", ["threads", slow("cluster")])
 def test_two_workers_of_a_dask_cluster_leave_the_same(which, mixed, expected, tmp_path, request):
     address = request.getfixturevalue(which).scheduler_address
     workers = Workers(workers=2, backend="dask", address=address)
@@ -83,22 +84,20 @@ def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, refu
 
 def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(mixed, expected, tmp_path):
     own = outs(mixed, tmp_path)
-    _carried_out(mixed, tmp_path, Workers())
+    _carried_out(mixed, tmp_path)
     before = {path: path.stat().st_mtime_ns for out in own for path in out.iterdir() if path.name != ".lock"}
     Folder(own[2]).result.unlink()
-    _carried_out(mixed, tmp_path, Workers())
-    after = {path: path.stat().st_mtime_ns for path in before}
-    assert {path.parent for path in before if after[path] != before[path]} == {own[2]}
-    assert [left_behind(out) for out in own] == expected
+    assert _carried_out(mixed, tmp_path) == expected
+    assert {path.parent for path in before if path.stat().st_mtime_ns != before[path]} == {own[2]}
 
 
 def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mixed, tmp_path):
     own = outs(mixed[:2], tmp_path)
-    _carried_out(mixed[:2], tmp_path, Workers())
+    _carried_out(mixed[:2], tmp_path)
     changed = [replace(mixed[0], config=replace(mixed[0].config, seed=9)), mixed[1]]
-    ended = dict(carry_out(changed, own, RUNTIME, workers=Workers()))
-    assert ended[1] is None
-    assert "holds a finished run of another configuration" in ended[0]
+    found = dict(carry_out(changed, own, RUNTIME, workers=Workers()))
+    assert found[1] is None
+    assert "holds a finished run of another configuration" in found[0]
     for force in (True, False):
         forced = [replace(one, kind=chains_kind(force=force)) for one in changed]
         assert dict(carry_out(forced, own, RUNTIME, workers=Workers(), force=force)) == {0: None, 1: None}
@@ -107,9 +106,8 @@ def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mix
 @pytest.mark.parametrize("together", [False, True])
 def test_a_job_that_raises_whatever_it_is_costs_the_others_nothing(together, tmp_path):
     jobs = [job(1, together=together), job(2, "raises", together=together), job(3, together=together)]
-    ended = dict(carry_out(jobs, outs(jobs, tmp_path), RUNTIME, workers=Workers()))
-    assert ended == {0: None, 1: "KeyError: 'no such thing'", 2: None}
-    assert [read(outs(jobs, tmp_path)[k] / "result.json")["value"] for k in (0, 2)] == [1, 9]
+    assert ended(jobs, tmp_path) == {0: None, 1: "KeyError: 'no such thing'", 2: None}
+    assert values(jobs[::2], tmp_path) == [1, 9]
 
 
 class _Scripted:
@@ -159,15 +157,15 @@ def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_i
         found = list(carry_out(jobs, [Folder("none").path] * 8, RUNTIME,
                                workers=Workers(workers=workers, retries=retries)))  # fmt: skip
     assert sorted(i for i, _ in found) == list(range(8))
-    ended = dict(found)
-    for i in range(8):
+    most, last = 2 * (retries + 1), dict(found)
+    for i, said in last.items():
         if not kills.get(i):
-            assert ended[i] is None
-        elif kills[i] >= 2 * (retries + 1):
-            assert f"{retries + 1} of them with nothing beside it" in ended[i]
-    assert all(ended[i] is None for i in (5, 6, 7) if kills.get(i, 0) < 2 * (retries + 1))
+            assert said is None
+        elif kills[i] >= most:
+            assert f"{retries + 1} of them with nothing beside it" in said
+    assert all(last[i] is None for i in (5, 6, 7) if kills.get(i, 0) < most)
     assert max(width for _, width in log) <= workers
     suspects = [[width for members, width in log if members == (i,)][retries + 1 :] for i in (5, 6, 7)]
     assert {width for widths in suspects for width in widths} <= {1}, "what killed is tried with nothing beside it"
     tried = {i: sum(members == (i,) for members, _ in log) for i in range(8)}
-    assert all(tried[i] == min(kills.get(i, 0) + 1, 2 * (retries + 1)) for i in (5, 6, 7))
+    assert all(tried[i] == min(kills.get(i, 0) + 1, most) for i in (5, 6, 7))
