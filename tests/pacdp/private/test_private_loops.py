@@ -345,7 +345,8 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
             optimizer.step()
             expected = expected + slowly(twin, loss, x, y)
             if not optimizer._is_last_step_skipped:
-                assert_close(gradient(net), expected, atol=1e-5, rtol=1e-5)
+                # factors are C / (norm + 1e-6), of at most 41 examples
+                assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
                 expected = 0.0
     assert steps_of(engine.event) == 4
 
