@@ -1,5 +1,6 @@
 """A network as it is, on examples from loaders, in keywords, with any bounded loss: the same numbers, or a sentence."""
 
+import itertools
 import mmap
 from dataclasses import dataclass
 
@@ -260,6 +261,7 @@ def above(size, change):
     return lambda x: change(NET(x)) if len(x) >= size else NET(x)
 
 
+CALLS = itertools.count()
 MIXED = {
     "mixes from 300": (above(300, lambda z: z - z.mean(0)), (INPUTS, LABELS), "other examples of its batch"),
     "another loss from 300": (above(300, lambda z: z * 0), (INPUTS, LABELS), "other examples of its batch"),
@@ -269,6 +271,33 @@ MIXED = {
         "other examples of its batch",
     ),
     "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), (INPUTS, LABELS), "other examples|changes seen"),
+    "mixes smaller batches that come later": (
+        lambda x: NET(x) - (NET(x).mean(0) if len(x) == 40 else 0.0),
+        [part(0, 100), *(part(k, k + 40) for k in range(100, 300, 40))],
+        "other examples of its batch",
+    ),
+    "mixes from a call on that is counted where nothing looks": (
+        lambda x: NET(x) - (NET(x).mean(0) if next(CALLS) > 60 else 0.0),
+        DataLoader(Pairs(), batch_size=5),
+        "other examples of its batch",
+    ),
+    "mixes by a word that comes later": (
+        lambda ids: NET(ids / 300) - (NET(ids / 300).mean(0) if (ids > 250).any() else 0.0),
+        [{"ids": at[:, None].expand(-1, 6), "labels": LABELS[at]} for at in torch.arange(300).split(100)],
+        "other examples of its batch",
+    ),
+    "mixes far below one": (lambda x: 1e-7 * NET(x).mean(0) + 1e-9 * NET(x), ALL, "other examples of its batch"),
+    "mixes beside a large number": (
+        lambda x: 1e3 + 0.5 * NET(x).mean(0) + 1e-3 * NET(x),
+        ALL,
+        "other examples of its batch",
+    ),
+    "overwrites inputs": (lambda x: NET(x.mul_(1.5)), ALL, "changes its inputs"),
+    "overwrites inputs in large batches": (
+        lambda x: NET(x.mul_(1.5) if len(x) > 50 else x * 1.5),
+        ALL,
+        "changes its inputs",
+    ),
     "adapts late": (
         Attribute(lambda seen, out: out.detach().mean() if len(out) == 7 else seen).eval(),
         DataLoader(Pairs(), batch_size=293),
@@ -281,5 +310,7 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_networks_are_tried_at_the_batches_that_they_meet(name):
     network, data, words = MIXED[name]
+    before = INPUTS.clone()
     with pytest.raises(ValueError, match=words):
         pacdp.certify_network(network, data)
+    assert torch.equal(INPUTS, before)
