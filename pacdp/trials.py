@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
@@ -39,8 +40,8 @@ _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
 _UNITS, _SMALL = 16, 2**16
 """Units in the last place of outputs that are rounding too; the most numbers of which bits are compared."""
-_SPOTS = 3
-"""Examples of each batch that are run once more, by themselves."""
+_SPOTS, _ASKED = 3, 16
+"""Examples of each batch that are run once more, by themselves; those that an estimator is asked about alone."""
 
 
 def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None) -> Shaped[Tensor, "_ ..."]:
@@ -112,6 +113,29 @@ def require_alone(outputs: Tensor, run: Callable[[Int64[Tensor, " batch"]], Tens
     rows = torch.linspace(0, len(outputs) - 1, min(_SPOTS, max(1, len(outputs) - 1))).round().long()
     found = _rows(run(rows), len(rows))
     _require_same(found, outputs[rows], _rounding(outputs, least)[rows], rows)
+
+
+def require_own_answers(answers: np.ndarray, alone: Callable[[Int64[np.ndarray, " 1"]], Any]) -> None:
+    """Refuse what ``predict`` of an estimator answered to many examples if it answers otherwise to one alone.
+
+    One of sixteen that are asked may differ, because rounding decides ties otherwise in another batch.
+
+    Args:
+        answers: to all, [n].
+        alone: the answer to the example at one place.
+
+    Raises:
+        ValueError: more than one differs.
+    """
+    places = np.unique(np.linspace(0, len(answers) - 1, _ASKED).astype(np.int64))
+    found, own = np.concatenate([np.asarray(alone(place)).reshape(1, -1) for place in places[:, None]]), answers[places]
+    own = own.reshape(len(places), -1)
+    near = np.isclose(found, own, rtol=_OF_OUTPUTS) if own.dtype.kind == "f" else found == own
+    if (odd := int((~near).any(axis=1).sum())) > len(places) // _ASKED:
+        raise ValueError(
+            f"predict answers otherwise to {odd} of {len(places)} examples when it is given each alone, so that what "
+            "it does for many examples at once says nothing of a new one: let it treat each by itself"
+        )
 
 
 def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n 1"]:

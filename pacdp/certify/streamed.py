@@ -78,11 +78,15 @@ def certify_network(
         DataError: the examples are copies of each other, were seen, or are held by the network.
     """
     settings = Settings.declared() if settings is None else settings
+    if not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"settings must be pacdp.Settings, got {type(settings).__name__}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"batch_size must be a whole number of examples, at least 1, got {batch_size!r}")
     if not callable(network):
         raise ValueError(f"expected network as a module or function of inputs, got {type(network).__name__}")
     if isinstance(network, nn.Module) and any(part.training for part in network.modules()):
         raise ValueError("the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it")
-    if not 0.0 < failure_prob < 1.0:
+    if not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
     source = source_of(saw)

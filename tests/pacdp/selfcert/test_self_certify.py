@@ -1,5 +1,6 @@
 """One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
 
+import json
 import math
 from typing import ClassVar
 
@@ -15,6 +16,8 @@ from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+from pacdp.verify.claim import DOES_NOT
+from pacdp.verify.selfcertified import check_self_certified
 
 NOISE = 0.1
 
@@ -183,6 +186,18 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
     assert found.certificate.failure_prob == pytest.approx(0.05)
+
+
+def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared():
+    class Wild(LogisticRegression):
+        def fit(self, x, y):
+            return super().fit(x + np.random.default_rng().normal(size=x.shape), y)
+
+    found = pacdp.self_certify(Wild(), world(200, seed=7))
+    assert found.tried[1].certificate is None
+    assert found.certificate.failure_prob == pytest.approx(0.05)
+    assert "weights and fitted parts included" in found.certificate.hypothesis("settings fixed beforehand").by
+    assert DOES_NOT not in {one.verdict for one in check_self_certified(json.loads(json.dumps(found.to_dict())))}
 
 
 MODELS, FAIL = 8, 0.2
