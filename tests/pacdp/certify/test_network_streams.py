@@ -207,6 +207,7 @@ REFUSED = {
     "an error of its own": (lambda x: {}["pixels"], ALL, "KeyError: 'pixels'"),
     "a batch of one part": (NET, DataLoader(TensorDataset(INPUTS)), "got list|as \\(inputs, labels\\)"),
     "nothing": (NET, [], "no examples"),
+    "gaps": (NET, (np.ma.masked_greater(INPUTS.numpy(), 1), LABELS), "inputs in data are a masked array"),
     "people in some batches": (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])], "all or none"),
     "no network": ({"weight": INPUTS}, ALL, "module or function"),
 }  # fmt: skip

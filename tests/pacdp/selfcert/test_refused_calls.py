@@ -36,6 +36,7 @@ def certified(model=MODEL, data=(X, Y), **how):
 
 REFUSED = {
     "few labels": (lambda: certified(data=(X, Y[:-1])), "one label for each input"),
+    "gaps": (lambda: certified(data=(np.ma.masked_greater(X, 1), Y)), "inputs are a masked array"),
     "one class": (lambda: certified(data=(X, 0 * Y)), "at least two classes, got 0 alone"),
     "one person": (lambda: certified(people=["me"] * 40), "people must be at least 4"),
     "labels as floats": (lambda: certified(data=(X, Y.astype(float))), "labels must be whole numbers or text"),

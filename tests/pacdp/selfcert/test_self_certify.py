@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
@@ -107,10 +107,15 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
 
 def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another_split():
     data = world(120, seed=4)
-    runs = [pacdp.self_certify(LogisticRegression(), data, routes=HELD_OUT, seed=seed) for seed in (0, 0, 1)]
+    as_sparse = sparse.coo_matrix(data[0]), data[1]
+    runs = [
+        pacdp.self_certify(LogisticRegression(), given, routes=HELD_OUT, seed=seed)
+        for given, seed in ((data, 0), (data, 0), (data, 1), (as_sparse, 0))
+    ]
     coefficients = [run.predictor.estimator.coef_ for run in runs]
     assert np.array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
+    assert runs[3].tried[0].error == runs[0].tried[0].error
     assert not np.array_equal(coefficients[0], coefficients[2])
 
 
