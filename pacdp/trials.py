@@ -171,7 +171,7 @@ def _rows(outputs: Tensor, size: int) -> Tensor:
             f"the network must return one row of outputs an example, got {found} for a batch of {size}: no example "
             "has a loss of its own"
         )
-    return outputs.detach()
+    return outputs.detach().clone()  # which the next run may overwrite
 
 
 def require_own_losses(

@@ -127,7 +127,7 @@ def _output(network: Function, inputs: Tensor) -> Tensor:
             ) from error
     if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.shape[:1] == inputs.shape[:1]:
         if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] > 0):
-            return outputs.detach()
+            return outputs.detach().clone()  # a network may write each batch into one tensor
     shape = f"{tuple(outputs.shape)} of {outputs.dtype}" if isinstance(outputs, Tensor) else type(outputs).__name__
     raise ValueError(
         f"expected one row of logits for each of {len(inputs)} examples, floats [n] or [n, classes], got {shape}"

@@ -120,7 +120,7 @@ def logits_of(outputs: Any) -> Tensor:
     elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
         found = cast(Any, outputs)[0]
     if isinstance(found, Tensor) and found.is_floating_point():
-        return found.detach()
+        return found.detach().clone()  # a network may write each batch into one tensor
     keys = sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
     keys = [one.name for one in fields(outputs)] if is_dataclass(outputs) and not isinstance(outputs, type) else keys
     has = f" with {', '.join(keys) or 'nothing'}" if keys or isinstance(outputs, Mapping) else ""
@@ -328,7 +328,7 @@ def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) 
     if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them")
-    values = found.detach().double()
+    values = found.detach().to(torch.float64, copy=True)  # a function may write each batch into one tensor
     if not bool(((values >= 0.0) & (values <= 1.0)).all()):
         raise ValueError(
             "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"

@@ -251,6 +251,23 @@ def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_sta
         assert np.array_equal(array, INPUTS.numpy() + 1.0)
 
 
+PLACES = torch.zeros(300, 3), torch.zeros(300, dtype=torch.float64)
+
+
+def into_one_tensor(inputs):
+    return PLACES[0].resize_(len(inputs), 3).copy_(NET(inputs))
+
+
+def loss_into_one_tensor(outputs, labels):
+    return PLACES[1].resize_(len(labels)).copy_(outputs.argmax(dim=1) != labels)
+
+
+@pytest.mark.parametrize("loss", [None, loss_into_one_tensor])
+def test_what_is_written_into_one_tensor_batch_by_batch_is_counted_as_it_was(loss):
+    found = pacdp.certify_network(into_one_tensor, ALL, loss=loss, batch_size=50).measured[0].mean
+    assert found == pytest.approx(float((NET(INPUTS).argmax(dim=1) != LABELS).double().mean()))
+
+
 class Attribute(nn.Module):
     """A network that keeps something of what it saw."""
 
