@@ -13,10 +13,12 @@ Trials can refute independence; they cannot prove it. What can be compared while
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
@@ -35,7 +37,11 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ALONE = 3
 """Examples that are tried as batches of one."""
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
-"""Rounding allowed, relative to the outputs' size, to the interval of the loss, to the largest slope."""
+"""Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
+_UNITS, _SMALL = 16, 2**16
+"""Units in the last place of outputs that are rounding too; the most numbers of which bits are compared."""
+_SPOTS, _ASKED = 3, 16
+"""Examples of each batch that are run once more, by themselves; those that an estimator is asked about alone."""
 
 
 def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None) -> Shaped[Tensor, "_ ..."]:
@@ -67,11 +73,14 @@ def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[T
         yield from ((rows, torch.arange(len(rows))) for rows in torch.arange(size).split(MOST))
 
 
-def require_own_outputs(run: Callable[[Int64[Tensor, " batch"]], Tensor], *, size: int = MOST) -> Tensor:
+def require_own_outputs(
+    run: Callable[[Int64[Tensor, " batch"]], Tensor], *, size: int = MOST, least: float = 0.0
+) -> Tensor:
     """Refuse a network in which an example's output depends on the others of its batch, their order or their number.
 
     Args:
         run: the outputs for a batch of examples, given as places in a :func:`pool` of that size.
+        least: outputs count as this large, where smaller ones decide nothing, as losses do.
 
     Returns:
         The outputs of the pool's first half.
@@ -80,20 +89,79 @@ def require_own_outputs(run: Callable[[Int64[Tensor, " batch"]], Tensor], *, siz
         ValueError: an output moved between batches, or the outputs are no tensor with a row an example.
     """
     expected = _rows(run(torch.arange(size)), size)
-    flat = expected.reshape(size, -1)
-    sizes = torch.where(flat.isfinite(), flat.abs(), 0.0).amax(dim=1) if flat.numel() else flat.new_zeros(size)
-    allowed = _OF_OUTPUTS * (1.0 + sizes.clamp(min=sizes.median()))[:, None]  # one far example hides no other's move
+    allowed = _rounding(expected, least)
     for places, kept in batches(size):
-        found, rows = _rows(run(places), len(places))[kept].reshape(len(kept), -1), places[kept]
-        own = flat[rows]
-        same = (found == own) | (found.isnan() & own.isnan()) | ((found - own).abs() <= allowed[rows])
-        if not bool(same.all()):
-            which = int(rows[~same.all(dim=1).cpu()][0])
-            raise ValueError(
-                f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
-                "calls besides the weights: no example has a loss of its own"
-            )
+        found, rows = _rows(run(places), len(places))[kept], places[kept]
+        _require_same(found, expected[rows], allowed[rows], rows)
     return expected
+
+
+def require_alone(outputs: Tensor, run: Callable[[Int64[Tensor, " batch"]], Tensor], *, least: float = 0.0) -> None:
+    """Refuse the outputs of a batch of which a few examples by themselves have others.
+
+    Trials before a run are of its first batches. What mixes at other sizes, beyond values that come later or after
+    some calls is seen here.
+
+    Args:
+        outputs: of the batch.
+        run: the outputs for some of its examples, given as places in it.
+        least: as for :func:`require_own_outputs`.
+
+    Raises:
+        ValueError: an output moved.
+    """
+    rows = torch.linspace(0, len(outputs) - 1, min(_SPOTS, max(1, len(outputs) - 1))).round().long()
+    found = _rows(run(rows), len(rows))
+    _require_same(found, outputs[rows], _rounding(outputs, least)[rows], rows)
+
+
+def require_own_answers(answers: np.ndarray, alone: Callable[[Int64[np.ndarray, " 1"]], Any]) -> None:
+    """Refuse what ``predict`` of an estimator answered to many examples if it answers otherwise to one alone.
+
+    One of sixteen that are asked may differ, because rounding decides ties otherwise in another batch.
+
+    Args:
+        answers: to all, [n].
+        alone: the answer to the example at one place.
+
+    Raises:
+        ValueError: more than one differs.
+    """
+    places = np.unique(np.linspace(0, len(answers) - 1, _ASKED).astype(np.int64))
+    found, own = np.concatenate([np.asarray(alone(place)).reshape(1, -1) for place in places[:, None]]), answers[places]
+    own = own.reshape(len(places), -1)
+    near = np.isclose(found, own, rtol=_OF_OUTPUTS) if own.dtype.kind == "f" else found == own
+    if (odd := int((~near).any(axis=1).sum())) > len(places) // _ASKED:
+        raise ValueError(
+            f"predict answers otherwise to {odd} of {len(places)} examples when it is given each alone, so that what "
+            "it does for many examples at once says nothing of a new one: let it treat each by itself"
+        )
+
+
+def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n 1"]:
+    """How far rounding may move each row; by what differs within rows, because that decides.
+
+    One far example hides no other's move.
+    """
+    flat = outputs.reshape(len(outputs), -1)
+    if not flat.numel():
+        return flat.new_zeros(len(flat), 1)
+    finite = torch.where(flat.isfinite(), flat, 0.0)
+    sizes, spreads = finite.abs().amax(dim=1), (finite.amax(dim=1) - finite.amin(dim=1)) / 2
+    spreads = spreads if flat.shape[1] > 1 else sizes
+    sizes, spreads = (one.clamp(min=one.median()) for one in (sizes, spreads))
+    return (_OF_OUTPUTS * (least + spreads) + _UNITS * torch.finfo(flat.dtype).eps * sizes)[:, None]
+
+
+def _require_same(found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n 1"], rows: Int64[Tensor, " n"]) -> None:
+    found, own = (one.reshape(len(rows), -1) for one in (found, own))
+    same = (found == own) | (found.isnan() & own.isnan()) | ((found - own).abs() <= allowed)
+    if not bool(same.all()):
+        which = int(rows[~same.all(dim=1).cpu()][0])
+        raise ValueError(
+            f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
+            "calls besides the weights: no example has a loss of its own"
+        )
 
 
 def _rows(outputs: Tensor, size: int) -> Tensor:
@@ -103,7 +171,7 @@ def _rows(outputs: Tensor, size: int) -> Tensor:
             f"the network must return one row of outputs an example, got {found} for a batch of {size}: no example "
             "has a loss of its own"
         )
-    return outputs.detach()
+    return outputs.detach().clone()  # which the next run may overwrite
 
 
 def require_own_losses(
@@ -216,6 +284,21 @@ def require_unwritten(network: Any, inputs: Tensor, call: Callable[[Tensor], obj
     call(given)
     require_no_writes([] if _same_bits(inputs, given) else ["its inputs"])
     before.require()
+
+
+@contextmanager
+def kept_inputs(*given: Tensor) -> Iterator[None]:
+    """Refuse a pass that writes into these inputs, which may be a caller's data: by their versions, few by their bits.
+
+    Raises:
+        ValueError: as said.
+    """
+    before = [None if one.is_inference() else one._version for one in given]
+    copies = [one.clone() if one.numel() <= _SMALL else one for one in given]
+    yield
+    now = [None if one.is_inference() else one._version for one in given]
+    if now != before or not all(map(_same_bits, given, copies)):
+        require_no_writes(["its inputs"])
 
 
 class Unmoved:

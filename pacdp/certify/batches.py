@@ -131,6 +131,8 @@ def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
 
 
 def _tensor(value: Any, what: str) -> Tensor:
+    if np.ma.isMaskedArray(value):
+        raise ValueError(f"{what} are a masked array, whose gaps would count as numbers: fill them, or leave rows out")
     try:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:

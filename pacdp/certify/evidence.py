@@ -199,7 +199,7 @@ def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
         require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
-        return proved("prior saw none of these rows", "row hashes")
+        return proved("prior saw none of these rows", "row hashes, of all that the caller says it saw")
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
     if seen.indices is None or data.indices is None or other:
         return None

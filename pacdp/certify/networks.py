@@ -23,7 +23,7 @@ from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with
 from pacdp.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.trials import MOST, Unwritten, pool, require_own_outputs
+from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 """Of the bins of calibration errors."""
@@ -106,24 +106,28 @@ def outputs_of(
         return outputs
 
     require_own_outputs(lambda places: run(rows[places]), size=size)
-    found = torch.cat([run(part).cpu() for part in inputs.split(batch_size)])
+    found = list[Tensor]()
+    for part in inputs.split(batch_size):
+        found.append(run(part))
+        require_alone(found[-1], lambda places, part=part: run(part[places]))
     settled.require()
-    return found
+    return torch.cat([part.cpu() for part in found])
 
 
 def _output(network: Function, inputs: Tensor) -> Tensor:
-    try:
-        outputs = network(inputs)
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"the network fails on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}, give it those that "
-            f"it takes: {type(error).__name__}: {error}"
-        ) from error
+    with kept_inputs(inputs):
+        try:
+            outputs = network(inputs)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"the network fails on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}, give it those "
+                f"that it takes: {type(error).__name__}: {error}"
+            ) from error
     if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.shape[:1] == inputs.shape[:1]:
         if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] > 0):
-            return outputs.detach()
+            return outputs.detach().clone()  # a network may write each batch into one tensor
     shape = f"{tuple(outputs.shape)} of {outputs.dtype}" if isinstance(outputs, Tensor) else type(outputs).__name__
     raise ValueError(
         f"expected one row of logits for each of {len(inputs)} examples, floats [n] or [n, classes], got {shape}"

@@ -28,7 +28,7 @@ from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.losses import in_error
 from pacdp.predictions import certify_predictions
-from pacdp.trials import MOST, Unwritten, pool, require_own_outputs
+from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 from pacdp.trimming import hand_back
 
 LossOf = Callable[[Any, Tensor], Tensor]
@@ -78,11 +78,15 @@ def certify_network(
         DataError: the examples are copies of each other, were seen, or are held by the network.
     """
     settings = Settings.declared() if settings is None else settings
+    if not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"settings must be pacdp.Settings, got {type(settings).__name__}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"batch_size must be a whole number of examples, at least 1, got {batch_size!r}")
     if not callable(network):
         raise ValueError(f"expected network as a module or function of inputs, got {type(network).__name__}")
     if isinstance(network, nn.Module) and any(part.training for part in network.modules()):
         raise ValueError("the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it")
-    if not 0.0 < failure_prob < 1.0:
+    if not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
     failure_prob = settings.share(failure_prob)
     source = source_of(saw)
@@ -116,7 +120,7 @@ def logits_of(outputs: Any) -> Tensor:
     elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
         found = cast(Any, outputs)[0]
     if isinstance(found, Tensor) and found.is_floating_point():
-        return found.detach()
+        return found.detach().clone()  # a network may write each batch into one tensor
     keys = sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
     keys = [one.name for one in fields(outputs)] if is_dataclass(outputs) and not isinstance(outputs, type) else keys
     has = f" with {', '.join(keys) or 'nothing'}" if keys or isinstance(outputs, Mapping) else ""
@@ -180,9 +184,11 @@ class _Reading:
                 tried = max(MOST, batch.n)
             if isinstance(batch.inputs, Tensor):
                 held.require_none(batch.inputs, whose="the bound's" if what == "data" else "the test set's")
+            kept.add_rows(batch)
             outputs = self._outputs(batch.inputs)
             if self.loss is None:
-                logits = _judgeable(logits_of(outputs), batch.n).cpu()
+                judged = _judgeable(logits_of(outputs), batch.n)
+                logits = judged.cpu()
                 shape = shape or logits.shape[1:]
                 if logits.shape[1:] != shape:
                     raise ValueError(
@@ -190,8 +196,9 @@ class _Reading:
                     )
                 kept.add_logits(logits, _class_labels(batch.labels, what).cpu())
             else:
-                kept.losses.append(_bounded(self.loss, outputs, batch.labels.to(self.device), batch.n))
-            kept.add_rows(batch)
+                judged = _bounded(self.loss, outputs, batch.labels.to(self.device), batch.n)
+                kept.losses.append(judged)
+            require_alone(judged, lambda rows, batch=batch: self._judged_at(batch, rows), least=self._least())
             hand_back(batch.nbytes)
         if settled is None:
             raise ValueError(f"{what} holds no examples: give at least one")
@@ -199,14 +206,15 @@ class _Reading:
         return kept.seen(_name_of(self.loss), data if isinstance(data, BoundSet) else None)
 
     def _outputs(self, inputs: Inputs) -> Any:
-        try:
-            if isinstance(inputs, Tensor):
-                return self.network(inputs.to(self.device))
-            return self.network(**{name: value.to(self.device) for name, value in inputs.items()})
-        except Exception as error:  # a stranger's network may raise anything
-            named = {} if isinstance(inputs, Tensor) else {name: tuple(value.shape) for name, value in inputs.items()}
-            shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
-            raise ValueError(f"the network does not accept inputs of shape {shapes}: {said(error)}") from error
+        given = {"": inputs} if isinstance(inputs, Tensor) else inputs
+        given = {name: value.to(self.device) for name, value in given.items()}
+        with kept_inputs(*given.values()):
+            try:
+                return self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
+            except Exception as error:  # a stranger's network may raise anything
+                named = {name: tuple(value.shape) for name, value in given.items()}
+                shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
+                raise ValueError(f"the network does not accept inputs of shape {shapes}: {said(error)}") from error
 
     def _settled(self, batch: Batch) -> Unwritten:
         """The network after its first pass, over made-up numbers where the inputs are one tensor."""
@@ -220,17 +228,22 @@ class _Reading:
         made_up = pool(batch.inputs[:size], size=size) if isinstance(batch.inputs, Tensor) else None
 
         def run(places: Tensor) -> Tensor:
-            rows = places % min(batch.n, size)
-            if isinstance(batch.inputs, Tensor):
-                assert made_up is not None
-                outputs = self._outputs(made_up[places])
-            else:
-                outputs = self._outputs({name: value[rows] for name, value in batch.inputs.items()})
-            if self.loss is None:
-                return _judgeable(logits_of(outputs), len(rows))
-            return _bounded(self.loss, outputs, batch.labels[rows].to(self.device), len(rows))
+            return self._judged_at(batch, places % min(batch.n, size), None if made_up is None else made_up[places])
 
-        require_own_outputs(run, size=size)
+        require_own_outputs(run, size=size, least=self._least())
+
+    def _judged_at(self, batch: Batch, rows: Tensor, inputs: Inputs | None = None) -> Tensor:
+        """Logits, or losses, of some examples of a batch, perhaps with other inputs."""
+        if inputs is None:
+            own = batch.inputs
+            inputs = own[rows] if isinstance(own, Tensor) else {name: value[rows] for name, value in own.items()}
+        outputs = self._outputs(inputs)
+        if self.loss is None:
+            return _judgeable(logits_of(outputs), len(rows))
+        return _bounded(self.loss, outputs, batch.labels[rows].to(self.device), len(rows))
+
+    def _least(self) -> float:
+        return 0.0 if self.loss is None else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +293,7 @@ class _Kept:
 
 
 def _first(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value[:1] for name, value in inputs.items()}
+    return {name: value[:1].clone() for name, value in inputs.items()}
 
 
 def _judgeable(logits: Tensor, n: int) -> Tensor:
@@ -307,7 +320,7 @@ def _class_labels(labels: Tensor, what: str) -> Tensor:
 def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) -> Tensor:
     """Losses in [0, 1], one an example."""
     try:
-        found = loss(logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels)
+        found = loss(logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone())
     except ValueError:
         raise
     except Exception as error:  # a stranger's function may raise anything
@@ -315,7 +328,7 @@ def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) 
     if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them")
-    values = found.detach().double()
+    values = found.detach().to(torch.float64, copy=True)  # a function may write each batch into one tensor
     if not bool(((values >= 0.0) & (values <= 1.0)).all()):
         raise ValueError(
             "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"

@@ -70,8 +70,10 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
         name: what the values are, for the error's sentence.
 
     Raises:
-        DataError: no rows, or nothing in a row.
+        DataError: no rows, nothing in a row, or a masked array.
     """
+    if np.ma.isMaskedArray(values):
+        raise DataError(f"{name} are a masked array, whose gaps would count as numbers: fill them, or leave rows out.")
     if hasattr(values, "tocsr"):
         rows, step = values.tocsr(), max(1, _CHUNK // max(1, values.shape[1]))
         parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]

@@ -20,6 +20,7 @@ from pacdp.data import DataError
 from pacdp.data.hashing import table_hashes
 from pacdp.data.row_checks import FEW
 from pacdp.predictions import PredictionReport, certify_predictions
+from pacdp.trials import require_own_answers
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -89,6 +90,12 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             certificates=tuple(one.resting_on(*shared) for one in found.certificates),
             remarks=(*found.remarks, *(f"{one.name}: {one.by}" for one in shared)),
         )
+
+    def _answers(self, X: Any) -> np.ndarray:
+        """What the estimator answers to each example, which has to be its own."""
+        said = np.asarray(self.predict(X))
+        require_own_answers(said, lambda place: self.predict(_safe_indexing(X, place)))
+        return said
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""
@@ -171,9 +178,10 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         """
         inputs, labels, people = self._new(X, y, groups)
         labels = np.asarray(labels)
+        said = self._answers(inputs)
         known = list(dict.fromkeys([*self.classes_.tolist(), *np.unique(labels).tolist()]))
         found = certify_predictions(
-            labels, self.predict(inputs), classes=known, people=people, failure_prob=failure_prob, ask=ask,
+            labels, said, classes=known, people=people, failure_prob=failure_prob, ask=ask,
             interval=interval,
         )  # fmt: skip
         return self._told(found, inputs, most=_KEPT if X is None else FEW)
@@ -236,7 +244,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
         inputs, targets, people = self._new(X, y, groups)
         loss = ClippedError(at=self.clip, kind=self.kind)
-        wrong = loss.of_arrays(np.asarray(self.predict(inputs)), np.asarray(targets))
+        wrong = loss.of_arrays(self._answers(inputs), np.asarray(targets))
         found = certify_predictions(
             losses={loss.name: wrong}, people=people, failure_prob=failure_prob, interval=interval
         )

@@ -1,7 +1,9 @@
 """``pacdp.self_certify``: split, train, certify by several routes, and return the smallest certificate, paid for."""
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -11,6 +13,7 @@ from pacdp.backprop.fit import Progress
 from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.examples import Device
 from pacdp.certify.routes import require_draws
+from pacdp.certify.settings import FIXED
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
@@ -29,6 +32,9 @@ from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Tas
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = {"fast", "all"}
+_FIXED = bounds.declared(
+    FIXED, "the caller: the model as it was given, weights and fitted parts included, training, settings and seed"
+)
 _WEIGHTS = {HELD_OUT: 4.0}  # beside 1 for each other route, because it is the smallest most often
 
 
@@ -82,6 +88,8 @@ def self_certify(
     _require_numbers(failure_prob, train_share, seed, routes)
     require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
+    if not isinstance(settings, SelfCertifySettings):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"settings must be pacdp.SelfCertifySettings, got {type(settings).__name__}")
     examples = given(data, people=people)
     size = _train_size(examples.units, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
@@ -117,14 +125,17 @@ def self_certify(
             what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             tried.append(Tried(name=job, route=route, reason=what + str(error).rstrip(".")))
         else:
+            one = replace(one, certificate=one.certificate.resting_on(_FIXED))
             found.append(one)
             tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,
                                bound=one.bound))  # fmt: skip
     if not found:
         raise ValueError("no route came to a certificate: " + "; ".join(f"{one.name}: {one.reason}" for one in tried))
-    chosen = smallest(found)
+    chosen, best = smallest(found), bounds.best_of([one.certificate for one in found], budget=failure_prob)
+    if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
+        best = best.charged("routes that came to nothing", math.fsum(lost))
     return SelfCertified(
-        certificate=bounds.best_of([one.certificate for one in found], budget=failure_prob),
+        certificate=best,
         tried=tuple(tried),
         not_tried=tuple(not_tried),
         budget=budget,
@@ -177,7 +188,7 @@ def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any
         raise ValueError(f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
         raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
-    asked = [routes] if isinstance(routes, str) else list(routes)
+    asked = [routes] if isinstance(routes, str) or not isinstance(routes, Collection) else list[Any](routes)
     strange = [one for one in asked if one not in ROUTES and not (isinstance(routes, str) and one in _WORDS)]
     if strange or not asked or len(set(asked)) < len(asked):
         raise ValueError(f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}")

@@ -257,6 +257,8 @@ def _require(**given: Any) -> None:
     for name, value in given.items():
         if value is None:
             continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{name} must be a number, got {value!r}")
         if name in ("target", "failure_prob"):
             inside, wanted = 0.0 < value < 1.0, "strictly between 0 and 1"
         elif name in ("expected_error", "kept_share"):

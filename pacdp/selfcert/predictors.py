@@ -37,7 +37,7 @@ class Fitted:
 
     def predict(self, inputs: Any) -> np.ndarray:
         """What the estimator predicts."""
-        return np.asarray(self.estimator.predict(inputs))
+        return np.asanyarray(self.estimator.predict(inputs))  # with its mask, where it has one
 
     @property
     def predict_proba(self) -> Callable[[Any], np.ndarray]:

@@ -28,7 +28,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
 from pacdp.predictions.columns import coded
-from pacdp.selfcert.examples import Given, require_apart
+from pacdp.selfcert.examples import Given, require_apart, taken
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
     Net,
@@ -43,6 +43,7 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
+from pacdp.trials import require_own_answers
 
 _LEAST_STEPS = 2000
 
@@ -169,6 +170,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     said = made.predict(bound.inputs)
     if said.shape != bound.labels.shape:
         raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
+    require_own_answers(said, lambda place: made.predict(taken(bound.inputs, place)))
     names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
     names += [_another(names[0])] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],

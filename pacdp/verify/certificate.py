@@ -32,7 +32,7 @@ FORMAT = "pacdp-certificate/2"
 _BOUGHT = ("bound", "PAC step", "test set", "groups", "union over networks", "transfer", "privacy tail",
            "unbounded privacy loss")  # fmt: skip
 """Entries of a budget that pay for the bound itself; others pay for what it was given."""
-_OTHERS = "other certificates compared"
+_OTHERS, LOST = "other certificates compared", "routes that came to nothing"
 _ALIASES = {
     "dp_pac_bayes": "dp_maurer", "private_pac_bayes": "private_maurer", "hybrid_pac_bayes": "private_maurer",
     "max_information_pac_bayes": "max_information_maurer", "printed_2018_pac_bayes": "printed_2018_maurer",
@@ -152,7 +152,7 @@ def _choice(c: Claim) -> None:
         raise Wrong(f"{c.terms['compared']} are said to have been compared, and {len(among)} are listed")
     others = sum((ball(one) for one in probs), arb(0)) - ball(probs[place])
     about("what the others may fail with", number(c.budget.get(_OTHERS, 0)), others)
-    about("failure_prob of the one chosen", probs[place], c.paid(*c.budget) - others)
+    about("failure_prob of the one chosen", probs[place], c.paid(*c.budget) - c.paid(LOST) - others)
 
 
 def _surrogate(c: Claim) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
-from pacdp.verify.certificate import check_certificate
+from pacdp.verify.certificate import LOST, check_certificate
 from pacdp.verify.claim import Statement, Unchecked, Wrong, about, judged, number
 
 FORMAT = "pacdp-self-certified/1"
@@ -54,6 +54,8 @@ def _ledger(record: Mapping[str, Any]) -> None:
         raise Wrong(f"the ledger spends more than {ledger['total']!r}")
     if not ball(number(record["certificate"]["failure_prob"])) <= whole * _ROUNDED:
         raise Wrong("the certificate may fail more often than the ledger says")
+    lost = sum((shares[name] for name, one in tried.items() if one["certificate"] is None), arb(0))
+    about("what is paid for routes that came to nothing", number(record["certificate"]["budget"].get(LOST, 0)), lost)
     for name, one in tried.items():
         if one["certificate"] and not ball(number(one["certificate"]["failure_prob"])) <= shares[name] * _ROUNDED:
             raise Wrong(f"the certificate of {name} may fail more often than its share")

@@ -1,5 +1,6 @@
 """A network as it is, on examples from loaders, in keywords, with any bounded loss: the same numbers, or a sentence."""
 
+import itertools
 import mmap
 from dataclasses import dataclass
 
@@ -208,6 +209,7 @@ REFUSED = {
     "an error of its own": (lambda x: {}["pixels"], ALL, "KeyError: 'pixels'"),
     "a batch of one part": (NET, DataLoader(TensorDataset(INPUTS)), "got list|as \\(inputs, labels\\)"),
     "nothing": (NET, [], "no examples"),
+    "gaps": (NET, (np.ma.masked_greater(INPUTS.numpy(), 1), LABELS), "inputs in data are a masked array"),
     "people in some batches": (NET, [part(0, 50), (*part(50, 300), PEOPLE[50:])], "all or none"),
     "no network": ({"weight": INPUTS}, ALL, "module or function"),
 }  # fmt: skip
@@ -232,6 +234,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence(network, data, said, loss):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.wrong_types
+@pytest.mark.parametrize("given", [{"failure_prob": "0.05"}, {"settings": 5}, {"batch_size": 0}, {"batch_size": 2.5}])
+def test_an_argument_that_is_none_is_named(given):
+    with pytest.raises(ValueError, match=f"{next(iter(given))} must"):
+        pacdp.certify_network(NET, ALL, **given)
+
+
 def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_stay(tmp_path):
     np.save(tmp_path / "numbers.npy", INPUTS.numpy())
     mapped = np.load(tmp_path / "numbers.npy", mmap_mode="c")
@@ -241,6 +250,23 @@ def test_what_was_written_on_a_private_mapping_and_memory_that_no_file_backs_sta
         array += 1.0
         certify_network(NET, (array, LABELS), batch_size=64)
         assert array_equal(array, INPUTS.numpy() + 1.0)
+
+
+PLACES = torch.zeros(300, 3), torch.zeros(300, dtype=torch.float64)
+
+
+def into_one_tensor(inputs):
+    return PLACES[0].resize_(len(inputs), 3).copy_(NET(inputs))
+
+
+def loss_into_one_tensor(outputs, labels):
+    return PLACES[1].resize_(len(labels)).copy_(outputs.argmax(dim=1) != labels)
+
+
+@parametrize("loss", [None, loss_into_one_tensor])
+def test_what_is_written_into_one_tensor_batch_by_batch_is_counted_as_it_was(loss):
+    found = certify_network(into_one_tensor, ALL, loss=loss, batch_size=50).measured[0].mean
+    assert found == near(float((NET(INPUTS).argmax(dim=1) != LABELS).double().mean()))
 
 
 class Attribute(Module):
@@ -261,6 +287,7 @@ def above(size, change):
     return lambda x: change(NET(x)) if len(x) >= size else NET(x)
 
 
+CALLS = itertools.count()
 MIXED = {
     "mixes from 300": (above(300, lambda z: z - z.mean(0)), ALL, "other examples of its batch"),
     "another loss from 300": (above(300, lambda z: z * 0), ALL, "other examples of its batch"),
@@ -270,6 +297,33 @@ MIXED = {
         "other examples of its batch",
     ),
     "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), ALL, "other examples|changes seen"),
+    "mixes smaller batches that come later": (
+        lambda x: NET(x) - (NET(x).mean(0) if len(x) == 40 else 0.0),
+        [part(0, 100), *(part(k, k + 40) for k in range(100, 300, 40))],
+        "other examples of its batch",
+    ),
+    "mixes from a call on that is counted where nothing looks": (
+        lambda x: NET(x) - (NET(x).mean(0) if next(CALLS) > 60 else 0.0),
+        DataLoader(Pairs(), batch_size=5),
+        "other examples of its batch",
+    ),
+    "mixes by a word that comes later": (
+        lambda ids: NET(ids / 300) - (NET(ids / 300).mean(0) if (ids > 250).any() else 0.0),
+        [{"ids": at[:, None].expand(-1, 6), "labels": LABELS[at]} for at in torch.arange(300).split(100)],
+        "other examples of its batch",
+    ),
+    "mixes far below one": (lambda x: 1e-7 * NET(x).mean(0) + 1e-9 * NET(x), ALL, "other examples of its batch"),
+    "mixes beside a large number": (
+        lambda x: 1e3 + 0.5 * NET(x).mean(0) + 1e-3 * NET(x),
+        ALL,
+        "other examples of its batch",
+    ),
+    "overwrites inputs": (lambda x: NET(x.mul_(1.5)), ALL, "changes its inputs"),
+    "overwrites inputs in large batches": (
+        lambda x: NET(x.mul_(1.5) if len(x) > 50 else x * 1.5),
+        ALL,
+        "changes its inputs",
+    ),
     "adapts late": (
         Attribute(lambda seen, out: out.detach().mean() if len(out) == 7 else seen).eval(),
         DataLoader(Pairs(), batch_size=293),
@@ -281,5 +335,7 @@ MIXED = {
 @every_case("name", MIXED)
 def test_networks_are_tried_at_the_batches_that_they_meet(name):
     network, data, words = MIXED[name]
+    before = INPUTS.clone()
     with refusal(words):
         certify_network(network, data)
+    assert torch.equal(INPUTS, before)

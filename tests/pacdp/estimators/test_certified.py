@@ -116,6 +116,18 @@ def test_regression_is_certified_by_a_clipped_error():
     assert "clipped at 200" in model.certify().headline()
 
 
+class Ranks(DummyClassifier):
+    """Answers by what else it is asked."""
+
+    def predict(self, x):
+        return (x[:, 0] > np.median(x[:, 0])).astype(int)
+
+
+def test_an_estimator_that_answers_otherwise_to_one_example_alone_is_refused():
+    with pytest.raises(ValueError, match="answers otherwise to"):
+        pacdp.CertifiedClassifier(Ranks(), random_state=0).fit(*coins()).certify()
+
+
 @pytest.mark.wrong_types
 @parametrize(
     ("made", "said"),

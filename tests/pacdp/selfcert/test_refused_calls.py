@@ -16,6 +16,13 @@ Y = (X[:, 0] > 0).astype(np.int64)
 MODEL, MODULE = LogisticRegression(), Sequential(Linear(4, 2))
 
 
+class Median(LogisticRegression):
+    """Answers by what else it is asked."""
+
+    def predict(self, x):
+        return (x[:, 0] > np.median(x[:, 0])).astype(int)
+
+
 def planned(**how):
     return plan_routes(**{"n": 100, **how})
 
@@ -30,6 +37,7 @@ def certified(model=MODEL, data=(X, Y), **how):
 
 REFUSED = {
     "few labels": (lambda: certified(data=(X, Y[:-1])), "one label for each input"),
+    "gaps": (lambda: certified(data=(np.ma.masked_greater(X, 1), Y)), "inputs are a masked array"),
     "one class": (lambda: certified(data=(X, 0 * Y)), "at least two classes, got 0 alone"),
     "one person": (lambda: certified(people=["me"] * 40), "people must be at least 4"),
     "labels as floats": (lambda: certified(data=(X, Y.astype(float))), "labels must be whole numbers or text"),
@@ -37,6 +45,10 @@ REFUSED = {
     "failure_prob": (lambda: certified(failure_prob=0.0), "failure_prob must lie strictly"),
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
+    "no routes": (lambda: certified(routes=None), "routes must be"),
+    "settings": (lambda: certified(settings=5), "settings must be pacdp.SelfCertifySettings"),
+    "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a number"),
+    "a model of many examples": (lambda: certified(Median(), routes="held-out count"), "answers otherwise to"),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must be"),
     "no model": (lambda: certified(object()), "torch module or have fit"),

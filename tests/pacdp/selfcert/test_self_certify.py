@@ -1,5 +1,6 @@
 """One call that splits, trains and certifies: what enters training, what is paid for, and what comes back."""
 
+import json
 import math
 from functools import partial
 from typing import ClassVar
@@ -7,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import array_equal
 from numpy.random import default_rng
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
@@ -17,6 +18,8 @@ from pacdp.data import DataError, load
 from pacdp.data.hashing import row_hashes
 from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
+from pacdp.verify.claim import DOES_NOT
+from pacdp.verify.selfcertified import check_self_certified
 from tests.pacdp.marks import made_once, near, parametrize, refusal
 
 NOISE = 0.1
@@ -106,10 +109,13 @@ def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
 
 def test_a_seed_gives_the_same_predictor_and_certificate_and_another_one_another_split():
     data = world(120, seed=4)
-    runs = [held_out(LogisticRegression(), data, seed=seed) for seed in (0, 0, 1)]
+    as_sparse = sparse.coo_matrix(data[0]), data[1]
+    cases = (data, 0), (data, 0), (data, 1), (as_sparse, 0)
+    runs = [held_out(LogisticRegression(), given, seed=seed) for given, seed in cases]
     coefficients = [run.predictor.estimator.coef_ for run in runs]
     assert array_equal(coefficients[0], coefficients[1])
     assert runs[0].certificate == runs[1].certificate
+    assert runs[3].tried[0].error == runs[0].tried[0].error
     assert not array_equal(coefficients[0], coefficients[2])
 
 
@@ -185,6 +191,18 @@ def test_of_several_models_the_smallest_is_taken_and_all_are_paid_for():
     assert found.chosen == "held-out count, good"
     assert [one.certificate.failure_prob for one in found.tried] == [0.025, 0.025]
     assert found.certificate.failure_prob == near(0.05)
+
+
+def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared():
+    class Wild(LogisticRegression):
+        def fit(self, x, y):
+            return super().fit(x + default_rng().normal(size=x.shape), y)
+
+    found = self_certify(Wild(), world(200, seed=7))
+    assert found.tried[1].certificate is None
+    assert found.certificate.failure_prob == near(0.05)
+    assert "weights and fitted parts included" in found.certificate.hypothesis("settings fixed beforehand").by
+    assert DOES_NOT not in {one.verdict for one in check_self_certified(json.loads(json.dumps(found.to_dict())))}
 
 
 MODELS, FAIL = 8, 0.2
