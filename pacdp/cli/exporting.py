@@ -15,12 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bounds._check import json_value
 from bounds.accounting import Composed, Event, event_to_dict
 from pacdp import Assessment, certify, load_checkpoint
 from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
 from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.terminal import word
@@ -32,7 +33,7 @@ from pacdp.resume import export_weights
 from pacdp.step.noise import SystemRandomness
 
 FORMAT = "pacdp-release/1"
-COUNTS = "pacdp-released-counts/1"
+COUNTS = "pacdp-released-counts/2"
 SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
 
 
@@ -110,7 +111,7 @@ def export_run(
 def _require_room(run: Path, out: Path) -> None:
     if os.path.lexists(out):
         raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
-    if Path(os.path.abspath(out)).is_relative_to(Path(os.path.abspath(run))):
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
         raise ValueError(f"{out} lies in the private folder {run}: give a place of its own to what may be published")
 
 
@@ -168,7 +169,7 @@ def _released_once(
         label="errors and n, exported",
     )
     record = {"format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {})}
-    write_json(kept, record)
+    write_json(kept, {**record, "hash": digest(record)})
     again = ", once more" if known else ""
     tell(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
@@ -178,10 +179,12 @@ def _released_once(
 
 def _kept(path: Path) -> dict[str, Any]:
     """What a run's folder keeps of the counts that were released."""
-    record = read_json(path)
     try:
+        record = json_value(path.read_text())
         if record["format"] != COUNTS:
             raise ValueError(f"it is of format {record['format']!r}")
+        if record.pop("hash") != digest(record):
+            raise ValueError("its counts have another hash than it says")
         return {"of": record["of"], "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"])}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
