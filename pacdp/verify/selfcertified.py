@@ -1,6 +1,5 @@
 """What ``pacdp.self_certify`` writes: the smallest of several certificates, each at its share of one ledger."""
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import Statement, Unchecked, Wrong, about, judged, number
+from pacdp.verify.claim import Statement, Unchecked, Wrong, about, judged, number, parsed
 
 FORMAT = "pacdp-self-certified/1"
 _ROUNDED = 1 + 2.0**-45
@@ -31,7 +30,7 @@ def _choice(record: Mapping[str, Any]) -> None:
     """The certificate is the smallest of those tried, and is called by the route that it came from."""
     made, tried = record["certificate"], [one for one in record["tried"] if one["certificate"] is not None]
     listed = [[one["certificate"][name] for name in ("name", "of", "value", "failure_prob")] for one in tried]
-    if json.loads(made["inputs"]["among"]) != listed:
+    if parsed(made["inputs"]["among"]) != listed:
         raise Wrong("the certificates that were compared are not those of the routes that were tried")
     if tried[made["inputs"]["chosen_position"]]["name"] != record["chosen"]:
         raise Wrong(f"the route that was chosen is not {record['chosen']!r}")
