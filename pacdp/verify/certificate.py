@@ -239,7 +239,8 @@ def _hypotheses(c: Claim, kind: Kind) -> None:
 def _labels(c: Claim, kind: Kind) -> None:
     """Predictor and risk are those that the name says; of one record a person, the risk is a new person's."""
     of, measures = c.record["of"], c.record["measures"]
-    if (expected := _PREDICTORS.get(kind.head, of)) != of:
+    expected = _PREDICTORS.get(kind.head, of)
+    if of != expected and not of.startswith(f"{expected} of "):
         raise Wrong(f"it is said to be about {of!r}, and its name says {expected!r}")
     begins = _RISKS_BY_FORMULA.get(kind.formula, "")
     if kind.head == "half_brier":

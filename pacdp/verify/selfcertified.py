@@ -32,8 +32,9 @@ def _choice(record: Mapping[str, Any]) -> None:
     listed = [[one["certificate"][name] for name in ("name", "of", "value", "failure_prob")] for one in tried]
     if parsed(made["inputs"]["among"]) != listed:
         raise Wrong("the certificates that were compared are not those of the routes that were tried")
-    if tried[made["inputs"]["chosen_position"]]["name"] != record["chosen"]:
-        raise Wrong(f"the route that was chosen is not {record['chosen']!r}")
+    best = tried[made["inputs"]["chosen_position"]]
+    if (best["name"], best["certificate"]["measures"]) != (record["chosen"], made["measures"]):
+        raise Wrong(f"the route that was chosen is not {record['chosen']!r}, or bounds another risk")
     of_all = {(one["name"], one["standing"]) for each in tried for one in each["certificate"]["hypotheses"]}
     if odd := [one["name"] for one in made["hypotheses"] if (one["name"], one["standing"]) not in of_all]:
         raise Wrong(f"the hypothesis {odd[0]!r} stands otherwise in the certificates that were compared")
@@ -79,4 +80,5 @@ def _counts(record: Mapping[str, Any]) -> None:
 
 
 def _told(record: Mapping[str, Any]) -> None:
-    raise Unchecked("nothing in the file determines not_tried, dropped, estimate, sentences and other routes' errors")
+    told = sorted(set(record) - {"format", "certificate", "chosen", "tried", "budget", "split"})
+    raise Unchecked(f"nothing in the file determines {', '.join(told)} and other routes' errors")

@@ -36,6 +36,7 @@ EDITS = {
     "one left out": lambda r: r["tried"].pop(),
     "total": lambda r: r["budget"].update(total=0.01),
     "share": lambda r: r["budget"]["entries"][0].__setitem__(1, 0.01),
+    "risk": lambda r: r["certificate"].update(measures="0-1 risk of others"),
     "n": lambda r: r["split"].update(n=4000),
     "train": lambda r: r["split"].update(train=10),
     "unit": lambda r: r["split"].update(unit="person"),
@@ -48,7 +49,8 @@ EDITS = {
 @pytest.mark.every_case
 @pytest.mark.parametrize("why", EDITS)
 def test_no_part_can_be_changed(record, why, tmp_path):
-    assert DOES_NOT not in verdicts(record, tmp_path)
+    assert DOES_NOT not in verdicts({**record, "at_most": 0.001}, tmp_path)
+    assert "at_most" in check_path(tmp_path / "self.json")[-1].why
     edited = copy.deepcopy(record)
     EDITS[why](edited)
     assert DOES_NOT in verdicts(edited, tmp_path)
