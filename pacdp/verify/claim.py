@@ -71,7 +71,9 @@ def judged(subject: str, claim: str, check: Callable[[], None]) -> Statement:
 
 
 def other_format(found: Any, known: str, maker: str = "") -> str:
-    """Why a file of another format is not judged, and what can judge it."""
+    """Why a file of another format is not judged, and what can judge it, if anything can."""
+    if f"{str(found).partition('/')[0]}/" not in known:
+        return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
     who = maker or "the version of pacdp that wrote it"
     return f"it is of format {found!r}, and this version checks {known!r}: check it with {who}"
 

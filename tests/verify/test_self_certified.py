@@ -59,13 +59,15 @@ def test_no_part_can_be_changed(record, why, tmp_path):
 def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
     """3 where something cannot be checked, of other formats all: the version that wrote them is named."""
     path = tmp_path / "file.json"
-    made = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
+    bound = bounds.maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
+    made = bound.to_dict()
     old = {"provenance": {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}, "certificates": []}
     cases = [
         (made, 3),
         ({**made, "value": 0.2}, 1),
         (record, 3),
         ({"format": "pacdp-certificates/1", **old}, 3),
+        (bounds.Monitor.start(bound, failure_prob=0.05, false_alarm_prob=0.01).to_dict(), 3),
         ([], 2),
     ]
     for content, status in cases:
