@@ -8,6 +8,7 @@ All of it is a function of what the ledger counts: the run's mechanisms, and two
 kept in the private folder, so that a second export of the same run at the same noise releases nothing more.
 """
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -84,6 +85,7 @@ def export_run(
         if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
+        cost = _cost(one, ReleasedErrors(errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit).event)
         ledger = ledger or counted_beside(run, one.checkpoint.header)
         book = _counted(run, ledger, one, correct=correct, tell=tell)
         held: list[ReleasedErrors] = []
@@ -104,7 +106,7 @@ def export_run(
         )
         found = one.told(found)
         seeded = {"seeded": SEEDED} if one.seeded else {}
-        details = {**found.details, "counts": _together(one, held[0]), **seeded}
+        details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}, **seeded}
         return _written(out, one, replace(found, details=details), remark=SEEDED if one.seeded else "")
 
 
@@ -192,19 +194,14 @@ def _kept(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _together(one: Leaving, counts: ReleasedErrors) -> dict[str, Any]:
-    """The counts, and what they cost together with the run."""
-    event: Event = Composed(events=(one.event, counts.event))
-    cost = one.spent(event)
-    return {
-        **counts.to_dict(),
-        "with_the_run": {
-            "event": event_to_dict(event),
-            "epsilon": cost.upper,
-            "delta": one.delta,
-            "adjacency": one.adjacency,
-        },
-    }
+def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
+    """What the run and its released counts cost together; ValueError if that is no privacy at all."""
+    event: Event = Composed(events=(one.event, counts))
+    epsilon = one.spent(event).upper
+    if math.isinf(epsilon):
+        raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a run "
+                         "whose own epsilon is finite")  # fmt: skip
+    return {"event": event_to_dict(event), "epsilon": epsilon, "delta": one.delta, "adjacency": one.adjacency}
 
 
 def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:

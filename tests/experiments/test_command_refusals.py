@@ -36,6 +36,7 @@ REFUSED = (
     ("export @/sgd @/new", "holds no private run"),
     ("export @/run @/new --std-n 300", "too much noise"),
     ("export @/run @/new --std-n 0", "std_n must be positive"),
+    ("export @/run @/new --std-n 1e-9", "is unbounded"),
     ("export @/run @/new --failure-prob 1", "--failure-prob"),
     ("export @/run @/new --ledger @/none", "holds none"),
     ("export @/run @/new --ledger @/other", "another ledger"),
