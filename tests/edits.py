@@ -7,7 +7,7 @@ from pacdp.verify.claim import CANNOT
 
 UNSEEN = {
     "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
-    "mechanism", "surrogate",
+    "mechanism", "surrogate", "other files",
 }  # fmt: skip
 """Statements that no honest folder can show in full."""
 

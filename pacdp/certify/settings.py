@@ -55,8 +55,9 @@ class Settings:
     def share(self, failure_prob: float) -> float:
         """failure_prob / J; ValueError where a double has no such number."""
         if self.count > failure_prob * 2.0**1000:
-            raise ValueError(f"failure_prob must be larger than 2**-1000 times the count of settings, got "
-                             f"{failure_prob!r} for a count of {self.count.bit_length()} bits")  # fmt: skip
+            digits = f"a count of settings of {self.count.bit_length()} bits"
+            raise ValueError(f"failure_prob = {failure_prob!r} is too small to be divided by {digits}: give a larger "
+                             "one, or fewer settings than 2**1000 times it")  # fmt: skip
         return failure_prob / self.count
 
     def standing(self, data: BoundSet, test: BoundSet | None = None) -> bounds.Hypothesis:

@@ -8,6 +8,7 @@ All of it is a function of what the ledger counts: the run's mechanisms, and two
 kept in the private folder, so that a second export of the same run at the same noise releases nothing more.
 """
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -15,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bounds._check import json_value
 from bounds.accounting import Composed, Event, event_to_dict
 from pacdp import Assessment, certify, load_checkpoint
 from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
 from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.terminal import word
@@ -32,7 +34,7 @@ from pacdp.resume import export_weights
 from pacdp.step.noise import SystemRandomness
 
 FORMAT = "pacdp-release/1"
-COUNTS = "pacdp-released-counts/1"
+COUNTS = "pacdp-released-counts/2"
 SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
 
 
@@ -83,6 +85,7 @@ def export_run(
         if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
+        cost = _cost(one, ReleasedErrors(errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit).event)
         ledger = ledger or counted_beside(run, one.checkpoint.header)
         book = _counted(run, ledger, one, correct=correct, tell=tell)
         held: list[ReleasedErrors] = []
@@ -103,14 +106,14 @@ def export_run(
         )
         found = one.told(found)
         seeded = {"seeded": SEEDED} if one.seeded else {}
-        details = {**found.details, "counts": _together(one, held[0]), **seeded}
+        details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}, **seeded}
         return _written(out, one, replace(found, details=details), remark=SEEDED if one.seeded else "")
 
 
 def _require_room(run: Path, out: Path) -> None:
     if os.path.lexists(out):
         raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
-    if Path(os.path.abspath(out)).is_relative_to(Path(os.path.abspath(run))):
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
         raise ValueError(f"{out} lies in the private folder {run}: give a place of its own to what may be published")
 
 
@@ -168,7 +171,7 @@ def _released_once(
         label="errors and n, exported",
     )
     record = {"format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {})}
-    write_json(kept, record)
+    write_json(kept, {**record, "hash": digest(record)})
     again = ", once more" if known else ""
     tell(
         f"errors and n are released{again} with noise {made.std_errors:g} and {made.std_n:g}, counted in {book.folder}"
@@ -178,10 +181,12 @@ def _released_once(
 
 def _kept(path: Path) -> dict[str, Any]:
     """What a run's folder keeps of the counts that were released."""
-    record = read_json(path)
     try:
+        record = json_value(path.read_text())
         if record["format"] != COUNTS:
             raise ValueError(f"it is of format {record['format']!r}")
+        if record.pop("hash") != digest(record):
+            raise ValueError("its counts have another hash than it says")
         return {"of": record["of"], "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"])}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
@@ -189,19 +194,14 @@ def _kept(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _together(one: Leaving, counts: ReleasedErrors) -> dict[str, Any]:
-    """The counts, and what they cost together with the run."""
-    event: Event = Composed(events=(one.event, counts.event))
-    cost = one.spent(event)
-    return {
-        **counts.to_dict(),
-        "with_the_run": {
-            "event": event_to_dict(event),
-            "epsilon": cost.upper,
-            "delta": one.delta,
-            "adjacency": one.adjacency,
-        },
-    }
+def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
+    """What the run and its released counts cost together; ValueError if that is no privacy at all."""
+    event: Event = Composed(events=(one.event, counts))
+    epsilon = one.spent(event).upper
+    if math.isinf(epsilon):
+        raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a run "
+                         "whose own epsilon is finite")  # fmt: skip
+    return {"event": event_to_dict(event), "epsilon": epsilon, "delta": one.delta, "adjacency": one.adjacency}
 
 
 def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:

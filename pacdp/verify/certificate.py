@@ -1,6 +1,5 @@
 """One certificate, from its name to a verdict on each of its numbers."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from pacdp.verify.claim import (
     judged,
     number,
     other_format,
+    parsed,
     without_unit,
 )
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED, sampled
@@ -39,6 +39,12 @@ _ALIASES = {
     "dp_pac_bayes_max_information": "max_information_langford_seeger", "finite_ensemble": "maurer",
     "dp_pac_bayes_2018": "printed_2018_langford_seeger", "new_person": "new_person_kl",
 }  # fmt: skip
+_FIELDS = {"format", "name", "value", "failure_prob", "status", "of", "measures", "hypotheses", "costs", "terms",
+           "budget", "reference", "inputs"}  # fmt: skip
+_TOLD = {"n", "empirical_risk", "empirical_gap", "effective_people", "second_moment", "examples", "most_examples",
+         "privacy_event", "privacy_digest", "privacy_infinity_mass", "privacy_lowest", "privacy_spacing",
+         "privacy_zero_mass"}  # fmt: skip
+"""What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
 _WRAPPED = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 
@@ -139,12 +145,24 @@ def check_certificate(
         checks["choice"] = lambda: _choice(c)
     if c.name == "disagreement":
         checks["surrogate"] = lambda: _surrogate(c)
-    return [judged(subject, claim, check) for claim, check in checks.items()]
+    verdicts = [judged(subject, claim, check) for claim, check in checks.items()]
+    if odd := _unknown(c):
+        why = f"this checker does not know what {', '.join(odd)} is"
+        verdicts.append(Statement(subject, "what is told beside", CANNOT, why))
+    return verdicts
+
+
+def _unknown(c: Claim) -> list[str]:
+    """What a certificate holds that no check asked for, beside what is only told."""
+    inputs, terms = set(c.inputs) - c.inputs.names - _TOLD, set(c.terms) - c.terms.names - set(c.inputs) - _TOLD
+    return sorted(
+        {*(set(c.record) - _FIELDS), *(f"inputs.{one}" for one in inputs), *(f"terms.{one}" for one in terms)}
+    )
 
 
 def _choice(c: Claim) -> None:
     """The smallest of all that were compared, each of which may fail."""
-    among, place = json.loads(c.inputs["among"]), c.inputs["chosen_position"]
+    among, place = parsed(c.inputs["among"]), c.inputs["chosen_position"]
     values, probs = ([number(one[k]) for one in among] for k in (2, 3))
     if among[place][:3] != [c.inputs["chosen"], c.record["of"], c.record["value"]] or values[place] != min(values):
         raise Wrong(f"the one chosen is {among[place]}, and not the smallest of those compared")
@@ -157,7 +175,7 @@ def _choice(c: Claim) -> None:
 
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
-    other = json.loads(c.raw("surrogate"))
+    other = parsed(c.raw("surrogate"))
     found = check_certificate(other)
     if other["measures"] != c.record["measures"] or number(other["failure_prob"]) != number(c.budget["surrogate"]):
         raise Wrong(f"the other network's certificate is of {other['measures']!r} at {other['failure_prob']!r}")
@@ -209,7 +227,7 @@ def _hypotheses(c: Claim, kind: Kind) -> None:
     status = "optimistic" if "unproved" in standing.values() else "rigorous"
     if c.record["status"] != status:
         raise Wrong(f"the status is {c.record['status']!r}, and by the hypotheses {status!r}")
-    names = [one[0] for one in json.loads(c.inputs["among"])] if c.name == "best_of" else [c.name]
+    names = [one[0] for one in parsed(c.inputs["among"])] if c.name == "best_of" else [c.name]
     for name in names:
         own = named(name, c) if name != "best_of" else kind
         needs.require(needs.needed(own.prefix, own.formula, name, c.inputs), standing)
@@ -221,7 +239,8 @@ def _hypotheses(c: Claim, kind: Kind) -> None:
 def _labels(c: Claim, kind: Kind) -> None:
     """Predictor and risk are those that the name says; of one record a person, the risk is a new person's."""
     of, measures = c.record["of"], c.record["measures"]
-    if (expected := _PREDICTORS.get(kind.head, of)) != of:
+    expected = _PREDICTORS.get(kind.head, of)
+    if of != expected and not of.startswith(f"{expected} of "):
         raise Wrong(f"it is said to be about {of!r}, and its name says {expected!r}")
     begins = _RISKS_BY_FORMULA.get(kind.formula, "")
     if kind.head == "half_brier":

@@ -35,6 +35,19 @@ def without_unit(measures: str) -> tuple[str, str | None]:
     return measures, None
 
 
+def parsed(text: str | bytes) -> Any:
+    """The value of a JSON text; a name that stands twice is refused, since readers differ in which one they take."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ValueError(f"the name {next(one for one in names if names.count(one) > 1)!r} stands twice in it")
+        return found
+
+    return json.loads(text, object_pairs_hook=once)
+
+
 class Statement(NamedTuple):
     """A verdict on one thing that a file says."""
 
@@ -58,7 +71,9 @@ def judged(subject: str, claim: str, check: Callable[[], None]) -> Statement:
 
 
 def other_format(found: Any, known: str, maker: str = "") -> str:
-    """Why a file of another format is not judged, and what can judge it."""
+    """Why a file of another format is not judged, and what can judge it, if anything can."""
+    if f"{str(found).partition('/')[0]}/" not in known:
+        return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
     who = maker or "the version of pacdp that wrote it"
     return f"it is of format {found!r}, and this version checks {known!r}: check it with {who}"
 
@@ -87,15 +102,35 @@ def about(what: str, claimed: Any, exact: arb) -> None:
         raise Wrong(f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}")
 
 
+class Asked(dict[str, Any]):
+    """Entries of a record, and the names of those that a check asked for."""
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        super().__init__(entries)
+        self.names = set[object]()
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(name)
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry, or the default."""
+        return self[name] if name in self else default
+
+
 class Claim:
     """One certificate's record, its numbers as they are written."""
 
     def __init__(self, record: Mapping[str, Any], privacy: Mapping[str, Any] | None = None) -> None:
         self.record, self.name = record, str(record["name"])
-        self.inputs, self.terms, self.budget = record["inputs"], record["terms"], record["budget"]
+        self.inputs, self.terms, self.budget = Asked(record["inputs"]), Asked(record["terms"]), record["budget"]
         self.costs = {one["name"]: number(one["nats"]) for one in record["costs"]}
         said = self.inputs.get("privacy_event")
-        self.event = json.loads(said) if said else (privacy or {}).get("event")
+        self.event = parsed(said) if said else (privacy or {}).get("event")
         self.divided = False
         self.price: Callable[..., None] = lambda *_: None
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacdp.verify.claim import Wrong
+from pacdp.verify.claim import Wrong, parsed
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
           "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
@@ -15,20 +15,24 @@ CHECKPOINT = "pacdp-checkpoint/3"
 
 
 class Stored(NamedTuple):
-    """A checkpoint: its header, and each tensor's type, shape and bytes."""
+    """A checkpoint: its header, each tensor's type, shape and bytes, and what else the file holds."""
 
     header: dict[str, Any]
     tensors: dict[str, tuple[str, list[int], bytes]]
+    beside: tuple[str, ...] = ()
 
 
 def read_checkpoint(path: Path) -> Stored:
     """A safetensors file: the length of a JSON table, the table, the bytes of all tensors."""
     content = path.read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")
-    table = json.loads(content[8:start])
-    header = json.loads(table.pop("__metadata__", {}).get("pacdp", "{}"))
+    table = parsed(content[8:start])
+    told = table.pop("__metadata__", {})
+    header = parsed(told.pop("pacdp", "{}"))
     ends = {name: slice(*(start + offset for offset in one["data_offsets"])) for name, one in table.items()}
-    return Stored(header, {name: (_TYPES[t["dtype"]], t["shape"], content[ends[name]]) for name, t in table.items()})
+    tensors = {name: (_TYPES[t["dtype"]], t["shape"], content[ends[name]]) for name, t in table.items()}
+    rest = len(content) - start - sum(len(each) for _, _, each in tensors.values())
+    return Stored(header, tensors, (*told, *(["bytes of no tensor"] if rest else [])))
 
 
 def text_of(values: Any) -> str:
@@ -51,9 +55,17 @@ def content_hash(stored: Stored) -> str:
     return found.hexdigest()
 
 
+def lines_of(path: Path) -> list[Any]:
+    """The values of a file with one JSON text a line."""
+    try:
+        return [parsed(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+
+
 def chain_of(path: Path) -> list[dict[str, Any]]:
     """The lines of a chained file; each hash must follow from the one before it."""
-    lines, last = [json.loads(line) for line in path.read_text().splitlines()], ""
+    lines, last = lines_of(path), ""
     for place, line in enumerate(lines, start=1):
         said = line.pop("hash", None)
         if said != digest(line, last):
@@ -63,8 +75,20 @@ def chain_of(path: Path) -> list[dict[str, Any]]:
 
 
 def read_json(path: Path) -> Any:
-    """The contents of a JSON file; None where there is none."""
-    return json.loads(path.read_text()) if path.is_file() else None
+    """The contents of a file that holds a JSON object; None where there is none.
+
+    Raises:
+        ValueError: it holds no such object, or a name twice.
+    """
+    if not path.is_file():
+        return None
+    try:
+        found = parsed(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name}: it holds no JSON object, with names and values")
+    return found
 
 
 def maker_of(provenance: Any) -> str:

@@ -1,6 +1,5 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report."""
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from typing import Any
 from pacdp.verify import needs
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import require_of_a_chain, standings
-from pacdp.verify.claim import CANNOT, FOLLOWS, Statement, Unchecked, Wrong, judged, number, other_format
+from pacdp.verify.claim import CANNOT, FOLLOWS, Statement, Unchecked, Wrong, judged, number, other_format, parsed
 from pacdp.verify.compressed import KIND, check_kept, check_numbers, whole
 from pacdp.verify.files import (
     CHECKPOINT,
@@ -19,6 +18,7 @@ from pacdp.verify.files import (
     chain_of,
     content_hash,
     digest,
+    lines_of,
     maker_of,
     read_checkpoint,
     read_json,
@@ -33,6 +33,9 @@ _RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 _ACCOUNTED = ("epsilon", "upper", "of_budget", "delta", "adjacency", "event", "noise", "counted", "units")
 """What this checker determines of the privacy in a private run's result."""
 
+_FILES = {"checkpoint.safetensors", "config.json", "metrics.jsonl", "result.json", "certificates.json",
+          "choices.jsonl", "provenance.json"}  # fmt: skip
+"""What is read of a folder; its provenance for the version alone."""
 _GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
 _NORMS = "norms of all records kept"
@@ -90,6 +93,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, report)
     if why := _another_version(f):
         return [Statement(path.name, "format", CANNOT, why)]
+    others = sorted(one.name for one in path.iterdir() if one.name not in _FILES and not one.name.startswith("."))
     checks: dict[str, tuple[Any, Callable[[Folder], None]]] = {
         "content of the checkpoint": (f.header, _content),
         "run": (f.header, _run),
@@ -104,8 +108,13 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         "hypotheses": (report and f.header.get("sampler"), _hypotheses),
         "norms": (f.paying and f.header, _norms),
         "the rest of result.json": (f.result is not None, _rest),
+        "other files": (others, lambda _: _unread(others)),
     }
     return [judged(path.name, name, partial(check, f)) for name, (there, check) in checks.items() if there]
+
+
+def _unread(others: list[str]) -> None:
+    raise Unchecked(f"this checker does not read {', '.join(others)}")
 
 
 def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
@@ -138,7 +147,7 @@ def _another_version(f: Folder) -> str:
     if f.result is not None and "rests_on" not in f.result:
         return f"result.json does not name the files that it rests on: check it with {maker or 'what wrote it'}"
     metrics = f.path / "metrics.jsonl"
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.is_file() else []
+    lines = lines_of(metrics) if metrics.is_file() else []
     if lines and not any("hash" in line for line in lines):
         return f"metrics.jsonl has no hashes: check it with {maker or 'what wrote it'}"
     return ""
@@ -175,6 +184,8 @@ def _result(f: Folder) -> None:
     """It rests on these files, and repeats their last row, step, event and sizes."""
     said, last = f.result, f.rows[-1] if f.rows else {}
     here = {"config": digest(f.config), "metrics": last.get("hash"), "checkpoint": f.header.get("content_hash")}
+    if missing := sorted(name for name in here if here[name] and name not in said["rests_on"]):
+        raise Wrong(f"it does not say on which {missing[0]} it rests")
     if odd := [name for name, one in said["rests_on"].items() if one != here.get(name)]:
         raise Wrong(f"it rests on another {odd[0]}")
     if "final" in said and {**(said["final"] or {}), "hash": last.get("hash")} != {"hash": None, **last}:
@@ -303,6 +314,8 @@ def _choices(f: Folder) -> None:
 def _report(f: Folder) -> None:
     """The report is of this checkpoint, and pays for its list of settings, its moments to stop and its mechanisms."""
     subject, details = f.report.get("subject") or {}, f.report.get("details") or {}
+    if "content_hash" not in subject:
+        raise Unchecked("it does not say that it is of this checkpoint")
     for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
         if name in subject and subject[name] != f.header.get(name):
             raise Wrong(f"the report's {name} is not the checkpoint's")
@@ -310,8 +323,8 @@ def _report(f: Folder) -> None:
     if details.get("stopping_times", 1) != len(f.header.get("listed_steps", [1])):
         raise Wrong(f"{details['stopping_times']} moments to stop are paid for")
     event = (f.report.get("privacy") or {}).get("event")
-    summed = [json.loads(one["inputs"]["sum_event"]) for one in f.certificates if "sum_event" in one["inputs"]]
-    carried = [json.loads(one["inputs"]["privacy_event"]) for one in f.certificates if "privacy_event" in one["inputs"]]
+    summed = [parsed(one["inputs"]["sum_event"]) for one in f.certificates if "sum_event" in one["inputs"]]
+    carried = [parsed(one["inputs"]["privacy_event"]) for one in f.certificates if "privacy_event" in one["inputs"]]
     if event or summed or carried:
         accounted = [one["event"] for one in (details.get("accounted"),) if one]
         events = [one for one in (event, *accounted, *summed, *carried) if one]

@@ -3,14 +3,13 @@
 c is the claim, c["x"] its input x, c.share the sum of its costs over n, c.n the number of independent records.
 """
 
-import json
 from collections.abc import Callable, Iterable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import arithmetic as num
 from pacdp.verify.arithmetic import ball, kl_upper
-from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number
+from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, number, parsed
 from pacdp.verify.formulas_compression import compressed
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -173,7 +172,7 @@ def _counted(c: Claim, delta: arb) -> arb:
 
 def _beside_another(c: Claim) -> arb:
     """The risk of another network, as its certificate has it, and how often the two differ."""
-    other, apart = ball(number(json.loads(c.raw("surrogate"))["value"])), _counted(c, c["failure_prob"])
+    other, apart = ball(number(parsed(c.raw("surrogate"))["value"])), _counted(c, c["failure_prob"])
     agree("terms.surrogate_risk", c.terms["surrogate_risk"], other)
     agree("terms.disagreement", c.terms["disagreement"], apart)
     return other + ball(number(c.terms["disagreement"]))

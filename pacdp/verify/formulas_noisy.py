@@ -5,7 +5,6 @@ contribution over σ². At an order α > 1 a record costs ln m: α(α-1)x/2 for 
 ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2); between, what is linear in α, or for α < 2 what a parabola gives.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import Real, ball, zero_of
-from pacdp.verify.claim import Claim, Wrong, agree
+from pacdp.verify.claim import Claim, Wrong, agree, parsed
 
 PREFIXES = ("noisy_sum_", "realised_sum_", "poisson_sum_", "realised_poisson_")
 _NONE = arb(0)
@@ -25,13 +24,13 @@ def check(c: Claim, prefix: str, what: str, claimed: Real, n: int, delta: arb, s
     match prefix:
         case "noisy_sum_":
             if "sum_event" in c.inputs:
-                steps = list(steps_of(json.loads(str(c.raw("sum_event")))))
+                steps = list(steps_of(parsed(str(c.raw("sum_event")))))
                 if any(rate < 1 for rate, _, _ in steps):
                     raise Wrong("what ran took samples, and is charged as steps on all records")
                 agree("inputs.sum_mu", c.raw("sum_mu"), sum((k * x for _, x, k in steps), _NONE).sqrt())
             nats = (log.sqrt() + c["sum_mu"] * (arb(n) / 2).sqrt()) ** 2
         case "poisson_sum_":
-            order, steps = float(c.term(f"transfer_alpha{suffix}")), steps_of(json.loads(str(c.raw("sum_event"))))
+            order, steps = float(c.term(f"transfer_alpha{suffix}")), steps_of(parsed(str(c.raw("sum_event"))))
             if not 1 < order <= 1024:
                 raise Wrong(f"the order is {order!r}")
             each = sum((k * log_moment(order, rate, x) for rate, x, k in steps), _NONE)

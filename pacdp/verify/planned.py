@@ -61,15 +61,24 @@ def _in_order(event: Mapping[str, Any]) -> list[Step]:
 
 def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None) -> list[Step]:
     """All steps that a private run's configuration plans; noise found for its budget is judged by the budget."""
-    method, sampling, made = run["method"], run["sampling"], recorded(header)
-    kind, rate, clip, steps = method["kind"], sampling["sample_rate"], sampling["clip_norm"], sampling["steps"]
-    mechanism, pure, sigma = header["settings"]["mechanism"], (), sampling["noise_multiplier"]
-    batch, size = mechanism["expected_batch_size"], sampling["public_size"] or n
+    sampling, made, mechanism = run["sampling"], recorded(header), header["settings"]["mechanism"]
+    batch, rate, size = mechanism["expected_batch_size"], sampling["sample_rate"], sampling["public_size"] or n
     odd = [name for name in ("sample_rate", "steps", "clip_norm") if mechanism[name] != sampling[name]]
     odd += [name for name, value in header["public"].items() if value != mechanism[name]]
     counted = header["step"] == len(header["chosen"]) == len(made)
     if odd or not counted or (size and abs(batch / rate / size - 1) > 1e-9):
         raise Wrong(f"the header's {', '.join(odd) or 'number of steps or size of batches'} is not that of its run")
+    return by_settings(made, run, batch)
+
+
+def by_settings(made: list[Step], run: Mapping[str, Any], batch: float) -> list[Step]:
+    """All steps that a private run's configuration plans; those made are the beginning of them.
+
+    ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
+    """
+    method, sampling = run["method"], run["sampling"]
+    kind, rate, clip, steps = method["kind"], sampling["sample_rate"], sampling["clip_norm"], sampling["steps"]
+    pure, sigma = (), sampling["noise_multiplier"]
     if kind == "P3SGD":
         scales = method["noise_scales"]
         pure = (method["selection_epsilon"],) if len(scales) > 1 else ()
@@ -80,7 +89,11 @@ def of_training(header: Mapping[str, Any], run: Mapping[str, Any], n: int | None
         noises = {
             "gradient-slot": lambda: [math.sqrt(2 * h * method["temperature"]) for h in sizes],
             "parameter-slot": lambda: [math.sqrt(method["noise"] / h) * rate / method["drift"] / clip for h in sizes],
-            "tempered": lambda: [batch / clip * math.sqrt(2 * method["temperature"] / h) for h in sizes],
+            "tempered": lambda: [
+                (batch / clip * math.sqrt(2 * method["temperature"] / sizes[0]) or made[0].noise)
+                * math.sqrt(sizes[0] / h)
+                for h in sizes
+            ],
         }[method["convention"]]()
     elif not sigma:
         enough, less = ([Step(rate, share * made[0].noise)] * steps for share in (1.0, 0.97))

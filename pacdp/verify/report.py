@@ -26,6 +26,7 @@ from pacdp.verify.claim import (
     judged,
     number,
     other_format,
+    parsed,
     without_unit,
 )
 from pacdp.verify.files import maker_of, read_checkpoint, read_json
@@ -39,6 +40,11 @@ from pacdp.verify.selfcertified import check_self_certified
 FORMAT = "pacdp-certificates/2"
 _RESCALED = " risk, rescaled to [0, 1]"
 _RISKS = ("0-1 risk", *(f"0-1 risk of a new {unit}" for unit in GROUPED))
+_FIELDS = {"format", "route", "subject", "n", "unit", "examples", "failure_prob", "certificates", "measured",
+           "monte_carlo", "details", "provenance"}  # fmt: skip
+_DETAILS = ({"kl_nats", "references", "spent", "counts", "accounted", "charged_steps", "stopping_times"},
+            {"budget", "statements"})  # fmt: skip
+"""What is looked at of a report, and of its details; of those of a report on predictions last."""
 UNREADABLE, UNSOUND, OPEN = 2, 1, 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 
@@ -80,11 +86,13 @@ def _of_the_prior(report: Mapping[str, Any]) -> None:
 
 def _told(report: Mapping[str, Any]) -> list[Statement]:
     """What a report says that nothing in it determines, and whether all that was certified is there."""
-    told = [name for name in ("not_applicable", "gibbs", "diagnosis") if report.get(name)]
-    told += ["details.remarks"] if (report.get("details") or {}).get("remarks") else []
+    predicted, details = report.get("route") == ROUTE, report.get("details") or {}
+    known = _FIELDS if predicted else _FIELDS | {"prior", "privacy", "rows", "choices"}
+    told = [name for name, said in report.items() if said and name not in known]
+    told += [f"details.{name}" for name, said in details.items() if said and name not in _DETAILS[predicted]]
     why = f"nothing in the file determines {', '.join(told)}"
     found = [Statement("report", "what is told beside", CANNOT, why)] if told else []
-    if report.get("route") != ROUTE:
+    if not predicted:
         why = "nothing in the file says whether a certificate was taken out of it"
         found.append(Statement("report", "completeness", CANNOT, why))
     return found
@@ -136,7 +144,7 @@ def _agrees(report: Mapping[str, Any]) -> None:
             raise Wrong(f"{made['name']} has another privacy_{odd[0]} than the report")
         if made["of"] == "randomised" and inputs.get("kl_nats", kl) != kl is not None:
             raise Wrong(f"{made['name']} has another divergence than the report")
-        if privacy.get("event") and json.loads(inputs.get("privacy_event", "null")) not in (None, privacy["event"]):
+        if privacy.get("event") and parsed(inputs.get("privacy_event", "null")) not in (None, privacy["event"]):
             raise Wrong(f"{made['name']} rests on another event than the report")
 
 

@@ -1,6 +1,5 @@
 """What ``pacdp.self_certify`` writes: the smallest of several certificates, each at its share of one ledger."""
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.certificate import LOST, check_certificate
-from pacdp.verify.claim import Statement, Unchecked, Wrong, about, judged, number
+from pacdp.verify.claim import Statement, Unchecked, Wrong, about, judged, number, parsed
 
 FORMAT = "pacdp-self-certified/1"
 _ROUNDED = 1 + 2.0**-45
@@ -31,10 +30,11 @@ def _choice(record: Mapping[str, Any]) -> None:
     """The certificate is the smallest of those tried, and is called by the route that it came from."""
     made, tried = record["certificate"], [one for one in record["tried"] if one["certificate"] is not None]
     listed = [[one["certificate"][name] for name in ("name", "of", "value", "failure_prob")] for one in tried]
-    if json.loads(made["inputs"]["among"]) != listed:
+    if parsed(made["inputs"]["among"]) != listed:
         raise Wrong("the certificates that were compared are not those of the routes that were tried")
-    if tried[made["inputs"]["chosen_position"]]["name"] != record["chosen"]:
-        raise Wrong(f"the route that was chosen is not {record['chosen']!r}")
+    best = tried[made["inputs"]["chosen_position"]]
+    if (best["name"], best["certificate"]["measures"]) != (record["chosen"], made["measures"]):
+        raise Wrong(f"the route that was chosen is not {record['chosen']!r}, or bounds another risk")
     of_all = {(one["name"], one["standing"]) for each in tried for one in each["certificate"]["hypotheses"]}
     if odd := [one["name"] for one in made["hypotheses"] if (one["name"], one["standing"]) not in of_all]:
         raise Wrong(f"the hypothesis {odd[0]!r} stands otherwise in the certificates that were compared")
@@ -82,4 +82,5 @@ def _counts(record: Mapping[str, Any]) -> None:
 
 
 def _told(record: Mapping[str, Any]) -> None:
-    raise Unchecked("nothing in the file determines not_tried, dropped, estimate, sentences and other routes' errors")
+    told = sorted(set(record) - {"format", "certificate", "chosen", "tried", "budget", "split"})
+    raise Unchecked(f"nothing in the file determines {', '.join(told)} and other routes' errors")

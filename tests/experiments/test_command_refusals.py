@@ -32,9 +32,12 @@ REFUSED = (
     # runs that may not leave
     ("export @/run @/out", "exists"),
     ("export @/run @/run/out", "in the private folder"),
+    ("export @/run @/link/out", "in the private folder"),
+    ("export @/run @/new --failure-prob 1e-320", "too small to be divided"),
     ("export @/sgd @/new", "holds no private run"),
     ("export @/run @/new --std-n 300", "too much noise"),
     ("export @/run @/new --std-n 0", "std_n must be positive"),
+    ("export @/run @/new --std-n 1e-9", "is unbounded"),
     ("export @/run @/new --failure-prob 1", "--failure-prob"),
     ("export @/run @/new --ledger @/none", "holds none"),
     ("export @/run @/new --ledger @/other", "another ledger"),
@@ -92,6 +95,7 @@ def place(trained, exported, compressed, tmp_path_factory):
     for name in ("cut", "unfinished"):
         (root / name / "result.json").unlink()
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
+    (root / "link").symlink_to(root / "run")
     Ledger.open(root / "other")
     for name in ("open", "closed"):
         choices = Choices.create(root / name, settings=[to_dict(tiny("sgd"))])

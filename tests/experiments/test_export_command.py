@@ -17,6 +17,7 @@ from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
+from pacdp.canonical import digest
 from pacdp.certify import networks
 from pacdp.cli.exporting import SEEDED, export_run
 from pacdp.cli.private.certify import released
@@ -101,7 +102,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
 # what is released, and what it costs
 
 
-def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made):
+def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made, refused):
     before = kinds(made / "ledger")
     assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
     succeed("export", made / "run", made / "again", "--threads", "1")
@@ -109,6 +110,11 @@ def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made):
     strict = export_run(made / "run", made / "strict", RUNTIME, failure_prob=0.001)
     assert strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
     assert kinds(made / "ledger") == before
+    kept = read(made / "run" / "released.json")
+    edited = {**kept, "counts": {**kept["counts"], "errors": 0.0}}
+    write(made / "run" / "released.json", edited)
+    assert "another hash than it says" in refused("export", made / "run", made / "third")
+    write(made / "run" / "released.json", kept)
     succeed("export", made / "run", made / "third", "--std-errors", "40", "--threads", "1")
     assert kinds(made / "ledger") == [*before, ("release", 1, 2)]
     assert verdicts(made / "strict") | verdicts(made / "third") == {"follows"}
@@ -202,7 +208,32 @@ def test_more_than_may_leave_does_not_follow(made):
     assert "does not follow" in verdicts(out)
     (out / "metrics.jsonl").unlink()
     assert verdicts(out) == {"follows"}
-    report = read(out / "certificates.json")
-    rows = {"bound": {"digest": "0", "n": report["n"], "people": None}, "test": None, "prior": None}
-    write(out / "certificates.json", {**report, "rows": rows})
+    whole = {path: path.read_bytes() for path in out.iterdir()}
+    for name, place, value in (
+        ("certificates.json", "rows", {"bound": {"digest": "0", "n": 1, "people": None}, "test": None, "prior": None}),
+        ("certificates.json", "details counts exact", 17),
+        ("certificates.json", "details counts unit", "person"),
+        ("certificates.json", "details counts with_the_run delta", 0.9),
+        ("certificates.json", "details spent epsilon", 0.01),
+        ("settings.json", "errors", 17),
+        ("settings.json", "run sampling noise_multiplier", 30.0),
+        ("settings.json", "run sampling steps", 5),
+        ("settings.json", "run reproducible", True),
+    ):
+        record = holder = read(out / name)
+        *keys, last = place.split()
+        for key in keys:
+            holder = holder[key]
+        holder[last] = value
+        if keys[:1] == ["run"]:
+            record["config_hash"] = digest(record["run"])
+        write(out / name, record)
+        assert "does not follow" in verdicts(out), place
+        (out / name).write_bytes(whole[out / name])
+    (out / "weights.safetensors").write_bytes(whole[out / "weights.safetensors"] + b"rows")
+    assert "does not follow" in verdicts(out)
+    (out / "weights.safetensors").write_bytes(whole[out / "weights.safetensors"])
+    (out / "report.html").touch()
+    assert verdicts(out) == {"follows", "cannot be checked"}
+    (out / "settings.json").unlink()
     assert "does not follow" in verdicts(out)

@@ -128,6 +128,9 @@ def test_words_are_judged_too():
         {"value": None}, {"value": "inf"}, {"value": float("nan")}, {"inputs": {**made["inputs"], "n": 5000.5}},
     ):  # fmt: skip
         assert DOES_NOT in judged({**made, **change}), change
+    drawn = bounds.disintegrated(risk=0.07, log_density_ratio=48.0, n=5000, failure_prob=0.05).to_dict()
+    for of, verdicts in (("one draw of your model", {FOLLOWS}), ("your model", {FOLLOWS, DOES_NOT})):
+        assert judged({**drawn, "name": "one_draw_disintegrated", "of": of}) == verdicts
     for change in ({"name": "brand_new"}, {"format": "pacdp-certificate/1"}):
         assert judged({**made, **change}) == {CANNOT}
 

@@ -98,6 +98,16 @@ def test_no_number_of_rows_configuration_or_result_changes_without_notice(folder
     assert not missed
 
 
+def test_what_is_not_shown_to_be_of_this_run_is_named(folder):
+    report, result = read(folder / "certificates.json"), read(folder / "result.json")
+    (folder / "snapshots-00003.safetensors").touch()
+    (folder / "result.json").write_text(json.dumps({**result, "rests_on": {}}))
+    found = {one.claim: one for one in check_folder(folder, {**report, "subject": {"data": report["subject"]["data"]}})}
+    assert found["result.json"].verdict == DOES_NOT
+    assert (found["report"].verdict, found["other files"].verdict) == (CANNOT, CANNOT)
+    assert "snapshots-00003.safetensors" in found["other files"].why
+
+
 def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
     """All that surrounds the certificates, and the event together; `test_certificates` changes the certificates."""
     monkeypatch.setattr(loss, "SECONDS", 0.0)  # the first grid decides

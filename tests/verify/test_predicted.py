@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from made import verdicts
 from numpy.random import default_rng
 
 from pacdp import certify_predictions
-from pacdp.verify.claim import DOES_NOT
-from pacdp.verify.report import check_report
+from pacdp.verify.claim import CANNOT, DOES_NOT
+from pacdp.verify.report import check_path, check_report
 
 RNG = default_rng(3)
 LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
@@ -105,3 +106,16 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         edited = copy.deepcopy(report(name))
         EDITS[why](edited)
         assert DOES_NOT in verdicts(check_report(edited)), why
+
+
+@pytest.mark.parametrize("place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"])
+def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
+    edited = holder = copy.deepcopy(report("counts"))
+    for key in place.split():
+        holder = holder[int(key) if key.isdigit() else key]
+    holder["at_most"] = 0.001
+    odd = [one for one in check_report(edited) if "at_most" in one.why]
+    assert [(one.claim, one.verdict) for one in odd] == [("what is told beside", CANNOT)]
+    (tmp_path / "x.json").write_text(json.dumps(edited).replace('"at_most"', '"at_most": 1, "at_most"'))
+    with pytest.raises(ValueError, match=r"x\.json: the name 'at_most' stands twice"):
+        check_path(tmp_path / "x.json")

@@ -7,7 +7,7 @@ import pytest
 from made import verdicts
 from numpy.random import default_rng
 
-from bounds import maurer
+from bounds import Monitor, maurer
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_path, main
 
@@ -37,6 +37,7 @@ EDITS = {
     "one left out": lambda r: r["tried"].pop(),
     "total": lambda r: r["budget"].update(total=0.01),
     "share": lambda r: r["budget"]["entries"][0].__setitem__(1, 0.01),
+    "risk": lambda r: r["certificate"].update(measures="0-1 risk of others"),
     "n": lambda r: r["split"].update(n=4000),
     "train": lambda r: r["split"].update(train=10),
     "unit": lambda r: r["split"].update(unit="person"),
@@ -49,7 +50,8 @@ EDITS = {
 @pytest.mark.every_case
 @pytest.mark.parametrize("why", EDITS)
 def test_no_part_can_be_changed(record, why, tmp_path):
-    assert DOES_NOT not in judged(record, tmp_path)
+    assert DOES_NOT not in judged({**record, "at_most": 0.001}, tmp_path)
+    assert "at_most" in check_path(tmp_path / "self.json")[-1].why
     edited = copy.deepcopy(record)
     EDITS[why](edited)
     assert DOES_NOT in judged(edited, tmp_path)
@@ -58,12 +60,21 @@ def test_no_part_can_be_changed(record, why, tmp_path):
 def test_exit_statuses_tell_sound_from_open(record, tmp_path, capsys):
     """3 where something cannot be checked, of other formats all: the version that wrote them is named."""
     path = tmp_path / "file.json"
-    made = maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05).to_dict()
-    provenance = {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}
-    old = {"format": "pacdp-certificates/1", "provenance": provenance, "certificates": []}
-    for content, status in ((made, 3), ({**made, "value": 0.2}, 1), (record, 3), ([], 2), (old, 3)):
+    bound = maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
+    made = bound.to_dict()
+    old = {"provenance": {"versions": {"pacdp": "0.0.9"}, "commit": "abc"}, "certificates": []}
+    cases = [
+        (made, 3),
+        ({**made, "value": 0.2}, 1),
+        (record, 3),
+        ({"format": "pacdp-certificates/1", **old}, 3),
+        (Monitor.start(bound, failure_prob=0.05, false_alarm_prob=0.01).to_dict(), 3),
+        ([], 2),
+    ]
+    for content, status in cases:
         path.write_text(json.dumps(content))
         assert main([str(path)]) == status
+    path.write_text(json.dumps({"format": "pacdp-certificates/1", **old}))
     (said,) = check_path(path)
     assert said.verdict == CANNOT
     assert "check it with pacdp 0.0.9 at commit abc" in said.why

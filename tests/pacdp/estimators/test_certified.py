@@ -125,7 +125,7 @@ class Ranks(DummyClassifier):
 
 def test_an_estimator_that_answers_otherwise_to_one_example_alone_is_refused():
     with pytest.raises(ValueError, match="answers otherwise to"):
-        pacdp.CertifiedClassifier(Ranks(), random_state=0).fit(*coins()).certify()
+        CertifiedClassifier(Ranks(), random_state=0).fit(*coins()).certify()
 
 
 @pytest.mark.wrong_types
