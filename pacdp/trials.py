@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
@@ -94,6 +95,32 @@ def require_own_outputs(run: Callable[[Int64[Tensor, " batch"]], Tensor], *, siz
                 "calls besides the weights: no example has a loss of its own"
             )
     return expected
+
+
+def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
+    """What an estimator answers for each of n examples, which those beside it in a batch must not decide.
+
+    Rounding may move an answer or two in a hundred; a batch that is scaled or ranked as a whole moves more.
+
+    Args:
+        answers: for the examples at these places.
+
+    Raises:
+        ValueError: answers moved when halves of the examples, or single ones, were asked for.
+    """
+    said, order = np.asarray(answers(np.arange(n))), np.random.default_rng(0).permutation(n)
+    if said.shape[:1] != (n,):
+        return said  # who counts says what is wrong
+    slack = _OF_OUTPUTS * (1.0 + np.median(np.abs(said))) if said.dtype.kind == "f" else None
+    for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
+        found, own = np.concatenate([np.asarray(answers(part)) for part in parts]), said[np.concatenate(parts)]
+        same = found == own if slack is None else np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
+        if np.sum(~same.reshape(len(own), -1).all(axis=1)) > max(1, len(own) // 50):
+            raise ValueError(
+                "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
+                "calls before: scale and rank by what fit saw, not by the batch"
+            )
+    return said
 
 
 def _rows(outputs: Tensor, size: int) -> Tensor:

@@ -28,7 +28,7 @@ from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions import certify_predictions
 from pacdp.predictions.columns import coded
-from pacdp.selfcert.examples import Given, require_apart
+from pacdp.selfcert.examples import Given, require_apart, taken
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.selfcert.predictors import (
     Net,
@@ -43,6 +43,7 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
+from pacdp.trials import own_answers
 
 _LEAST_STEPS = 2000
 
@@ -166,7 +167,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     require_apart(task.learning, bound)
     if isinstance(made, Net) and made.module is not None:
         require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
-    said = made.predict(bound.inputs)
+    said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
     if said.shape != bound.labels.shape:
         raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
     names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
