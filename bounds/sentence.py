@@ -51,7 +51,7 @@ def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float |
 def confidence(failure_prob: float) -> str:
     """One minus a failure probability, in per cent with at most two decimals, and no larger than it is: never 100%."""
     sure = 100 - Decimal(repr(float(failure_prob))) * _SUMS * 100
-    return f"{sure.quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f}%"
+    return f"{min(sure, Decimal('99.99')).quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f}%"
 
 
 def at_most(value: float, places: int = 4) -> str:

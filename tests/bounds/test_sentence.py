@@ -50,7 +50,7 @@ def test_people_and_documents_are_called_what_they_are(unit, several):
 
 
 @pytest.mark.parametrize(
-    ("failure_prob", "said"), [(1e-9, "99.99%"), (1e-17, "99.99%"), (0.025, "97.5%"), (0.1 - 0.05, "95%")]
+    ("failure_prob", "said"), [(1e-9, "99.99%"), (1e-300, "99.99%"), (0.025, "97.5%"), (0.1 - 0.05, "95%")]
 )
 def test_the_confidence_is_rounded_down(failure_prob, said):
     assert confidence(failure_prob) == said

@@ -48,7 +48,10 @@ def _report(path, *words):
 def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path, capsys):
     soft = {f"p{k}": SOFT[:, k] for k in range(3)} if kind == "probabilities" else {}
     columns = {name: column for name, column in COLUMNS.items() if name != "prediction" or not soft} | soft
-    report = _report(_write(tmp_path / f"answers{suffix}", columns))
+    path = _write(tmp_path / f"answers{suffix}", columns)
+    with pytest.raises(ValueError, match="'age' to ignore"):
+        read_table(path, ["age"])
+    report = _report(path)
     how = {"probabilities": SOFT} if soft else {"predictions": SAID}
     expected = library.certify_predictions(LABELS, **how, groups=GROUPS, people=PEOPLE)
     assert report["details"]["statements"] == expected.to_dict()["details"]["statements"]

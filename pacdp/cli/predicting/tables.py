@@ -109,7 +109,7 @@ def _csv(path: Path, ignore: frozenset[str]) -> Table:
     if not names[0]:
         ignore, remarks = ignore | {""}, _row_numbers(path)
     columns = len(names)
-    names = [name for name in names if name not in ignore]
+    names = _left(path, names, ignore)
     named, numbers, soft = _sorted(path, names)
     texts = pl.read_csv(path, columns=[*named, *numbers], infer_schema=False) if named or numbers else pl.DataFrame()
     rows = texts.height if texts.width else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
@@ -157,7 +157,7 @@ def _empty_lines_at_the_end(path: Path) -> int:
 
 def _parquet(path: Path, ignore: frozenset[str]) -> Table:
     lazy = pl.scan_parquet(path)
-    names = [name for name in lazy.collect_schema().names() if name not in ignore]
+    names = _left(path, lazy.collect_schema().names(), ignore)
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
     require_room(path, rows * len(names), "write it as .csv, which has no limit")
@@ -191,6 +191,13 @@ def _npz(path: Path, ignore: frozenset[str]) -> Table:
         return found
     return Table(rows=found.rows, named=found.named, numbers=found.numbers, classes=matrix.shape[1],
                  chunks=lambda: iter([matrix]))  # fmt: skip
+
+
+def _left(path: Path, names: list[str], ignore: frozenset[str]) -> list[str]:
+    """The columns without those to ignore, each of which must be there."""
+    if absent := sorted(ignore.difference(names)):
+        raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
+    return [name for name in names if name not in ignore]
 
 
 def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:

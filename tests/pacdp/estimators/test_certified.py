@@ -166,6 +166,9 @@ def test_regression_is_certified_by_a_clipped_error():
     assert row.measured == pytest.approx(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
+    for targets in (y + 1j, y.astype(str)):
+        with pytest.raises(ValueError, match="targets must be real numbers"):
+            model.certify(x + 1, targets)
 
 
 @pytest.mark.wrong_types
@@ -176,6 +179,7 @@ def test_regression_is_certified_by_a_clipped_error():
         (lambda: pacdp.CertifiedClassifier(certified_share="0.3"), "certified_share must lie"),
         (lambda: pacdp.CertifiedClassifier(Ridge()), "must be a classifier"),
         (lambda: pacdp.CertifiedRegressor(clip=0.0), "positive number"),
+        (lambda: pacdp.CertifiedRegressor(clip=10**400), "positive number"),
         (lambda: pacdp.CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),
     ],
 )
