@@ -66,6 +66,9 @@ def test_what_the_estimator_was_fitted_on_is_not_counted(form):
     for labels in (y, 1 - y):
         with pytest.raises(DataError, match=SAW):
             model.certify(form(x), labels)
+    whole = pacdp.CertifiedClassifier(DummyClassifier(), random_state=0).fit(np.rint(9e3 * x).astype(int), y)
+    with pytest.raises(DataError, match=SAW):
+        whole.certify(np.rint(9e3 * x).astype(int).astype(object), y)
     new, others = coins(seed=8)
     assert model.certify(form(new), others).certificates[0].status == "rigorous"
 
