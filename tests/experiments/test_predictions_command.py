@@ -104,7 +104,7 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 CONTENT = {
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
-    "a gap": (b"label,prediction\n0,0\n,1\n", "label of {path} must have no gaps, got none in row 1"),
+    "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
     "a gap in words": (b"label,prediction\ncat,cat\nNA,NA\n", "label of {path} must have no gaps, got 'NA' in row 1"),
     "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "prediction of {path} must have no gaps"),
     "a gap among people": (b"label,prediction,person\n0,0,a\n1,1,None\n", "person of {path} must have no gaps"),

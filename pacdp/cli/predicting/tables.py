@@ -19,7 +19,7 @@ from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
-from pacdp.predictions.columns import Coded
+from pacdp.predictions.columns import LEFT_OUT, Coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -283,7 +283,7 @@ def _numbers(path: Path, column: pl.Series) -> np.ndarray:
         row = int(odd.arg_max() or 0)
         raise ValueError(
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
-            "fill it in, or drop the row"
+            f"fill it in, for {LEFT_OUT}"
         )
     return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
 
@@ -294,6 +294,6 @@ def _probabilities(path: Path, frame: pl.DataFrame, at: int) -> np.ndarray:
             gap = int(column.is_null().arg_max() or 0)
             raise ValueError(
                 f"{path} must have numbers in column {column.name!r}, got none in row {at + gap} of the table: fill it "
-                "in, or drop the row"
+                f"in, for {LEFT_OUT}"
             )
     return frame.to_numpy().astype(np.float64, copy=False)
