@@ -255,10 +255,11 @@ def _another(name: Any) -> Any:
 
 
 def _about(made: bounds.Certificate, task: Task, of: str, hypothesis: Any) -> bounds.Certificate:
-    """The certificate of ``of``, with what the split proves and what it leaves to be declared."""
-    by = "the split, which is drawn by places from a seed before training: no example or person is on both sides"
+    """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
+    by = "whoever made the model, for what it brings along; of training, the split, which is drawn by places from a "
+    by += "seed before training: no example or person is on both sides"
     by += ", as no input is by row hashes" if not task.shared else ""
-    return replace(made, of=of).resting_on(bounds.proved(hypothesis, by), *task.shared)
+    return replace(made, of=of).resting_on(bounds.declared(hypothesis, by), *task.shared)
 
 
 def _split(part: Given) -> Split:
