@@ -88,11 +88,8 @@ def compression_weights(*, n: int, expected: Sequence[int], failure_prob: float)
         _check.whole(expected=k)
         if not k < n:
             raise ValueError(f"expected must be below n = {n}, got {k}; then nothing is certified anyway.")
-    share, found = 1.0 / len(sizes), dict[int, float]()
-    for k in cast(tuple[int, ...], sizes):
-        m = _best_size(int(k), int(n), failure_prob * share)
-        found[m] = found.get(m, 0.0) + share
-    return found
+    chosen = [_best_size(int(k), int(n), failure_prob / len(sizes)) for k in cast(tuple[int, ...], sizes)]
+    return {m: chosen.count(m) / len(chosen) for m in chosen}
 
 
 def _best_size(k: int, n: int, failure_prob: float) -> int:

@@ -1,6 +1,8 @@
 """Errors of regression as losses in [0, 1]: clipped at a size that is printed with every number."""
 
+import sys
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -24,7 +26,7 @@ class ClippedError:
     kind: Literal["absolute", "squared"] = "absolute"
 
     def __post_init__(self) -> None:
-        if isinstance(self.at, bool) or not isinstance(self.at, float | int) or not 0.0 < self.at < float("inf"):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(self.at, bool) or not isinstance(self.at, Real) or not 0.0 < self.at <= sys.float_info.max:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"expected ClippedError.at as a positive number, got {self.at!r}")
         if self.kind not in ("absolute", "squared"):
             raise ValueError(f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}")
@@ -48,5 +50,13 @@ class ClippedError:
         return (share if self.kind == "absolute" else share.square()).mean(dim=1)
 
     def of_arrays(self, outputs: np.ndarray, targets: np.ndarray) -> Float64[np.ndarray, " m"]:
-        """The same for arrays."""
-        return self(torch.as_tensor(outputs), torch.as_tensor(targets)).numpy()
+        """The same for arrays; ValueError where they hold anything but real numbers."""
+        real = dict[str, Tensor]()
+        for name, values in {"predictions": np.asarray(outputs), "targets": np.asarray(targets)}.items():
+            try:
+                if values.dtype.kind not in "biufO" or values.ndim == 0:
+                    raise TypeError(f"{values.dtype} of shape {values.shape}")
+                real[name] = torch.as_tensor(values.astype(np.float64))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{name} must be real numbers, one for each example: {error}") from error
+        return self(real["predictions"], real["targets"]).numpy()

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess, outputs_of, rows_behind
 from pacdp.compress.learner import State
-from pacdp.compress.run import Records, Round, Trace, scored_left
+from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
 from pacdp.data.rows import Rows
 
@@ -219,13 +218,9 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
         raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
-    trace = Trace.of(checkpoint)
-    if trace.best is not None:
-        records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
-        if not np.array_equal(scored_left(config.learner, trace, records), trace.errors):
-            raise CheckpointError(
-                f"the network of {folder.checkpoint} errs on other records than it says: run it again"
-            )
+    trace = Trace.of(checkpoint, folder.checkpoint)
+    records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
+    require_counted(config.learner, trace, records, folder.checkpoint)
     return Finished(config, trace, data, test, None if before is None else before.rows())
 
 

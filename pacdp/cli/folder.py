@@ -189,6 +189,8 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: the file is missing or no JSON object.
     """
+    if path.exists() and not path.is_file():  # a device or a pipe has no end
+        raise ValueError(f"{path} is no file: give that of a run or a report")
     try:
         values = json_value(path.read_text())
     except FileNotFoundError as error:

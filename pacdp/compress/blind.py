@@ -63,10 +63,10 @@ def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: i
 def require_replayed(
     learner: Learner, records: Records, trace: Trace, *, groups: Groups, stop: Stop, seed: int, start: State | None
 ) -> None:
-    """The run on κ(S) alone picks the same records and ends with the same network, bit for bit.
+    """The run on κ(S) alone picks the same records and ends with the same network, bit for bit, whose scores are own.
 
     Raises:
-        Looks: it does not.
+        Looks: it does not, or a score of the last network depends on the records beside it.
     """
     if trace.best is None:
         return
@@ -76,6 +76,8 @@ def require_replayed(
                   "another network: the learner depends on other records")  # fmt: skip
     if not np.array_equal(trace.kept, again.kept):
         raise Looks("the run on the records that it kept keeps others: the learner depends on other records")
+    if trace.best_state is not None:
+        _require_own_scores(learner, trace.best_state, records, np.random.default_rng([seed, 2]))
 
 
 def _replayed(learner: Learner, records: Records, kept: np.ndarray, **how: Any) -> Trace:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import bounds
-from bounds.hypotheses import proved
+from bounds.hypotheses import declared
 from pacdp.certify.assessment import Assessment, Measured, Refusal
 from pacdp.certify.evidence import evidence_of, rows_of, standing
-from pacdp.certify.examples import BoundSet
+from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import Function, Judged, error_share, fresh_certificates, judged, measured
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.settings import Settings
@@ -26,7 +26,10 @@ from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
 
-REPLAYED = "the run on the records that it kept, and on no others, gave the same network, bit for bit"
+REPLAYED = (
+    "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
+    "bit"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +124,8 @@ def compress(
 
     Formal guarantee: that of :func:`bounds.compression`, if training depends on the picked records alone. That is tried
     out before the run, and after it the run on the kept records alone must give the same network, bit for bit. A
-    learner that fails is refused with what gave it away.
+    learner that fails is refused with what gave it away; first weights that the sample made pass, so that whoever
+    wrote the learner vouches for it.
 
     Args:
         learner: a :class:`Learner` of :mod:`pacdp.compress`, or a classifier of scikit-learn.
@@ -152,6 +156,10 @@ def compress(
     classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
     own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
+    kinds = {"failure_prob": (failure_prob, float | int), "tolerance": (tolerance, float | int), "seed": (seed, int),
+             "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
+    for name, (given, kind) in kinds.items():
+        require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
     if not 0.0 < failure_prob < 1.0:
         raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
@@ -210,7 +218,7 @@ def assess(
                        expected=expected)  # fmt: skip
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
     known = {one.name: one for one in (*evidence, settings.standing(data))}
-    known["learner saw picked records alone"] = proved("learner saw picked records alone", REPLAYED)
+    known["learner saw picked records alone"] = declared("learner saw picked records alone", REPLAYED)
     if start_rows is None:
         known.pop("prior saw none of these rows")
     made = replace(made, measures=measures).resting_on(*known.values())

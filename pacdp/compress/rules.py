@@ -42,6 +42,8 @@ class Stop:
     def __post_init__(self) -> None:
         if not (self.no_errors_left or self.rounds):
             raise ValueError("expected no_errors_left or rounds, got neither: the run would have no end")
+        if self.no_errors_left not in (True, False) or not isinstance(self.rounds, tuple | list):  # pyright: ignore
+            raise ValueError(f"expected no_errors_left as True or False and rounds as a tuple, got {self}")
         if list(self.rounds) != sorted({r for r in self.rounds if isinstance(r, int) and r >= 1}):
             raise ValueError(f"expected rounds that rise from 1 or more, got {self.rounds}")
 

@@ -3,7 +3,7 @@ docs/guarantees.md)."""
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,26 +142,45 @@ class Trace:
 
     @property
     def kept(self) -> Indices:
-        """κ(S), in rising order."""
-        assert self.best is not None
+        """κ(S), in rising order; ValueError where the sample ran out."""
+        if self.best is None:
+            raise ValueError("the sample ran out before the run's end: choose smaller groups or more records")
         return np.sort(np.concatenate([self.picks[: self.best.picked], self.errors]))
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "Trace":
-        """The run of a file, as far as it came."""
-        best = checkpoint.header["compression"]["best"]
-        rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
-        found = next((one for one in rounds if one.number == best), Round(0, 0, 0, 0) if best == 0 else None)
-        picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
+    def of(cls, checkpoint: Checkpoint, file: Path) -> "Trace":
+        """The run of a file's checkpoint, as far as it came.
+
+        Raises:
+            CheckpointError: it holds none, or counts that are not those of its lists.
+        """
+        try:
+            best = checkpoint.header["compression"]["best"]
+            rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
+            picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
+            found = next((one for one in rounds if one.number == best), Round(0, 0, 0, 0) if best == 0 else None)
+            kept = [] if found is None else np.bincount(np.concatenate([picks[: found.picked], errors]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{file} holds no run of a compression ({error!r}): choose another") from error
+        if (found is not None and found[1:] != (found.picked, len(errors), int(np.sum(kept)))) or np.max(
+            kept, initial=0
+        ) > 1:
+            raise CheckpointError(f"round {best} of {file} counts other records than it lists: run it again")
         return cls(picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors)
 
 
-def scored_left(learner: Learner, trace: Trace, records: Records) -> Indices:
-    """The records in error at the best end that were not picked by then, counted again."""
-    assert trace.best is not None
+def require_counted(learner: Learner, trace: Trace, records: Records, file: Path) -> None:
+    """The records in error at the best end that were not picked by then are those that the run lists.
+
+    Raises:
+        CheckpointError: they are others.
+    """
+    if trace.best is None or not trace.best.number:
+        return
     left = np.setdiff1d(np.arange(records.n), trace.picks[: trace.best.picked])
     error = scored(learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records).error
-    return left[error[left]]
+    if not np.array_equal(left[error[left]], trace.errors):
+        raise CheckpointError(f"the network of {file} errs on other records than it says: run it again")
 
 
 def carry_out(
@@ -183,7 +202,7 @@ def carry_out(
     """
     viewed = padded(learner.view(records.inputs), BATCH) if viewed is None else viewed
     rules = {"groups": [groups.sizes, groups.starts], "stop": [stop.no_errors_left, stop.rounds]}
-    identity = canonical({"learner": learner.record, "seed": seed, "n": records.n, **rules, **(about or {})})
+    identity = canonical({**(about or {}), "learner": learner.record, "seed": seed, "n": records.n, **rules})
     at = _Run.read(file, identity, learner, records, seed) if file is not None and file.exists() else _Run()
     state = at.state if at.rounds else start
     scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
@@ -192,9 +211,10 @@ def carry_out(
         left = np.setdiff1d(np.arange(records.n), at.picks)
         number, done = len(at.rounds), stop.no_errors_left and not scores.error[left].any()
         if number and (done or number in stop.rounds):
-            here = at.rounds[-1]
+            errors = left[scores.error[left]]
+            here = Round(number, len(at.picks), len(errors), len(at.picks) + len(errors))
             if at.best is None or here.kept < at.best.kept:
-                at.best, at.best_state, at.errors = here, state, left[scores.error[left]]
+                at.best, at.best_state, at.errors = here, state, errors
         if done and not number:  # a head start that needs nothing
             at.best, at.best_state, at.errors = Round(0, 0, 0, 0), state, left[:0]
         if done or number >= stop.last:
@@ -206,9 +226,8 @@ def carry_out(
         inputs, labels = records.examples(at.picks)
         state = at.state = learner.train(state, inputs, labels, round=number + 1, seed=seed)
         scores = scored(learner, state, viewed, records)
-        scores_left = np.delete(scores.error, at.picks)
-        errors = int(scores_left.sum())
-        at.rounds.append(Round(number + 1, len(at.picks), errors, len(at.picks) + errors))
+        wrong = int(np.delete(scores.error, at.picks).sum())
+        at.rounds.append(Round(number + 1, len(at.picks), wrong, len(at.picks) + wrong))
         if progress is not None:
             progress(at.rounds[-1])
         if file is not None and time.monotonic() - saved >= every:
@@ -254,15 +273,17 @@ class _Run:
         """The run of a file.
 
         Raises:
-            CheckpointError: it is that of another run.
+            CheckpointError: it is that of another run, or its counts are not those of its records.
         """
         found, made = load_checkpoint(file), cls()
-        said = found.header.get("compression") or {}
-        if said.get("identity") != identity:
+        said = found.header.get("compression")
+        if not isinstance(said, Mapping) or said.get("identity") != identity:
             raise CheckpointError(
                 f"{file} holds a compression of other data or settings: choose another place for this"
             )
-        trace = Trace.of(found)
+        trace = Trace.of(found, file)
+        if trace.picks.max(initial=0) >= records.n:
+            raise CheckpointError(f"{file} picks records that the data do not have: choose another place for this")
         made.picks, made.rounds, made.best, made.errors = trace.picks, list(trace.rounds), trace.best, trace.errors
         now = {name.removeprefix("now."): one for name, one in found.state.items() if name.startswith("now.")}
         if now:
@@ -275,4 +296,5 @@ class _Run:
 
             made.state = again(made.rounds[-1])
             made.best_state = None if made.best is None else again(made.best)
+        require_counted(learner, replace(trace, best_state=made.best_state), records, file)
         return made

@@ -54,6 +54,8 @@ def _unpacked(path: Path, raw: BinaryIO, ignore: Collection[str]) -> dict[str, n
     raw.seek(0)
     with np.load(raw, allow_pickle=False) as file:
         require_once(path, file.files, _ADVICE)
+        if absent := sorted(set(ignore) - set(file.files)):
+            raise DataError(f"{path} has no array {absent[0]!r} to ignore; correct the name.")
         found = {name: file[name] for name in file.files if name not in ignore}
     if not all(isinstance(array, np.ndarray) for array in found.values()):  # a member of another kind is its bytes
         raise TypeError

@@ -21,6 +21,7 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 
 import hashlib
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
         parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
+    if array.dtype == object and array.size and all(isinstance(cell, Real) for cell in array.ravel().tolist()):
+        array = np.array(array.tolist())  # numbers are numbers, whatever holds them
     if array.dtype.kind in "biufc":
         return row_hashes(array, name=name)
     cells, places = np.unique([str(cell) for cell in array.ravel().tolist()], return_inverse=True)

@@ -3,6 +3,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportMissingTypeArgument=false, reportUntypedBaseClass=false
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -12,15 +13,25 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable, validate_data
+from sklearn.utils.validation import (
+    _check_method_params,
+    _num_samples,
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    indexable,
+    validate_data,
+)
 
+from bounds.hypotheses import Hypothesis, declared
 from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import equal_inputs
 from pacdp.data import DataError
 from pacdp.data.hashing import table_hashes
 from pacdp.data.row_checks import FEW
 from pacdp.predictions import PredictionReport, certify_predictions
-from pacdp.trials import require_own_answers
+from pacdp.predictions.columns import coded
+from pacdp.trials import own_answers
 
 _KEPT = 0.5
 """The share of the examples kept back that may have inputs which the estimator was fitted on; of others, ``FEW``."""
@@ -51,19 +62,33 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         return X, column_or_1d(check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True)
 
     def _fit(self, X: Any, y: Any, groups: Any, fit_params: dict[str, Any]) -> None:
-        if not 0.0 < self.certified_share < 1.0:
+        if not isinstance(self.certified_share, Real) or not 0.0 < self.certified_share < 1.0:
             raise ValueError(f"certified_share must lie strictly between 0 and 1, got {self.certified_share!r}; 0.3 is "
                              "customary")  # fmt: skip
-        parts = ShuffleSplit if groups is None else GroupShuffleSplit
+        whose = None
+        if groups is not None:
+            named = coded("groups", groups)
+            whose = np.asarray(named.names)[named.codes]
+            if len(set(named.names)) < 2:
+                raise ValueError(f"groups must be at least two, got {named.names[0]!r} in every row: one is fitted on")
+        parts = ShuffleSplit if whose is None else GroupShuffleSplit
         split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
-        fitted, kept = next(split.split(X, y, groups))
-        self.estimator_ = clone(self._default() if self.estimator is None else self.estimator)
-        self.estimator_.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **fit_params)
-        self.n_fitted_, self.n_kept_ = len(fitted), len(kept)
-        whose = None if groups is None else np.asarray(groups)[kept]
-        self._kept = _safe_indexing(X, kept), _safe_indexing(y, kept), whose
-        self._seen = table_hashes(_safe_indexing(X, fitted), name="X")
-        self._people = None if groups is None else np.asarray(groups)[fitted]
+        fitted, kept = next(split.split(X, y, whose))
+        made: Any = clone(self._default() if self.estimator is None else self.estimator)
+        cut = _check_method_params(X, fit_params, indices=fitted)
+        made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
+        if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
+            raise ValueError(f"estimator must be a classifier, which has classes_ once fitted, got {made}")
+        seen = table_hashes(_safe_indexing(X, fitted), name="X")
+        aside = _safe_indexing(X, kept), _safe_indexing(y, kept), None if whose is None else whose[kept]
+        self._people = None if whose is None else whose[fitted]  # all at once: a fit that fails leaves what was there
+        self.estimator_, self._kept, self._seen, self.n_fitted_, self.n_kept_ = (
+            made,
+            aside,
+            seen,
+            len(fitted),
+            len(kept),
+        )
 
     def _new(self, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
         """The examples that the certificate counts: those kept back, or others that are new to the estimator."""
@@ -72,30 +97,35 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("give X and y, or neither: without them the examples that fit kept back are counted")
         if X is None and groups is not None:
             raise ValueError("groups go with X and y: those of the examples kept back were given to fit")
+        if X is not None and groups is None and self._people is not None:
+            raise ValueError("groups must say whose the examples are, as those of fit did: people are counted")
         if groups is not None and self._people is not None and np.isin(groups, self._people).any():
             raise DataError("groups have some whose examples the estimator was fitted on: certify on those of others")
         return self._kept if X is None else (X, y, groups)
 
-    def _told(self, found: PredictionReport, X: Any, *, most: float) -> PredictionReport:
-        """The report with what is known of inputs that the estimator was fitted on too.
+    def _answers(self, X: Any, *, new: bool) -> tuple[np.ndarray, tuple[Hypothesis, ...]]:
+        """What the estimator answers for each example, and what is known of inputs that it was fitted on too.
 
         Raises:
-            DataError: they are more than a share ``most`` of those that are counted.
+            DataError: they are too many, see ``_KEPT`` and ``FEW``.
+            ValueError: answers depend on the examples beside them.
         """
-        shared = equal_inputs(self._seen, table_hashes(X, name="X"), whose="groups", most=most)
-        if not shared:
-            return found
+        known = equal_inputs(self._seen, table_hashes(X, name="X"), whose="groups", most=FEW if new else _KEPT)
+        said = own_answers(lambda places: self.predict(_safe_indexing(X, places)), _num_samples(X))
+        return said, known
+
+    def _told(self, found: PredictionReport, shared: tuple[Hypothesis, ...], *, new: bool) -> PredictionReport:
+        """The report with what is known of the rows."""
+        by = "fit saw none of these inputs, by row hashes" if new else "set aside by place before fit"
+        unseen = declared(
+            "predictor saw none of these rows",
+            f"the caller, for what the estimator brings along and gets besides; {by}",
+        )
         return replace(
             found,
-            certificates=tuple(one.resting_on(*shared) for one in found.certificates),
+            certificates=tuple(one.resting_on(unseen, *shared) for one in found.certificates),
             remarks=(*found.remarks, *(f"{one.name}: {one.by}" for one in shared)),
         )
-
-    def _answers(self, X: Any) -> np.ndarray:
-        """What the estimator answers to each example, which has to be its own."""
-        said = np.asarray(self.predict(X))
-        require_own_answers(said, lambda place: self.predict(_safe_indexing(X, place)))
-        return said
 
     def predict(self, X: Any) -> Any:
         """What the fitted estimator answers, [n] or [n, outputs]."""
@@ -129,8 +159,9 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         n_fitted_: how many examples it was fitted on.
         n_kept_: how many examples were kept back.
 
-    Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that the estimator was not fitted on,
-    chosen at random before it was.
+    Formal guarantee: ``certify`` is :func:`pacdp.certify_predictions` on examples that ``fit`` did not give to the
+    estimator, chosen at random before. That it did not bring them along is the caller's word: an estimator that is
+    frozen, holds data of its own, or stands behind a selection that saw all examples.
     """
 
     def __init__(self, estimator: Any = None, *, certified_share: float = 0.3, random_state: Any = None) -> None:
@@ -146,7 +177,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             X: [n, features], or whatever the estimator takes.
             y: one class an example.
             groups: whose each example is: nobody is then on both sides, and the certificate counts people.
-            fit_params: passed on to the estimator.
+            fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
 
         Raises:
             ValueError: things that do not fit each other, or fewer than two examples to divide.
@@ -175,16 +206,18 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             DataError: inputs or groups that the estimator was fitted on: of ``X``, over one in a hundred inputs; of the
                 examples kept back, over half. Fewer are named as a hypothesis, "equal inputs are separate draws", which
                 is unproved beyond one in a hundred.
+            ValueError: answers that depend on the examples beside them.
         """
         inputs, labels, people = self._new(X, y, groups)
         labels = np.asarray(labels)
-        said = self._answers(inputs)
-        known = list(dict.fromkeys([*self.classes_.tolist(), *np.unique(labels).tolist()]))
+        names = coded("y", labels).names if labels.dtype == object else np.unique(labels).tolist()
+        known = list(dict.fromkeys([*self.classes_.tolist(), *names]))
+        said, shared = self._answers(inputs, new=X is not None)
         found = certify_predictions(
             labels, said, classes=known, people=people, failure_prob=failure_prob, ask=ask,
             interval=interval,
         )  # fmt: skip
-        return self._told(found, inputs, most=_KEPT if X is None else FEW)
+        return self._told(found, shared, new=X is not None)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Any:
@@ -244,8 +277,9 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
         inputs, targets, people = self._new(X, y, groups)
         loss = ClippedError(at=self.clip, kind=self.kind)
-        wrong = loss.of_arrays(self._answers(inputs), np.asarray(targets))
+        said, shared = self._answers(inputs, new=X is not None)
+        wrong = loss.of_arrays(said, np.asarray(targets))
         found = certify_predictions(
             losses={loss.name: wrong}, people=people, failure_prob=failure_prob, interval=interval
         )
-        return self._told(found, inputs, most=_KEPT if X is None else FEW)
+        return self._told(found, shared, new=X is not None)

@@ -218,7 +218,10 @@ def _missing(one: Any) -> bool:
     return one is None or (not isinstance(one, str) and str(one) in ("nan", "<NA>", "NaT"))
 
 
+LEFT_OUT = "rows that fail are no random part of all, and without them another law is certified"
+
+
 def _gap(name: str, row: int, written: str = "") -> str:
     said = f"{written!r}" if written.strip() else "none"
     told = " (a name that is written so needs another spelling, or a place among classes)" if written.strip() else ""
-    return f"{name} must have no gaps, got {said} in row {row}: fill it in, or drop the row from every column{told}"
+    return f"{name} must have no gaps, got {said} in row {row}: fill it in, for {LEFT_OUT}{told}"

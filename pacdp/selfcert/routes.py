@@ -43,7 +43,7 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
-from pacdp.trials import require_own_answers
+from pacdp.trials import own_answers
 
 _LEAST_STEPS = 2000
 
@@ -167,10 +167,9 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     require_apart(task.learning, bound)
     if isinstance(made, Net) and made.module is not None:
         require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
-    said = made.predict(bound.inputs)
+    said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
     if said.shape != bound.labels.shape:
         raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
-    require_own_answers(said, lambda place: made.predict(taken(bound.inputs, place)))
     names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
     names += [_another(names[0])] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
@@ -256,10 +255,11 @@ def _another(name: Any) -> Any:
 
 
 def _about(made: bounds.Certificate, task: Task, of: str, hypothesis: Any) -> bounds.Certificate:
-    """The certificate of ``of``, with what the split proves and what it leaves to be declared."""
-    by = "the split, which is drawn by places from a seed before training: no example or person is on both sides"
+    """The certificate of ``of``, with what the split shows; the caller vouches for what a model brings along."""
+    by = "whoever made the model, for what it brings along; of training, the split, which is drawn by places from a "
+    by += "seed before training: no example or person is on both sides"
     by += ", as no input is by row hashes" if not task.shared else ""
-    return replace(made, of=of).resting_on(bounds.proved(hypothesis, by), *task.shared)
+    return replace(made, of=of).resting_on(bounds.declared(hypothesis, by), *task.shared)
 
 
 def _split(part: Given) -> Split:

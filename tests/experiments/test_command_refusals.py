@@ -62,6 +62,7 @@ REFUSED = (
     (OURS + "bound_set --prior-rows @/notes.txt", "holds no rows"),
     (OURS + "bound_set --prior-rows @/other.npz", "lack the array examples"),
     (OURS + "bound_set --prior-is-data-free --out @/notes.txt", "is no report of certificates"),
+    (OURS + "bound_set --prior-is-data-free --out /dev/zero", "/dev/zero is there and is no report of certificates"),
     (OURS.replace("weights", "moved", 1) + "bound_set --prior-is-data-free", "buffers"),
     (AS_IT_IS + "not_a_module", "return a torch.nn.Module"),
     (AS_IT_IS + "of_pictures", "expected one row of logits"),

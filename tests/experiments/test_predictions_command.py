@@ -47,7 +47,10 @@ def _report(path, *words):
 def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path, capsys):
     soft = {f"p{k}": SOFT[:, k] for k in range(3)} if kind == "probabilities" else {}
     columns = {name: column for name, column in COLUMNS.items() if name != "prediction" or not soft} | soft
-    report = _report(_write(tmp_path / f"answers{suffix}", columns))
+    path = _write(tmp_path / f"answers{suffix}", columns)
+    with pytest.raises(ValueError, match="'age' to ignore"):
+        read_table(path, ["age"])
+    report = _report(path)
     how = {"probabilities": SOFT} if soft else {"predictions": SAID}
     expected = library.certify_predictions(LABELS, **how, groups=GROUPS, people=PEOPLE)
     assert report["details"]["statements"] == expected.to_dict()["details"]["statements"]
@@ -100,7 +103,7 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 CONTENT = {
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
-    "a gap": (b"label,prediction\n0,0\n,1\n", "label of {path} must have no gaps, got none in row 1"),
+    "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
     "a gap in words": (b"label,prediction\ncat,cat\nNA,NA\n", "label of {path} must have no gaps, got 'NA' in row 1"),
     "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "prediction of {path} must have no gaps"),
     "a gap among people": (b"label,prediction,person\n0,0,a\n1,1,None\n", "person of {path} must have no gaps"),

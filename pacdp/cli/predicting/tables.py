@@ -19,7 +19,7 @@ from pacdp.cli.terminal import word
 from pacdp.data.arrays import read_npz
 from pacdp.data.unpacking import require_room
 from pacdp.predictions.answers import Answers, from_probabilities, joined
-from pacdp.predictions.columns import Coded
+from pacdp.predictions.columns import LEFT_OUT, Coded
 
 NAMED = ("label", "prediction", "group", "person", "model", "id")
 """Columns of names; each at most once."""
@@ -109,7 +109,7 @@ def _csv(path: Path, ignore: frozenset[str]) -> Table:
     if not names[0]:
         ignore, remarks = ignore | {""}, _row_numbers(path)
     columns = len(names)
-    names = [name for name in names if name not in ignore]
+    names = _left(path, names, ignore)
     named, numbers, soft = _sorted(path, names)
     texts = pl.read_csv(path, columns=[*named, *numbers], infer_schema=False) if named or numbers else pl.DataFrame()
     rows = texts.height if texts.width else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
@@ -157,7 +157,7 @@ def _empty_lines_at_the_end(path: Path) -> int:
 
 def _parquet(path: Path, ignore: frozenset[str]) -> Table:
     lazy = pl.scan_parquet(path)
-    names = [name for name in lazy.collect_schema().names() if name not in ignore]
+    names = _left(path, lazy.collect_schema().names(), ignore)
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
     require_room(path, rows * len(names), "write it as .csv, which has no limit")
@@ -191,6 +191,13 @@ def _npz(path: Path, ignore: frozenset[str]) -> Table:
         return found
     return Table(rows=found.rows, named=found.named, numbers=found.numbers, classes=matrix.shape[1],
                  chunks=lambda: iter([matrix]))  # fmt: skip
+
+
+def _left(path: Path, names: list[str], ignore: frozenset[str]) -> list[str]:
+    """The columns without those to ignore, each of which must be there."""
+    if absent := sorted(ignore.difference(names)):
+        raise ValueError(f"{path} has no column {absent[0]!r} to ignore: correct --ignore")
+    return [name for name in names if name not in ignore]
 
 
 def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -276,7 +283,7 @@ def _numbers(path: Path, column: pl.Series) -> np.ndarray:
         row = int(odd.arg_max() or 0)
         raise ValueError(
             f"{path} must have numbers in column {column.name!r}, got {column[row]!r} in row {row} of the table: "
-            "fill it in, or drop the row"
+            f"fill it in, for {LEFT_OUT}"
         )
     return (found if column.dtype.is_float() or column.dtype == pl.String else column).to_numpy()
 
@@ -287,6 +294,6 @@ def _probabilities(path: Path, frame: pl.DataFrame, at: int) -> np.ndarray:
             gap = int(column.is_null().arg_max() or 0)
             raise ValueError(
                 f"{path} must have numbers in column {column.name!r}, got none in row {at + gap} of the table: fill it "
-                "in, or drop the row"
+                f"in, for {LEFT_OUT}"
             )
     return frame.to_numpy().astype(np.float64, copy=False)

@@ -136,7 +136,7 @@ CALLS = {
     "prior": (lambda: plain(prior="private"), "expected prior to be"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
     "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
-    "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "times the count of settings"),
+    "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),
     "seed": (lambda: gaussian(seed=2**64), "expected a seed from 0"),
     "device": (lambda: gaussian(device="nowhere"), "expected a device that is here"),
     "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),

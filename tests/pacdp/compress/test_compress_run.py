@@ -13,6 +13,7 @@ from torch import equal
 import bounds
 import pacdp
 from pacdp import Settings
+from pacdp.checkpoint import load_checkpoint, save_checkpoint
 from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
@@ -69,7 +70,7 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
     assert made.failure_prob == near(0.05)
     plain = bounds.compression(k=found.kept, n=data.n, failure_prob=made.inputs["failure_prob"])
     assert made.value == plain.value
-    assert made.hypothesis("learner saw picked records alone").standing == "proved"
+    assert made.hypothesis("learner saw picked records alone").standing == "declared"
     wrong = margins(found(data.inputs), torch.tensor(data.labels)) <= 0
     left = np.setdiff1d(np.flatnonzero(wrong.numpy()), found.trace.picks[: found.trace.best.picked])
     assert left.tolist() == found.trace.errors.tolist()
@@ -110,6 +111,11 @@ REFUSED = {
     "a head start that saw the records": (
         lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
+    "a failure probability as text": (
+        lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, failure_prob="0.05"), "expected failure_prob to be"),
+    "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
+    "a sample that ran out": (
+        lambda: pacdp.compress(toys.LEARNERS["kernel"], toys.clouds(n=9), groups=10).kept, "the sample ran out"),
     "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
 }  # fmt: skip
 
@@ -170,6 +176,26 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         assert equal(went_on.best_state[part], tensor), part
     with refusal("other data or settings", CheckpointError):
         run(file=file, seed=1)
+
+
+@pytest.mark.parametrize("change", [
+    lambda state: state["rounds"][-1, 3:].fill_(8), lambda state: state["rounds"][-1, 2:].copy_(torch.tensor([0, 8])),
+    lambda state: state["picks"].add_(1000), lambda state: state.pop("rounds"),
+])  # fmt: skip
+def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
+    """Before, a k that somebody had written into the file was certified, with the errors left out."""
+    how = {"groups": 4, "stop": Stop(no_errors_left=False, rounds=(2,)), "file": tmp_path / "k.safetensors"}
+    noise = replace(DATA, labels=np.random.default_rng(0).integers(0, DATA.classes, DATA.n))
+    made = pacdp.compress(toys.LEARNERS["kernel"], noise, **how)
+    assert pacdp.compress(toys.LEARNERS["kernel"], noise, **how).certificate == made.certificate
+    found = load_checkpoint(how["file"])
+    state = {name: one.clone() for name, one in found.state.items()}
+    change(state)
+    if "rounds" in state and not int(state["rounds"][-1, 2]):
+        state["errors"] = state["errors"][:0]
+    save_checkpoint(how["file"], replace(found, state=state))
+    with pytest.raises(CheckpointError, match=r"holds no run|other records than|that the data do not have"):
+        pacdp.compress(toys.LEARNERS["kernel"], noise, **how)
 
 
 def compressed(file):

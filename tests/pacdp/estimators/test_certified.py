@@ -8,11 +8,13 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bounds
-from pacdp import CertifiedClassifier, CertifiedRegressor
+from pacdp import CertifiedClassifier, CertifiedRegressor, self_certify
 from pacdp.data import DataError
 from tests.pacdp.marks import near, parametrize, refusal
 
@@ -63,6 +65,9 @@ def test_what_the_estimator_was_fitted_on_is_not_counted(form):
     for labels in (y, 1 - y):
         with refusal(SAW, DataError):
             model.certify(form(x), labels)
+    whole = CertifiedClassifier(DummyClassifier(), random_state=0).fit(np.rint(9e3 * x).astype(int), y)
+    with pytest.raises(DataError, match=SAW):
+        whole.certify(np.rint(9e3 * x).astype(int).astype(object), y)
     new, others = coins(seed=8)
     assert model.certify(form(new), others).certificates[0].status == "rigorous"
 
@@ -76,11 +81,58 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
     assert model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured > 0.3
     with refusal("groups have some", DataError):
         model.certify(*coins(seed=8), groups=whose[:200])
+    with pytest.raises(ValueError, match="groups must say whose"):
+        model.certify(*coins(seed=8))
+    for groups in ([None] * 600, np.zeros((600, 2)), ["a"] * 600, (one for one in whose)):
+        with pytest.raises(ValueError, match="groups must"):
+            model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=groups)
     for recur, status in ((0, "rigorous"), (20, "optimistic")):
         x[:recur] = x[0]
         found = model.fit(x, y).certify()
         assert found.certificates[0].status == status
         assert any("equal inputs" in one for one in found.remarks) == bool(recur)
+
+
+class Ranks(DummyClassifier):
+    """The upper half of whatever batch it is asked about."""
+
+    def predict(self, X):
+        return (X[:, 0] > np.median(X[:, 0])).astype(int)
+
+
+def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write_into_what_was_kept():
+    x, _ = coins()
+    y = (x[:, 0] > 0).astype(int)
+    whole = make_pipeline(FunctionTransformer(scale), LogisticRegression())
+    for made in (Ranks(), whole):
+        with pytest.raises(ValueError, match="depends on the examples beside it"):
+            CertifiedClassifier(made, random_state=0).fit(x + 5, y).certify()
+        with pytest.raises(ValueError, match="depends on the examples beside it"):
+            self_certify(made, (x + 5, y), routes=["held-out count"])
+    writes = CertifiedClassifier(make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0)
+    assert writes.fit(x + 5, y).certify() == writes.certify()
+    with pytest.raises(DataError, match=SAW):
+        writes.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
+
+
+class Fails(KNeighborsClassifier):
+    """Cannot be fitted on labels that are all alike."""
+
+    def fit(self, X, y, sample_weight=None):
+        if len(set(y)) == 1:
+            raise KeyboardInterrupt
+        assert sample_weight is None or len(sample_weight) == len(y)
+        return super().fit(X, y)
+
+
+def test_a_fit_that_was_broken_off_leaves_the_one_before_and_columns_are_cut_with_the_rows():
+    x, y = coins()
+    model = CertifiedClassifier(Fails(1), random_state=0).fit(x, y, sample_weight=y + 1)
+    before = model.certify()
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(random_state=1).fit(x, np.zeros(200))
+    assert model.certify() == before
+    assert "set aside by place" in before.certificates[0].hypothesis("predictor saw none of these rows").by
 
 
 def test_nobody_is_on_both_sides_and_people_are_counted():
@@ -114,18 +166,9 @@ def test_regression_is_certified_by_a_clipped_error():
     assert row.measured == near(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
-
-
-class Ranks(DummyClassifier):
-    """Answers by what else it is asked."""
-
-    def predict(self, x):
-        return (x[:, 0] > np.median(x[:, 0])).astype(int)
-
-
-def test_an_estimator_that_answers_otherwise_to_one_example_alone_is_refused():
-    with pytest.raises(ValueError, match="answers otherwise to"):
-        CertifiedClassifier(Ranks(), random_state=0).fit(*coins()).certify()
+    for targets in (y + 1j, y.astype(str)):
+        with pytest.raises(ValueError, match="targets must be real numbers"):
+            model.certify(x + 1, targets)
 
 
 @pytest.mark.wrong_types
@@ -133,7 +176,10 @@ def test_an_estimator_that_answers_otherwise_to_one_example_alone_is_refused():
     ("made", "said"),
     [
         (lambda: CertifiedClassifier(certified_share=1.0), "certified_share must lie"),
+        (lambda: CertifiedClassifier(certified_share="0.3"), "certified_share must lie"),
+        (lambda: CertifiedClassifier(Ridge()), "must be a classifier"),
         (lambda: CertifiedRegressor(clip=0.0), "positive number"),
+        (lambda: CertifiedRegressor(clip=10**400), "positive number"),
         (lambda: CertifiedRegressor(kind="cubic"), "'absolute' or 'squared'"),
     ],
 )

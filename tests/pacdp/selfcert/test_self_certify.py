@@ -142,7 +142,7 @@ def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, w
     assert stats.binomtest(failed, calls, FAIL, alternative="greater").pvalue > 1e-6
     found = self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
     assert (found.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
-    assert found.certificate.hypothesis("predictor saw none of these rows").standing == "proved"
+    assert found.certificate.hypothesis("predictor saw none of these rows").standing == "declared"
     assert f"Remark: {BLANK}" in str(found)
 
 

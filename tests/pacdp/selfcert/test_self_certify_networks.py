@@ -46,7 +46,7 @@ def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
     assert module.training
     drawn = found.tried[1].certificate
     kept = drawn.hypothesis("prior saw none of these rows")
-    assert (kept.standing, drawn.name) == ("proved", "one_draw_disintegrated")
+    assert (kept.standing, drawn.name) == ("declared", "one_draw_disintegrated")
 
 
 def test_the_draw_that_is_certified_is_the_one_that_predicts():
