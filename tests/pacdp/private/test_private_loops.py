@@ -112,6 +112,45 @@ def twice(module, optimizer, x, y):
     loss.backward()
 
 
+def tampered(change):
+    """A loop that changes gradients between backward and step."""
+
+    def step(module, optimizer, x, y):
+        CE(module(x), y).backward()
+        for parameter in module.parameters():
+            change(parameter)
+        optimizer.step()
+
+    return step
+
+
+def through_numpy(module, optimizer, x, y):
+    values = x.numpy()
+    values -= values.mean(0)
+    plain(module, optimizer, x, y)
+
+
+def changed(change):
+    """A loop that changes the network that was tried."""
+
+    def step(module, optimizer, x, y):
+        change(next(iter(module.children())))
+        plain(module, optimizer, x, y)
+
+    return step
+
+
+def blocks():
+    net = nn.Sequential(nn.Identity(), nn.Linear(8, 3))
+    net.register_buffer("late", torch.zeros(()))
+    net.late_too = False
+    return net
+
+
+def standardised_target(out, y):
+    return F.mse_loss(out[:, 0], (y - y.float().mean()) / y.float().std())
+
+
 def two_steps(module, optimizer, x, y):
     plain(module, optimizer, x, y)
     optimizer.step()
@@ -182,6 +221,7 @@ class Mixing(nn.Module):
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
+WRITTEN, CAME_BEFORE, LATER = "gradients .* were written", "than when it came before", "after make_private"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
     "class weights": ((X, RARE), {"step": by(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 40.0])))}, NOT_OWN),
@@ -208,6 +248,18 @@ LOOPS = {
     "a hook on the outputs": (ALIKE, {"step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": ((X, Y), {"step": another_way}, r"did not begin at loss\.backward"),
     "back twice": ((X, Y), {"step": twice}, "second time before a step"),
+    "written gradients": ((X, Y), {"step": tampered(lambda p: p.grad_sample.sub_(p.grad_sample.mean(0)))}, WRITTEN),
+    "other gradients": ((X, Y), {"step": tampered(lambda p: setattr(p, "grad_sample", -p.grad_sample))}, WRITTEN),
+    "a sum beforehand": ((X, Y), {"step": tampered(lambda p: setattr(p, "summed_grad", p.detach() * 9))}, WRITTEN),
+    "rows through NumPy": ((X, Y), {"step": through_numpy}, OTHER_ROWS),
+    "standardised targets": ((X, RARE), {"step": by(standardised_target), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "weights of the batch": ((X, RARE), {"step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
+                             / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "a later layer": ((X, Y), {"step": changed(lambda net: net.__setitem__(0, nn.Flatten())), "net": blocks}, LATER),
+    "a later buffer": ((X, Y), {"step": changed(lambda net: net.late.fill_(1.0)), "net": blocks}, LATER),
+    "a later attribute": ((X, Y), {"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
+    "a later forward": ((X, Y), {"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks},
+                        LATER),
     "two steps": ((X, Y), {"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ((X, Y), {"net": Written}, MOVED),
     "weights of the first batch": ((X, Y), {"net": First}, MOVED),
