@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset
 
+from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.reservation import Books, NoLedger
-from pacdp.resume import RunState, found, load_run, save_run
+from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
@@ -139,7 +140,16 @@ def train(
         Diverged: a weight is not finite.
     """
     together, path = Together(several=distributed), None if checkpoint is None else Path(checkpoint)
-    books = ledger or NoLedger()
+    books = NoLedger() if ledger is None else ledger
+    _check.whole(checkpoint_every=checkpoint_every)
+    for what, given, needed in (
+        ("algorithm", algorithm, "mechanism"), ("module", module, "parameters"), ("loss", loss, "__call__"),
+        ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
+    ):  # fmt: skip
+        if not hasattr(given, needed):
+            raise ValueError(f"{what} must be of a kind that train takes (see help(train)), got {given!r}")
+    if path is not None:
+        require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
     device = next((p.device for p in _live(network.module).values()), None)

@@ -83,6 +83,7 @@ MIXING = {
     "batch normalisation": nn.BatchNorm1d(6),
     "its frozen kind": nn.BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": nn.BatchNorm1d(6, affine=False),
+    "in single precision": lambda h: h / (len(h) if h.dtype == torch.float32 else 1),
     "behind dropout": nn.Sequential(nn.Dropout(0.5), Network(lambda h: h / len(h))),
     "behind drawn weights": nn.Sequential(bayesian(nn.Linear(6, 6), generator=seeded()), Network(lambda h: h / len(h))),
 }

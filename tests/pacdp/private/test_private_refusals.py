@@ -92,6 +92,7 @@ def of_processes(module=None, **changes):
 
 NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
+    (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (budget, "epsilon", "1"),
     (mechanism, "sample_rate", 1.5),
     (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
     (in_private, "pre_noise", -1.0), (in_private, "batches", "Loader"), (in_private, "steps", 0),
@@ -121,6 +122,15 @@ REFUSALS = [
     (lambda: trained(sgd(), loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
     (lambda: trained(sgd(noise=1e39)), "at step"),
     (lambda: trained(sgd(), distributed=True), "torchrun"),
+    (lambda: trained(sgd(), people=list(range(40))), "people must be a tensor"),
+    (lambda: trained(sgd(), ledger="runs/ledger"), "ledger must be"),
+    (lambda: trained(sgd(), randomness=7), "randomness must be"),
+    (lambda: trained(sgd(), checkpoint_every=2.5), "checkpoint_every must be"),
+    (lambda: trained(sgd(), checkpoint="nowhere/run.safetensors", progress=lambda _: 1 / 0), "own folder is missing"),
+    (lambda: trained(sgd(), nn.Sequential(nn.Embedding(9, 3, sparse=True), nn.Flatten()),
+                     TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
+    (lambda: trained(sgd(), loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
+     "weight.to"),
     (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
     (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
