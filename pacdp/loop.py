@@ -122,7 +122,9 @@ def train(
         randomness: the operating system's generator by default.
         progress: called for every step, before its checkpoint is written; on a GPU for up to 16 steps at a time, whose
             numbers are waited for once.
-        checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
+        checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end. A file that is there
+            must agree in settings, shapes of parameters and seed. Data, loss and the network's code are not compared,
+            except by a ledger where a seed is given: a finished run returns its own weights, whatever data it is given.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
         about: JSON values for the checkpoint's header, under "about": which data, which network.

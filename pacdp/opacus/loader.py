@@ -27,6 +27,8 @@ _TRIED = 8
 """Examples on which a collate function is tried at set-up."""
 _REMEMBERED = 256
 """Batches that were handed out and not yet used."""
+_KEPT = 1 << 17
+"""Examples whose targets are remembered."""
 
 
 class PoissonSampler(UniformWithReplacementSampler):
@@ -108,7 +110,8 @@ class PoissonSampler(UniformWithReplacementSampler):
                 continue
             made = self._made.setdefault(k, {})
             for row, *own in zip(x, *map(row_hashes, fields), strict=True):
-                known = made.setdefault(tuple(map(int, own)), row)
+                key = tuple(map(int, own))
+                known = made.get(key, row) if len(made) >= _KEPT else made.setdefault(key, row)
                 if known.shape != row.shape or not torch.allclose(known, row, rtol=1e-3, atol=1e-5, equal_nan=True):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "
