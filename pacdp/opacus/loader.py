@@ -111,7 +111,9 @@ class PoissonSampler(UniformWithReplacementSampler):
             made = self._made.setdefault(k, {})
             for row, *own in zip(x, *map(row_hashes, fields), strict=True):
                 key = tuple(map(int, own))
-                known = made.get(key, row) if len(made) >= _KEPT else made.setdefault(key, row)
+                if len(made) < _KEPT:
+                    made.setdefault(key, row)
+                known = made.get(key, row)
                 if known.shape != row.shape or not torch.allclose(known, row, rtol=1e-3, atol=1e-5, equal_nan=True):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "

@@ -1,5 +1,6 @@
 """A ledger counts what may be drawn, before it is drawn; what it refuses was not drawn."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -218,6 +219,8 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch)
         with pytest.raises(NotReserved, match=f"step {wrong[-1]} of run a is not reserved"):
             granted.draw(wrong[-1])
     granted = NoLedger().reserve(stretch(1, 5))
+    with pytest.raises(TypeError, match="not copied"):
+        copy.deepcopy(granted)
     monkeypatch.setattr("pacdp.reservation.os.getpid", lambda: -1)
     with pytest.raises(NotReserved, match="reserves it itself"):
         granted.draw(1)
