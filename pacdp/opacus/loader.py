@@ -113,7 +113,7 @@ class PoissonSampler(UniformWithReplacementSampler):
                 key = tuple(map(int, own))
                 if len(made) < _KEPT:
                     made.setdefault(key, row)
-                known = made.get(key, row)
+                known = made[key] if key in made else row
                 if known.shape != row.shape or not torch.allclose(known, row, rtol=1e-3, atol=1e-5, equal_nan=True):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "
