@@ -185,10 +185,11 @@ def contents(network: Any, *, without: Collection[int] = ()) -> dict[str, tuple[
     ``without``.
     """
     found = _reachable(network, without=without)
-    return {where: _digest(thing) for where, thing in found if not where.endswith(".training")}
+    return {where: digest(thing) for where, thing in found if not where.endswith(".training")}
 
 
-def _digest(thing: Any) -> tuple[Any, ...]:
+def digest(thing: Any) -> tuple[Any, ...]:
+    """Kind, shape and bits of a tensor or an array; a number or text itself."""
     if isinstance(thing, Tensor):
         bits = thing.detach()
         plain = bits.layout == torch.strided and not bits.is_quantized and not is_functorch_wrapped_tensor(bits)

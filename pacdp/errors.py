@@ -1,5 +1,8 @@
 """What can go wrong in a run, as types whose message is the sentence to show."""
 
+import math
+from numbers import Real
+
 
 class Diverged(RuntimeError):
     """A chain met a loss or a weight that is not a finite number."""
@@ -28,15 +31,22 @@ class MissingExtra(RuntimeError):
 def require_positive(**values: float | int) -> None:
     """Raise a sentence unless every value is a positive number."""
     for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"expected {name} > 0, got {value}")
+        if not (isinstance(value, Real) and value > 0):
+            raise ValueError(f"expected {name} > 0, got {value!r}")
+
+
+def require_finite(**values: float | int) -> None:
+    """Raise a sentence unless every value is a positive number below infinity."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 < value < math.inf):
+            raise ValueError(f"expected {name} > 0 and finite, got {value!r}")
 
 
 def require_fraction(**values: float | int) -> None:
     """Raise a sentence unless every value lies in (0, 1]."""
     for name, value in values.items():
-        if not 0 < value <= 1:
-            raise ValueError(f"expected 0 < {name} <= 1, got {value}")
+        if not (isinstance(value, Real) and 0 < value <= 1):
+            raise ValueError(f"expected 0 < {name} <= 1, got {value!r}")
 
 
 def said(error: Exception) -> str:

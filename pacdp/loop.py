@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch.utils.data import Dataset
 
+from bounds import _check
 from bounds.accounting import Event
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.reservation import Books, NoLedger
-from pacdp.resume import RunState, found, load_run, save_run
+from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import disagreement
@@ -121,7 +122,9 @@ def train(
         randomness: the operating system's generator by default.
         progress: called for every step, before its checkpoint is written; on a GPU for up to 16 steps at a time, whose
             numbers are waited for once.
-        checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end.
+        checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end. A file that is there
+            must agree in settings, shapes of parameters and seed. Data, loss and the network's code are not compared,
+            except by a ledger where a seed is given: a finished run returns its own weights, whatever data it is given.
         ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
@@ -139,7 +142,16 @@ def train(
         Diverged: a weight is not finite.
     """
     together, path = Together(several=distributed), None if checkpoint is None else Path(checkpoint)
-    books = ledger or NoLedger()
+    books = NoLedger() if ledger is None else ledger
+    _check.whole(checkpoint_every=checkpoint_every)
+    for what, given, needed in (
+        ("algorithm", algorithm, "mechanism"), ("module", module, "parameters"), ("loss", loss, "__call__"),
+        ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
+    ):  # fmt: skip
+        if not hasattr(given, needed):
+            raise ValueError(f"{what} must be of a kind that train takes (see help(train)), got {given!r}")
+    if path is not None:
+        require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
     device = next((p.device for p in _live(network.module).values()), None)

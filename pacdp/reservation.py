@@ -121,6 +121,10 @@ class Reservation:
     def __post_init__(self) -> None:
         self._next = self.stretch.first
 
+    def __reduce__(self) -> Any:
+        """Refused: a copy could draw the same steps once more."""
+        raise TypeError("a reservation is not copied, since its steps are drawn once: reserve them anew")
+
     def draw(self, step: int) -> None:
         """Say that the noise of ``step`` is drawn now.
 

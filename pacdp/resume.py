@@ -11,6 +11,7 @@ state.
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -163,6 +164,19 @@ def read_event(header: Mapping[str, Any]) -> Event | None:
     if events.steps_of(event) < int(header.get("step", 0)):
         raise ValueError(f"its event has {events.steps_of(event)} steps, fewer than the {header.get('step')} that ran")
     return event
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path at which no file can be written, before anything is drawn that would be lost with it.
+
+    Raises:
+        CheckpointError: a folder, or a file in a folder that is missing or cannot be written.
+    """
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise CheckpointError(
+            f"cannot write checkpoint {path}: it is a folder, or its own folder is missing or cannot be written; make "
+            "that folder or choose another"
+        )
 
 
 def found(path: Path, together: Together, device: torch.device) -> bool:

@@ -9,6 +9,7 @@ counts steps from 1, as the papers do; no checkpoint carries it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 from pacdp.errors import require_positive
 
@@ -96,6 +97,11 @@ class Scaled:
 
 def as_schedule(value: float | Schedule) -> Schedule:
     """A number as a constant schedule; a schedule as it is."""
+    if not (callable(value) or isinstance(value, Real)):
+        raise ValueError(
+            f"a schedule, as noise_schedule and noise_multiplier are, must be a number or a function of the step, got "
+            f"{value!r}; for a list give Table(values=...)"
+        )
     return value if callable(value) else Constant(value=float(value))
 
 

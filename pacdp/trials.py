@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.buffers import contents
+from pacdp.errors import said
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.random import RandomState, random_state, rewind, same_state
 from pacdp.losses import Loss, PerExampleLoss
@@ -374,7 +375,8 @@ def mixes(model: nn.Module, *, allowed: bool) -> bool:
     return bool(mixing)
 
 
-_TOLERANCE = 1e-6
+_TOLERANCE = {torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 3e-2}
+"""Rounding allowed, relative to the largest number; 1e-6 in double precision."""
 _KINDS = ("same", "each", "random")
 """Labels that are all alike, each in turn, or random."""
 _WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
@@ -392,8 +394,8 @@ def require_independent_examples(
 ) -> None:
     """Refuse a network (or a loss) in which one example of a batch can see another, or an earlier batch.
 
-    Works on a double-precision copy in training mode; the network itself, and the global generators, are left as they
-    were. Random layers draw the same numbers in every pass.
+    Works on copies in training mode, one of double precision and one as it is; the network itself, and the global
+    generators, are left as they were. Random layers draw the same numbers in every pass.
 
     Args:
         inputs: positional arguments of the network, tensors with at least 3 examples, or structures of such tensors,
@@ -431,6 +433,10 @@ def require_independent_examples(
         if not _not_finite(opened._seen(full, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
             opened.forward(full, MOST, reach=1.0)
+        as_it_is = _Trial(copy.deepcopy(module).train(), module, before, loss)
+        own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
+        for each in (_ALONE, largest):
+            as_it_is.forward(tree_map(lambda x: x.to(own) if _is_float(x) else x, full), each, reach=100.0)
         if loss is not None:
             for k, (each, kind) in enumerate(product(sorted({*SIZES, largest}), _KINDS)):
                 trial.loss_alone(outputs, targets, each, kind, reach=10.0 ** (k % 4))
@@ -540,8 +546,7 @@ class _Trial:
     def _losses(self, outputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
         rewind(self.twin, self.state)
         leaves = tree_map(lambda x: x.clone().requires_grad_() if _is_float(x) else x, outputs)
-        assert self.loss is not None
-        found = self.loss(leaves, targets)
+        found = self._loss(leaves, targets)
         values = found if kept is None else found[kept.to(found.device)]
         floats = [x for x in tree_leaves(leaves) if _is_float(x)]
         slopes = torch.autograd.grad(values.sum(), floats, allow_unused=True) if values.requires_grad else ()
@@ -551,6 +556,16 @@ class _Trial:
             if slope is not None
         }
         return {"loss": values.detach(), **own}
+
+    def _loss(self, outputs: Any, targets: Any) -> Tensor:
+        assert self.loss is not None
+        try:
+            return self.loss(outputs, targets)
+        except RuntimeError as error:
+            raise ValueError(
+                f"the loss fails on made-up outputs in double precision ({said(error)}): let its own tensors take the "
+                "outputs' type, as weight.to(outputs.dtype) does"
+            ) from error
 
     def _state(self) -> Iterator[tuple[str, Tensor, Tensor]]:
         """Parameters and buffers of the twin, each with what it was."""
@@ -581,7 +596,7 @@ class _Trial:
         outputs = self.twin(*inputs)
         seen = {f"output {i}": out for i, out in enumerate(tree_leaves(outputs)) if isinstance(out, Tensor)}
         if self.loss is not None and with_loss:
-            seen = {"loss": self.loss(outputs, targets)} | seen
+            seen = {"loss": self._loss(outputs, targets)} | seen
         for name, out in seen.items():
             if out.dim() == 0 or len(out) != n:
                 raise ValueError(
@@ -593,6 +608,8 @@ class _Trial:
         if isinstance(total, Tensor):
             total.backward()
         gradients = {f"gradient of {n}": p.grad for n, p in self.twin.named_parameters() if p.grad is not None}
+        if any(one.is_sparse for one in gradients.values()):
+            raise ValueError("the network has sparse gradients, which are not clipped here: build it with sparse=False")
         buffers = {f"buffer {n}": b.clone() for n, b in self.twin.named_buffers()}
         return {name: value.detach() for name, value in {**seen, **gradients, **buffers}.items()}
 
@@ -643,7 +660,11 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
     for name, value in one.items():
         scale = 1.0 + float(value.abs().max()) if value.numel() and value.is_floating_point() else 1.0
         if value.shape != other[name].shape or not torch.allclose(
-            value.double(), other[name].double(), rtol=0.0, atol=_TOLERANCE * scale, equal_nan=True
+            value.double(),
+            other[name].double(),
+            rtol=0.0,
+            atol=_TOLERANCE.get(value.dtype, 1e-6) * scale,
+            equal_nan=True,
         ):
             raise ValueError(
                 f"the examples of a batch are not independent: the {name} of the other examples moves {when}; replace "

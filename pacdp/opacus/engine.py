@@ -20,6 +20,7 @@ and batch memory manager, through its own extension points.
 import math
 import warnings
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,13 +31,14 @@ from torch import Tensor, nn, optim
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from bounds import _check
 from bounds.accounting import Event
 from bounds.privacy import Adjacency
-from pacdp.errors import CheckpointError
+from pacdp.errors import CheckpointError, require_finite, require_fraction
 from pacdp.opacus.accountant import NAME, EventAccountant
 from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.ghost import GhostCriterion, ghost_backward
-from pacdp.opacus.guard import Guard
+from pacdp.opacus.guard import Guard, set_up
 from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.modes import OpacusSums
 from pacdp.opacus.modules import MODES, GhostModule, network, wrap
@@ -150,7 +152,9 @@ class PrivateEngine(PrivacyEngine):
         """
         schedule = as_schedule(noise_schedule)
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
-        _check_mode(grad_sample_mode, criterion, pre_noise, loss_reduction)
+        if steps is not None:
+            _check.count(steps=steps)
+        _check_mode(grad_sample_mode, criterion, pre_noise, loss_reduction, batches)
         module, several = unwrapped(module)
         _check_ownership(module, optimizer)
         randomness = rank_randomness(self.randomness) if several else self.randomness
@@ -228,6 +232,7 @@ class PrivateEngine(PrivacyEngine):
         load_run(path, state, together=_together(optimizer), check=lambda read: _check_schedule(path, optimizer, read))
         optimizer.logical_step = state.step  # pyright: ignore[reportAttributeAccessIssue]
         self.accountant.event = state.history.event
+        optimizer.guard.set_up = set_up(network(module))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _account(accountant: EventAccountant, sample_rate: float, noise_multiplier: float) -> None:
@@ -345,18 +350,17 @@ def _made_up_input(loader: PoissonLoader) -> Tensor:
 
 
 def _check_numbers(clip_norm: float, sample_rate: float, expected_batch_size: float, pre_noise: float) -> None:
-    for name, value in (("clip_norm", clip_norm), ("expected_batch_size", expected_batch_size)):
-        if not (math.isfinite(value) and value > 0.0):
-            raise ValueError(f"expected {name} > 0 and finite, got {value}")
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"expected 0 < sample_rate <= 1, got {sample_rate}")
-    if not (math.isfinite(pre_noise) and pre_noise >= 0.0):
+    require_finite(clip_norm=clip_norm, expected_batch_size=expected_batch_size)
+    require_fraction(sample_rate=sample_rate)
+    if not (isinstance(pre_noise, Real) and math.isfinite(pre_noise) and pre_noise >= 0.0):
         raise ValueError(f"expected pre_noise >= 0 and finite, got {pre_noise}")
 
 
-def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str) -> None:
+def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str, batches: str) -> None:
     if mode not in MODES:
         raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if batches not in ("loader", "own"):
+        raise ValueError(f"batches must be 'loader' or 'own', got {batches!r}")
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
     if mode == "ghost" and criterion is None:
@@ -370,6 +374,10 @@ def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str
 
 
 def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
+    if any(hasattr(p, "grad_sample") for p in module.parameters()):
+        raise ValueError(
+            "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
+        )
     owned = {id(p) for p in module.parameters()}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not held <= owned:

@@ -7,7 +7,8 @@ a function of the public weights and of that example alone. From a forward pass 
 - The loss is evaluated for one example at a time, by the record of how it was computed
   (:mod:`pacdp.opacus.recorded`), and the network's backward pass starts from these gradients. They must be those of the
   loss as written, of which ``loss_reduction`` says how it adds up the examples.
-- No weight or buffer changes but by the private step, and no hook was added after set-up.
+- No weight changes but by the private step, and no gradient that the backward pass left. The network is the one that
+  was tried at set-up: its layers, their hooks, attributes and buffers.
 
 Whatever differs is refused before anything computed from the batch is released. It sees tensors and the numbers that a
 loss is computed with; what a loop computes from the data in NumPy or plain Python it sees only where it changes from
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from pacdp.buffers import digest
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Output, Record, Recorded, output
@@ -35,6 +37,9 @@ _CLOSE = {torch.float16: 2e-2, torch.bfloat16: 2e-2}
 _FAILURES = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_A_PASS = ("training", "activations", "max_batch_len")
+"""Attributes of layers that may change: a layer's mode, and what Opacus keeps from a forward pass to its backward."""
+_GRADIENTS = ("grad", "grad_sample", "summed_grad")
 _ONE_EXAMPLE = (
     "write the loss as the mean of losses of single examples, for instance criterion = nn.CrossEntropyLoss(weight=..., "
     "ignore_index=..., reduction='none') and loss = criterion(outputs, targets).mean()"
@@ -55,11 +60,12 @@ class Guard:
                  sampler: PoissonSampler | None) -> None:  # fmt: skip
         self.module, self.loss_reduction, self.sampler = module, loss_reduction, sampler
         self.backward_from = backward
-        self.set_up = _set_up(module)
+        self.set_up = set_up(module)
         self.tried = MOST  # by pacdp.trials
         self.allowed = self.ready = False
         self.places: dict[str, tuple[object, ...]] | None = None
         self.sums: Tensor | None = None
+        self.left = list[Any]()
         self.constants = _Constants()
         self.plan: tuple[tuple[bool, ...], bool] | None = None
 
@@ -103,18 +109,24 @@ class Guard:
             self.backward_from(outputs, slopes)
         for each in record.outputs:
             each.used = True
-        self.ready = True
+        self.ready, self.left = True, _gradients(self.module)
 
     def require_backward(self) -> None:
         """Refuse a step without a backward pass of its own.
 
         Raises:
-            ValueError: none since the last step, or weights that something else moved.
+            ValueError: none since the last step, or weights or gradients that something else wrote.
         """
         if not self.ready:
             raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
         still = marks(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
         self._require(still, "something else than this optimizer, or the forward pass of the network,")
+        if _gradients(self.module) != self.left:
+            raise ValueError(
+                "gradients (grad, grad_sample, summed_grad) were written between backward and the step, so that an "
+                "example may add more than its own clipped gradient: put what changes them into the network or the "
+                "loss, or, where it depends on no data, into data_free_gradient="
+            )
 
     def step_over(self, *, last_part: bool) -> None:
         """Go on to the next batch, or to the next part of this one; after the last the weights may move."""
@@ -156,10 +168,10 @@ class Guard:
             )
 
     def _require_set_up(self) -> None:
-        if _set_up(self.module) != self.set_up:
+        if set_up(self.module) != self.set_up:
             raise ValueError(
-                "a hook was added to the network, or a parameter frozen or unfrozen, after make_private, which tried "
-                "the network as it was: do so before make_private"
+                "the network was changed after make_private, which tried it as it was (a hook was added, a parameter "
+                "frozen or unfrozen, or a layer, an attribute or a buffer is another): do so before make_private"
             )
 
     def _require_drawn(self, leaves: list[Any]) -> int:
@@ -271,7 +283,7 @@ class Guard:
         whole = [x for x, c in zip(record.others, cut, strict=True) if not c]
         self.constants.require("loss", record.text(divisor), whole)
         if self.sampler is not None:
-            self.sampler.require_order([x for x, c in zip(record.others, cut, strict=True) if c])
+            self.sampler.require_own([x for x, c in zip(record.others, cut, strict=True) if c])
 
 
 class _Constants:
@@ -323,8 +335,23 @@ def _sums(module: nn.Module) -> Tensor:
     return torch.stack(sums).nan_to_num()
 
 
-def _set_up(module: nn.Module) -> list[Any]:
-    """All hooks of layers and parameters by their numbers, and which parameters are trained."""
-    layers = [tuple(getattr(layer, kind) or ()) for layer in module.modules() for kind in _HOOKS]
+def _gradients(module: nn.Module) -> list[Any]:
+    """Which gradients each parameter has, and how often they were written."""
+    found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
+    parts = [one if isinstance(one, list) else [one] for one in found]
+    return [(id(one), getattr(one, "_version", 0)) for own in parts for one in own]
+
+
+def set_up(module: nn.Module) -> list[Any]:
+    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
+    layers = [(id(layer), *_own(layer)) for layer in module.modules()]
     weights = [tuple(getattr(p, kind, None) or ()) for p in module.parameters() for kind in _OF_PARAMETERS]
     return [layers, weights, [p.requires_grad for p in module.parameters()]]
+
+
+def _own(layer: nn.Module) -> list[Any]:
+    hooks = [tuple(getattr(layer, kind) or ()) for kind in _HOOKS]
+    kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
+    plain = {name: x for name, x in kept.items() if isinstance(x, bool | int | float | str | None)}
+    other = {name: id(x) for name, x in kept.items() if name not in plain and not name.startswith("_")}
+    return [hooks, plain, other, [digest(x) for x in layer.buffers(recurse=False)]]

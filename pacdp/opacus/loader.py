@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import Dataset, default_collate, get_worker_info
 
+from pacdp.data.hashing import row_hashes
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size
 
@@ -26,6 +27,8 @@ _TRIED = 8
 """Examples on which a collate function is tried at set-up."""
 _REMEMBERED = 256
 """Batches that were handed out and not yet used."""
+_KEPT = 1 << 17
+"""Examples whose targets are remembered."""
 
 
 class PoissonSampler(UniformWithReplacementSampler):
@@ -39,7 +42,8 @@ class PoissonSampler(UniformWithReplacementSampler):
         super().__init__(num_samples=n, sample_rate=sample_rate, steps=steps)
         self.randomness = randomness
         self._waiting = list[int]()
-        self._handed = deque[list[tuple[Tensor, int]]](maxlen=_REMEMBERED)
+        self._handed = deque[list[Tensor]](maxlen=_REMEMBERED)
+        self._made = dict[int, dict[tuple[int, ...], Tensor]]()
         self.workers = 0
         self.pass_of_its_loader = self.loaded_elsewhere = False
 
@@ -54,8 +58,8 @@ class PoissonSampler(UniformWithReplacementSampler):
             yield drawn
 
     def hand_out(self, batch: Any) -> Any:
-        """Remember a batch, or a part of one, that the caller is given, and return it."""
-        self._handed.append([(x, x._version) for x in _tensors(batch)])
+        """Remember a copy of a batch, or of a part of one, that the caller is given, and return it."""
+        self._handed.append([x.clone() for x in _tensors(batch)])
         return batch
 
     def take_back(self) -> None:
@@ -74,7 +78,7 @@ class PoissonSampler(UniformWithReplacementSampler):
         """
         if not self._handed and self._waiting and self.loaded_elsewhere:
             return
-        fields = [x for x, version in self._handed[0] if x._version == version] if self._handed else []
+        fields = self._handed[0] if self._handed else []
         if not all(any(map(partial(_same_rows, x), fields)) for x in inputs):
             raise ValueError(
                 "the network is given other rows than the batch drawn for this step: take each batch from the loader "
@@ -83,19 +87,39 @@ class PoissonSampler(UniformWithReplacementSampler):
                 "batches='own' if yours are Poisson samples at sample_rate, each row made of one example"
             )
 
-    def require_order(self, others: Sequence[Tensor]) -> None:
-        """Refuse tensors in the loss that are a field of the batch in another order: an example's label is its own.
+    def require_own(self, others: Sequence[Tensor]) -> None:
+        """Refuse tensors in the loss that are a field of the batch in another order, or are made of the whole batch.
+
+        What is no field must be the same whenever the same example comes again: targets that were standardised over the
+        batch, or weights by how often a class occurs in it, are not.
 
         Raises:
             ValueError: one of them is.
         """
-        fields = [field for field, _ in self._handed[0]] if self._handed else []
+        fields = self._handed[0] if self._handed else []
         for x, field in product(others, fields):
             if x.shape == field.shape and x.dtype == field.dtype and _is_reordered(x.cpu().flatten(), field.flatten()):
                 raise ValueError(
                     "the loss is given a field of the batch in another order, so that one example's loss is computed "
                     "with another's label: give each example its own, and mix none"
                 )
+        n = len(fields[0]) if fields else 0
+        rows = [x.detach().cpu().reshape(n, -1) for x in others] if n else []
+        for k, x in enumerate(rows):
+            if any(_same_rows(x, field.cpu().reshape(n, -1)) for field in fields):
+                continue
+            made = self._made.setdefault(k, {})
+            for row, *own in zip(x, *map(row_hashes, fields), strict=True):
+                key = tuple(map(int, own))
+                if len(made) < _KEPT:
+                    made.setdefault(key, row)
+                known = made[key] if key in made else row
+                if known.shape != row.shape or not torch.allclose(known, row, rtol=1e-3, atol=1e-5, equal_nan=True):
+                    raise ValueError(
+                        "the loss is given numbers of an example that are others than when it came before, and may "
+                        "depend on the other examples of the batch, as standardised targets and weights by the classes "
+                        "of a batch do: compute them in the dataset, from one example alone"
+                    )
 
     def require(self, examples: int) -> None:
         """Refuse a step on something else than the batch that was drawn for it.

@@ -6,6 +6,7 @@ tells nothing about the data.
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from bounds.accounting import Event, calibrate_noise
 from bounds.privacy import Adjacency, ApproxDP
@@ -30,9 +31,9 @@ class PrivacyBudget:
     adjacency: Adjacency = events.ADJACENCY
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon < math.inf:
+        if not (isinstance(self.epsilon, Real) and 0.0 < self.epsilon < math.inf):
             raise ValueError(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}")
-        if not 0.0 < self.delta < 1.0:
+        if not (isinstance(self.delta, Real) and 0.0 < self.delta < 1.0):
             raise ValueError(f"a budget's delta must lie strictly between 0 and 1, got {self.delta!r}")
         ApproxDP(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status="accounted")
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeGuard, cast
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from pacdp.losses import Loss, PerExampleLoss
 from pacdp.plain import call_with, is_plain, is_plain_linear
@@ -245,7 +246,7 @@ def _by_examples(
     def loss_of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = call_with(model, {**fixed, **weights}, x[None])
         value = loss(outputs, y[None])[0]
-        return value, (value.detach(), outputs.detach()[0])
+        return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")

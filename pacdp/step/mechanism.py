@@ -1,10 +1,10 @@
 """The public numbers of a private run, and how its contributions are computed."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from pacdp.errors import require_fraction, require_positive
+from bounds import _check
+from pacdp.errors import require_finite, require_fraction
 from pacdp.step.budget import PrivacyBudget
 
 GradSampleMode = Literal["reference", "hooks", "functorch", "ew", "ghost"]
@@ -33,16 +33,15 @@ class Mechanism:
     """Training halts before the step that would overspend it."""
 
     def __post_init__(self) -> None:
-        for name, value in (("clip_norm", self.clip_norm), ("expected_batch_size", self.expected_batch_size)):
-            if not (math.isfinite(value) and value > 0.0):
-                raise ValueError(f"expected {name} > 0 and finite, got {value}")
+        require_finite(clip_norm=self.clip_norm, expected_batch_size=self.expected_batch_size)
         require_fraction(sample_rate=self.sample_rate)
         if self.grad_sample_mode not in MODES:
             raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {self.grad_sample_mode!r}")
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        _check.count(steps=self.steps)
         if self.max_physical_batch is not None:
-            require_positive(max_physical_batch=self.max_physical_batch)
+            _check.count(max_physical_batch=self.max_physical_batch)
+        if not isinstance(self.budget, PrivacyBudget | None):
+            raise ValueError(f"budget must be a PrivacyBudget or None, got {self.budget!r}")
 
     @property
     def public_size(self) -> float:

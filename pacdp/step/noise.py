@@ -219,10 +219,15 @@ class SeededRandomness:
         """Go on from ``state``.
 
         Raises:
-            ValueError: the state is that of an unseeded run.
+            ValueError: the state is that of an unseeded run, or of another seed, under whose name a ledger would count
+                this one's noise.
         """
         if set(state) != {"noise", "batches"}:
             raise ValueError("the run was not seeded: resume it with SystemRandomness")
+        held = torch.Generator(self._noise.device)
+        held.set_state(state["noise"])
+        if held.initial_seed() != self._noise.initial_seed():
+            raise ValueError(f"the run was seeded by another number than {self.seed}: resume it with its own seed")
         self._noise.set_state(state["noise"])
         self._batches.set_state(state["batches"])
 

@@ -105,9 +105,10 @@ def release_name(randomness: Randomness, *code: Any, dataset: Dataset[Any], peop
         code: what computes: network, loss and algorithm. The network's weights do not enter: training moves them.
     """
     try:
-        if not isinstance(dataset, TensorDataset):
+        if type(dataset) is not TensorDataset:
             raise Unnamed("the examples of a data set that holds no tensors may change")
-        return identity(*code, type(_base(randomness)), dataset.tensors, people)
+        base = _base(randomness)  # which may have drawn before, and then draws other numbers than its seed says
+        return identity(*code, type(base), dict(base.state()), dataset.tensors, people)
     except Unnamed:
         return secrets.token_hex()
 

@@ -81,6 +81,8 @@ class Units:
         n = size(dataset)
         if people is None:
             return cls(dataset, None)
+        if not isinstance(people, Tensor):
+            raise ValueError(f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people)")
         if people.dim() != 1 or len(people) != n or people.is_floating_point():
             raise ValueError(
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
@@ -171,8 +173,8 @@ def size(dataset: Dataset[Any]) -> int:
 
 
 def take(dataset: Dataset[Any], indices: Tensor) -> Any:
-    """The examples at ``indices`` (at least one) as one batch; a tensor dataset is indexed at once."""
-    if isinstance(dataset, TensorDataset):
+    """The examples at ``indices`` (at least one) as one batch; a tensor dataset is indexed at once, and no subclass."""
+    if type(dataset) is TensorDataset:
         return [tensor[indices.to(tensor.device)] for tensor in dataset.tensors]
     return default_collate([dataset[i] for i in indices.tolist()])
 

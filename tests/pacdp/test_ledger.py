@@ -1,5 +1,6 @@
 """A ledger counts what may be drawn, before it is drawn; what it refuses was not drawn."""
 
+import copy
 import json
 from contextlib import suppress
 from dataclasses import replace
@@ -228,6 +229,8 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch)
         with refusal(f"step {wrong[-1]} of run a is not reserved", NotReserved):
             granted.draw(wrong[-1])
     granted = NoLedger().reserve(stretch(1, 5))
+    with pytest.raises(TypeError, match="not copied"):
+        copy.deepcopy(granted)
     monkeypatch.setattr("pacdp.reservation.os.getpid", lambda: -1)
     with refusal("reserves it itself", NotReserved):
         granted.draw(1)

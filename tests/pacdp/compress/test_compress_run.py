@@ -112,10 +112,10 @@ REFUSED = {
         lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
     "a failure probability as text": (
-        lambda: pacdp.compress(toys.LEARNERS["adam"], DATA, failure_prob="0.05"), "expected failure_prob to be"),
+        lambda: pacdp.compress(LEARNERS["adam"], DATA, failure_prob="0.05"), "expected failure_prob to be"),
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
-        lambda: pacdp.compress(toys.LEARNERS["kernel"], toys.clouds(n=9), groups=10).kept, "the sample ran out"),
+        lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
     "pixels below 0": (lambda: View(pixels=-1), "expected shift, pixels >= 0"),
 }  # fmt: skip
 
@@ -185,9 +185,9 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
 def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
     """Before, a k that somebody had written into the file was certified, with the errors left out."""
     how = {"groups": 4, "stop": Stop(no_errors_left=False, rounds=(2,)), "file": tmp_path / "k.safetensors"}
-    noise = replace(DATA, labels=np.random.default_rng(0).integers(0, DATA.classes, DATA.n))
-    made = pacdp.compress(toys.LEARNERS["kernel"], noise, **how)
-    assert pacdp.compress(toys.LEARNERS["kernel"], noise, **how).certificate == made.certificate
+    noise = replace(DATA, labels=default_rng(0).integers(0, DATA.classes, DATA.n))
+    made = pacdp.compress(LEARNERS["kernel"], noise, **how)
+    assert pacdp.compress(LEARNERS["kernel"], noise, **how).certificate == made.certificate
     found = load_checkpoint(how["file"])
     state = {name: one.clone() for name, one in found.state.items()}
     change(state)
@@ -195,7 +195,7 @@ def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
         state["errors"] = state["errors"][:0]
     save_checkpoint(how["file"], replace(found, state=state))
     with pytest.raises(CheckpointError, match=r"holds no run|other records than|that the data do not have"):
-        pacdp.compress(toys.LEARNERS["kernel"], noise, **how)
+        pacdp.compress(LEARNERS["kernel"], noise, **how)
 
 
 def compressed(file):

@@ -72,6 +72,7 @@ MIXING = {
     "batch normalisation": BatchNorm1d(6),
     "its frozen kind": BatchNorm1d(6).eval().requires_grad_(False),
     "without weights": BatchNorm1d(6, affine=False),
+    "in single precision": lambda h: h / (len(h) if h.dtype == torch.float32 else 1),
     "behind dropout": Sequential(Dropout(0.5), BY_SIZE),
     "behind drawn weights": Sequential(bayesian(Linear(6, 6), generator=seeded()), BY_SIZE),
 }

@@ -112,7 +112,8 @@ BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
     [(replace(SGD, noise_multiplier=1.5), {}, "settings"),
      (replace(SGD, mechanism=mechanism(steps=9, max_physical_batch=6, budget=BUDGET)), {}, "settings"),
      (SOUND["DP-Adam"][0], {}, "settings"),
-     (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded")],
+     (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded"),
+     (SGD, {"seed": 1}, "seeded by another number")],
 )  # fmt: skip
 def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, options, word, saved):
     before = saved.read_bytes()

@@ -13,6 +13,8 @@ from torch.nn import (
     BCEWithLogitsLoss,
     CrossEntropyLoss,
     Embedding,
+    Flatten,
+    Identity,
     Linear,
     Module,
     ModuleDict,
@@ -130,6 +132,45 @@ def twice(module, optimizer, x, y):
     loss.backward()
 
 
+def tampered(change):
+    """A loop that changes gradients between backward and step."""
+
+    def step(module, optimizer, x, y):
+        CE(module(x), y).backward()
+        for parameter in module.parameters():
+            change(parameter)
+        optimizer.step()
+
+    return step
+
+
+def through_numpy(module, optimizer, x, y):
+    values = x.numpy()
+    values -= values.mean(0)
+    plain(module, optimizer, x, y)
+
+
+def changed(change):
+    """A loop that changes the network that was tried."""
+
+    def step(module, optimizer, x, y):
+        change(next(iter(module.children())))
+        plain(module, optimizer, x, y)
+
+    return step
+
+
+def blocks():
+    net = Sequential(Identity(), Linear(8, 3))
+    net.register_buffer("late", torch.zeros(()))
+    net.late_too = False
+    return net
+
+
+def standardised_target(out, y):
+    return F.mse_loss(out[:, 0], (y - y.float().mean()) / y.float().std())
+
+
 def two_steps(module, optimizer, x, y):
     plain(module, optimizer, x, y)
     optimizer.step()
@@ -188,6 +229,7 @@ def mixing():
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
+WRITTEN, CAME_BEFORE, LATER = "gradients .* were written", "than when it came before", "after make_private"
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
     "class weights": (
@@ -215,6 +257,18 @@ LOOPS = {
     "a hook on the outputs": ({"data": ALIKE, "step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": ({"step": another_way}, r"did not begin at loss\.backward"),
     "back twice": ({"step": twice}, "second time before a step"),
+    "written gradients": ({"step": tampered(lambda p: p.grad_sample.sub_(p.grad_sample.mean(0)))}, WRITTEN),
+    "other gradients": ({"step": tampered(lambda p: setattr(p, "grad_sample", -p.grad_sample))}, WRITTEN),
+    "a sum beforehand": ({"step": tampered(lambda p: setattr(p, "summed_grad", p.detach() * 9))}, WRITTEN),
+    "rows through NumPy": ({"step": through_numpy}, OTHER_ROWS),
+    "standardised targets": ({"data": (X, RARE), "step": by(standardised_target), "sample_rate": 0.5, "steps": 9},
+                             CAME_BEFORE),
+    "weights of the batch": ({"data": (X, RARE), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
+                             / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "a later layer": ({"step": changed(lambda net: net.__setitem__(0, Flatten())), "net": blocks}, LATER),
+    "a later buffer": ({"step": changed(lambda net: net.late.fill_(1.0)), "net": blocks}, LATER),
+    "a later attribute": ({"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
+    "a later forward": ({"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks}, LATER),
     "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
     "weights of the first batch": ({"net": First}, MOVED),

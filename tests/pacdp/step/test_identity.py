@@ -82,6 +82,12 @@ def run(book, module=None, *, loss=loss, by=DPSGD, data=None, people=None, rate=
     return train(algorithm, module or net(), data, **how)
 
 
+class Late(TensorDataset):
+    def __getitem__(self, index):
+        return X[index] + 1.0, Y[index]
+
+
+USED = SeededRandomness(7)
 PEOPLE = {"by": UserLevelDPSGD, "people": torch.arange(60) // 3}
 OTHERS = {
     "another loss": ({}, {"loss": squares}),
@@ -96,6 +102,8 @@ OTHERS = {
     "another rate": ({}, {"rate": 0.2}),
     "other data": ({}, {"data": TensorDataset(X + 1.0, Y)}),
     "other people": (PEOPLE, {**PEOPLE, "people": torch.arange(60) // 5}),
+    "numbers that the seed drew before": ({"randomness": USED}, {"randomness": USED}),
+    "data of a kind of its own": ({"data": Late(X, Y)}, {"data": Late(X, Y)}),
     "data that nobody can name": ({"data": Unseen()}, {"data": Unseen()}),
 }
 
