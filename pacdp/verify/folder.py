@@ -108,7 +108,7 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         "hypotheses": (report and f.header.get("sampler"), _hypotheses),
         "norms": (f.paying and f.header, _norms),
         "the rest of result.json": (f.result is not None, _rest),
-        "other files": (others, lambda _: _unread(others)),
+        "other files": (others and f.header, lambda _: _unread(others)),  # without a run it is anyone's folder
     }
     return [judged(path.name, name, partial(check, f)) for name, (there, check) in checks.items() if there]
 

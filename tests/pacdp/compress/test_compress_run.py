@@ -120,7 +120,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-test_compressions_that_make_no_sense_are_refused = refuses(REFUSED)
+test_compressions_that_make_no_sense_are_refused = pytest.mark.wrong_types(refuses(REFUSED))
 
 
 def test_people_are_the_records():
