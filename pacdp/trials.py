@@ -309,20 +309,27 @@ class Unmoved:
     """The weights at which private sums are taken, and what stands beside them, after each sum as before it.
 
     Of all parameters and buffers, place, shape and version are compared, which costs nothing; of the weights that are
-    trained, every bit, with a copy.
+    trained, or with ``frozen`` of all, every bit, with a copy.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-        self._live = [p.detach() for p in module.parameters() if p.requires_grad]
-        self._copies = [torch.empty_like(one) for one in self._live]
+    def __init__(self, module: nn.Module, *, frozen: bool = False) -> None:
+        self._module, self._frozen = module, frozen
+        self._live, self._copies = list[Tensor](), list[Tensor]()
         self._marks = dict[str, tuple[object, ...]]()
 
     def keep(self) -> None:
         """Remember what is there."""
+        self._live = [p.detach() for p in self._module.parameters() if p.requires_grad or self._frozen]
+        if list(map(_kind, self._copies)) != list(map(_kind, self._live)):
+            self._copies = [torch.empty_like(one) for one in self._live]
         for copied, one in zip(self._copies, self._live, strict=True):
             copied.copy_(one)
         self._marks = marks(self._module)
+
+    def written(self) -> list[str]:
+        """The parameters and buffers that torch wrote or that are others."""
+        now = marks(self._module)
+        return [name for name in now if now[name] != self._marks.get(name)]
 
     def same(self) -> Tensor:
         """Whether all bits of the weights are what they were, a boolean for which no device is waited.
@@ -330,8 +337,7 @@ class Unmoved:
         Raises:
             ValueError: a parameter or buffer was written or exchanged.
         """
-        now = marks(self._module)
-        require_no_writes([name for name in now if now[name] != self._marks.get(name)])
+        require_no_writes(self.written())
         return torch.stack([
             _same_bits_on(one, copied) for one, copied in zip(self._live, self._copies, strict=True)
         ]).all()  # fmt: skip
@@ -341,6 +347,10 @@ def marks(module: nn.Module) -> dict[str, tuple[object, ...]]:
     """Where each parameter and buffer lies, its shape, and how often it was written."""
     named = [*module.named_parameters(), *module.named_buffers()]
     return {name: (one.data_ptr(), one.shape, one._version) for name, one in named}
+
+
+def _kind(x: Tensor) -> tuple[object, ...]:
+    return x.device, x.dtype, x.shape
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:

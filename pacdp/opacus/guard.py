@@ -29,7 +29,7 @@ from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Output, Record, Recorded, output
 from pacdp.opacus.slopes import slopes_of_each
-from pacdp.trials import MOST, marks
+from pacdp.trials import MOST, Unmoved
 
 Backward = Callable[[list[Tensor], list[Tensor]], None]
 """From the network's outputs and each example's gradients by them to private gradients at the weights."""
@@ -63,8 +63,7 @@ class Guard:
         self.set_up = set_up(module)
         self.tried = MOST  # by pacdp.trials
         self.allowed = self.ready = False
-        self.places: dict[str, tuple[object, ...]] | None = None
-        self.sums: Tensor | None = None
+        self.begun, self.weights = False, Unmoved(module, frozen=True)
         self.left = list[Any]()
         self.constants = _Constants()
         self.plan: tuple[tuple[bool, ...], bool] | None = None
@@ -74,13 +73,14 @@ class Guard:
 
     def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run the network on a batch in training, its outputs recorded."""
-        if self.places is None:
-            self.places, self.sums = marks(self.module), _sums(self.module)
+        if not self.begun:
+            self.weights.keep()
+            self.begun = True
         self._require_set_up()
         n = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self._require(marks(self.module) == self.places, "the forward pass of the network, or something before it,")
+        self._require(not self.weights.written(), "the forward pass of the network, or something before it,")
         if before is not None and same_state(before, random_state(self.module)):
             self._require_alone(outputs, inputs, named, n)
         return tree_map(self._watched, outputs)
@@ -119,7 +119,7 @@ class Guard:
         """
         if not self.ready:
             raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
-        still = marks(self.module) == self.places and torch.equal(_sums(self.module), self.sums)  # pyright: ignore
+        still = self.begun and not self.weights.written() and bool(self.weights.same())
         self._require(still, "something else than this optimizer, or the forward pass of the network,")
         if _gradients(self.module) != self.left:
             raise ValueError(
@@ -134,7 +134,7 @@ class Guard:
         if self.sampler is not None:
             self.sampler.take_back()
         if last_part:
-            self.places = None
+            self.begun = False
 
     @contextmanager
     def _allowed(self) -> Iterator[None]:
@@ -327,12 +327,6 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
         return False
     rest = [torch.where(finite, x, torch.zeros_like(x)) for x in (one, other)]
     return bool((rest[0] - rest[1]).abs().amax() <= tolerance * rest[1].abs().amax())
-
-
-def _sums(module: nn.Module) -> Tensor:
-    """The sum of each parameter and buffer, which changes where ``.data`` was written, too."""
-    sums = [x.detach().sum().double().cpu() for x in (*module.parameters(), *module.buffers()) if not x.is_complex()]
-    return torch.stack(sums).nan_to_num()
 
 
 def _gradients(module: nn.Module) -> list[Any]:

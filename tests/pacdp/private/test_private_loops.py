@@ -105,6 +105,12 @@ def second_optimizer(module, optimizer, x, y):
     optimizer.step()
 
 
+def exchanged(module, optimizer, x, y):
+    CE(module(x), y).backward()
+    next(module.parameters()).data[0, :2] += torch.tensor([0.5, -0.5])
+    optimizer.step()
+
+
 def closure(module, optimizer, x, y):
     optimizer.step(lambda: CE(module(x), y).backward())
 
@@ -251,6 +257,7 @@ LOOPS = {
     "centred in place": ({"step": in_place}, OTHER_ROWS),
     "a foreign batch": ({"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
     "a second optimizer": ({"step": second_optimizer}, MOVED),
+    "weights of the same sum": ({"step": exchanged}, MOVED),
     "a closure": ({"step": closure}, "takes no closure"),
     "a late hook": ({"step": late_hook, "net": lambda: Sequential(zeros()[0])}, "after make_private"),
     "unfreezing": ({"step": unfrozen}, "after make_private"),
