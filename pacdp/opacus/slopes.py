@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from pacdp.opacus.recorded import Call
 from pacdp.step.gradients import PerExampleLoss
 
 LossOfOne = Callable[[list[Tensor], list[Tensor]], Tensor]
@@ -46,6 +48,32 @@ def slopes_of_each(loss: LossOfOne, outputs: Sequence[Tensor], others: Sequence[
     return [torch.stack(each) for each in zip(*(slopes for slopes, _ in found), strict=True)], torch.stack(
         [value for _, value in found]
     )
+
+
+def slopes_of_cross_entropy(call: Call, logits: Tensor) -> Tensor | None:
+    """Each example's gradient of cross-entropy by its logits, softmax minus the indicator of its class.
+
+    The same as :func:`slopes_of_each` in a tenth of the time; whatever the call was, it is of one example alone.
+
+    Args:
+        call: of ``F.cross_entropy``, of a private criterion that holds ``nn.CrossEntropyLoss``, or of anything else.
+        logits: (n, classes).
+
+    Returns:
+        The gradients, (n, classes). None for another function, for class weights, smoothed labels or targets that are
+        no classes, and where a label is ignored.
+    """
+    criterion = getattr(getattr(call.function, "__self__", None), "criterion", None)
+    held = type(criterion) is nn.CrossEntropyLoss
+    given = {**vars(criterion), "weight": criterion.weight} if held else call.named
+    if not (held or call.function is functional.cross_entropy) or len(call.args) != 2 or logits.dim() != 2:
+        return None
+    targets = call.args[1]
+    plain = given.get("weight") is None and not given.get("label_smoothing") and targets.dtype == torch.int64
+    if not plain or targets.shape != logits.shape[:1] or bool((targets == given.get("ignore_index", -100)).any()):
+        return None
+    slopes = torch.softmax(logits.detach(), dim=1)
+    return slopes.scatter_add_(1, targets[:, None], slopes.new_full((len(slopes), 1), -1.0))
 
 
 def slopes_of_outputs(loss: PerExampleLoss, outputs: Any, targets: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:

@@ -27,8 +27,10 @@ from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
+from pacdp.opacus.recorded import Record, output
+from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
-from tests.pacdp.draws import randint
+from tests.pacdp.draws import randint, randn
 from tests.pacdp.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
@@ -451,3 +453,19 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0
+
+
+@every_case(
+    "given", [{}, {"reduction": "sum"}, {"weight": torch.ones(3)}, {"label_smoothing": 0.1}, {"ignore_index": 1}]
+)
+def test_slopes_of_cross_entropy_are_those_of_each_example(given):
+    logits = (3.0 * randn(9, 3)).requires_grad_()
+    labels = torch.arange(9) % 3
+    recorded = output(logits, lambda *_: None)
+    (call,) = Record(F.cross_entropy(recorded, labels, **given)).calls
+    found = slopes_of_cross_entropy(call, logits)
+    if given.get("reduction", "mean") != "sum" and given:
+        assert found is None
+        return
+    each, _ = slopes_of_each(lambda own, rest: F.cross_entropy(own[0][None], rest[0][None]), [logits], [labels])
+    assert_close(found, each[0], rtol=1e-6, atol=1e-7)
