@@ -216,7 +216,7 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
     Not followed are things of the identities ``without``, compilers' caches, and what Opacus hooks to layers.
     """
     ahead: list[tuple[str, Any]] = [("", root)]
-    seen: dict[int, Any] = {}
+    seen, kinds = dict[int, Any](), set[type]()
     while ahead:
         where, thing = ahead.pop()
         if isinstance(thing, _VALUES):
@@ -229,7 +229,10 @@ def _reachable(root: Any, *, without: Collection[int] = ()) -> Iterator[tuple[st
         seen[id(thing)] = thing  # kept, so that no other thing gets its id
         if isinstance(thing, Tensor | np.ndarray):
             yield where.removeprefix("."), thing
-        ahead.extend((where + name, part) for name, part in reversed(list(_parts(thing))))
+        new = [kind for kind in type(thing).__mro__ if kind not in kinds]
+        kinds.update(new)
+        parts = [*_parts(thing), *(part for kind in new for part in _shared(kind))]
+        ahead.extend((where + name, part) for name, part in reversed(parts))
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -257,5 +260,8 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if hasattr(thing, name):
                 yield f".{name}", getattr(thing, name)
-        shared = ((name, part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS))
-        yield from ((f".{name}", part) for name, part in shared)
+
+
+def _shared(kind: type) -> Iterator[tuple[str, Any]]:
+    """What all things of a class have."""
+    yield from ((f".{name}", part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS))
