@@ -1,4 +1,4 @@
-"""One tiny finished run of every kind, made once by each process of the suite, and how many cases of a test are run.
+"""One tiny finished run of every kind, made once by each process of the suite.
 
 Tests that change a folder copy it first. Nothing of pacdp is imported before a test asks for a run.
 """
@@ -13,29 +13,6 @@ import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of other folders
-
-
-def slow(*values, **how):
-    """A case that is run with ``-m slow``."""
-    return pytest.param(*values, marks=pytest.mark.slow, **how)
-
-
-def every_case(names, cases, **how):
-    """Parameters of a test whose cases are the point: all of them are run by default."""
-
-    def marked(test):
-        return pytest.mark.every_case(pytest.mark.parametrize(names, cases, **how)(test))
-
-    return marked
-
-
-def at_most(most, names, cases, **how):
-    """Parameters of a test whose cases are dear: so many of them are run by default."""
-
-    def marked(test):
-        return pytest.mark.cases(most)(pytest.mark.parametrize(names, cases, **how)(test))
-
-    return marked
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from pacdp import Architecture, Diverged
 from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
-from tests.pacdp.toys import refusal
-from tests.shared_runs import at_most
+from tests.marks import at_most, refusal
 
 BAD = {
     "sgd": {"step_size": 3e38}, "sgld": {"tau": 1e-30}, "entropy-sgd": {"tau": 1e-39}, "entropy-sgld": {"tau": 1e-20},

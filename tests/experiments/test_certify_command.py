@@ -13,8 +13,8 @@ from pacdp import load_checkpoint, load_trained
 from pacdp.choices import Choices
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
 from pacdp.trained import _records as records_of
+from tests.marks import at_most
 from tests.schema import validate
-from tests.shared_runs import at_most
 
 pytestmark = pytest.mark.usefixtures("few_passes")
 TEST_SET = "test_set_clopper_pearson"

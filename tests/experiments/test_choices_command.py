@@ -12,7 +12,7 @@ from pacdp.cli.folder import write_json
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.run import train
 from pacdp.cli.serial import to_dict
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 
 VARY = ("--vary", "sampler.tau=100,1000", "--vary", "seed=0,1")
 RECIPE = ("train", "sgld-digits2", *QUICK)

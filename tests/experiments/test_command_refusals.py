@@ -13,7 +13,7 @@ from tiny_runs import tiny
 from pacdp.choices import Choices
 from pacdp.cli.serial import to_dict
 from pacdp.ledger import Ledger
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 OURS = "certify @/weights.safetensors --model foreign_net:factory --prior @/weights.safetensors --data foreign_net:"
 AS_IT_IS = "certify @/one.safetensors --data foreign_net:test_set --model foreign_net:"

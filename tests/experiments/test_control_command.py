@@ -7,7 +7,7 @@ from cli_tools import succeed
 from numpy.random import default_rng
 
 import bounds
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 
 def table(path, **columns):

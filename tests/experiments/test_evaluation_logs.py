@@ -10,8 +10,7 @@ import pacdp as library
 from pacdp.cli.predicting.logs import _member, zipfile
 from pacdp.verify.claim import CANNOT
 from pacdp.verify.report import check_report
-from tests.pacdp.toys import refusal
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 
 def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):

@@ -24,9 +24,8 @@ from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
-from tests.pacdp.toys import refusal
+from tests.marks import at_most, refusal
 from tests.schema import validate
-from tests.shared_runs import at_most
 
 FILES = {"certificates.json", "settings.json", "weights.safetensors"}
 TINY = tiny_private("dp-sgd-mnist")

@@ -14,7 +14,7 @@ from pacdp.cli import exporting
 from pacdp.cli.exporting import export_run
 from pacdp.step.noise import SystemRandomness
 from tests.file_faults import Fault, carried_out, note
-from tests.shared_runs import slow
+from tests.marks import slow
 
 
 def export(folder, out):

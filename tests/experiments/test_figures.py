@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from pacdp.cli.figures import names, run, style
 from pacdp.cli.figures.numbers import up
-from tests.shared_runs import slow
+from tests.marks import slow
 
 
 def _row(step, **bounds):

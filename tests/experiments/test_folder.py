@@ -22,8 +22,7 @@ from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
 from pacdp.files import LIST, begin
 from pacdp.predictions import certify_predictions
-from tests.pacdp.toys import refusal
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 SGD = tiny("sgd")
 HOLD = """

@@ -16,7 +16,7 @@ from pacdp import CheckpointError
 from pacdp.choices import Choices
 from pacdp.data import Rows
 from pacdp.foreign import load_into, read_weights
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 
 PRIOR_SAW = "prior saw none of these rows"
 

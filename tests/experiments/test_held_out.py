@@ -10,7 +10,7 @@ from experiments.papers.runs import held_out as config
 from experiments.papers.runs.held_out import certify_on, held_out, held_out_config
 from pacdp.backprop import FitSettings, PosteriorSettings, ScaleGrid, hold_out
 from pacdp.data import DataError, load
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 from tests.schema import validate
 
 QUICK = replace(

@@ -15,7 +15,7 @@ from held_out_worlds import (
 )
 from scipy import stats
 
-from tests.shared_runs import slow
+from tests.marks import slow
 
 LEARNABLE = World(cells=30, n=160, noise=0.2, epochs=6, std=0.3)
 MEMORISING = World(cells=400, n=240, noise=0.5, epochs=30, std=0.3)

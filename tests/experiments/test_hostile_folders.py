@@ -17,8 +17,7 @@ from pacdp.cli.folder import write_json
 from pacdp.cli.predicting import tables
 from pacdp.predictions import certify_predictions
 from tests.hostile import contents, limited
-from tests.pacdp.toys import refusal
-from tests.shared_runs import every_case, slow
+from tests.marks import every_case, refusal, slow
 
 FILES = (
     "config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "certificates.json",

@@ -15,7 +15,7 @@ from experiments.papers.knolle import STUDIES
 from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 BY_NAME = {study.name: study for study in STUDIES}
 

@@ -12,7 +12,7 @@ from pacdp.canonical import digest
 from pacdp.cli.run import train
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 from tests.schema import validate
 
 N = 1437

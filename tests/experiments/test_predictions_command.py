@@ -13,8 +13,8 @@ from pacdp.cli.predicting.tables import read_table
 from pacdp.predictions.certify import certified
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.report import check_report
+from tests.marks import every_case
 from tests.schema import validate
-from tests.shared_runs import every_case
 
 RNG = default_rng(5)
 N = 600

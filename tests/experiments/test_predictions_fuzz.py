@@ -16,7 +16,7 @@ from pacdp.cli.terminal import word
 from pacdp.predictions.certify import certified
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
-from tests.shared_runs import every_case, slow
+from tests.marks import every_case, slow
 
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))

@@ -10,7 +10,7 @@ from bounds.accounting import (
     privacy_epsilon,
     sampled_gaussians,
 )
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 PUBLIC = ("--delta", "1e-5", "--adjacency", "add-remove")
 HEADLINE = ("privacy", "--noise-multiplier", "1.1", "--sample-rate", "0.004266666666666667", "--steps", "3516", *PUBLIC)

@@ -26,7 +26,7 @@ from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.step import cipher
 from pacdp.verify.report import check_path
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 
 
 def key_of(folder):

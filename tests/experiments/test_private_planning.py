@@ -14,7 +14,7 @@ from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 from tests.schema import validate
 
 PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)

@@ -17,9 +17,8 @@ from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
-from tests.pacdp.toys import refusal
+from tests.marks import at_most, refusal
 from tests.schema import validate
-from tests.shared_runs import at_most
 
 
 @pytest.mark.parametrize("name", PRIVATE_RECIPES)

@@ -17,7 +17,7 @@ from tiny_runs import RUNTIME
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.run import train
-from tests.shared_runs import at_most, every_case
+from tests.marks import at_most, every_case
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$\\frac{</svg>&lt;"
 

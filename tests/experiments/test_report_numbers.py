@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from bounds import Certificate, Cost, Hypothesis
 from pacdp.cli.figures import costs, numbers, style
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 
 def test_upper_ends_round_up_and_lower_ends_down_by_less_than_a_digit():

@@ -6,7 +6,7 @@ from tiny_runs import begin, tiny
 
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import PrivateConfig
-from tests.pacdp.toys import refusal
+from tests.marks import refusal
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from report_pages import changed
 from reports import REAL, handmade
 
 from bounds import hypotheses
+from tests.marks import every_case
 from tests.schema import SCHEMA, validate
-from tests.shared_runs import every_case
 
 
 def test_the_words_of_the_schema_are_those_of_the_code():

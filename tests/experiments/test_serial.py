@@ -18,8 +18,7 @@ from pacdp.cli.private.methods import Method
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.recipes import RECIPES, recipe
 from pacdp.cli.serial import JOINED_LATER, digest, from_dict, to_dict
-from tests.pacdp.toys import refusal
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 OF_PAPERS = (

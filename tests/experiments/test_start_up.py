@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared_runs import at_most, slow
+from tests.marks import at_most, slow
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.registry import studies
 from pacdp.cli.serial import from_dict, to_dict
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 
 @pytest.mark.parametrize("name", list(studies()))

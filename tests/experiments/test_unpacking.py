@@ -14,8 +14,7 @@ from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.tables import read_table
 from pacdp.data.arrays import read_npz
 from tests.hostile import limited
-from tests.pacdp.toys import refusal
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 HEADER = '{"eval": {"model": "m", "task": "t"}}'
 SAMPLE = '{{"id": {}, "scores": {{"match": {{"value": 1}}}}}}'

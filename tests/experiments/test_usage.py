@@ -4,7 +4,7 @@ import subprocess
 import sys
 from os import listdir
 
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 BOUND = ("bound", "maurer", "--risk", "0.1", "--kl-nats", "3")
 WRONG = [

@@ -63,8 +63,8 @@ from pacdp.cli.run import train
 from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
+from tests.marks import every_case
 from tests.pacdp.toys import toy_data, toy_objective
-from tests.shared_runs import every_case
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")

@@ -10,11 +10,10 @@ from numpy.random import default_rng
 from torch import nn
 from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
-from toys import refusal
 
 from pacdp.buffers import held_rows, require_no_rows
 from pacdp.data import DataError
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
 INPUTS = torch.tensor(np.divide(PIXELS, 255, dtype=np.float32))

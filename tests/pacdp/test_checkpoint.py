@@ -10,12 +10,11 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from toys import refusal
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from pacdp.checkpoint import FORMAT
 from tests.file_faults import Fault, carried_out, places
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 
 def example(fill=1.0):

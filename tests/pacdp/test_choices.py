@@ -4,11 +4,10 @@ import json
 import multiprocessing
 
 import pytest
-from toys import refusal
 
 from pacdp.choices import FORMAT, Choices
 from pacdp.fixed_settings import carried_on, fixed_settings
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 RUNS = ({"sampler": {"tau": 1.0}, "seed": 0}, {"sampler": {"tau": 10.0}, "seed": 0}, {"anything": [1, None, "é"]})
 

@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
 from torch.testing import assert_close
-from toys import keys_of, refusal, toy_data, toy_objective
+from toys import keys_of, toy_data, toy_objective
 
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Estimate, Objective
 from pacdp.step import gradients as clipped
-from tests.shared_runs import at_most, every_case
+from tests.marks import at_most, every_case, refusal
 
 CONV = Architecture(name="conv", norm="group")
 

@@ -8,13 +8,13 @@ from os import listdir
 from subprocess import PIPE
 
 import pytest
-from toys import refusal
 
 from bounds.accounting import Gaussian
 from pacdp import files
 from pacdp.files import LIST, Held, begin, locked, remove_own, replacing, written
 from pacdp.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
+from tests.marks import refusal
 
 
 def write(path, text):

@@ -7,11 +7,12 @@ from math import nan, sqrt
 import numpy as np
 import pytest
 import torch
-from toys import keys_of, refusal, toy_data, toy_objective
+from toys import keys_of, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
 from pacdp.gibbs import estimate_gibbs
 from pacdp.objective import Estimate, Objective, Risks
+from tests.marks import refusal
 
 DIM = 3
 

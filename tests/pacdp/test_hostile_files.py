@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from loaders import LOADERS
 
 from tests.hostile import bombs, contents, outcome, pickle_that_creates
-from tests.shared_runs import slow
+from tests.marks import slow
 
 pytestmark = [
     pytest.mark.every_case,

@@ -19,7 +19,7 @@ from pacdp.objective import Objective
 from pacdp.schedules import cyclical
 from pacdp.step.event import steps_of
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 N, K, C = 40, 10, 0.25
 CHAINS = {

@@ -8,7 +8,6 @@ from math import inf, nan
 
 import pytest
 import toys
-from toys import refusal
 
 from bounds.accounting import (
     Composed,
@@ -23,6 +22,7 @@ from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import SYSTEM, NoLedger, NotReserved
+from tests.marks import refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 

@@ -7,14 +7,14 @@ from os import listdir
 
 import pytest
 from numpy.random import default_rng
-from toys import refusal, stretch
+from toys import stretch
 
 from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
 from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn
 from pacdp.ledger_entries import Limit
 from tests.file_faults import Fault, carried_out, note, places
-from tests.shared_runs import slow
+from tests.marks import refusal, slow
 
 FORK = multiprocessing.get_context("fork")
 LAST, EVERY = 12, 4

@@ -9,7 +9,7 @@ import mpmath
 import pytest
 import torch
 from torch.testing import assert_close
-from toys import dtypes, refusal, seeded
+from toys import dtypes, seeded
 
 from pacdp.losses import (
     Loss,
@@ -20,6 +20,7 @@ from pacdp.losses import (
     sums,
     zero_one,
 )
+from tests.marks import refusal
 
 EXTREMES = [0.0, 1e-30, -1e-30, 1e-3, 1.0, -1.0, 20.0, -20.0, 1e4, -1e4, 3e38, -3e38]
 

@@ -5,7 +5,7 @@ import torch
 from toys import seeded
 
 from pacdp.models import Architecture, Residual, batch_dependent_layers, build, parameter_count
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 IMAGE = (1, 28, 28)
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
-from toys import keys_of, refusal, seeded, toy_data, toy_objective
+from toys import keys_of, seeded, toy_data, toy_objective
 
 from pacdp.chains import Keys
 from pacdp.data import Dataset
@@ -14,6 +14,7 @@ from pacdp.losses import Loss, bounded_cross_entropy, ramp, zero_one
 from pacdp.models import Architecture, build, random_layers
 from pacdp.objective import Objective
 from pacdp.problem import Problem
+from tests.marks import refusal
 
 ARCHITECTURES = [Architecture(hidden=(7, 6)), Architecture(hidden=(8,), norm="group")]
 CROSS_ENTROPY = bounded_cross_entropy(classes=2)

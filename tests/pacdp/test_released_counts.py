@@ -6,7 +6,6 @@ from math import sqrt
 import numpy as np
 from numpy.random import default_rng
 from scipy import stats
-from toys import refusal
 
 from bounds.accounting import Composed, Gaussian
 from pacdp.ledger import Ledger, Overdrawn
@@ -14,7 +13,7 @@ from pacdp.ledger_entries import Limit
 from pacdp.released_counts import ReleasedErrors, released_errors, sum_of_rates
 from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness, SystemRandomness
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from test_released_counts import released
 from torch.nn import Linear
-from toys import Quadratic, keys_of, refusal, seeded, stretch, toy_data, toy_objective
+from toys import Quadratic, keys_of, seeded, stretch, toy_data, toy_objective
 
 from pacdp import GibbsSettings
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
@@ -20,6 +20,7 @@ from pacdp.models import build as network
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan
 from pacdp.reservation import Stream
+from tests.marks import refusal
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import Linear, Sequential
-from toys import refusal
 
 from pacdp import (
     Architecture,
@@ -29,7 +28,7 @@ from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
 from pacdp.planned_steps import Plan
 from pacdp.trained import first_model, objectives, save_trained
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 pytestmark = pytest.mark.usefixtures("few_passes")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
-from toys import refusal, seeded, toy_data
+from toys import seeded, toy_data
 
 from pacdp.losses import Loss, bounded_cross_entropy, brier, ramp, zero_one
 from pacdp.objective import Objective
@@ -20,7 +20,7 @@ from pacdp.trials import (
     require_own_outputs,
     require_true_slope,
 )
-from tests.shared_runs import every_case
+from tests.marks import every_case, refusal
 
 CROSS_ENTROPY, DATA = bounded_cross_entropy(classes=3), toy_data(n=60, classes=3)
 OUTPUTS, LABELS = torch.randn(40, 3, generator=seeded(0)), torch.arange(500) % 3

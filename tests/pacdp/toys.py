@@ -24,11 +24,6 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def refusal(words, error=ValueError):
-    """What is done within is refused in these words."""
-    return pytest.raises(error, match=words)
-
-
 def keys_of(*seeds):
     """Keys of one chain a seed."""
     return Keys.derive(seeds)

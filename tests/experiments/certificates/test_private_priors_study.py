@@ -17,7 +17,8 @@ from experiments.papers.runs.private_priors import SMOKE, conduct
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.pacdp.toys import refusal, seeded
+from tests.marks import refusal
+from tests.pacdp.toys import seeded
 from tests.schema import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")

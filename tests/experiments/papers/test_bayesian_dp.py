@@ -17,7 +17,7 @@ from experiments.papers.bayesian_dp_regression import REGRESSION
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.methods import DPSGD
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
 NAMES = [study.name for study in STUDIES]

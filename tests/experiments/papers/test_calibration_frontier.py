@@ -30,7 +30,7 @@ from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 

@@ -9,7 +9,7 @@ from planted import carried_out, shortened
 from experiments.papers import entropy_sgld, entropy_sgld_cifar
 from experiments.papers.chains import BOUNDS, COLUMNS
 from pacdp.cli.figures.names import GIBBS_BOUNDS
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 NAMED = {study.name.rpartition("-")[2]: study for study in (*entropy_sgld.STUDIES, *entropy_sgld_cifar.STUDIES)}
 SCALES = ("smoke", "cpu", "paper")

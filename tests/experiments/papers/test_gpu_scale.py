@@ -13,8 +13,8 @@ from pacdp.cli.private.algorithms import Public
 from pacdp.cli.private.algorithms import network as private_network
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.models import batch_dependent_layers, build
+from tests.marks import at_most
 from tests.pacdp.toys import seeded
-from tests.shared_runs import at_most
 
 PLANNED = [name for name, found in studies().items() if "gpu" in found.scales]
 

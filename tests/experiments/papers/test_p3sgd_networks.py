@@ -16,7 +16,8 @@ from experiments.papers.runs.p3sgd import (
     network,
     regularised,
 )
-from tests.pacdp.toys import refusal, seeded
+from tests.marks import refusal
+from tests.pacdp.toys import seeded
 
 
 @pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])

@@ -14,7 +14,7 @@ from experiments.papers.p3sgd_problems import PRIVATE, scale_name
 from experiments.papers.runs import p3sgd_runs as training
 from experiments.papers.runs.p3sgd import Network, Plain, Training
 from experiments.papers.runs.p3sgd_runs import TRAINING
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
 

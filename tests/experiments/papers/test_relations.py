@@ -21,7 +21,7 @@ from experiments.claims import (
 )
 from experiments.papers.gaps import gap, noise_of
 from experiments.tables import measured, ratio
-from tests.shared_runs import every_case
+from tests.marks import every_case
 
 ONE, TWO = Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)
 FIVE = Ratio(log(5.0), 0.01, 3)

@@ -10,7 +10,7 @@ import polars as pl
 
 from experiments.registry import studies, study
 from experiments.runner import RESULTS, read_table
-from tests.shared_runs import every_case, slow
+from tests.marks import every_case, slow
 
 SCALE = "cpu"
 COMMITTED = [name for name in studies() if (RESULTS / name / SCALE / "table.csv").is_file()]

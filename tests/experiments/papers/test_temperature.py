@@ -20,7 +20,7 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Keys
 from pacdp.cli.config import Runtime
 from pacdp.objective import Estimate
-from tests.shared_runs import at_most
+from tests.marks import at_most
 
 STIFFNESS = 3.0
 

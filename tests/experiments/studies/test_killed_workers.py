@@ -20,8 +20,7 @@ from tiny_runs import RUNTIME
 
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
-from tests.pacdp.toys import refusal
-from tests.shared_runs import slow
+from tests.marks import refusal, slow
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 

@@ -14,7 +14,7 @@ from small_jobs import pids
 
 from experiments.registry import studies, study
 from experiments.runner import judge, read_table
-from tests.shared_runs import at_most, slow
+from tests.marks import at_most, slow
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
 

@@ -16,7 +16,7 @@ from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
 from pacdp.cli.sweep.kinds import chains_kind, sampler_job
 from pacdp.cli.sweep.workers import Workers
-from tests.shared_runs import slow
+from tests.marks import slow
 
 
 @pytest.fixture(scope="module")

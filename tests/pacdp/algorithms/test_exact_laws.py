@@ -9,7 +9,7 @@ from exact_laws import EXACT, KEYS, NOISY, SETTINGS, START, beside, inner_law, w
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build, entropy_sgd, psgld, sghmc, sgld
 from pacdp.chains import NOISE, OUTER_NOISE, Keys
-from tests.pacdp.marks import parametrize, slow
+from tests.marks import parametrize, slow
 
 MODULES = {SGLD: sgld, SGHMC: sghmc, PSGLD: psgld, EntropySGD: entropy_sgd}
 ENTROPY = [name for name, one in SETTINGS.items() if isinstance(one, EntropySGD)]

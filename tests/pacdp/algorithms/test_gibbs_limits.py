@@ -23,7 +23,7 @@ from scipy import linalg
 
 from pacdp import schedules
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build, sgld
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 TAU, BASE_STD = 5.0, 0.5
 COVARIANCE = np.linalg.inv(TAU * MATRIX + ONE / BASE_STD**2)

@@ -12,7 +12,7 @@ from pacdp.audit.told import choice_of, multipliers_of, told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import runs_of
-from tests.pacdp.marks import every_case, parametrize
+from tests.marks import every_case, parametrize
 from tests.pacdp.toys import seeded
 
 NOISE = Constant(value=1.5)

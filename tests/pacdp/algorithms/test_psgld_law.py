@@ -15,7 +15,7 @@ from toys import keys_of
 from pacdp.algorithms import PSGLD, build, psgld
 from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 
 def test_a_given_metric_with_noisy_gradients_has_its_exact_law():

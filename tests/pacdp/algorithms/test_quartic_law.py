@@ -6,7 +6,7 @@ import torch
 from pacdp.algorithms import SGHMC, SGLD, build
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 
 START, H, STEPS = 2.0, 0.05, 8
 

@@ -13,7 +13,7 @@ from toys import keys_of
 
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, sgd, sghmc, sgld
-from tests.pacdp.marks import near, parametrize, refusal
+from tests.marks import near, parametrize, refusal
 
 MODULES = {
     "SGD": (sgd, SGD(step_size=0.2)),

@@ -10,7 +10,7 @@ from toys import keys_of, sparse_data, toy_data, toy_objective
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import NOISE, OUTER_NOISE, PROBE, normal_like, resident
 from pacdp.models import Architecture
-from tests.pacdp.marks import every_case
+from tests.marks import every_case
 
 KEYS = keys_of(8, 9)
 DECAY = {"decay": 0.3}

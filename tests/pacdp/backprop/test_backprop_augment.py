@@ -5,7 +5,7 @@ from torch import equal
 from torch.testing import assert_close
 
 from pacdp.backprop import Augmentation, augmented
-from tests.pacdp.marks import near
+from tests.marks import near
 from tests.pacdp.toys import seeded
 
 

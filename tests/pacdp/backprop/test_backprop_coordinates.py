@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from pacdp.backprop import Coordinates
 from pacdp.posterior import GaussianPosterior
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 from tests.pacdp.toys import seeded
 
 SPREADS = ("fixed", "isotropic", "layer", "row", "diagonal")

@@ -7,7 +7,7 @@ from torch.autograd import grad
 
 import bounds
 from pacdp.backprop import OBJECTIVES, f_kl, f_lambda, f_quad
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize
 
 CASES = [
     (0.1, 5.0, 300, 0.05, 0.0), (0.01, 0.3, 300, 0.05, 0.0), (0.0, 2.0, 60, 0.2, 1.0), (0.02, 300.0, 400, 0.05, 12.5),

@@ -21,7 +21,7 @@ from pacdp.backprop import (
     scaled,
 )
 from pacdp.data.rows import Rows
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 

@@ -11,7 +11,7 @@ from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, trai
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
-from tests.pacdp.marks import every_case, near
+from tests.marks import every_case, near
 from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 

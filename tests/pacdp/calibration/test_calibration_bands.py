@@ -22,7 +22,7 @@ from pacdp.calibration import (
     reliability_curve,
     scaled,
 )  # fmt: skip
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize
 
 
 @parametrize("failure_prob", [0.1, 1e-6])

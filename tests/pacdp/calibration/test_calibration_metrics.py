@@ -35,7 +35,7 @@ from pacdp.calibration import (
     top_label,
 )  # fmt: skip
 from pacdp.calibration.binning import equal_width_index
-from tests.pacdp.marks import every_case, parametrize
+from tests.marks import every_case, parametrize
 
 ERRORS = [ece, mce, rmsce, debiased_l2, adaptive_ece, sce, ace, smooth_ece]
 SCORES = [calibration.accuracy, calibration.nll_nats, calibration.brier]

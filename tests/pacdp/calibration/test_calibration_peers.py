@@ -10,7 +10,7 @@ from calibration_tools import continuous, ties
 from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
 from pacdp.calibration import ace, adaptive_ece, ece, mce, rmsce, sce, top_label
-from tests.pacdp.marks import made_once, parametrize
+from tests.marks import made_once, parametrize
 
 BINS = (1, 8, 10, 15, 16, 64)
 NORMS = {"l1": ece, "max": mce, "l2": rmsce}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from pacdp import calibration as c
-from tests.pacdp.marks import near
+from tests.marks import near
 from tests.refusals import refuses
 
 GOOD, LABELS, MARKED = np.full((4, 2), 0.5), np.array([0, 1, 0, 1]), np.eye(4, 2) > 0

@@ -7,7 +7,7 @@ from calibration_tools import continuous, one_class, ties
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from pacdp.calibration import accuracy, auc, brier, brier_decomposition, macro_auc, nll_nats
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 
 CASES = [made for seed in range(15) for made in (continuous(seed), ties(seed, pieces=10))]
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]

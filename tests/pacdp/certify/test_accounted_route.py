@@ -18,7 +18,7 @@ from pacdp.certify.chain import released_weights_certificate
 from pacdp.objective import Objective, Risks
 from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
-from tests.pacdp.marks import near, parametrize, refusal
+from tests.marks import near, parametrize, refusal
 
 EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)
 CLIPPED = {

@@ -14,7 +14,7 @@ from pacdp.gibbs import GibbsEstimate
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
 from pacdp.trained import privacy_of
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize
 from tests.schema import validate
 
 N = 60_000

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import bounds
 from pacdp.certify.finite import assess_finite
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 
 
 @parametrize("seed", range(3))

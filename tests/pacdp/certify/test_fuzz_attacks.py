@@ -10,8 +10,8 @@ from torch.nn import Linear, Module, Parameter
 
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
+from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randperm
-from tests.pacdp.marks import parametrize, refusal
 from tests.refusals import refuses
 
 DATA, FRESH, OTHER = examples(), examples(20, seed=1), examples(seed=2)

@@ -28,7 +28,7 @@ from pacdp import (
 )
 from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
-from tests.pacdp.marks import near, parametrize, slow
+from tests.marks import near, parametrize, slow
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 

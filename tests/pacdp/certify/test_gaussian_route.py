@@ -22,8 +22,8 @@ from pacdp.certify import Measured
 from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks
+from tests.marks import near, parametrize
 from tests.oracles.kl_by_mpmath import kl_upper, xi
-from tests.pacdp.marks import near, parametrize
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 

@@ -8,7 +8,7 @@ from door_toys import MU, PURE, examples, gaussian, network, plain, split
 
 import bounds
 from pacdp import Finite, HeldOut, Network, Private, Settings, certify
-from tests.pacdp.marks import every_case, near
+from tests.marks import every_case, near
 
 DATA, FRESH = examples(80), examples(40, seed=2)
 OF_PEOPLE = replace(DATA, people=np.repeat(np.arange(16), 5).astype(np.int64))

@@ -17,7 +17,7 @@ import bounds
 from pacdp import BoundSet, ClippedError, Network, Private, certify, certify_network, certify_predictions
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
-from tests.pacdp.marks import every_case, near, parametrize, refusal
+from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
 from tests.schema import validate
 

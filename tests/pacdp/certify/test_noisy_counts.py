@@ -13,7 +13,7 @@ from pacdp.reservation import NoLedger
 from pacdp.step.noise import SeededRandomness
 from pacdp.verify.certificate import check_certificate
 from tests.edits import seen
-from tests.pacdp.marks import near, parametrize, refusal, slow
+from tests.marks import near, parametrize, refusal, slow
 from tests.pacdp.toys import seeded
 
 GAUSSIAN = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="exact mechanism")

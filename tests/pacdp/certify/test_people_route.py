@@ -11,7 +11,7 @@ import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, certify
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
-from tests.pacdp.marks import near, refusal
+from tests.marks import near, refusal
 from tests.pacdp.toys import seeded
 
 SIZES = (3, 9, 4, 12, 3, 7, 5, 6, 11, 4)

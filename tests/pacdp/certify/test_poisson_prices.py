@@ -17,7 +17,7 @@ from pacdp.cli.run import train
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from tests.edits import seen
-from tests.pacdp.marks import made_once
+from tests.marks import made_once
 
 RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
 CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)

@@ -26,6 +26,7 @@ from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path
 from tests.edits import seen
+from tests.marks import every_case, made_once, near, parametrize
 from tests.pacdp.certify.trajectory_toys import (
     FULL,
     LOSS,
@@ -39,7 +40,6 @@ from tests.pacdp.certify.trajectory_toys import (
     verdicts,
 )  # fmt: skip
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, made_once, near, parametrize
 from tests.pacdp.toys import seeded, toy_data
 
 

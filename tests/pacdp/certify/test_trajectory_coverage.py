@@ -14,7 +14,7 @@ from pacdp.chains import Keys, run_chains
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 CHAINS, N, DIM, DELTA = 40, 60, 50, 0.1
 SETTINGS = SGHMC(tau=60.0, step_size=0.5, friction=0.3, cooling=0.2, base_std=30.0, batch_size=N, keep_norms=True,

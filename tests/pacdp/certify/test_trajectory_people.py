@@ -26,6 +26,7 @@ from pacdp.objective import Objective
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_report
 from tests.edits import UNSEEN, seen
+from tests.marks import every_case, made_once, near, refusal
 from tests.pacdp.certify.trajectory_toys import (
     LOSS,
     NETWORKS,
@@ -37,7 +38,6 @@ from tests.pacdp.certify.trajectory_toys import (
     rewritten,
     verdicts,
 )  # fmt: skip
-from tests.pacdp.marks import every_case, made_once, near, refusal
 from tests.pacdp.toys import toy_data
 from tests.schema import validate
 

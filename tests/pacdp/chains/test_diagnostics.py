@@ -13,7 +13,7 @@ import bounds
 from pacdp.chains import diagnostics
 from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
-from tests.pacdp.marks import every_case, near, parametrize, slow
+from tests.marks import every_case, near, parametrize, slow
 
 
 def autoregression(rng, chains, steps, phi):

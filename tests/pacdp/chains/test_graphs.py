@@ -12,7 +12,7 @@ from toys import keys_of, toy_data, toy_objective
 
 from pacdp.algorithms import SGLD, build
 from pacdp.chains import Replayed
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 
 KEYS = keys_of(1, 2, 3)
 

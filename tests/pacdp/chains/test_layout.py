@@ -7,7 +7,7 @@ from toys import seeded
 
 from pacdp.chains import Layout
 from pacdp.models import Architecture, build
-from tests.pacdp.marks import every_case
+from tests.marks import every_case
 
 
 class Odd(Module):

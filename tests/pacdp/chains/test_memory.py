@@ -8,7 +8,7 @@ from pacdp.chains.memory import VECTORS, vectors_on
 from pacdp.errors import OutOfMemory
 from pacdp.models import Architecture
 from pacdp.step import fixed_size
-from tests.pacdp.marks import parametrize, refusal
+from tests.marks import parametrize, refusal
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 CHAINS = 16

@@ -15,8 +15,8 @@ from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.losses import bounded_cross_entropy
+from tests.marks import every_case, parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, parametrize
 
 BATCH = 11
 INPUTS = randn(20, 1, 6, 6, seed=1)

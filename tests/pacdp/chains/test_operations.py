@@ -24,8 +24,8 @@ from pacdp.models import Architecture
 from pacdp.objective import Objective
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
+from tests.marks import parametrize, refusal, slow
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize, refusal, slow
 
 STEPS = [
     (SGLD(tau=245.0), 1), (SGHMC(tau=245.0), 1), (PSGLD(tau=245.0), 2), (EntropySGD(tau=245.0, inner_steps=3), 3),

@@ -8,7 +8,7 @@ from torch import equal
 
 from pacdp.chains import Keys, normal_like, philox
 from pacdp.chains.native.philox import _direction, _radius, block, words
-from tests.pacdp.marks import every_case, parametrize
+from tests.marks import every_case, parametrize
 
 U = np.uint64
 VECTORS = [  # counter, key, words: Random123's known answers

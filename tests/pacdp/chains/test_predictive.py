@@ -9,8 +9,8 @@ from scipy import special, stats
 from torch import equal
 
 from pacdp.chains.predictive import PredictiveAverage
+from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize, refusal
 from tests.pacdp.same import identical
 
 N, FEATURES = 9, 3

@@ -11,7 +11,7 @@ from pacdp.chains import run_chains
 from pacdp.errors import Diverged
 from pacdp.losses import Loss, zero_one
 from pacdp.objective import Estimate
-from tests.pacdp.marks import parametrize, refusal
+from tests.marks import parametrize, refusal
 
 SAMPLERS = [SGD(momentum=0.5), SGLD(tau=30.0), EntropySGD(tau=30.0, inner_steps=2)]
 

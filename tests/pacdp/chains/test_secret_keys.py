@@ -19,8 +19,8 @@ from pacdp.chains import BATCH, NOISE, OUTER_NOISE, Keys, SecretKeys, keys_of, l
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Objective
+from tests.marks import parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize
 from tests.pacdp.toys import dtypes
 
 CPU = torch.device("cpu")

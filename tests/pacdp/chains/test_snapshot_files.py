@@ -13,8 +13,8 @@ from pacdp.chains.snapshots import (
     read_snapshots,
 )
 from pacdp.errors import CheckpointError
+from tests.marks import parametrize, refusal
 from tests.pacdp.chains.snapshot_folders import contents, created, written
-from tests.pacdp.marks import parametrize, refusal
 
 
 @parametrize("shard", [0, 1, 2])

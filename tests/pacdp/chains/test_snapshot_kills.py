@@ -11,8 +11,8 @@ from torch import equal
 
 from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots, require_space
 from tests.file_faults import Fault, carried_out
+from tests.marks import parametrize
 from tests.pacdp.chains.snapshot_folders import assert_holds, contents, created, weights_at, written
-from tests.pacdp.marks import parametrize
 
 
 def chain(folder, last):

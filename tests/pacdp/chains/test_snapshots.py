@@ -17,8 +17,8 @@ from pacdp.chains.snapshots import (
     require_space,
 )
 from pacdp.errors import CheckpointError, Diverged
+from tests.marks import every_case, parametrize, refusal
 from tests.pacdp.chains.snapshot_folders import SHAPE, SMALL, assert_holds, contents, created, fill, weights_at, written
-from tests.pacdp.marks import every_case, parametrize, refusal
 
 
 @parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])

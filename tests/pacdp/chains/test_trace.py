@@ -7,8 +7,8 @@ from torch.testing import assert_close
 
 from pacdp.chains import Chunk, Trace
 from pacdp.chains.trace import LENGTH
+from tests.marks import every_case, parametrize
 from tests.pacdp.draws import rand
-from tests.pacdp.marks import every_case, parametrize
 
 
 def chunks(values, sizes, *, displacement=False):

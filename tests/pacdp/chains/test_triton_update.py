@@ -11,8 +11,8 @@ from torch import equal
 from torch.testing import assert_close
 from toys import keys_of
 
+from tests.marks import parametrize, refusal, slow
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize, refusal, slow
 
 pytest.importorskip("triton")
 from pacdp.chains import triton_update, update

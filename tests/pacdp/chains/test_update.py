@@ -9,8 +9,8 @@ from toys import dtypes, keys_of
 
 from pacdp.chains import NOISE, OUTER_NOISE, langevin, normal_like
 from pacdp.chains import update as module
+from tests.marks import parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize
 from tests.pacdp.same import identical
 
 DIMS = [1, 3, 4095, 4096, 4097, 10_000]

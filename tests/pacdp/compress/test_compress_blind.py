@@ -24,7 +24,7 @@ import pacdp
 from pacdp.compress import Estimator, Groups, Looks, Stop, Torch
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.run import Records, carry_out
-from tests.pacdp.marks import every_case, refusal
+from tests.marks import every_case, refusal
 
 
 def tried(learner, data=None):

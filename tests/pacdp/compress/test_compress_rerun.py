@@ -9,7 +9,7 @@ from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.rerun import rerun
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 CASES = {
     "kernel": (LEARNERS["kernel"], clouds(), Stop()),

@@ -19,8 +19,8 @@ from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
 from tests.file_faults import Fault, carried_out
+from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import rand
-from tests.pacdp.marks import near, parametrize, refusal
 from tests.refusals import refuses
 
 DATA, ALL = clouds(), {**LEARNERS, "estimator": estimator()}

@@ -16,7 +16,7 @@ from pacdp.losses import margins
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
 from tests.edits import seen
-from tests.pacdp.marks import made_once, near, refusal
+from tests.marks import made_once, near, refusal
 from tests.schema import validate
 
 DATA, FRESH = clouds(n=600), clouds(n=500, seed=7)

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, load, read_cifar10
 from pacdp.data.cifar10 import ARCHIVE, FOLDER
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.marks import every_case, parametrize, refusal
 
 NAMES = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
 RECORDS = default_rng(0).integers(0, 10, (18, 3073), dtype=np.uint8)

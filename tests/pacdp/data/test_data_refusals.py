@@ -26,7 +26,7 @@ from pacdp.data.hashing import row_hashes
 from pacdp.data.malaria import read_malaria
 from pacdp.data.writers import read_writers
 from pacdp.data.xrays import read_films, read_table
-from tests.pacdp.marks import parametrize, refusal
+from tests.marks import parametrize, refusal
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.every_case

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from pacdp.data import Dataset, Rows, load, require_apart, require_plain
-from tests.pacdp.marks import every_case, near, refusal
+from tests.marks import every_case, near, refusal
 
 HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from pacdp.data import hashing
 from pacdp.data.hashing import pair_hashes, row_hashes
-from tests.pacdp.marks import every_case, parametrize
+from tests.marks import every_case, parametrize
 
 SECRET = bytes(range(16))
 ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, read_idx
-from tests.pacdp.marks import made_once, parametrize, refusal
+from tests.marks import made_once, parametrize, refusal
 
 LABELS = idx_bytes(np.arange(10, dtype=np.uint8))
 ZIPPED = gzip.compress(LABELS, mtime=0)

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 from pacdp.data import Dataset, random_labels, randomise
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 seeds = st.integers(0, 2**32)
 unit = st.floats(0, 1)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from pacdp.data import DataError, Dataset, make_splits, randomise, require_other_people
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 
 
 def toy(people, *, unit="patient"):

@@ -15,7 +15,7 @@ from pacdp.chains import Keys
 from pacdp.data import Dataset, Rows, Split, index_hash, randomise
 from pacdp.models import Architecture
 from pacdp.objective import Objective
-from tests.pacdp.marks import near, parametrize, refusal
+from tests.marks import near, parametrize, refusal
 from tests.pacdp.toys import seeded
 
 BYTES = default_rng(3).integers(0, 256, (2100, 1, 6, 6), dtype=np.uint8)

@@ -14,7 +14,7 @@ import requests
 from data_tools import known, put
 
 from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, registry
-from tests.pacdp.marks import every_case, made_once, parametrize, refusal
+from tests.marks import every_case, made_once, parametrize, refusal
 
 NAME = "toy.gz"
 toy = partial(locate, NAME, "toy")

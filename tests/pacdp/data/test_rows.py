@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from pacdp.data import DataError, Rows, require_apart, require_covers, require_plain
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 
 DRAW = default_rng(0)
 INPUTS = DRAW.normal(size=(60, 1, 4, 4)).astype(np.float32)

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 from pacdp.data import DataError, index_hash, make_splits, require_disjoint
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 
 names = st.text("abcdef", min_size=1, max_size=3)
 seeds = st.integers(0, 2**64)

@@ -8,7 +8,7 @@ from data_tools import idx_bytes, put, register
 
 from pacdp.data import DataError, load
 from pacdp.data.writers import read_writers
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 
 DIGITS = np.array([5, 0, 4, 1, 9])
 

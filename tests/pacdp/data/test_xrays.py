@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pacdp.data import DataError, load, xrays
-from tests.pacdp.marks import parametrize, refusal
+from tests.marks import parametrize, refusal
 
 HEAD = "path,split,class,label,patient_key,person\n"
 ROWS = [

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bounds
 from pacdp import CertifiedClassifier, CertifiedRegressor, self_certify
 from pacdp.data import DataError
-from tests.pacdp.marks import near, parametrize, refusal
+from tests.marks import near, parametrize, refusal
 
 
 @pytest.mark.every_case

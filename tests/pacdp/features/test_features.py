@@ -25,8 +25,8 @@ from pacdp.features.named import FEATURES as NAMED
 from pacdp.features.named import seen_through
 from pacdp.features.pooling import windows
 from pacdp.features.waves import RandomWaves
+from tests.marks import every_case, near
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, near
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 

@@ -10,8 +10,8 @@ from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass
 from pacdp.stochastic.noise import Draws
+from tests.marks import near, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import near, refusal
 from tests.pacdp.toys import seeded
 
 N, DIM, CLASSES = 600, 12, 3

@@ -8,7 +8,7 @@ import torch
 from numpy.random import default_rng
 
 from pacdp import certify_predictions
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.marks import every_case, parametrize, refusal
 
 Y, P = [0, 1, 2, 1], [0, 1, 1, 1]
 SOFT = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.3, 0.4, 0.3]])

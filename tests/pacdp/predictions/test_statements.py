@@ -9,7 +9,7 @@ from scipy import stats
 import bounds
 from pacdp import certify_predictions
 from tests.coverage.labelled import THREE, probabilities
-from tests.pacdp.marks import every_case, near
+from tests.marks import every_case, near
 from tests.schema import validate
 
 RNG = default_rng(19)

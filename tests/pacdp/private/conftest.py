@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pacdp.marks import left_out
+from tests.marks import left_out
 
 sys.path.append(str(Path(__file__).parents[1] / "step"))
 

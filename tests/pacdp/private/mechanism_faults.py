@@ -17,7 +17,7 @@ from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
-from tests.pacdp.marks import slow
+from tests.marks import slow
 
 
 class Faulty(SeededRandomness):

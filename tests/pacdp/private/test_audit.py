@@ -19,7 +19,7 @@ from pacdp.audit.scores import (
     guess,
     trade_off_refuted,
 )
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize
 
 
 def _slow_p_value(m, r, v, epsilon, delta):

@@ -10,7 +10,7 @@ import pacdp.algorithms.sgld as sgld_room
 from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.audit.chains import audit_chain
 from pacdp.losses import bounded_cross_entropy
-from tests.pacdp.marks import every_case, parametrize, slow
+from tests.marks import every_case, parametrize, slow
 
 COMMON = {"tau": 20.0, "batch_size": 8, "clip_norm": 0.5}
 CHAINS = {

@@ -10,7 +10,7 @@ from scipy import stats
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import MechanismAudit, by_chance, certain
 from pacdp.audit.p_values import Found, binomial, bonferroni, chi_square, normal, random_signs, sidak
-from tests.pacdp.marks import every_case, made_once, near, parametrize
+from tests.marks import every_case, made_once, near, parametrize
 
 TENSORS = [slice(0, 12), slice(12, 15), slice(15, 30)]
 NOISE = {

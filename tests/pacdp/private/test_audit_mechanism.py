@@ -21,7 +21,7 @@ from pacdp.private import (
     SeededRandomness,
     SystemRandomness,
 )
-from tests.pacdp.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
 LEVEL = 0.01 / len(SOUND)

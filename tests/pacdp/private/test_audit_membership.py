@@ -23,8 +23,8 @@ from pacdp.audit.membership import (
     shadow_confidences,
 )
 from pacdp.private import planned
+from tests.marks import near
 from tests.pacdp.draws import randint, randn
-from tests.pacdp.marks import near
 
 
 def test_confidence_is_the_logit_of_the_softmax():

@@ -8,7 +8,7 @@ from private_toys import cross_entropy, mechanism, mlp
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
 from pacdp.private import P3SGD, IndependentNoise, NestedNoise, Units, UserLevelDPSGD
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(sample_rate=1.0, steps=12)

@@ -8,7 +8,7 @@ from pacdp.audit.mechanism import made_up
 from pacdp.audit.processes import audit_processes
 from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness
 from pacdp.step.processes import RankRandomness
-from tests.pacdp.marks import parametrize, slow
+from tests.marks import parametrize, slow
 from tests.two_processes import two_processes
 
 SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)

@@ -49,7 +49,7 @@ from pacdp.private import (
 )
 from pacdp.step.clip import Clipping
 from pacdp.step.mechanism import MODES
-from tests.pacdp.marks import every_case, parametrize, slow
+from tests.marks import every_case, parametrize, slow
 
 pytestmark = pytest.mark.usefixtures("known_network")
 DELTA = 1e-5

@@ -35,7 +35,7 @@ from pacdp.private import (
     with_weights,
 )
 from pacdp.step.units import Units, each_unit
-from tests.pacdp.marks import every_case, slow
+from tests.marks import every_case, slow
 
 CLIP = 0.5
 PEOPLE = len(RECORDS)

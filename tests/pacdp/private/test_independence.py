@@ -8,8 +8,8 @@ from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
 
 from pacdp.private import bayesian, require_independent_examples
 from pacdp.trials import made_up_batch
+from tests.marks import every_case, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded

@@ -38,8 +38,8 @@ from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.event import combined
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
+from tests.marks import near, parametrize
 from tests.pacdp.draws import rand
-from tests.pacdp.marks import near, parametrize
 
 CLIP = 0.4
 DELTA = 1000**-1.1

@@ -28,7 +28,7 @@ from pacdp.private import (
     runs_of,
     sampled_step,
 )
-from tests.pacdp.marks import near, parametrize, refusal, slow
+from tests.marks import near, parametrize, refusal, slow
 
 DECAYING = planned(Exponential(initial=0.9, factor=1.04), sample_rate=0.05, steps=25)
 HISTORIES = {

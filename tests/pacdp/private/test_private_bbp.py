@@ -23,8 +23,8 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
+from tests.marks import every_case, near, parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),

@@ -22,7 +22,7 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.step.release import PrivateStep
-from tests.pacdp.marks import refusal
+from tests.marks import refusal
 from tests.pacdp.same import identical
 
 DELTA = 1e-3

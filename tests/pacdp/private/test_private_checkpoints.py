@@ -38,7 +38,7 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.resume import read_event
-from tests.pacdp.marks import every_case, made_once, parametrize, refusal
+from tests.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
 M = mechanism(steps=9, max_physical_batch=6)

@@ -16,7 +16,7 @@ from pacdp.private import (
     bayesian,
     steps_of,
 )
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

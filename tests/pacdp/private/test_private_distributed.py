@@ -21,7 +21,7 @@ from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
 from pacdp.step.processes import rank_randomness
-from tests.pacdp.marks import made_once, near, parametrize, refusal, slow
+from tests.marks import made_once, near, parametrize, refusal, slow
 from tests.pacdp.same import identical
 from tests.two_processes import two_processes
 

@@ -30,8 +30,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 from pacdp.opacus.recorded import Record, output
 from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
+from tests.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.draws import randint, randn
-from tests.pacdp.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses

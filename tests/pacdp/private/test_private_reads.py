@@ -6,7 +6,7 @@ from private_toys import mechanism, trained
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.errors import Diverged
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 from tests.pacdp.same import identical
 
 STEPS = 7

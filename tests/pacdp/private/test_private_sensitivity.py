@@ -23,8 +23,8 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
+from tests.marks import every_case, near, parametrize
 from tests.pacdp.draws import rand, randn
-from tests.pacdp.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 CLIP = 0.5

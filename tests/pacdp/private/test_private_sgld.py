@@ -24,7 +24,7 @@ from pacdp.private import (
     runs_of,
     steps_of,
 )
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 
 DOUBLE = doubles()
 STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)

@@ -41,7 +41,7 @@ from pacdp.private import (
     with_example_dropout,
     with_weights,
 )
-from tests.pacdp.marks import near
+from tests.marks import near
 from tests.pacdp.toys import seeded
 
 DELTA = 1e-4

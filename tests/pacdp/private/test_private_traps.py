@@ -19,8 +19,8 @@ from pacdp.private import (
     sampled_step,
     steps_of,
 )
+from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize, refusal
 
 
 def test_empty_batches_are_steps():

@@ -7,7 +7,7 @@ from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
 from pacdp.private import DPSGD, UserLevelDPSGD
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.marks import every_case, parametrize, refusal
 
 TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(24) % 2

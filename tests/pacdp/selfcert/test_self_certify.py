@@ -20,7 +20,7 @@ from pacdp.selfcert.examples import given, require_apart
 from pacdp.selfcert.plan import COMPRESSION, HELD_OUT, NOISY, PAC_BAYES
 from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.selfcertified import check_self_certified
-from tests.pacdp.marks import made_once, near, parametrize, refusal
+from tests.marks import made_once, near, parametrize, refusal
 
 NOISE = 0.1
 held_out = partial(self_certify, routes=HELD_OUT)

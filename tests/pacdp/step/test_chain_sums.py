@@ -15,7 +15,7 @@ from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
-from tests.pacdp.marks import every_case, near, parametrize, slow
+from tests.marks import every_case, near, parametrize, slow
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
 FORMS = ["auto", "vmap", "loop"]

@@ -15,7 +15,7 @@ from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
 from pacdp.step.units import Network, summed_gradient
-from tests.pacdp.marks import every_case, parametrize
+from tests.marks import every_case, parametrize
 from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
 

@@ -20,8 +20,8 @@ from pacdp.objective import Objective
 from pacdp.step import compiled
 from pacdp.step.clip import Clipping
 from pacdp.step.compiled import CompiledSums
+from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize, refusal
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from secure_toys import fix_keys
 from torch import equal
 
 from pacdp.step import cipher, device_cipher, noise, quantile
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
 CPU = torch.device("cpu")

@@ -12,8 +12,8 @@ from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
 from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
+from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randint
-from tests.pacdp.marks import parametrize, refusal
 
 RATES = [(60, 10 / 60), (60_000, 128 / 60_000), (60_000, 0.1), (1000, 0.5), (10, 0.05), (300, 0.999), (7, 1.0)]
 

@@ -14,8 +14,8 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.ledger import Ledger, SharedNoise
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
 from pacdp.step.identity import Unnamed, identity
+from tests.marks import every_case, parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, parametrize
 from tests.pacdp.same import identical
 from tests.pacdp.toys import seeded
 

@@ -25,8 +25,8 @@ from pacdp.private import (
 from pacdp.step.agreement import disagreement
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
+from tests.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.draws import rand, randn
-from tests.pacdp.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 

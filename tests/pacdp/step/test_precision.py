@@ -15,8 +15,8 @@ from pacdp.step import compiled
 from pacdp.step.clip import clipped_sum
 from pacdp.step.gradients import clipped_gradient
 from pacdp.step.precision import full_precision
+from tests.marks import parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 KEYS = [(backend, kind) for backend in ("cuda", "mkldnn") for kind in ("matmul", "conv", "rnn")]

@@ -9,7 +9,7 @@ from numpy import array_equal
 from secure_toys import fix_keys
 
 from pacdp.step import cipher, device_cipher
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
 VECTORS = (

@@ -38,7 +38,7 @@ from pacdp.private import (
     train,
 )
 from pacdp.step.event import combined, history
-from tests.pacdp.marks import every_case, left_out, near, parametrize, refusal
+from tests.marks import every_case, left_out, near, parametrize, refusal
 
 STEPS = [
     sampled_step([1.0], sample_rate=0.1),

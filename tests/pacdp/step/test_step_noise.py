@@ -18,7 +18,7 @@ from toys import dtypes
 from pacdp.step import cipher, noise, quantile
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
 from pacdp.step.processes import RankRandomness
-from tests.pacdp.marks import near, parametrize
+from tests.marks import near, parametrize
 
 CPU = torch.device("cpu")
 WHOLE = {"dtype": torch.float64, "device": CPU}

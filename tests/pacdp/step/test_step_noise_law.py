@@ -12,7 +12,7 @@ from secure_toys import fix_keys
 
 from pacdp.step import cipher
 from pacdp.step.noise import SeededRandomness, SystemRandomness
-from tests.pacdp.marks import parametrize, slow
+from tests.marks import parametrize, slow
 
 CPU = torch.device("cpu")
 WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for

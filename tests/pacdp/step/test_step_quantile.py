@@ -15,7 +15,7 @@ from scipy import stats
 from secure_toys import normals_of, words_of
 
 from pacdp.step import quantile
-from tests.pacdp.marks import parametrize, slow
+from tests.marks import parametrize, slow
 
 U = 2.0**-53
 TERMS = 11  # of Taylor's series, the last one with its remainder

@@ -7,7 +7,7 @@ import torch
 
 from pacdp.step.noise import SeededRandomness
 from pacdp.step.sample import Words, poisson, with_replacement
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 
 @parametrize("rate", [0.0, 1.0, 0.3, 1.0 / 3.0, 0.1, 2.0**-40, math.nextafter(1.0, 0.0)])

@@ -7,7 +7,7 @@ from torch.nn import Conv2d, Flatten, GroupNorm, Linear, ReLU, Sequential
 
 from pacdp.losses import zero_one
 from pacdp.stochastic import Draws, fresh_outputs, mean_risks
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

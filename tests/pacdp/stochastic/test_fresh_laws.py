@@ -12,8 +12,8 @@ from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals
+from tests.marks import every_case, parametrize, slow
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, parametrize, slow
 from tests.pacdp.small_networks import Made
 
 DRAWS = 2000

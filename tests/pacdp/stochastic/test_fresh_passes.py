@@ -14,8 +14,8 @@ from pacdp.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
+from tests.marks import every_case, parametrize, refusal
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import every_case, parametrize, refusal
 from tests.pacdp.same import left_alone
 
 

@@ -10,7 +10,7 @@ from torch import equal
 from torch.nn import BatchNorm1d, Linear, ReLU, Sequential
 
 from pacdp.posterior import GaussianPosterior
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 from tests.pacdp.toys import seeded
 
 

@@ -17,7 +17,7 @@ from pacdp.losses import Loss, Totals, zero_one
 from pacdp.stochastic import count as counting
 from pacdp.stochastic import mean_risks, passes_for
 from pacdp.stochastic.risk import UNIT, in_units
-from tests.pacdp.marks import left_out, near, parametrize, refusal, slow
+from tests.marks import left_out, near, parametrize, refusal, slow
 from tests.pacdp.small_networks import Made
 from tests.two_processes import two_processes
 

@@ -12,7 +12,7 @@ from pacdp.errors import CheckpointError
 from pacdp.losses import Loss, zero_one
 from pacdp.stochastic import progress
 from pacdp.stochastic.risk import UNIT
-from tests.pacdp.marks import every_case, parametrize, refusal
+from tests.marks import every_case, parametrize, refusal
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from pacdp.uncertainty import (
     predictive_mean,
     variation_ratio,
 )
+from tests.marks import parametrize
 from tests.pacdp.draws import randn
-from tests.pacdp.marks import parametrize
 
 PARTS = [expected_entropy_nats, mutual_information_nats, predictive_entropy_nats, variation_ratio]
 

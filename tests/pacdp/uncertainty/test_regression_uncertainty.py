@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp import private
 from pacdp.uncertainty import gaussian_head, gaussian_nll_nats, predictive_spread
-from tests.pacdp.marks import parametrize
+from tests.marks import parametrize
 from tests.pacdp.toys import seeded
 
 

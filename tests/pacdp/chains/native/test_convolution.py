@@ -13,7 +13,7 @@ from torch.nn import functional
 from toys import dtypes, seeded
 
 from pacdp.chains.native.convolution import ConvBlock
-from tests.pacdp.marks import every_case, parametrize, slow
+from tests.marks import every_case, parametrize, slow
 
 CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
 CONV_SECOND = {"in_channels": 20, "out_channels": 50, "kernel": 5, "pool": 2, "relu": True, "height": 8, "width": 8}

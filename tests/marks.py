@@ -12,9 +12,14 @@ def every_case(names, values, **how):
     return lambda test: pytest.mark.every_case(parametrize(names, values, **how)(test))
 
 
-def slow(*values):
+def at_most(most, names, values, **how):
+    """Cases that are dear: so many of them are run by default."""
+    return lambda test: pytest.mark.cases(most)(parametrize(names, values, **how)(test))
+
+
+def slow(*values, **how):
     """A case that runs where slow ones are asked for."""
-    return pytest.param(*values, marks=pytest.mark.slow)
+    return pytest.param(*values, marks=pytest.mark.slow, **how)
 
 
 def refusal(words, error=ValueError):
