@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
-from pacdp.data.hashing import pair_hashes, row_hashes
+from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 
 Inputs = Tensor | dict[str, Tensor]
 """What the network is called with: one tensor, or keywords."""
@@ -131,8 +131,7 @@ def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
 
 
 def _tensor(value: Any, what: str) -> Tensor:
-    if np.ma.isMaskedArray(value):
-        raise ValueError(f"{what} are a masked array, whose gaps would count as numbers: fill them, or leave rows out")
+    require_no_mask(value, what)
     try:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:

@@ -62,6 +62,12 @@ def pair_hashes(
     return _siphash(first, second, _words(key, 2))
 
 
+def require_no_mask(values: Any, name: str) -> None:
+    """Refuse a masked array, of which torch and NumPy take what lies under the mask; raises DataError."""
+    if np.ma.isMaskedArray(values):
+        raise DataError(f"{name} are a masked array, whose gaps would count as numbers: fill them in")
+
+
 def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
     """The hash of each row of a table as estimators take it; rows of numbers have those of `row_hashes`.
 
@@ -73,8 +79,7 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
     Raises:
         DataError: no rows, nothing in a row, or a masked array.
     """
-    if np.ma.isMaskedArray(values):
-        raise DataError(f"{name} are a masked array, whose gaps would count as numbers: fill them, or leave rows out.")
+    require_no_mask(values, name)
     if hasattr(values, "tocsr"):
         rows, step = values.tocsr(), max(1, _CHUNK // max(1, values.shape[1]))
         parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]
