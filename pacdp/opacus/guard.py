@@ -39,6 +39,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_A_PASS = ("training", "activations", "max_batch_len")
 """Attributes of layers that may change: a layer's mode, and what Opacus keeps from a forward pass to its backward."""
+_VALUES = (int, float, str, type(None))
 _GRADIENTS = ("grad", "grad_sample", "summed_grad")
 _ONE_EXAMPLE = (
     "write the loss as the mean of losses of single examples, for instance criterion = nn.CrossEntropyLoss(weight=..., "
@@ -119,7 +120,7 @@ class Guard:
         """
         if not self.ready:
             raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
-        still = self.begun and not self.weights.written() and bool(self.weights.same())
+        still = self.begun and not self.weights.written() and bool(self.weights.same_bits())
         self._require(still, "something else than this optimizer, or the forward pass of the network,")
         if _gradients(self.module) != self.left:
             raise ValueError(
@@ -241,7 +242,7 @@ class Guard:
             f"labels (-100) or padding in a mean: {_ONE_EXAMPLE}"
         )
 
-    def _plans(self, record: Record, n: int) -> list[tuple[tuple[bool, ...], bool]]:
+    def _plans(self, record: Record, n: int) -> Iterator[tuple[tuple[bool, ...], bool]]:
         """Which other tensors are cut into examples, and whether sizes are divided; what served before comes first."""
         multiple = [x.dim() > 0 and len(x) % n == 0 for x in record.others]
         usual = tuple(m and not named for m, named in zip(multiple, record.per_class, strict=True))
@@ -251,8 +252,8 @@ class Guard:
         if any(c and not m for cut in cuts for c, m in zip(cut, multiple, strict=True)):
             cuts = [usual]
         divided = (False, True) if self.plan is None else (self.plan[1], not self.plan[1])
-        sized = record.text(1) != record.text(n)
-        return [(cut, divide) for cut in cuts for divide in divided if sized or not divide]
+        plans = ((cut, divide) for cut in cuts for divide in divided)
+        yield from (plan for plan in plans if not plan[1] or record.text(1) != record.text(n))
 
     def _of_single_examples(
         self, record: Record, moving: list[Output], cut: tuple[bool, ...], divisor: int
@@ -350,6 +351,6 @@ def set_up(module: nn.Module) -> list[Any]:
 def _own(layer: nn.Module) -> list[Any]:
     hooks = [tuple(getattr(layer, kind) or ()) for kind in _HOOKS]
     kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
-    plain = {name: x for name, x in kept.items() if isinstance(x, bool | int | float | str | None)}
-    other = {name: id(x) for name, x in kept.items() if name not in plain and not name.startswith("_")}
+    plain = {name: x for name, x in kept.items() if isinstance(x, _VALUES)}
+    other = {name: id(x) for name, x in kept.items() if name not in plain and name[0] != "_"}
     return [hooks, plain, other, [digest(x) for x in layer.buffers(recurse=False)]]

@@ -107,8 +107,8 @@ class _FixedNormaliser:
             self.guard.step_over(last_part=not self._is_last_step_skipped)  # pyright: ignore
         return found
 
-    def zero_grad(self, set_to_none: bool = False) -> None:
-        """Forget all gradients, and that there were any."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, and that there were any; by default they are None then, as PyTorch has it."""
         if self.guard is not None:
             self.guard.ready = False
         super().zero_grad(set_to_none)  # pyright: ignore[reportAttributeAccessIssue]
