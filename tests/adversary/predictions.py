@@ -25,7 +25,7 @@ def _rates(of: Law, said: np.ndarray) -> dict[str, float]:
         found |= {f"error on class {c}": on, f"recall of class {c}": 1 - on}
         if (said == c).any():
             found[f"precision of class {c}"] = 1 - of.mean(wrong, told == c)
-        if of.cells[:, c].sum() < 1:
+        if of.cells[:, kinds != c].sum() > 0:
             found[f"false-alarm rate of class {c}"] = of.mean(told == c, label != c)
     return found
 
