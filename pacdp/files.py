@@ -119,7 +119,8 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
 def keep_beside(path: Path) -> Path:
     """Give the file a second name, which it keeps when another file takes its place.
 
-    The name is the first of ``NAME.1``, ``NAME.2``, ... that is free. The list of the folder, if there is one, gets it.
+    The name is the first of ``NAME.1``, ``NAME.2``, ... that is free, or that the file has already from an earlier try.
+    The list of the folder, if there is one, gets it.
 
     Raises:
         ValueError: the disk gives a file no second name.
@@ -129,12 +130,14 @@ def keep_beside(path: Path) -> Path:
         try:
             os.link(path, kept)
         except FileExistsError:
-            continue
+            if not os.path.samestat(path.lstat(), kept.lstat()):
+                continue
         except OSError as error:
             raise ValueError(
                 f"{path} cannot be kept as {kept.name} ({error.strerror}): move it away, or choose another place"
             ) from error
-        if written(path.parent) is not None:
+        known = written(path.parent)
+        if known is not None and kept.name not in known:
             _enter(path.parent, [kept.name])
         return kept
     raise AssertionError("there is always another number")

@@ -180,10 +180,12 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
             fit_params: passed on to the estimator; of a column with one value an example, those that it is fitted on.
 
         Raises:
-            ValueError: things that do not fit each other, or fewer than two examples to divide.
+            ValueError: things that do not fit each other, one class alone, or fewer than two examples to divide.
         """
         X, y = self._checked(X, y)
         check_classification_targets(y)
+        if len(set(y.tolist())) < 2:
+            raise ValueError(f"y must hold at least two classes, got {y[0]!r} in every row: nothing is to be told apart")
         self._fit(X, y, groups, fit_params)
         self.classes_ = self.estimator_.classes_
         return self

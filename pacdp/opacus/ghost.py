@@ -1,9 +1,10 @@
-"""Two backward passes for ghost clipping, safe for empty batches and non-finite gradients.
+"""Norms and sums of gradients for ghost clipping, safe for empty batches and non-finite gradients.
 
-Both start from each example's gradients by the network's outputs. The first pass finds every example's gradient norm,
-the second adds up factor_i times the gradients. An example whose gradient is NaN would poison the second pass whatever
-its factor (0·NaN = NaN), so the batch is run again with that example's inputs replaced by those of another one, at
-factor 0, with the same masks and weight draws.
+A backward pass from each example's gradients by the network's outputs finds every example's gradient norm. Where all
+layers are linear and used once, factor_i times the gradients are added up layer by layer from what that pass met
+("book-keeping", Bu, Wang, Zha and Karypis 2023); elsewhere a second backward pass adds them up. An example whose
+gradient is NaN would poison the sum whatever its factor (0·NaN = NaN), so the batch is run again with that example's
+inputs replaced by those of another one, at factor 0, with the same masks and weight draws.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus.modules import GhostModule, network
+from pacdp.opacus.modules import GhostModule, network, scaled
 from pacdp.opacus.recorded import Recorded, recorded
 from pacdp.step.clip import clip_factors
 from pacdp.step.precision import full_precision
@@ -69,14 +70,15 @@ class GhostCriterion:
 def ghost_backward(module: GhostModule, optimizer: Sink, outputs: list[Tensor], slopes: list[Tensor]) -> None:
     """Leave the sum of clipped gradients in ``p.grad``, from each example's gradients by its outputs.
 
-    Both passes keep full precision: what the second adds up must be as long as the first found it.
+    Norms and sums keep full precision: what is added up must be as long as it was found to be.
     """
     if len(outputs[0]) == 0:
         empty_sum(module, optimizer)
         return
     optimizer.examples += len(outputs[0])
-    with full_precision(outputs[0].device, convolutions=True):
-        torch.autograd.backward(outputs, slopes, retain_graph=True, inputs=module.reached())
+    device, once = outputs[0].device, module.can_add_up()
+    with full_precision(device, convolutions=True):
+        torch.autograd.backward(outputs, slopes, retain_graph=not once, inputs=module.reached())
     optimizer.zero_grad(set_to_none=True)
     factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, slopes[0].dtype)
     module.disable_hooks()
@@ -84,19 +86,17 @@ def ghost_backward(module: GhostModule, optimizer: Sink, outputs: list[Tensor], 
         if not bool(finite.all()):
             optimizer.nonfinite_examples += int((~finite).sum())
             outputs, source = _without(module, finite) if bool(finite.any()) else ([], finite)
-            slopes = [slope[source] for slope in slopes]
-        if outputs:
-            with full_precision(outputs[0].device, convolutions=True):
-                torch.autograd.backward(outputs, [_scaled(slope, factors) for slope in slopes])
+            slopes, once = [slope[source] for slope in slopes], False
+        with full_precision(device, convolutions=True):
+            if once:
+                module.add_up(factors)
+            elif outputs:
+                torch.autograd.backward(outputs, [scaled(slope, factors) for slope in slopes])
     finally:
         module.enable_hooks()
         module.forget()
     _zero_missing_gradients(optimizer)
     _drop_unusable_sum(optimizer)
-
-
-def _scaled(slope: Tensor, factors: Tensor) -> Tensor:
-    return factors.detach().to(slope.device, slope.dtype).view(-1, *[1] * (slope.dim() - 1)) * slope
 
 
 def _without(module: GhostModule, finite: Tensor) -> tuple[list[Tensor], Tensor]:

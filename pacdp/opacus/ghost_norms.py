@@ -1,4 +1,4 @@
-"""Gradient norms for ghost clipping that do not come out too small.
+"""For ghost clipping: norms of gradients that do not come out too small, and sums of linear layers' gradients.
 
 Opacus finds the norm of a linear layer's gradient over a sequence as a single-precision sum of products that may
 cancel, and then falls short of the truth by percents or more. Here the sum is taken in double precision and its
@@ -43,6 +43,22 @@ NORM_SAMPLERS = ChainMap(
     GradSampleHooksFastGradientClipping.NORM_SAMPLERS,
 )
 """Opacus's table with these in front; layers registered with Opacus later are found too."""
+
+
+def is_linear(layer: Any, inputs: Tensor, outputs: Tensor) -> bool:
+    """Whether `linear_sum` is the sum of the layer's gradients: a linear layer, in one precision."""
+    batched = inputs.dim() > 1 and len(inputs) == len(outputs)
+    return type(layer) is nn.Linear and batched and inputs.dtype == outputs.dtype == layer.weight.dtype
+
+
+def linear_sum(layer: Any, inputs: Tensor, slopes: Tensor) -> dict[nn.Parameter, Tensor]:
+    """Σ_i,t b_it a_itᵀ and Σ_i,t b_it over examples i and places t."""
+    at_places, sums = slopes.flatten(0, -2), dict[nn.Parameter, Tensor]()
+    if layer.weight.requires_grad:
+        sums[layer.weight] = at_places.T @ inputs.flatten(0, -2)
+    if layer.bias is not None and layer.bias.requires_grad:
+        sums[layer.bias] = at_places.sum(0)
+    return sums
 
 
 def _outer_sum_norms(left: Tensor, right: Tensor) -> Tensor:

@@ -141,7 +141,8 @@ def estimators(rng: np.random.Generator, failure: float) -> World:
             Row(*one, truths[one[0]]) for one in found if one[0] in truths
         ]
 
-    return World(habit, f"{n} records of {of.words}, {name}, {share} kept", ask, honest=habit != "rows of the fit")
+    honest = habit != "rows of the fit" and (habit == "regressor" or len(set(y.tolist())) > 1)
+    return World(habit, f"{n} records of {of.words}, {name}, {share} kept", ask, honest=honest)
 
 
 def compressed(rng: np.random.Generator, failure: float) -> World:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
 from os import listdir
@@ -11,7 +12,7 @@ import pytest
 
 from bounds.accounting import Gaussian
 from pacdp import files
-from pacdp.files import LIST, Held, begin, locked, remove_own, replacing, written
+from pacdp.files import LIST, Held, begin, keep_beside, locked, remove_own, replacing, written
 from pacdp.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
 from tests.marks import refusal
@@ -68,6 +69,17 @@ def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     with pytest.raises(TypeError), replacing(tmp_path / "figure.png") as file:
         file.writelines([b"new", "no bytes"])
     assert (tmp_path / "figure.png").read_text() == "1"
+
+
+def test_a_file_that_a_killed_process_gave_its_second_name_gets_no_third(tmp_path):
+    begin(tmp_path)
+    write(tmp_path / "report", "old")
+    os.link(tmp_path / "report", tmp_path / "report.1")  # killed before the list had it
+    assert keep_beside(tmp_path / "report").name == "report.1"
+    assert "report.1" in (written(tmp_path) or ())
+    write(tmp_path / "report", "new")
+    assert keep_beside(tmp_path / "report").name == "report.2"
+    assert (tmp_path / "report.1").read_text() == "old"
 
 
 HOLDING = """

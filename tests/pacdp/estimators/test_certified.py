@@ -186,3 +186,8 @@ def test_regression_is_certified_by_a_clipped_error():
 def test_bad_settings_are_refused_before_anything_is_fitted(made, said):
     with refusal(said):
         made().fit(np.arange(20.0)[:, None], np.arange(20) % 2)
+
+
+def test_one_class_alone_is_no_classification():
+    with refusal("y must hold at least two classes, got 1 in every row"):
+        CertifiedClassifier().fit(np.arange(20.0)[:, None], np.ones(20, int))

@@ -217,7 +217,7 @@ def sweep(module, optimizer, criterion, loader):
 
 def gradient(module):
     """What an optimiser sees, as one vector."""
-    return torch.cat([p.grad.reshape(-1) for p in module.parameters()]).clone()
+    return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
 def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):

@@ -20,7 +20,7 @@ from torch.testing import assert_close
 from toys import dtypes
 
 from pacdp.opacus.ghost_norms import linear_norms
-from pacdp.opacus.modules import MODES
+from pacdp.opacus.modules import MODES, GhostModule
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
 from tests.marks import every_case, near, parametrize
@@ -68,6 +68,50 @@ def test_the_same_masks_serve_a_ghost_batch_that_is_run_again():
     inputs[3] = math.nan
     sums = [clipped_sum(network(), inputs, targets, mode=mode)[0] for mode in ("hooks", "ghost")]
     assert_close(*sums, atol=1e-6, rtol=1e-5)
+
+
+def hooked():
+    module = mlp()
+    module[0].weight.register_hook(lambda slope: slope)
+    return module
+
+
+def frozen():
+    module = mlp()
+    module[0].weight.requires_grad_(False)
+    return module
+
+
+def places():
+    torch.manual_seed(0)
+    layers = torch.nn.Unflatten(1, (2, 2)), Linear(2, 5, bias=False), torch.nn.Tanh(), torch.nn.Flatten(), Linear(10, 3)
+    return torch.nn.Sequential(*layers)
+
+
+@every_case(
+    ("build", "by_layer"),
+    [
+        (mlp, True),
+        (places, True),
+        (frozen, True),
+        (lambda: mlp().double(), True),
+        (cnn, False),
+        (hooked, False),
+    ],
+)
+def test_linear_layers_add_up_what_a_second_backward_pass_would(build, by_layer, monkeypatch):
+    calls = []
+
+    def add_up(module, factors, really=GhostModule.add_up):
+        calls.append(factors)
+        really(module, factors)
+
+    monkeypatch.setattr(GhostModule, "add_up", add_up)
+    inputs, targets = batch()
+    inputs = inputs.to(next(build().parameters()).dtype)
+    found, expected = [clipped_sum(build(), inputs, targets, mode=mode)[0] for mode in ("ghost", "hooks")]
+    assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    assert bool(calls) == by_layer
 
 
 @dtypes
