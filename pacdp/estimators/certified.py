@@ -184,8 +184,11 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
         """
         X, y = self._checked(X, y)
         check_classification_targets(y)
-        if len(set(y.tolist())) < 2:
-            raise ValueError(f"y must hold at least two classes, got {y[0]!r} in every row: nothing is to be told apart")
+        names = set(y.tolist())
+        if len(names) == 1 < len(y):
+            raise ValueError(
+                f"y must hold at least two classes, got {names.pop()!r} in every row: nothing is told apart"
+            )
         self._fit(X, y, groups, fit_params)
         self.classes_ = self.estimator_.classes_
         return self
