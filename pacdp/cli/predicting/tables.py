@@ -156,11 +156,14 @@ def _empty_lines_at_the_end(path: Path) -> int:
 
 
 def _parquet(path: Path, ignore: frozenset[str]) -> Table:
-    lazy = pl.scan_parquet(path)
+    lazy, no_limit = pl.scan_parquet(path), "write it as .csv, which has no limit"
     names = _left(path, lazy.collect_schema().names(), ignore)
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
-    require_room(path, rows * len(names), "write it as .csv, which has no limit")
+    require_room(path, rows * len(names), no_limit)
+    lengths = lazy.select(pl.col(named + numbers)).select(pl.selectors.string().str.len_bytes().cast(pl.Int64).sum())
+    texts = lengths.collect(engine="streaming")  # a part at a time
+    require_room(path, sum(map(sum, texts.iter_rows())), no_limit)
     return _table(path, lazy.select([*named, *numbers]).collect(), named, numbers, soft, rows,
                   lambda at, size: lazy.select(soft).slice(at, size).collect())  # fmt: skip
 
