@@ -95,14 +95,11 @@ def print_result(result: dict[str, Any]) -> None:
               f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
     if spent["units_are"] == "public":
         of = spent["of_budget"]
-        out.print(f"  sampling.public_size is 0, and so the weights give the number of {_PEOPLE[spent['unit']]} away: "
+        out.print(f"  sampling.public_size is 0, and so the weights tell n, which counts each {spent['unit']} once: "
                   f"only data sets of equal size are neighbours; {_up(of['epsilon'])} of the budget is spent, "
                   f"{of['adjacency']}")  # fmt: skip
     if "published_accounting" in spent:
         out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
-
-
-_PEOPLE = {"example": "examples", "person": "people"}
 
 
 def _up(value: float) -> str:

@@ -4,6 +4,7 @@ Each local worker is an executor of one process. So a process that is killed cos
 which batch that was; a pool of several processes breaks as a whole and cannot tell.
 """
 
+import logging
 import os
 import threading
 import time
@@ -103,6 +104,7 @@ class Workers:
         try:
             # a batch has its process to itself: torch's threads are set for the whole process
             local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is told in a sentence
             with config.set({"distributed.scheduler.allowed-failures": 0}):  # of local workers: counted here
                 client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
         except (OSError, ValueError) as error:

@@ -1,5 +1,6 @@
 """Workers that are killed: their runs start again, one that always kills its worker is given up, the others finish."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -122,6 +123,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
         with refusal("the Dask scheduler has gone: start again, what is finished is kept", RuntimeError):
             ended(jobs, tmp_path, workers)
         killer.join()
+        assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # with a traceback
     psutil.wait_procs([psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0)
     assert ended(jobs, tmp_path) == dict.fromkeys(range(3))
     assert len(pids(own[0])) == 2
