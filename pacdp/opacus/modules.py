@@ -101,32 +101,36 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
 
     def __init__(self, module: nn.Module, **options: Any) -> None:
         super().__init__(module, **options)
-        self.seen, self.all_seen = dict[nn.Module, list[Tensor]](), True
+        self.seen, self.slopes, self.all_seen = dict[nn.Module, tuple[Tensor, int]](), dict[nn.Module, Tensor](), True
 
     def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
         """Opacus's, and what :meth:`add_up` needs."""
         super().capture_activations_hook(module, forward_input, _forward_output)
         if self.hooks_enabled and module.training and torch.is_grad_enabled():
             self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
-            self.seen[module] = [forward_input[0].detach()]
+            self.seen[module] = forward_input[0].detach(), forward_input[0]._version
 
     def capture_backprops_hook(
         self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
     ) -> None:
         """Opacus's, and what :meth:`add_up` needs."""
         if self.hooks_enabled and self.all_seen:
-            self.seen[module].append(forward_output[0].detach())
+            self.slopes[module] = forward_output[0].detach()
         super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
 
     def can_add_up(self) -> bool:
-        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
+        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once.
+
+        What went into a layer must not have been written since, which a second backward pass refuses.
+        """
         own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not _hooked(p)]
-        return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
+        still = all(inputs._version == version for inputs, version in self.seen.values())
+        return self.all_seen and still and sorted(own) == sorted(map(id, self.trainable_parameters))
 
     def add_up(self, factors: Tensor) -> None:
         """Leave Σ_i factor_i times the gradient of example i in ``p.grad``, after a backward pass."""
-        for layer, (inputs, slope) in self.seen.items():
-            for parameter, total in linear_sum(layer, inputs, scaled(slope, factors)).items():
+        for layer, (inputs, _) in self.seen.items():
+            for parameter, total in linear_sum(layer, inputs, scaled(self.slopes[layer], factors)).items():
                 parameter.grad = total
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
@@ -149,7 +153,7 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
 
     def forget(self) -> None:
         """Let go of the last batch."""
-        self.replayable, self.seen, self.all_seen = None, {}, True
+        self.replayable, self.seen, self.slopes, self.all_seen = None, {}, {}, True
 
 
 def wrap(module: nn.Module, mode: GradSampleMode, *, loss_reduction: str, clip_norm: float) -> nn.Module:

@@ -23,7 +23,7 @@ from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.opacus.modules import MODES, GhostModule
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
-from tests.marks import every_case, near, parametrize
+from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
 from tests.pacdp.toys import seeded
 
@@ -112,6 +112,23 @@ def test_linear_layers_add_up_what_a_second_backward_pass_would(build, by_layer,
     found, expected = [clipped_sum(build(), inputs, targets, mode=mode)[0] for mode in ("ghost", "hooks")]
     assert_close(found, expected, atol=1e-6, rtol=1e-5)
     assert bool(calls) == by_layer
+
+
+class Overwrites(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Linear(4, 4), Linear(4, 3)
+
+    def forward(self, x):
+        h = self.one(x) + 0
+        out = self.other(h)
+        h.mul_(2)
+        return out
+
+
+def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
+    with refusal("modified by an inplace operation", RuntimeError):
+        clipped_sum(Overwrites(), *batch(), mode="ghost")
 
 
 @dtypes
