@@ -101,14 +101,14 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
 
     def __init__(self, module: nn.Module, **options: Any) -> None:
         super().__init__(module, **options)
-        self.seen, self.slopes, self.all_seen = dict[nn.Module, tuple[Tensor, int]](), dict[nn.Module, Tensor](), True
+        self.seen, self.slopes, self.all_seen = dict[nn.Module, Tensor](), dict[nn.Module, Tensor](), True
 
     def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
         """Opacus's, and what :meth:`add_up` needs."""
         super().capture_activations_hook(module, forward_input, _forward_output)
         if self.hooks_enabled and module.training and torch.is_grad_enabled():
             self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
-            self.seen[module] = forward_input[0].detach(), forward_input[0]._version
+            self.seen[module] = forward_input[0].detach()
 
     def capture_backprops_hook(
         self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
@@ -119,17 +119,13 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
         super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
 
     def can_add_up(self) -> bool:
-        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once.
-
-        What went into a layer must not have been written since, which a second backward pass refuses.
-        """
+        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
         own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not _hooked(p)]
-        still = all(inputs._version == version for inputs, version in self.seen.values())
-        return self.all_seen and still and sorted(own) == sorted(map(id, self.trainable_parameters))
+        return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
 
     def add_up(self, factors: Tensor) -> None:
         """Leave Σ_i factor_i times the gradient of example i in ``p.grad``, after a backward pass."""
-        for layer, (inputs, _) in self.seen.items():
+        for layer, inputs in self.seen.items():
             for parameter, total in linear_sum(layer, inputs, scaled(self.slopes[layer], factors)).items():
                 parameter.grad = total
 
