@@ -103,7 +103,7 @@ class Workers:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         try:
             # a batch has its process to itself: torch's threads are set for the whole process
-            local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": None}
+            local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
             logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is told in a sentence
             with config.set({"distributed.scheduler.allowed-failures": 0}):  # of local workers: counted here
                 client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)

@@ -28,6 +28,6 @@ def _local(*, processes):
     with warnings.catch_warnings(), dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         warnings.simplefilter("ignore")  # what Dask says of itself
         local = distributed.LocalCluster(n_workers=2, processes=processes, threads_per_worker=1,
-                                         dashboard_address=None)  # fmt: skip
+                                         dashboard_address="127.0.0.1:0")  # fmt: skip
     yield local
     local.close()

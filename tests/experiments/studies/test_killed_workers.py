@@ -103,7 +103,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
     program = (
         "import time, distributed\n"
         "if __name__ == '__main__':\n"
-        "    print(distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)"
+        "    print(distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address='127.0.0.1:0')"
         ".scheduler_address, flush=True)\n"
         "    time.sleep(3600.0)\n"
     )
