@@ -350,7 +350,9 @@ FAULTS = [
     (the_same_noise_at_every_step, "DP-SGD",
      {"noise: repeats", "noise: covariance of steps", "noise: covariance at large", "resume: repeats"}),
     (noise_that_comes_again_much_later, "DP-SGD", {"noise: repeats"}),
-    slow(batches_of_one_size, "DP-SGD", {"batches: sizes"}),
+    slow(
+        batches_of_one_size, "DP-SGD", {"batches: sizes", "draws: sizes", "draws: extremes", "empty batches: rate"}
+    ),
     (shuffled_epochs, "DP-SGD", {"batches: steps"}),
     (a_divisor_that_depends_on_the_batch, "DP-Adam", DIVISORS),
     slow(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS),
