@@ -42,6 +42,8 @@ def gaussian_kl(mean_q: ArrayLike, std_q: ArrayLike, mean_p: ArrayLike, std_p: A
     """
     arrays = _coordinates(True, mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
     size = np.broadcast(*arrays).size
+    if size == 0:
+        return 0.0
     mean_q, std_q, mean_p, std_p = (array.ravel() for array in arrays)
     with np.errstate(over="ignore", under="ignore"):
         ratio = std_q / std_p

@@ -70,6 +70,11 @@ class Schedule:
         return not (self.revealed or self.given_up or self.log_missed)
 
     @property
+    def on_grid(self) -> bool:
+        """Whether all of it is composed, with losses that a grid holds."""
+        return self.private and self.precision <= _LEAST_TOGETHER**-2
+
+    @property
     def exact(self) -> bool:
         """Whether everything is one Gaussian mechanism."""
         return self.private and not self.sampled and not self.pure

@@ -145,9 +145,10 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     """
     made = schedule(event, adjacency)
     _check.positive(resolution=resolution)
-    if not made.private:
+    if not made.on_grid:
         raise ValueError(
-            "event must promise something to have a distribution of its loss, got one that is not private."
+            "event must promise something to have a distribution of its loss, got one that is not private, or whose "
+            "noise is below 0.1: give it more noise."
         )
     law = compose(mechanisms(made), resolution=resolution)
     above, below = law.remove.window, law.add.window

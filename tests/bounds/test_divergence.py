@@ -39,6 +39,10 @@ def test_check_value_and_equal_laws():
     assert gaussian_kl(np.ones(7), 0.1, np.ones(7), 0.1) == 0.0
 
 
+def test_laws_of_no_coordinate_cost_nothing():
+    assert gaussian_kl((), 8e260, 0.05, 0.05) == 0.0
+
+
 def test_numbers_stand_for_every_coordinate():
     mean = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
     whole = gaussian_kl(mean, np.full((3, 4), 0.2), np.zeros((3, 4)), np.full((3, 4), 0.5))

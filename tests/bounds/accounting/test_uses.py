@@ -159,3 +159,9 @@ def test_a_promise_carries_what_it_was_accounted_from_and_equals_one_that_does_n
         assert bare == record
         assert "event" not in bare.to_dict()
         assert type(bare).from_dict(bare.to_dict()) == record
+
+
+@pytest.mark.parametrize("noise", [0.02, 1e-30])
+def test_losses_that_no_grid_holds_are_refused(noise):
+    with pytest.raises(ValueError, match="give it more noise"):
+        loss_distribution(event=Gaussian(noise_multiplier=noise), adjacency="add-remove")
