@@ -36,3 +36,8 @@ def test_both_ends_of_a_range(name):
 @pytest.mark.parametrize("values", ["12", 3.0, [0.1, nan]])
 def test_lists_of_other_things(values):
     refused(r"^losses must be a (list of )?real number", _check.reals, "losses", values)
+
+
+def test_no_key_of_json_stands_twice():
+    assert _check.json_value('{"a": 1, "b": {"a": 2}}') == {"a": 1, "b": {"a": 2}}
+    refused("key 'a' stands twice", _check.json_value, '{"b": {"a": 1, "a": 2}}')

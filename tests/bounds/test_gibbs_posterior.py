@@ -154,8 +154,9 @@ def test_laws(bound):
     for name in harder.keys() & base.keys():
         found = [bound(**(base | {name: x})).value for x in harder[name]]
         assert all(better <= worse + 2e-7 for better, worse in pairwise(found)), name
-    certain = bound(**(base | {"log_partition_failure_prob": 0.0}))
-    assert (certain.value, certain.failure_prob) == (bound(**base).value, 0.04)
+    certain, drawn = bound(**(base | {"log_partition_failure_prob": 0.0})), bound(**base)
+    assert (certain.value, certain.failure_prob) == (drawn.value, 0.04)
+    assert {one.name for one in drawn.hypotheses} - {one.name for one in certain.hypotheses} == {"draws independent"}
 
 
 def test_losses_that_are_shifted_say_the_same():
