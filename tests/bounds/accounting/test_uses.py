@@ -15,7 +15,9 @@ from bounds.accounting import (
     ExponentialMechanism,
     Gaussian,
     NonPrivate,
+    PoissonSampled,
     PrivacyBound,
+    SelfComposed,
     best_true_positive_rate,
     calibrate_noise,
     event_from_dict,
@@ -27,6 +29,7 @@ from bounds.accounting import (
     privacy_epsilon,
     privacy_profile,
     privacy_record,
+    renyi_epsilon,
     sampled_gaussians,
     trade_off,
 )
@@ -165,3 +168,9 @@ def test_a_promise_carries_what_it_was_accounted_from_and_equals_one_that_does_n
 def test_losses_that_no_grid_holds_are_refused(noise):
     with pytest.raises(ValueError, match="give it more noise"):
         loss_distribution(event=Gaussian(noise_multiplier=noise), adjacency="add-remove")
+
+
+def test_where_the_grid_has_no_epsilon_renyi_s_is_taken():
+    event = SelfComposed(event=PoissonSampled(sample_rate=0.001, event=Gaussian(noise_multiplier=1e4)), count=10**13)
+    given = {"event": event, "delta": 1e-6, "adjacency": "add-remove"}
+    assert privacy_epsilon(**given).upper == renyi_epsilon(**given).upper < 2.1
