@@ -70,9 +70,9 @@ class Schedule:
         return not (self.revealed or self.given_up or self.log_missed)
 
     @property
-    def on_grid(self) -> bool:
-        """Whether all of it is composed, with losses that a grid holds."""
-        return self.private and self.precision <= _LEAST_TOGETHER**-2
+    def beyond_grid(self) -> bool:
+        """Whether noise on all records together is too little for a grid of losses."""
+        return self.precision > _LEAST_TOGETHER**-2
 
     @property
     def exact(self) -> bool:
@@ -95,7 +95,7 @@ def schedule(event: Event, adjacency: Adjacency) -> Schedule:
     one_of(Adjacency, adjacency=adjacency)
     made = Schedule(adjacency=adjacency)
     _add(made, event, 1)
-    if math.isinf(made.precision) or (made.precision > _LEAST_TOGETHER**-2 and not made.exact):
+    if math.isinf(made.precision) or (made.beyond_grid and not made.exact):
         made.given_up = True
     return made
 

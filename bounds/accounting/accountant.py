@@ -141,14 +141,14 @@ def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float =
     least 0 and at infinity, Q's where it is below 0 and at minus infinity. ``resolution`` is the grid spacing in
     standard deviations of one step's loss.
 
-    Raises ValueError when an argument is out of range, or nothing is promised.
+    Raises ValueError when an argument is out of range, or nothing is promised, or too little for a grid.
     """
     made = schedule(event, adjacency)
     _check.positive(resolution=resolution)
-    if not made.on_grid:
+    if not made.private or made.beyond_grid:
         raise ValueError(
             "event must promise something to have a distribution of its loss, got one that is not private, or whose "
-            "noise is below 0.1: give it more noise."
+            "noise is 0.1 or less: give it more noise."
         )
     law = compose(mechanisms(made), resolution=resolution)
     above, below = law.remove.window, law.add.window
