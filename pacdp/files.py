@@ -107,8 +107,7 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if known is not None and path.name not in known:
-            _enter(path.parent, [path.name])
+        _enter_new(path, known)
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -136,9 +135,7 @@ def keep_beside(path: Path) -> Path:
             raise ValueError(
                 f"{path} cannot be kept as {kept.name} ({error.strerror}): move it away, or choose another place"
             ) from error
-        known = written(path.parent)
-        if known is not None and kept.name not in known:
-            _enter(path.parent, [kept.name])
+        _enter_new(kept, written(path.parent))
         return kept
     raise AssertionError("there is always another number")
 
@@ -194,6 +191,12 @@ def remove_own(folder: Path, *, names: Iterable[str]) -> None:
         stem, _, number = name.rpartition(".")
         if name in names or (stem in names and number.isdecimal()):
             (folder / name).unlink(missing_ok=True)
+
+
+def _enter_new(path: Path, known: frozenset[str] | None) -> None:
+    """Enter the file into its folder's list, if there is one and the file is not in it."""
+    if known is not None and path.name not in known:
+        _enter(path.parent, [path.name])
 
 
 def _enter(folder: Path, names: Iterable[str]) -> None:

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus.modules import GhostModule, network, scaled
+from pacdp.opacus.ghost_norms import linear_sum
+from pacdp.opacus.modules import GhostModule, network
 from pacdp.opacus.recorded import Recorded, recorded
 from pacdp.step.clip import clip_factors
 from pacdp.step.precision import full_precision
@@ -89,14 +90,25 @@ def ghost_backward(module: GhostModule, optimizer: Sink, outputs: list[Tensor], 
             slopes, once = [slope[source] for slope in slopes], False
         with full_precision(device, convolutions=True):
             if once:
-                module.add_up(factors)
+                _add_up(module, factors)
             elif outputs:
-                torch.autograd.backward(outputs, [scaled(slope, factors) for slope in slopes])
+                torch.autograd.backward(outputs, [_scaled(slope, factors) for slope in slopes])
     finally:
         module.enable_hooks()
         module.forget()
     _zero_missing_gradients(optimizer)
     _drop_unusable_sum(optimizer)
+
+
+def _add_up(module: GhostModule, factors: Tensor) -> None:
+    """Leave the same sum, of the layers that a backward pass has met."""
+    for layer, inputs in module.seen.items():
+        for parameter, total in linear_sum(layer, inputs, _scaled(module.slopes[layer], factors)).items():
+            parameter.grad = total
+
+
+def _scaled(slope: Tensor, factors: Tensor) -> Tensor:
+    return factors.detach().to(slope.device, slope.dtype).view(-1, *[1] * (slope.dim() - 1)) * slope
 
 
 def _without(module: GhostModule, finite: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -344,8 +344,12 @@ def _gradients(module: nn.Module) -> list[Any]:
 def set_up(module: nn.Module) -> list[Any]:
     """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
     layers = [(id(layer), *_own(layer)) for layer in module.modules()]
-    weights = [tuple(getattr(p, kind, None) or ()) for p in module.parameters() for kind in _OF_PARAMETERS]
-    return [layers, weights, [p.requires_grad for p in module.parameters()]]
+    return [layers, [(hooks_of(p), p.requires_grad) for p in module.parameters()]]
+
+
+def hooks_of(parameter: nn.Parameter) -> tuple[tuple[int, ...], ...]:
+    """The hooks of a parameter, by their numbers, kind for kind."""
+    return tuple(tuple(getattr(parameter, kind, None) or ()) for kind in _OF_PARAMETERS)
 
 
 def _own(layer: nn.Module) -> list[Any]:

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state
 from pacdp.opacus import bayes_gradients as bayes_gradients  # registers them
-from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
-from pacdp.opacus.guard import Guard
+from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear
+from pacdp.opacus.guard import Guard, hooks_of
 from pacdp.step.clip import joint_norms
 from pacdp.step.mechanism import GradSampleMode
 
@@ -97,14 +97,16 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
     """
 
     NORM_SAMPLERS = NORM_SAMPLERS
-    replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None = None
+    replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None
+    seen: dict[nn.Module, Tensor]
+    slopes: dict[nn.Module, Tensor]
 
     def __init__(self, module: nn.Module, **options: Any) -> None:
         super().__init__(module, **options)
-        self.seen, self.slopes, self.all_seen = dict[nn.Module, Tensor](), dict[nn.Module, Tensor](), True
+        self.forget()
 
     def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
-        """Opacus's, and what :meth:`add_up` needs."""
+        """Opacus's, and what goes into the layer."""
         super().capture_activations_hook(module, forward_input, _forward_output)
         if self.hooks_enabled and module.training and torch.is_grad_enabled():
             self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
@@ -113,21 +115,15 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
     def capture_backprops_hook(
         self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
     ) -> None:
-        """Opacus's, and what :meth:`add_up` needs."""
+        """Opacus's, and the gradients at what comes out of the layer."""
         if self.hooks_enabled and self.all_seen:
             self.slopes[module] = forward_output[0].detach()
         super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
 
     def can_add_up(self) -> bool:
         """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
-        own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not _hooked(p)]
+        own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not any(hooks_of(p))]
         return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
-
-    def add_up(self, factors: Tensor) -> None:
-        """Leave Σ_i factor_i times the gradient of example i in ``p.grad``, after a backward pass."""
-        for layer, inputs in self.seen.items():
-            for parameter, total in linear_sum(layer, inputs, scaled(self.slopes[layer], factors)).items():
-                parameter.grad = total
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; inputs and the state of the random layers are kept for :meth:`replay`."""
@@ -173,11 +169,6 @@ def has_plain_bias(layer: nn.Module) -> bool:
     return type(layer) in _PLAIN and layer.bias is not None and cast(Tensor, layer.bias).requires_grad
 
 
-def scaled(slope: Tensor, factors: Tensor) -> Tensor:
-    """Each example's gradient times its factor."""
-    return factors.detach().to(slope.device, slope.dtype).view(-1, *[1] * (slope.dim() - 1)) * slope
-
-
 def network(module: nn.Module) -> nn.Module:
     """The network inside a wrapper; a bare network as it is."""
     inner = getattr(module, "_module", None)
@@ -189,10 +180,6 @@ def set_empty_gradients(module: nn.Module) -> None:
     for parameter in module.parameters():
         if parameter.requires_grad and getattr(parameter, "grad_sample", None) is None:
             parameter.grad_sample = parameter.new_zeros((0, *parameter.shape))  # pyright: ignore
-
-
-def _hooked(parameter: Any) -> bool:
-    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
 
 
 def _used_once(parameter: Any) -> bool:

@@ -24,6 +24,12 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def frozen(module):
+    """The network, the weights of its first layer frozen."""
+    module[0].weight.requires_grad_(False)
+    return module
+
+
 def keys_of(*seeds):
     """Keys of one chain a seed."""
     return Keys.derive(seeds)

@@ -19,13 +19,14 @@ from torch.nn import Linear
 from torch.testing import assert_close
 from toys import dtypes
 
+from pacdp.opacus import ghost
 from pacdp.opacus.ghost_norms import linear_norms
-from pacdp.opacus.modules import MODES, GhostModule
+from pacdp.opacus.modules import MODES
 from pacdp.private import ExampleDropout, SystemRandomness
 from pacdp.step.clip import clip_factors, row_norms
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import frozen, seeded
 
 CLIP = 0.5
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -76,12 +77,6 @@ def hooked():
     return module
 
 
-def frozen():
-    module = mlp()
-    module[0].weight.requires_grad_(False)
-    return module
-
-
 def places():
     torch.manual_seed(0)
     layers = torch.nn.Unflatten(1, (2, 2)), Linear(2, 5, bias=False), torch.nn.Tanh(), torch.nn.Flatten(), Linear(10, 3)
@@ -93,7 +88,7 @@ def places():
     [
         (mlp, True),
         (places, True),
-        (frozen, True),
+        (lambda: frozen(mlp()), True),
         (lambda: mlp().double(), True),
         (cnn, False),
         (hooked, False),
@@ -102,11 +97,11 @@ def places():
 def test_linear_layers_add_up_what_a_second_backward_pass_would(build, by_layer, monkeypatch):
     calls = []
 
-    def add_up(module, factors, really=GhostModule.add_up):
+    def add_up(module, factors, really=ghost._add_up):
         calls.append(factors)
         really(module, factors)
 
-    monkeypatch.setattr(GhostModule, "add_up", add_up)
+    monkeypatch.setattr(ghost, "_add_up", add_up)
     inputs, targets = batch()
     inputs = inputs.to(next(build().parameters()).dtype)
     found, expected = [clipped_sum(build(), inputs, targets, mode=mode)[0] for mode in ("ghost", "hooks")]

@@ -17,7 +17,7 @@ from pacdp.step.identity import Unnamed, identity
 from tests.marks import every_case, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.same import identical
-from tests.pacdp.toys import seeded
+from tests.pacdp.toys import frozen, seeded
 
 X, Y = randn(60, 5), torch.arange(60) % 3
 MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
@@ -46,12 +46,6 @@ def net(seed=1, act=Tanh, last=None):
     made = Sequential(Linear(5, 8), act(), Linear(8, 3), last or Scaled())
     for p in made.parameters():
         nn.init.uniform_(p, -0.5, 0.5, generator=seeded(seed + p.numel()))
-    return made
-
-
-def frozen():
-    made = net()
-    made[0].weight.requires_grad_(False)
     return made
 
 
@@ -97,7 +91,7 @@ OTHERS = {
     "another activation": ({}, {"module": net(act=ReLU)}),
     "another attribute": ({}, {"module": net(last=Scaled(2.0))}),
     "another buffer": ({}, {"module": shifted()}),
-    "frozen weights": ({}, {"module": frozen()}),
+    "frozen weights": ({}, {"module": frozen(net())}),
     "a hook": ({}, {"module": hooked()}),
     "another rate": ({}, {"rate": 0.2}),
     "other data": ({}, {"data": TensorDataset(X + 1.0, Y)}),
