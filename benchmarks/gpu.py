@@ -186,17 +186,17 @@ def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
 
 
 def parts(sizes: Sizes) -> Iterator[tuple[str, Any]]:
-    """All of it, part by part, each with its seconds."""
+    """All of it, part by part, each with its seconds; the longest comes last."""
     dataset = data(synthetic=sizes.device == "cpu")
     if sizes.device == "cpu":
         dataset = Dataset("synthetic", dataset.inputs[:300], dataset.labels[:300], 2)
     dims = {name: int(np.sum([p.numel() for p in network(name).parameters()])) for name in sizes.networks}
     work: dict[str, Callable[[], Any]] = {
-        "chains": lambda: dict(chains(sizes, dataset)),
         "update": lambda: {name: update(sizes, dim) for name, dim in dims.items()},
         "Monte Carlo": lambda: {name: monte_carlo(sizes, dataset, name) for name in sizes.networks[-1:]},
         "private steps": lambda: {k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)},
         "differences from the CPU": lambda: {name: equality(sizes, dataset, name) for name in sizes.networks},
+        "chains": lambda: dict(chains(sizes, dataset)),
     }
     for name, run in work.items():
         start = time.perf_counter()

@@ -12,12 +12,14 @@ from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
 from pacdp.cli.config import Runtime
+from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.command import print_result
 from pacdp.cli.private.config import Budget
 from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import judged, train_private
 from pacdp.data import Dataset
+from pacdp.loop import PrivateRun
 from tests.marks import at_most, refusal
 from tests.schema import validate
 
@@ -124,6 +126,15 @@ def test_people_who_were_made_up_certify_nothing(tmp_path, refused):
 def test_a_run_that_hides_examples_certifies_nothing_where_these_are_people_s(written, tmp_path, refused):
     train_private(tiny_private("dp-sgd-mnist"), tmp_path, RUNTIME)
     assert "hides people" in refused("certify", tmp_path)
+
+
+def test_answers_are_given_where_the_network_is():
+    config = tiny_private("dp-sgd-mnist")
+    public = Public(input_shape=(1, 28, 28), classes=10, size=100.0)
+    module = network(config, public, device="meta")
+    released = PrivateRun(weights=dict(module.named_parameters()), event=None, snapshots=torch.empty(0, 0),
+                          chosen=torch.zeros(0, dtype=torch.int64))  # fmt: skip
+    assert predictor(config, module, released)(torch.zeros(5, 1, 28, 28)).device.type == "meta"
 
 
 @pytest.mark.cuda

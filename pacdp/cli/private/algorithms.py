@@ -79,12 +79,13 @@ def noise(config: PrivateConfig) -> Schedule:
 
 
 def predictor(config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False) -> Predict:
-    """Predictive probabilities of what was trained, averaged as its posterior says; with ``alone``, each example as
-    in a batch of its own."""
+    """Predictive probabilities of what was trained, averaged as its posterior says, on the device of ``module``;
+    with ``alone``, each example as in a batch of its own."""
+    device = next(module.parameters()).device
     if len(run.snapshots):
-        return lambda inputs: average_over_snapshots(module, run.snapshots, inputs)
+        return lambda inputs: average_over_snapshots(module, run.snapshots, inputs.to(device))
     trained = with_weights(module, run.weights)
     draws = config.method.test_draws
     if draws:
-        return lambda inputs: average_over_draws(trained, inputs, draws=draws, seed=config.seed, alone=alone)
-    return lambda inputs: trained(inputs).softmax(-1)
+        return lambda inputs: average_over_draws(trained, inputs.to(device), draws=draws, seed=config.seed, alone=alone)
+    return lambda inputs: trained(inputs.to(device)).softmax(-1)
