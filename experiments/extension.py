@@ -7,12 +7,12 @@ EXTENSION = Extension(
         "experiment": Entry(
             "experiments.commands",
             "Experiment",
-            "Carry out a study: its runs, then table, figure, verdict, configuration and provenance.",
+            "Carry out a study: its runs, then table, figures and what made them.",
         ),
         "results": Entry(
             "experiments.commands",
             "Results",
-            "Judge the tables of all studies again and write the page about them.",
+            "Judge the tables of all studies and write the page about them.",
         ),
     },
     folders="experiments.folders",

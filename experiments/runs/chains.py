@@ -1,24 +1,23 @@
 """Chains on true and on random labels: their runs and the rows that they leave, for the studies of several papers.
 
-Scale `paper` has the paper's lengths and step sizes. `cpu` has fewer epochs, for the larger sweeps on a part of the
-examples, and outer steps large enough to move (docs/entropy_sgld.md says why); `smoke` runs on scikit-learn's digits.
+They have fewer epochs than the paper's, the larger sweeps on a part of the examples, and outer steps large enough to
+move (docs/entropy_sgld.md says why).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from experiments.claims import Comparison
 from experiments.study import Done, columns
 from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.cli import recipes
 from pacdp.cli.config import Run
 from pacdp.cli.figures import names
-from pacdp.cli.recipes import SIZES, Scale
+from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import sampler_job
 
@@ -35,8 +34,6 @@ BRIEF = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 """Of runs that show that everything works."""
 CAREFUL = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=20)
 """On all of MNIST. With fewer test draws bounds seem to fail: the Gibbs classifier's test error is an average too."""
-PAPER_TRACK = GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=400, test_draws=100)
-"""Appendix C.2.3: 1000 epochs for each point of a plot, alpha 0.005, steps 1/t. The numbers of draws are ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +63,18 @@ def guessing(dataset: str) -> float:
     return 1.0 - 1.0 / (2 if dataset.endswith("2") else 10)
 
 
-def smoke(dataset: str) -> Size:
+def brief(dataset: str) -> Size:
     """Runs of a fraction of a second."""
     return Size(dataset, 4.0, 2, BRIEF)
 
 
-def an_hour(dataset: str) -> Size:
-    """1000 epochs with light tracking, of which one GPU makes a figure's in well under an hour."""
-    return Size(dataset, 1000.0, 10, CAREFUL)
-
-
-def mnist(dataset: str) -> Size:
-    """2000 epochs, 100 on the paper's axis: what it prints for CIFAR-10; of MNIST it says "thousands of epochs"."""
-    return Size(dataset, 2000.0, 10, PAPER_TRACK)
-
-
-def chain(
-    algorithm: str, size: Size, *, scale: Scale, network: Architecture, seed: int, random_labels: float, **changes: Any
-) -> Run:
+def chain(algorithm: str, size: Size, *, network: Architecture, seed: int, random_labels: float, **changes: Any) -> Run:
     """One run of one algorithm; ``changes`` are fields of the sampler's settings.
 
     ``tau`` None or left out takes the private setting √n, n being the number of examples learnt from.
     """
     tau = changes.pop("tau", None) or math.sqrt(size.n)
-    settings = recipes.sampler(algorithm, scale=scale, dataset=size.dataset, tau=tau)
+    settings = recipes.sampler(algorithm, scale="cpu", dataset=size.dataset, tau=tau)
     problem = Problem(
         dataset=size.dataset,
         architecture=network,
@@ -170,13 +155,3 @@ def noise(value: float) -> Callable[[Line], bool]:
 def noise_up_to(value: float) -> Callable[[Line], bool]:
     """At this thermal noise or a smaller one."""
     return lambda row: row["thermal_noise"] <= value * (1.0 + 1e-9)
-
-
-def compared(what: str, paper: float | str | None, row: Line | None, name: str, why: str = "") -> Comparison:
-    """A printed number beside a column of a row that may be missing."""
-    return Comparison(what, paper, None if row is None else row[name], why)
-
-
-def first(rows: Sequence[Line]) -> Line | None:
-    """The one row; None where there is none."""
-    return rows[0] if rows else None

@@ -23,15 +23,13 @@ from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
 from pacdp.cli.private.run import judged
-from pacdp.cli.recipes import Scale
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import PRIVATE
 
 DATA = ("MNIST", "X-rays")
-SEEDS: dict[Scale, tuple[int, int]] = {"smoke": (1, 2), "cpu": (3, 5), "paper": (10, 10)}
+SEEDS = (3, 5)
 """On MNIST and on the X-rays."""
-_SNAPSHOTS: dict[Scale, int] = {"smoke": 2, "cpu": 4, "paper": 20}
 FORMAT = "pacdp-plain-result/1"
 
 
@@ -154,29 +152,29 @@ _NUMERALS = _run(0.02, 500, 0.5, 1e-5, step=2.0, records=5, dataset="mnist")
 MNIST = Bench("MNIST", _NUMERALS, _steps(2.2, 0.33, 500.0, 2.82), 0.0024, 5, 0.05)
 XRAYS = Bench("X-rays", _LUNGS, _steps(0.33, 0.33, 200.0, 2.6), 0.0025, 5, 0.01)
 DIGITS = Bench("digits", _DIGITS, _steps(2.2, 0.33, 40.0, 0.104), 0.01, 1, 0.05)
-_STAND_INS = tuple(DIGITS._replace(name=name) for name in DATA)
-BENCHES: dict[Scale, tuple[Bench, ...]] = {"smoke": _STAND_INS, "cpu": (MNIST, XRAYS), "paper": (MNIST, XRAYS)}
-"""The paper's two; at ``smoke`` scikit-learn's digits in the place of both."""
 
 
-def table_jobs(data: Sequence[str], scale: Scale, seed: int, *, patients: bool = False) -> list[Job]:
-    """SGD, DP-SGD and DP-SGLD of Tables 1 and 2; DP-SGD that protects patients instead of images where asked for."""
+def table_jobs(data: Sequence[str], smoke: bool, seed: int, *, patients: bool = False) -> list[Job]:
+    """SGD, DP-SGD and DP-SGLD of Tables 1 and 2; DP-SGD that protects patients instead of images where asked for.
+
+    For ``smoke`` scikit-learn's digits stand in for both, one seed each."""
     found, people = list[Job](), list[Job]()
-    for bench, count in zip(BENCHES[scale], SEEDS[scale], strict=True):
-        for one in range(seed, seed + count) if bench.name in data else ():
+    for bench, count in zip((MNIST, XRAYS), SEEDS, strict=True):
+        bench, seeds = (DIGITS._replace(name=bench.name), 1) if smoke else (bench, count)
+        for one in range(seed, seed + seeds) if bench.name in data else ():
             same = {name: getattr(bench.run, name) for name in ("dataset", "features", "architecture", "hidden")}
             plain = PlainConfig(**same, learning_rate=bench.plain_rate, epochs=bench.plain_epochs, seed=one)
             found += [
                 _job(bench, "SGD", plain),
                 _job(bench, "DP-SGD", replace(bench.run, seed=one)),
-                _sgld(bench, scale, one),
+                _sgld(bench, 2 if smoke else 4, one),
             ]
             people.append(_job(bench, "DP-SGD by patient", replace(bench.by_patient(), seed=one)))
     return found + people if patients else found
 
 
-def _sgld(bench: Bench, scale: Scale, seed: int) -> Job:
-    config = bench.sgld(snapshots=_SNAPSHOTS[scale])
+def _sgld(bench: Bench, snapshots: int, seed: int) -> Job:
+    config = bench.sgld(snapshots=snapshots)
     return _job(bench, "DP-SGLD", replace(config, seed=seed), pre_noise=True, decay=True)
 
 
