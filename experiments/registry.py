@@ -5,8 +5,8 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle",)
-OURS: tuple[str, ...] = ()
+PAPERS: tuple[str, ...] = ("knolle", "random_labels")
+OURS: tuple[str, ...] = ("temperature_map",)
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 
