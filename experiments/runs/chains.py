@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Number
 from experiments.study import Done, columns
 from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
@@ -127,6 +128,11 @@ def records(done: Done) -> Iterator[dict[str, Any]]:
 def final(table: pl.DataFrame) -> pl.DataFrame:
     """The last record of each run."""
     return table.group_by("run", maintain_order=True).last().select(table.columns)
+
+
+def ended(number: Number) -> Number:
+    """The same number of the last record of each run."""
+    return lambda table: number(final(table))
 
 
 def last(table: pl.DataFrame, **where: Any) -> list[dict[str, Any]]:

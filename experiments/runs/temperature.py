@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import bounds
-from experiments.papers.runs import momentum
+from experiments.runs import momentum
 from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
@@ -49,7 +49,7 @@ class Ladder:
     inner_step_size: float = 2.0
     inner_steps: int = 20
     momentum: float = 0.0
-    """Of the innermost loop, with the noise outside it (:mod:`experiments.papers.runs.momentum`)."""
+    """Of the innermost loop, with the noise outside it (:mod:`experiments.runs.momentum`)."""
     outer_momentum: float = 0.0
     batch_size: int = 128
     epochs: float = 40.0
