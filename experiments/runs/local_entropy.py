@@ -46,7 +46,7 @@ class Plane:
     def log_prior(self, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Normalised over these weights."""
         found = -((weights - mean) ** 2).sum(axis=1) / (2 * self.std**2)
-        return found - logsumexp(found)
+        return found - _log_sum(found)
 
     def right_hand_side(self, log_law: np.ndarray, log_prior: np.ndarray, risk: np.ndarray) -> float:
         """The linear PAC-Bayes bound (Theorem 2.1 there) at λ = n/(τ L), from a law's risk and its divergence."""
@@ -59,7 +59,7 @@ class Plane:
         law = np.full_like(log_prior, -np.log(len(log_prior)))
         for _ in range(self.rounds):
             law = law - 0.01 * (self.tau * risk + law - log_prior)
-            law -= logsumexp(law)
+            law -= _log_sum(law)
         return law
 
 
@@ -76,7 +76,7 @@ def plane(config: Plane, runtime: Runtime, folder: Path) -> dict[str, Any]:
     for mean, here in zip(means, risks(means), strict=True):
         log_prior = config.log_prior(weights, mean)
         joint = log_prior - config.tau * risk
-        entropy = float(logsumexp(joint))
+        entropy = _log_sum(joint)
         bound = config.right_hand_side(joint - entropy, log_prior, risk)
         found.append({"first": mean[0], "second": mean[1], "local_entropy_nats": entropy, "bound": bound, "risk": here})
     best, searched = int(np.argmax([row["local_entropy_nats"] for row in found])), []
@@ -102,11 +102,15 @@ def _grid(reach: float, count: int) -> np.ndarray:
     return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
+def _log_sum(values: np.ndarray) -> float:
+    return float(np.asarray(logsumexp(values)))
+
+
 PLANE = single(plane)
 """Jobs of this kind."""
 
 
 def plane_jobs(smoke: bool, seed: int) -> list[Job]:
     """One plane, small for ``smoke``."""
-    small: dict[str, Any] = {"dataset": "digits2", "means": 5, "cells": 21, "rounds": 1500} if smoke else {}
+    small: dict[str, Any] = {"dataset": "digits2", "means": 5, "cells": 15, "rounds": 200} if smoke else {}
     return [Job(key="plane", kind=PLANE, config=Plane(seed=seed, **small))]
