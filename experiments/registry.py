@@ -5,7 +5,7 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle", "random_labels")
+PAPERS: tuple[str, ...] = ("knolle", "dziugaite_roy", "random_labels")
 OURS: tuple[str, ...] = ("temperature_map",)
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 

@@ -5,6 +5,7 @@ usual first weights, and then runs at constant steps. The mean of what it sees a
 value, if it has one, which chains from the other start at another place refute.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,16 +17,19 @@ from torch import Tensor
 import bounds
 from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
+from pacdp.certify.chain import gibbs_certificates, weights_certificates
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
 from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.jobs import single
-from pacdp.gibbs import estimate_gibbs
-from pacdp.objective import Objective
+from pacdp.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
 from pacdp.trained import first_model, objectives
 
 Algorithm = Literal["SGLD", "Entropy-SGLD"]
+FAILURE_PROB = 0.05
+"""Of each bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +93,15 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
     steps = max(2, round(config.epochs * objective.n / (config.batch_size * every[0].gradients_per_step)))
     half = steps // 2
     marks = sorted({half + -(-(k * (steps - half)) // config.records) for k in range(1, config.records + 1)})
-    seen, risks = list[Tensor](), list[list[tuple[float, float]]]()
+    seen, risks, ends = list[Tensor](), list[list[tuple[float, float]]](), list[Risks]()
     for mark in [half, *marks]:
         for chunk in run_chains(sampler, state, keys, until=mark, chunk=max(1, 500 // every[0].gradients_per_step),
                                 loss=objective.loss):  # fmt: skip
             state = chunk.state
             seen.append(chunk.errors)
         if mark > half:
-            pairs = zip(objective.risks(state.weights), held_out.risks(state.weights), strict=True)
+            ends = objective.risks(state.weights)
+            pairs = zip(ends, held_out.risks(state.weights), strict=True)
             risks.append([(here.error, there.error) for here, there in pairs])
     errors, exact = torch.cat(seen, dim=1).double().numpy(), np.mean(risks, axis=0).tolist()
     gibbs = _gibbs(config, state.weights, objective, held_out)
@@ -108,8 +113,8 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
         found.append({
             "start": start, "tau": tau, "epsilon": privacy.epsilon, "mean_error": float(kept.mean()),
             "mean_error_mcse": float(kept.std() / bounds.effective_sample_size(kept) ** 0.5),
-            "train_error": exact[k][0], "test_error": exact[k][1], **gibbs[k],
-        })  # fmt: skip
+            "train_error": exact[k][0], "test_error": exact[k][1],
+        } | _certified(ends[k], gibbs[k], objective, privacy))  # fmt: skip
     return {"n": objective.n, "n_test": held_out.n, "dim": objective.dim, "steps": steps, "chains": found}
 
 
@@ -128,14 +133,25 @@ def _starts(config: Ladder, objective: Objective, train: Any) -> dict[str, Tenso
     return {"base": base, "sgd": state.weights[0]}
 
 
-def _gibbs(config: Ladder, weights: Tensor, objective: Objective, held_out: Objective) -> list[dict[str, float]]:
-    """The Gibbs classifier around each chain's last weights; nothing of SGLD, which has none."""
+def _gibbs(
+    config: Ladder, weights: Tensor, objective: Objective, held_out: Objective
+) -> Sequence[GibbsEstimate | None]:
+    """The Gibbs classifier around each chain's last weights; None of SGLD, which has none."""
     if config.algorithm == "SGLD" or config.gibbs is None:
-        return [{} for _ in weights]
+        return [None] * len(weights)
     laws = [config.settings(tau).posterior(own) for (_, tau), own in zip(config.chains, weights, strict=True)]
     keys = Keys.derive([derived_seed(config.seed, 19)] * len(laws), range(len(laws)))
-    gibbs = [law for law in laws if isinstance(law, LocalGibbs)]
-    return [
-        {"gibbs_train_error": one.error, "gibbs_test_error": one.test_error, "kl_nats": one.kl_nats}
-        for one in estimate_gibbs(gibbs, objective, held_out, config.gibbs, keys)
-    ]
+    return estimate_gibbs([law for law in laws if isinstance(law, LocalGibbs)], objective, held_out, config.gibbs, keys)
+
+
+def _certified(
+    risks: Risks, gibbs: GibbsEstimate | None, objective: Objective, privacy: bounds.PureDP
+) -> dict[str, float]:
+    """Every bound of the last weights and of their Gibbs classifier, all of which take the chain for at rest."""
+    own: dict[str, Any] = {"privacy": privacy, "failure_prob": FAILURE_PROB}
+    made, row = weights_certificates(risks, **own), {}
+    if gibbs is not None:
+        made += gibbs_certificates(gibbs, n=objective.n, loss=objective.loss, **own)
+        row = {"gibbs_train_error": gibbs.error, "gibbs_test_error": gibbs.test_error, "kl_nats": gibbs.kl_nats,
+               "kl_raw_nats": gibbs.kl_raw_nats}  # fmt: skip
+    return row | {one.name: one.value for one in made}
