@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Any
 
 import polars as pl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import panels
@@ -129,7 +128,7 @@ PRINTED, ABOUT = 0.02, 0.05
 """The paper's error, and what is still called about 2%."""
 SAME = 0.03
 """Errors that differ by less are called the same."""
-LADDER = {"about": "ladder", "network": "FC100"}
+LADDER: dict[str, Any] = {"about": "ladder", "network": "FC100"}
 START = {"base": "from the base measure", "sgd": "from SGD's weights"}
 
 
@@ -177,26 +176,18 @@ def by_temperature(table: pl.DataFrame) -> Figure:
             axes.plot(own["times"], own["mean_error"], line, marker=mark, color=colour, markersize=4, linewidth=1,
                       markerfacecolor=face, label=f"{algorithm} {START[start]}")  # fmt: skip
     axes.plot([1.0], [PRINTED], "*", color="black", markersize=10, label="Entropy-SGLD in the paper")
-    _axes(axes, table)
-    panels.legend(axes, loc="lower left")
-    return drawn
-
-
-def _axes(axes: Axes, table: pl.DataFrame) -> None:
     axes.set(xscale="log", yscale="log", xlabel="inverse temperature τ over √n", ylabel="stationary training error",
              title=f"100 hidden units, two-class MNIST, n = {table['n'][0]:,}, one noise seed a chain")  # fmt: skip
     unit = (table["epsilon"] / table["times"])[0]
     above = axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit))
     above.set_xlabel("epsilon of the target, replace-one")
     panels.plain_log(axes.yaxis)
+    panels.legend(axes, loc="lower left")
+    return drawn
 
 
-def _starts(algorithm: str) -> dict[str, Number]:
-    return {start: law(algorithm, **LADDER, start=start) for start in BOTH}
-
-
-_SGLD, _ENTROPY = _starts("SGLD"), _starts("Entropy-SGLD")
-_CONV = {"about": "networks", "network": "CONV", "norm": "none"}
+_SGLD, _ENTROPY = ({start: law(one, **LADDER, start=start) for start in BOTH} for one in ("SGLD", "Entropy-SGLD"))
+_CONV: dict[str, Any] = {"about": "networks", "network": "CONV", "norm": "none"}
 _LAWS = {
     "mean": law("Entropy-SGLD", "test_error", **LADDER), "gibbs": law("Entropy-SGLD", "gibbs_test_error", **LADDER),
     "conv_mean": law("Entropy-SGLD", "test_error", **_CONV),

@@ -68,11 +68,11 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
 LABEL_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in ("network", "gamma", "beta", "n")}
 NETWORKS = {"FC100": Architecture(hidden=(100,)), "CONV": Architecture(name="conv"),
             "CONV with BatchNorm": Architecture(name="conv", norm="batch")}  # fmt: skip
-PLAN = (
-    *(("Entropy-SGLD", "CONV", 4.0), ("Entropy-SGLD", "CONV", 8.0), ("Entropy-SGLD", "FC100", 2.0)),
-    *(("Entropy-SGLD", "CONV with BatchNorm", 8.0), ("Entropy-SGLD", "FC100", 4.0), ("Entropy-SGLD", "FC100", 8.0)),
-    *(("SGLD", "FC100", 8.0), ("SGLD", "FC100", 16.0)),
-)  # fmt: skip
+PLAN = [
+    *(("Entropy-SGLD", name, times) for name, times in (
+        ("CONV", 4.0), ("CONV", 8.0), ("FC100", 2.0), ("CONV with BatchNorm", 8.0), ("FC100", 4.0), ("FC100", 8.0))),
+    *(("SGLD", "FC100", times) for times in (8.0, 16.0)),
+]  # fmt: skip
 """Algorithms and networks, and how many times as long as printed their steps are; those that take long first."""
 SEEDS = 24
 """Of SGLD, whose runs take seconds; four had left open whether longer steps end where shorter ones do."""
