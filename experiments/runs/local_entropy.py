@@ -112,5 +112,5 @@ PLANE = single(plane)
 
 def plane_jobs(smoke: bool, seed: int) -> list[Job]:
     """One plane, small for ``smoke``."""
-    small: dict[str, Any] = {"dataset": "digits2", "means": 5, "cells": 15, "rounds": 200} if smoke else {}
+    small: dict[str, Any] = {"dataset": "digits2", "means": 5, "cells": 15, "rounds": 500} if smoke else {}
     return [Job(key="plane", kind=PLANE, config=Plane(seed=seed, **small))]
