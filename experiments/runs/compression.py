@@ -67,7 +67,7 @@ COMPRESSION, COUNT = single(compute), single(_counted)
 def jobs(smoke: bool, seed: int) -> list[Job]:
     """Every learner on full data, then both routes at every number of images; for ``smoke`` a kernel on digits."""
     if smoke:
-        return [_learner("kernel", "digits", compression("kernel", "digits", scale="smoke", seed=seed)),
+        return [_learner("kernel", "digits", compression("kernel", "digits", scale="smoke", train_size=200, seed=seed)),
                 *_routes(compression("kernel", "digits2", scale="smoke", train_size=200, seed=seed))]  # fmt: skip
     sized = [compression("kernel", "mnist2", scale="cpu", train_size=n, seed=seed) for n in SIZES]
     return [*_learners(seed), *(job for one in sized for job in _routes(one))]

@@ -109,7 +109,7 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
     """Heads of three kinds, on two and on ten classes; for ``smoke`` on digits."""
     base = HeadConfig(seed=seed)
     if smoke:
-        base = replace(base, orientations=8, cells=4, scale=0.7, passes=2, rounds=2, iterations=2)
+        base = replace(base, orientations=8, cells=4, scale=0.7, passes=2, rounds=2, iterations=2, train_size=200)
     heads = {GRADIENTS: base, WAVES: replace(base, waves=100 if smoke else 700),
              STILL: replace(base, covariance="prior's")}  # fmt: skip
     return [

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from experiments.runs.certified import anywhere, certified_chain
-from experiments.runs.chains import BRIEF, EXAMPLES
+from experiments.runs.chains import EXAMPLES
 from experiments.study import Row
 from pacdp import Architecture, GibbsSettings, Problem, Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
-from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.recipes import private_recipe
-from pacdp.cli.recipes import recipe
+from pacdp.cli.recipes import Scale, recipe
 from pacdp.cli.sweep.jobs import Job, single
 
 TRIED = 1000
@@ -77,20 +77,21 @@ _CHAINS: tuple[tuple[str, str, str, Architecture, SGHMC | SGLD | EntropySGD, flo
 
 
 def jobs(smoke: bool, seed: int) -> list[Job]:
-    """Every learner, on two-class and ten-class images and on patients' images; for ``smoke`` a chain of digits."""
+    """Every learner, on two-class and ten-class images and on patients' images; for ``smoke`` a private run on digits,
+    since any chain has more than 100,000 draws of weights to make."""
     if smoke:
-        small = _chain("langevin-smoke", "digits", "coarse-gradients", _LINEAR, _momentum(), 2.0, seed)
-        return [replace(small, config=replace(small.config, track=BRIEF, certify=BRIEF))]
+        short = _private("dp-sgd-mnist", "smoke", seed)
+        return [replace(short, config=replace(short.config, sampling=Sampling(sample_rate=0.1, steps=4), records=1))]
     clipped = replace(recipe("entropy-sgd-clipped-mnist2", scale="cpu", seed=seed), reproducible=True)
     return [
         *(_chain(*one, seed) for one in _CHAINS),
         _job("entropy-sgd-clipped-mnist2", clipped, "mnist2", _HIDDEN, "pixels as they are"),
-        *(_private(name, seed) for name in ("dp-sgd-mnist", "dp-sgld-mnist", "user-dp-sgd-malaria")),
+        *(_private(name, "cpu", seed) for name in ("dp-sgd-mnist", "dp-sgld-mnist", "user-dp-sgd-malaria")),
     ]
 
 
-def _private(name: str, seed: int) -> Job:
-    config = private_recipe(name, scale="cpu", seed=seed)
+def _private(name: str, scale: Scale, seed: int) -> Job:
+    config = private_recipe(name, scale=scale, seed=seed)
     tags = {"dataset": config.dataset, "learner": f"{config.architecture} on {config.features}"}
     tags |= {"sampler": config.algorithm, "steps": config.sampling.steps}
     return Job(key=name, kind=PRIVATE, config=replace(config, reproducible=True), tags=tags)

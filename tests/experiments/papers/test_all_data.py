@@ -1,16 +1,20 @@
 """Certificates on all data: the committed tables follow from the committed reports, and none is below its error."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from tiny_runs import carried_out
 
 from experiments.claims import least_risk
 from experiments.ours.all_data import COMPRESSION, LEARNT, SECTION, TRAJECTORY, compressions
 from experiments.runner import RESULTS, read_table
+from experiments.runs.chains import BRIEF
 from experiments.runs.compression import COMPRESSED, COUNT, COUNTED
-from pacdp.cli.folder import read_json
+from experiments.runs.trajectory import TRIED
+from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
 
 
@@ -64,3 +68,15 @@ def test_a_count_takes_the_count_s_certificate_and_a_run_without_one_is_vacuous(
 def _row(report, route):
     (row,) = compressions(done(Job(key="one", kind=COUNT, config=None, tags={"route": route}), report))
     return row
+
+
+@pytest.mark.slow
+def test_a_chain_s_rows_pay_for_the_settings_that_were_tried(tmp_path):
+    (job,) = (one for one in TRAJECTORY.jobs(False, 0) if one.key == "langevin-digits-digits")
+    short = replace(job, config=replace(job.config, epochs=3.0, track=BRIEF, certify=BRIEF))
+    carried_out([short], tmp_path)
+    table = TRAJECTORY.table([short], tmp_path)
+    assert {"realised_sum_maurer", "test_set_clopper_pearson"} <= set(table["certificate"])
+    assert set(table["steps"]) == {3}
+    report = Folder(tmp_path / short.key).result
+    assert read_json(report)["choices"]["count"] == TRIED
