@@ -5,8 +5,8 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle", "dziugaite_roy", "random_labels")
-OURS: tuple[str, ...] = ("temperature_map",)
+PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle")
+OURS: tuple[str, ...] = ("all_data", "temperature_map")
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 

@@ -6,15 +6,19 @@ bound (:mod:`pacdp.features.head_law`), either with a covariance of its own or w
 
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 import bounds
-from experiments.papers.runs.held_out import Clock, of_a_list, sizes
-from experiments.papers.runs.private_prior import FEATURES_TRIED
-from pacdp import Assessment, BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from experiments.runs.held_out import of_a_list, sizes
+from experiments.runs.private_prior import FEATURES_TRIED
+from experiments.study import Row
+from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp.cli.config import Runtime
+from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load
 from pacdp.features import OrientedGradients, RandomWaves, SimplexHead, fit_law, fit_mean, transform
 
@@ -48,11 +52,6 @@ class HeadConfig:
     """The first so many training examples; 0 takes all."""
     seed: int = 0
 
-    @property
-    def step_failure_prob(self) -> float:
-        """What is left for the PAC-Bayes step."""
-        return self.failure_prob / self.compared * (1.0 - self.monte_carlo_share)
-
 
 def rows_of(config: HeadConfig, data: Dataset, n: int) -> Tensor:
     """Unit rows of gradients, or of gradients and waves, each with half of the squared length."""
@@ -66,32 +65,33 @@ def rows_of(config: HeadConfig, data: Dataset, n: int) -> Tensor:
     return torch.cat([half * gradients, transform(waves, gradients) * (half * (2.0 / config.waves) ** 0.5)], dim=1)
 
 
-def conduct(config: HeadConfig, *, root: str | None = None) -> dict[str, Any]:
+def conduct(config: HeadConfig, runtime: Runtime, folder: Path) -> Row:
     """Features, posterior, draws, certificates; values in the form ``pacdp-certificates/2``."""
-    clock, (train, test) = Clock(), load(config.dataset, root=root)
+    train, test = load(config.dataset, root=runtime.data_root)
     n = config.train_size or train.n
     data = BoundSet(inputs=rows_of(config, train, n), labels=torch.tensor(train.labels[:n]))
     tests = BoundSet(inputs=rows_of(config, test, test.n), labels=torch.tensor(test.labels))
-    clock.lap("features")
     module, posterior, prior = _learnt(config, data, train.classes)
-    clock.lap("posterior")
-    found = certified(posterior, prior, module, data, tests, config)
-    clock.lap("certificate")
-    details = {**found.details, "settings": asdict(config), "dim": data.inputs.shape[1], "cpu_seconds": clock.cpu}
+    found = certify(
+        posterior, data, prior=Prior(law=prior, source=DataFree(description=NOTHING_SEEN)), network=module, test=tests,
+        failure_prob=config.failure_prob, settings=of_a_list(config.compared), seed=config.seed + 1000,
+        monte_carlo=MonteCarlo(passes=config.passes, share=config.monte_carlo_share, batch_size=4096),
+    )  # fmt: skip
+    details = {**found.details, "settings": asdict(config), "dim": data.inputs.shape[1]}
     return replace(found, details=details).to_dict()
 
 
 def _learnt(config: HeadConfig, data: BoundSet, classes: int) -> tuple[nn.Module, GaussianPosterior, GaussianPosterior]:
+    left = config.failure_prob / config.compared * (1.0 - config.monte_carlo_share)
     if config.covariance == "learnt":
         law = fit_law(
-            data.inputs, data.labels, classes=classes, n=data.units, failure_prob=config.step_failure_prob,
+            data.inputs, data.labels, classes=classes, n=data.units, failure_prob=left,
             rounds=config.rounds, iterations=config.iterations,
         )  # fmt: skip
         return SimplexHead(data.inputs.shape[1], classes).eval(), law.posterior(), law.prior()
     nothing = torch.zeros((classes, data.inputs.shape[1]))
-    cost = bounds.log_xi(data.units) + (-math.log(config.step_failure_prob))
     mean = fit_mean(
-        data.inputs, data.labels, prior_mean=nothing, std=1.0, cost_nats=cost,
+        data.inputs, data.labels, prior_mean=nothing, std=1.0, cost_nats=bounds.log_xi(data.units) - math.log(left),
         iterations=config.rounds * config.iterations,
     )  # fmt: skip
     head = nn.Linear(data.inputs.shape[1], classes, bias=False).eval()
@@ -101,13 +101,19 @@ def _learnt(config: HeadConfig, data: BoundSet, classes: int) -> tuple[nn.Module
     return head, own, other
 
 
-def certified(
-    posterior: GaussianPosterior, prior: GaussianPosterior, module: nn.Module, data: BoundSet, tests: BoundSet | None,
-    config: Any, *, batch_size: int = 4096,
-) -> Assessment:  # fmt: skip
-    """Every certificate of a posterior from a prior that saw nothing, with the list of settings paid for."""
-    return certify(
-        posterior, data, prior=Prior(law=prior, source=DataFree(description=NOTHING_SEEN)), network=module, test=tests,
-        failure_prob=config.failure_prob, settings=of_a_list(config.compared), seed=config.seed + 1000,
-        monte_carlo=MonteCarlo(passes=config.passes, share=config.monte_carlo_share, batch_size=batch_size),
-    )  # fmt: skip
+HEAD = single(conduct)
+GRADIENTS, WAVES, STILL = "gradients", "gradients and waves", "gradients, covariance of the prior"
+
+
+def jobs(smoke: bool, seed: int) -> list[Job]:
+    """Heads of three kinds, on two and on ten classes; for ``smoke`` on digits."""
+    base = HeadConfig(seed=seed)
+    if smoke:
+        base = replace(base, orientations=8, cells=4, scale=0.7, passes=2, rounds=2, iterations=2, train_size=200)
+    heads = {GRADIENTS: base, WAVES: replace(base, waves=100 if smoke else 700),
+             STILL: replace(base, covariance="prior's")}  # fmt: skip
+    return [
+        Job(key=f"{name.replace(',', '').replace(' ', '-')}-{dataset}", kind=HEAD,
+            config=replace(config, dataset=dataset), tags={"dataset": dataset, "recipe": name})
+        for dataset in (("digits",) if smoke else ("mnist2", "mnist")) for name, config in heads.items()
+    ]  # fmt: skip
