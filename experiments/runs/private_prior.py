@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -107,8 +106,7 @@ SMOKE = Settings(
 class Outcome(NamedTuple):
     """What the private part gave away; everything else that looks at examples is not private."""
 
-    centre: Float[Tensor, " dim"]
-    head: Float[Tensor, "classes dim"]
+    head: Tensor
     event: Event | None
     sets: Sets
     """As the head saw them."""
@@ -126,7 +124,7 @@ class Outcome(NamedTuple):
         return replace(found, details={**found.details, "references": references}).to_dict()
 
 
-def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:
+def private_centre(rows: Tensor, *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     ones = TensorDataset(torch.ones(len(rows), 1), rows)
     centre, event = _released(
@@ -137,9 +135,9 @@ def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Rando
 
 
 def private_head(
-    rows: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, settings: Settings,
+    rows: Tensor, labels: Tensor, *, classes: int, settings: Settings,
     randomness: Randomness,
-) -> tuple[Float[Tensor, "classes dim"], Event | None]:  # fmt: skip
+) -> tuple[Tensor, Event | None]:  # fmt: skip
     """Full-batch DP-SGD on cross-entropy with step sizes that fall linearly; head_mu-GDP."""
     count = settings.steps
     mean_step = settings.path / (settings.clip_norm * count)
@@ -202,7 +200,7 @@ def conduct(settings: Settings, *, root: str | None = None, references: bool = T
         Network(network=lambda inputs: inputs @ head.T, of="private head"), rows, prior=whole, test=sets[1],
         failure_prob=settings.failure_prob, settings=of_a_list(settings.compared),
     )  # fmt: skip
-    return Outcome(centre, head, event, sets, found, replace(alone, certificates=alone.certificates[:1]))
+    return Outcome(head, event, sets, found, replace(alone, certificates=alone.certificates[:1]))
 
 
 def certified(settings: Settings, runtime: Runtime, folder: Path) -> dict[str, Any]:

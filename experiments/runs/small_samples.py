@@ -25,7 +25,7 @@ from pacdp.certify.priors import Source
 from pacdp.cli.config import Runtime
 from pacdp.compress import Estimator, Groups, Stop, compress
 from pacdp.data import Dataset, load
-from pacdp.features import SimplexHead, fit_law
+from pacdp.features import SimplexHead, fit_law, unit
 from pacdp.features.head_law import HeadLaw, corners
 from pacdp.features.named import seen_through
 from pacdp.losses import error_count
@@ -81,29 +81,21 @@ def sample(config: SmallConfig, *, root: str | None = None) -> Sample:
     """Records drawn by the seed, through fixed features of length 1."""
     train, _ = load(config.dataset, root=root)
     owners = np.arange(train.n) if train.people is None else train.people
-    order = np.random.default_rng(config.seed).permutation(np.unique(owners))
-    who, others = order[: config.n], order[config.n : config.n + _TESTED]
-    places, rest = (_places(owners, some, config) for some in (who, others))
-    halves, data = np.isin(owners[places], who[: config.n // 2]), _bound(train, places, config)
-    return Sample(data, _part(data, halves), _part(data, ~halves), _bound(train, rest, config), train.classes)
+    order, half = np.random.default_rng(config.seed).permutation(np.unique(owners)), config.n // 2
+    parts = order[: config.n], order[:half], order[half : config.n], order[config.n : config.n + _TESTED]
+    return Sample(*(_bound(train, owners, some, config) for some in parts), train.classes)
 
 
-def _places(owners: np.ndarray, who: np.ndarray, config: SmallConfig) -> np.ndarray:
-    places = np.flatnonzero(np.isin(owners, who))
-    return places[np.unique(owners[places], return_index=True)[1]] if config.one_each else places
-
-
-def _bound(data: Dataset, places: np.ndarray, config: SmallConfig) -> BoundSet:
-    own = Dataset(data.name, data.inputs[places], data.labels[places], data.classes)
-    rows = torch.tensor(seen_through(own, config.features).inputs)
-    people = None if config.one_each or data.people is None else data.people[places].astype(np.int64)
-    return BoundSet(inputs=rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-6), labels=torch.tensor(own.labels),
-                    people=people)  # fmt: skip
-
-
-def _part(data: BoundSet, some: np.ndarray) -> BoundSet:
-    people = None if data.people is None else data.people[some]
-    return BoundSet(inputs=data.inputs[some], labels=data.labels[some], people=people)
+def _bound(data: Dataset, owners: np.ndarray, some: np.ndarray, config: SmallConfig) -> BoundSet:
+    places, people = np.flatnonzero(np.isin(owners, some)), None
+    if config.one_each:
+        places = places[np.unique(owners[places], return_index=True)[1]]
+    elif data.people is not None:
+        people = data.people[places]
+    labels = data.labels[places]
+    seen = seen_through(Dataset(data.name, data.inputs[places], labels, data.classes), config.features)
+    rows = unit(torch.tensor(seen.inputs))
+    return BoundSet(inputs=rows, labels=torch.tensor(labels), people=people)
 
 
 def small_sample(config: SmallConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
