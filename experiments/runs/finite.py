@@ -5,20 +5,19 @@ examples then weight them, choose one of them, or choose one privately (the expo
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from experiments.papers.runs.held_out import of_a_list
+from experiments.runs.held_out import of_a_list
+from experiments.runs.private_prior import gradients, zero_head
 from pacdp import BoundSet, Finite, HeldOut, certify
 from pacdp.backprop import hold_out
-from pacdp.data import Dataset, Split, load
+from pacdp.cli.config import Runtime
 from pacdp.data.rows import Rows
-from pacdp.features import OrientedGradients, transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,47 +41,27 @@ class FiniteConfig:
     seed: int = 0
 
 
-def finite(config: FiniteConfig, *, root: str | None = None) -> dict[str, Any]:
-    """Carry out ``config``; values in the form ``pacdp-certificates/2``.
-
-    Raises:
-        DataError: the data cannot be had.
-    """
-    train, test = load(config.dataset, root=root)
-    features = OrientedGradients(
-        size=train.inputs.shape[-1], orientations=config.orientations, cells=config.cells, scale=config.scale
-    )
-    rows, labels = transform(features, train.inputs), torch.tensor(train.labels)
-    parts = hold_out(train.n, prior_share=config.prior_share, seed=config.seed)
+def finite(config: FiniteConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
+    """A job's report; nothing is kept in ``folder``."""
+    classes, (data, test) = gradients(config, runtime.data_root)
+    parts = hold_out(data.n, prior_share=config.prior_share, seed=config.seed)
     generator = torch.Generator().manual_seed(config.seed)
-    own, held = torch.tensor(parts.prior.indices), torch.tensor(parts.bound.indices)
+    own, held = (torch.tensor(one.indices) for one in parts)
     networks: list[nn.Module] = []
     for _ in range(config.networks):
         half = own[torch.randperm(len(own), generator=generator)[: len(own) // 2]]
-        networks.append(_head(rows[half], labels[half], classes=train.classes, config=config))
-    law = Finite(networks=networks, epsilon=config.epsilon, seed=config.seed)
-    seen = Rows.of(rows[own], labels[own])
-    found = certify(
-        law,
-        BoundSet(inputs=rows[held], labels=labels[held], indices=parts.bound, people=_people(train, parts.bound)),
-        prior=HeldOut(indices=parts.prior, rows=seen),
-        test=BoundSet(inputs=transform(features, test.inputs), labels=torch.tensor(test.labels)),
-        failure_prob=config.failure_prob,
-        settings=of_a_list(config.compared),
-    )
-    return found.to_dict()
+        networks.append(_fitted(data.inputs[half], data.labels[half], classes, config))
+    people = None if data.people is None else data.people[held]
+    return certify(
+        Finite(networks=networks, epsilon=config.epsilon, seed=config.seed),
+        BoundSet(inputs=data.inputs[held], labels=data.labels[held], indices=parts.bound, people=people),
+        prior=HeldOut(indices=parts.prior, rows=Rows.of(data.inputs[own], data.labels[own])), test=test,
+        failure_prob=config.failure_prob, settings=of_a_list(config.compared),
+    ).to_dict()  # fmt: skip
 
 
-def _people(data: Dataset, part: Split) -> np.ndarray | None:
-    return None if data.people is None else data.people[part.indices]
-
-
-def _head(
-    rows: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, config: FiniteConfig
-) -> nn.Module:
-    head = nn.Linear(rows.shape[1], classes)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
+def _fitted(rows: Tensor, labels: Tensor, classes: int, config: FiniteConfig) -> nn.Module:
+    head = zero_head(rows.shape[1], classes, bias=True)
     search = torch.optim.LBFGS(head.parameters(), max_iter=config.iterations, line_search_fn="strong_wolfe")
 
     def objective() -> Tensor:

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -43,6 +42,7 @@ from pacdp.step.event import joined
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SeededRandomness
 
+NOISE = "the study, whose noise is drawn from its seed"
 Sets = list[BoundSet]
 """Training and test set."""
 
@@ -106,8 +106,7 @@ SMOKE = Settings(
 class Outcome(NamedTuple):
     """What the private part gave away; everything else that looks at examples is not private."""
 
-    centre: Float[Tensor, " dim"]
-    head: Float[Tensor, "classes dim"]
+    head: Tensor
     event: Event | None
     sets: Sets
     """As the head saw them."""
@@ -125,25 +124,25 @@ class Outcome(NamedTuple):
         return replace(found, details={**found.details, "references": references}).to_dict()
 
 
-def private_centre(rows: Float[Tensor, "n dim"], *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:
+def private_centre(rows: Tensor, *, mu: float, randomness: Randomness) -> tuple[Tensor, Event | None]:
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     ones = TensorDataset(torch.ones(len(rows), 1), rows)
     centre, event = _released(
-        ones, _zero(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
+        ones, zero_head(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
         noise=1.0 / mu, steps=[1.0], most=2000, randomness=randomness,
     )  # fmt: skip
     return centre.reshape(-1), event
 
 
 def private_head(
-    rows: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"], *, classes: int, settings: Settings,
+    rows: Tensor, labels: Tensor, *, classes: int, settings: Settings,
     randomness: Randomness,
-) -> tuple[Float[Tensor, "classes dim"], Event | None]:  # fmt: skip
+) -> tuple[Tensor, Event | None]:  # fmt: skip
     """Full-batch DP-SGD on cross-entropy with step sizes that fall linearly; head_mu-GDP."""
     count = settings.steps
     mean_step = settings.path / (settings.clip_norm * count)
     return _released(
-        TensorDataset(rows, labels), _zero(rows.shape[1], classes),
+        TensorDataset(rows, labels), zero_head(rows.shape[1], classes),
         lambda logits, label: F.cross_entropy(logits, label, reduction="none"), clip_norm=settings.clip_norm,
         noise=math.sqrt(count) / settings.head_mu, most=settings.max_physical_batch, randomness=randomness,
         steps=[2.0 * mean_step * (1.0 - t / count) for t in range(count)],
@@ -201,7 +200,7 @@ def conduct(settings: Settings, *, root: str | None = None, references: bool = T
         Network(network=lambda inputs: inputs @ head.T, of="private head"), rows, prior=whole, test=sets[1],
         failure_prob=settings.failure_prob, settings=of_a_list(settings.compared),
     )  # fmt: skip
-    return Outcome(centre, head, event, sets, found, replace(alone, certificates=alone.certificates[:1]))
+    return Outcome(head, event, sets, found, replace(alone, certificates=alone.certificates[:1]))
 
 
 def certified(settings: Settings, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -213,7 +212,7 @@ def _private(event: Event | None, rows: BoundSet, settings: Settings) -> tuple[P
     """The claim, which is about the images that the rows were made of, one by one, and its cost."""
     claim = privacy_claim(event, adjacency="add-remove")
     cost = bounds.transfer_cost(privacy=claim, n=rows.n, failure_prob=settings.of_the_step)
-    return Private(privacy=claim, rows=rows.rows, noise="the study, whose noise is drawn from its seed"), cost.nats
+    return Private(privacy=claim, rows=rows.rows, noise=NOISE), cost.nats
 
 
 def assessed(
@@ -236,14 +235,17 @@ def assessed(
     law, before = (
         GaussianPosterior(means={"weight": one}, stds={"weight": torch.tensor(settings.std)}) for one in (mean, prior)
     )
+    network = zero_head(prior.shape[1], len(prior)).eval()
     return certify(
-        law, rows, network=_zero(prior.shape[1], len(prior)).eval(), prior=Prior(law=before, source=source), test=test,
+        law, rows, network=network, prior=Prior(law=before, source=source), test=test,
         failure_prob=settings.failure_prob, settings=of_a_list(settings.compared), seed=settings.seed + fresh,
         monte_carlo=MonteCarlo(passes=settings.passes, share=settings.monte_carlo_share, batch_size=4096),
     )  # fmt: skip
 
 
-def _zero(inputs: int, outputs: int) -> nn.Linear:
-    layer = nn.Linear(inputs, outputs, bias=False)
-    nn.init.zeros_(layer.weight)
+def zero_head(inputs: int, outputs: int, *, bias: bool = False) -> nn.Linear:
+    """A linear layer whose weights are 0."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    for weights in layer.parameters():
+        nn.init.zeros_(weights)
     return layer
