@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from experiments.papers.runs.held_out import HeldOutConfig
+from experiments.runs.held_out import HeldOutConfig
 from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Training
 from experiments.registry import study
 from pacdp.backprop import ScaleGrid
