@@ -99,7 +99,7 @@ TRIED = FEATURES_TRIED | {
 MNIST = Settings(head_mu=0.01, clip_norm=0.01, path=1000.0, iterations=60, passes=100, compared=sizes(TRIED))
 SMOKE = Settings(
     dataset="digits", orientations=8, cells=4, scale=0.7, centre_mu=0.1, head_mu=0.3, steps=5, path=100.0,
-    iterations=3,
+    iterations=3, passes=2,
 )  # fmt: skip
 
 
@@ -163,18 +163,6 @@ def _released(
     return run.weights["weight"], run.event
 
 
-def gradients(config: Any, root: str | None) -> tuple[int, Sets]:
-    """The number of classes of ``config.dataset``; its training and test set through oriented gradients."""
-    sets = load(config.dataset, root=root)
-    features = OrientedGradients(
-        size=sets[0].inputs.shape[-1], orientations=config.orientations, cells=config.cells, scale=config.scale
-    )
-    return sets[0].classes, [
-        BoundSet(inputs=transform(features, one.inputs), labels=torch.tensor(one.labels), people=one.people)
-        for one in sets
-    ]
-
-
 def conduct(settings: Settings, *, root: str | None = None, references: bool = True) -> Outcome:
     """Features, private prior, posterior, draws, certificates.
 
@@ -182,12 +170,18 @@ def conduct(settings: Settings, *, root: str | None = None, references: bool = T
         root: where the data lie; see :func:`pacdp.data.load`.
         references: whether to compute the certificates that are there for comparison.
     """
-    classes, raw = gradients(settings, root)
+    data = load(settings.dataset, root=root)
+    features = OrientedGradients(size=data[0].inputs.shape[-1], orientations=settings.orientations,
+                                 cells=settings.cells, scale=settings.scale)  # fmt: skip
+    raw = [BoundSet(inputs=transform(features, one.inputs), labels=torch.tensor(one.labels), people=one.people)
+           for one in data]  # fmt: skip
     randomness = SeededRandomness(settings.seed)
     centre, spent = private_centre(raw[0].inputs, mu=settings.centre_mu, randomness=randomness)
     sets = [replace(one, inputs=unit(one.inputs - centre)) for one in raw]
     rows = sets[0]
-    head, more = private_head(rows.inputs, rows.labels, classes=classes, settings=settings, randomness=randomness)
+    head, more = private_head(
+        rows.inputs, rows.labels, classes=data[0].classes, settings=settings, randomness=randomness
+    )
     event, nothing = joined(spent, more), torch.zeros_like(head)
     (whole, nats), (half, less) = (_private(one, rows, settings) for one in (event, spent))
     found = {"posterior": assessed(head, whole, nats, sets, settings)}
