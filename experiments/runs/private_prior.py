@@ -99,7 +99,7 @@ TRIED = FEATURES_TRIED | {
 MNIST = Settings(head_mu=0.01, clip_norm=0.01, path=1000.0, iterations=60, passes=100, compared=sizes(TRIED))
 SMOKE = Settings(
     dataset="digits", orientations=8, cells=4, scale=0.7, centre_mu=0.1, head_mu=0.3, steps=5, path=100.0,
-    iterations=3,
+    iterations=3, passes=2,
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def private_centre(rows: Tensor, *, mu: float, randomness: Randomness) -> tuple[
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     ones = TensorDataset(torch.ones(len(rows), 1), rows)
     centre, event = _released(
-        ones, zero_head(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
+        ones, _zero(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
         noise=1.0 / mu, steps=[1.0], most=2000, randomness=randomness,
     )  # fmt: skip
     return centre.reshape(-1), event
@@ -142,7 +142,7 @@ def private_head(
     count = settings.steps
     mean_step = settings.path / (settings.clip_norm * count)
     return _released(
-        TensorDataset(rows, labels), zero_head(rows.shape[1], classes),
+        TensorDataset(rows, labels), _zero(rows.shape[1], classes),
         lambda logits, label: F.cross_entropy(logits, label, reduction="none"), clip_norm=settings.clip_norm,
         noise=math.sqrt(count) / settings.head_mu, most=settings.max_physical_batch, randomness=randomness,
         steps=[2.0 * mean_step * (1.0 - t / count) for t in range(count)],
@@ -163,18 +163,6 @@ def _released(
     return run.weights["weight"], run.event
 
 
-def gradients(config: Any, root: str | None) -> tuple[int, Sets]:
-    """The number of classes of ``config.dataset``; its training and test set through oriented gradients."""
-    sets = load(config.dataset, root=root)
-    features = OrientedGradients(
-        size=sets[0].inputs.shape[-1], orientations=config.orientations, cells=config.cells, scale=config.scale
-    )
-    return sets[0].classes, [
-        BoundSet(inputs=transform(features, one.inputs), labels=torch.tensor(one.labels), people=one.people)
-        for one in sets
-    ]
-
-
 def conduct(settings: Settings, *, root: str | None = None, references: bool = True) -> Outcome:
     """Features, private prior, posterior, draws, certificates.
 
@@ -182,12 +170,18 @@ def conduct(settings: Settings, *, root: str | None = None, references: bool = T
         root: where the data lie; see :func:`pacdp.data.load`.
         references: whether to compute the certificates that are there for comparison.
     """
-    classes, raw = gradients(settings, root)
+    data = load(settings.dataset, root=root)
+    features = OrientedGradients(size=data[0].inputs.shape[-1], orientations=settings.orientations,
+                                 cells=settings.cells, scale=settings.scale)  # fmt: skip
+    raw = [BoundSet(inputs=transform(features, one.inputs), labels=torch.tensor(one.labels), people=one.people)
+           for one in data]  # fmt: skip
     randomness = SeededRandomness(settings.seed)
     centre, spent = private_centre(raw[0].inputs, mu=settings.centre_mu, randomness=randomness)
     sets = [replace(one, inputs=unit(one.inputs - centre)) for one in raw]
     rows = sets[0]
-    head, more = private_head(rows.inputs, rows.labels, classes=classes, settings=settings, randomness=randomness)
+    head, more = private_head(
+        rows.inputs, rows.labels, classes=data[0].classes, settings=settings, randomness=randomness
+    )
     event, nothing = joined(spent, more), torch.zeros_like(head)
     (whole, nats), (half, less) = (_private(one, rows, settings) for one in (event, spent))
     found = {"posterior": assessed(head, whole, nats, sets, settings)}
@@ -235,7 +229,7 @@ def assessed(
     law, before = (
         GaussianPosterior(means={"weight": one}, stds={"weight": torch.tensor(settings.std)}) for one in (mean, prior)
     )
-    network = zero_head(prior.shape[1], len(prior)).eval()
+    network = _zero(prior.shape[1], len(prior)).eval()
     return certify(
         law, rows, network=network, prior=Prior(law=before, source=source), test=test,
         failure_prob=settings.failure_prob, settings=of_a_list(settings.compared), seed=settings.seed + fresh,
@@ -243,9 +237,7 @@ def assessed(
     )  # fmt: skip
 
 
-def zero_head(inputs: int, outputs: int, *, bias: bool = False) -> nn.Linear:
-    """A linear layer whose weights are 0."""
-    layer = nn.Linear(inputs, outputs, bias=bias)
-    for weights in layer.parameters():
-        nn.init.zeros_(weights)
+def _zero(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs, bias=False)
+    nn.init.zeros_(layer.weight)
     return layer

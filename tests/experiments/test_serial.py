@@ -8,10 +8,9 @@ from typing import get_args
 
 import pytest
 
-from experiments.papers.runs.held_out import HeldOutConfig
 from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Training
 from experiments.registry import study
-from pacdp.backprop import ScaleGrid
+from experiments.runs.held_out import HeldOutConfig
 from pacdp.cli import compression_recipes
 from pacdp.cli.config import Run
 from pacdp.cli.private.methods import Method
@@ -22,7 +21,7 @@ from tests.marks import every_case, refusal
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 OF_PAPERS = (
-    HeldOutConfig(scales=ScaleGrid(largest=1.0, precision=100)),
+    HeldOutConfig(compared=3),
     Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
 )
 
