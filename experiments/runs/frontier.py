@@ -14,7 +14,7 @@ mean over them.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,14 +25,11 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, cross_entropy
 from torch.utils.data import TensorDataset
 
-from experiments.papers.runs.bayesian import train_plain
 from pacdp.algorithms.algorithm import Descent
 from pacdp.algorithms.dp_bbp import DPBBP, DPBBPMethod
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout, DPMCDropoutMethod
-from pacdp.algorithms.dp_sgd import DPSGD
-from pacdp.algorithms.dp_sgld import DPSGLD, Convention, GradientSlot, ParameterSlot
+from pacdp.algorithms.dp_sgld import DPSGLD, GradientSlot
 from pacdp.calibration import fit_temperature, summary
-from pacdp.calibration.temperature import scaled
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import Budget
 from pacdp.cli.private.data import examples
@@ -65,22 +62,22 @@ RANDOM = {"DP-BBP": DPBBPMethod(initial_std=0.02), "DP-MC-Dropout": DPMCDropoutM
 class FrontierRun:
     """Everything that decides a run's numbers."""
 
-    dataset: Literal["mnist", "digits", "xrays224"] = "digits"
+    dataset: str = "digits"
     patients: bool = False
     """Whether a patient's images, as features of the frozen backbone, are one record."""
     pooled: bool = False
     """Whether images are averaged over squares of 2x2 pixels."""
     architecture: Literal["fc", "cnn5"] = "fc"
     hidden: tuple[int, ...] = (32,)
-    method: Literal["DP-SGD", "DP-SGLD", "DP-BBP", "DP-MC-Dropout", "SGD"] = "DP-SGD"
-    slot: Literal["gradient", "parameter"] = "gradient"
-    """Where DP-SGLD's published forms have their noise; at constant steps both come out the same (:func:`langevin`)."""
+    method: str = "DP-SGD"
+    """DP-SGD, DP-SGLD, DP-BBP or DP-MC-Dropout."""
+    slot: str = "gradient"
+    """Where DP-SGLD has its noise, as in Knolle et al.'s Algorithm 1."""
     clip_norm: float = 1.0
     reach: float = 1.0
-    """Step size times clip norm: of the mean step where steps fall. For SGD the step size itself."""
+    """Step size times clip norm: of the mean step where steps fall."""
     decay: bool = False
-    """Whether step sizes α_t fall. DP-SGLD's noise multiplier falls as √α_t in the gradient slot and grows as 1/√α_t in
-    the parameter slot; every other one is constant."""
+    """Whether step sizes α_t fall, and the noise multiplier with them as √α_t."""
     pre_noise: float = 0.0
     """Length of the noise on one unit's gradient before clipping, as a share of the clip norm."""
     sample_rate: float = 0.01
@@ -148,9 +145,8 @@ def network(run: FrontierRun, data: Problem) -> nn.Module:
 
 def shape_of(run: FrontierRun) -> tuple[float, ...]:
     """Step sizes over their mean, one a step."""
-    if not run.decay:
-        return (1.0,) * run.steps
-    values = [(1.0 + t * STAGES // run.steps / (STAGES * OFFSET)) ** -DECAY for t in range(run.steps)]
+    power = DECAY if run.decay else 0.0
+    values = [(1.0 + t * STAGES // run.steps / (STAGES * OFFSET)) ** -power for t in range(run.steps)]
     mean = math.fsum(values) / run.steps
     return tuple(value / mean for value in values)
 
@@ -183,38 +179,21 @@ class Stepped:
         return self.noise(step)
 
 
-def langevin(run: FrontierRun, rate: float, sigma: float, mechanism: Mechanism) -> Convention:
-    """DP-SGLD with constant steps in either published form, at the temperature that makes its noise ``sigma``.
-
-    In the gradient slot σ = √(2 α τ), so τ = σ²/(2α). In the parameter slot σ = √κ B/(c n C √η) with lr = c n η: the
-    constants are c = ½ and the κ that solves this, that is temperature κ/(2c) of the posterior.
-    """
-    if run.slot == "gradient":
-        return GradientSlot(step_size=rate, temperature=sigma**2 / (2.0 * rate))
-    drift, size = 0.5, mechanism.public_size
-    step = rate / (drift * size)
-    root = sigma * drift * size * mechanism.clip_norm * math.sqrt(step) / mechanism.expected_batch_size
-    return ParameterSlot(step_size=step, drift=drift, noise=root**2)
-
-
 def algorithm(run: FrontierRun, data: Problem, parameters: int) -> Descent:
     """The run's algorithm, with the noise that its budget asks for."""
     mechanism = Mechanism(
         clip_norm=run.clip_norm, sample_rate=run.sample_rate, expected_batch_size=run.sample_rate * len(data.inputs),
         steps=run.steps, grad_sample_mode="hooks" if run.pre_noise else "ghost", max_physical_batch=4096, budget=None,
     )  # fmt: skip
-    if run.method == "SGD":
-        return DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=run.reach, momentum=0.9)
     shape, rate = shape_of(run), run.reach / run.clip_norm
-    power = {"gradient": 0.5, "parameter": -0.5}[run.slot] if run.method == "DP-SGLD" else 0.0
-    noise = noise_of(tuple(value**power for value in shape), run.sample_rate, run.budget)
+    noise = noise_of(tuple(value**0.5 for value in shape), run.sample_rate, run.budget)
     sizes = Table(values=tuple(rate * value for value in shape))
     if run.method in RANDOM:
         how: dict[str, Any] = {"mechanism": mechanism, "noise_multiplier": noise, "learning_rate": sizes}
         return DPMCDropout(**how) if run.method == "DP-MC-Dropout" else DPBBP(**how, prior=Normal(std=1.0))
     form = Stepped(rate=sizes, noise=noise, pre_noise=run.pre_noise * run.clip_norm / math.sqrt(parameters))
     if run.method == "DP-SGLD" and not run.decay and not run.pre_noise:
-        form = langevin(run, rate, noise(0), mechanism)
+        form = GradientSlot(step_size=rate, temperature=noise(0) ** 2 / (2.0 * rate))  # σ = √(2 α τ)
     return DPSGLD(mechanism=mechanism, convention=form)
 
 
@@ -223,7 +202,7 @@ class Learnt(NamedTuple):
 
     module: nn.Module
     snapshots: Tensor
-    epsilon: float | None
+    epsilon: float
 
 
 def learn(run: FrontierRun, data: Problem) -> Learnt:
@@ -236,14 +215,10 @@ def learn(run: FrontierRun, data: Problem) -> Learnt:
     module, half = network(run, data), run.steps // 2
     settings = algorithm(run, data, sum(p.numel() for p in module.parameters()))
     keeps = {half + (k * (run.steps - half)) // run.kept for k in range(1, run.kept + 1)}.__contains__
-    if run.method == "SGD":
-        plain = train_plain(settings, module, data.inputs, data.targets, loss=loss_of, thermal=False, seed=run.seed,
-                            keeps=keeps, clock=lambda: 0.0)  # fmt: skip
-        return Learnt(module.eval(), torch.stack(plain.snapshots), None)
     made = train(settings, module, TensorDataset(data.inputs, data.targets), loss=loss_of,
                  randomness=SeededRandomness(run.seed), keeps=keeps)  # fmt: skip
     cost = spent(made.event, delta=run.budget.delta, adjacency=run.budget.adjacency)
-    return Learnt(with_weights(module, made.weights), made.snapshots, cost)
+    return Learnt(with_weights(module, made.weights).requires_grad_(False), made.snapshots, cost)
 
 
 def carry_out(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -251,14 +226,11 @@ def carry_out(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any
     data = problem(run.dataset, run.patients, run.pooled, runtime.data_root)
     made = learn(run, data)
     if run.method in RANDOM:
-        one, many = (partial(average_over_draws, made.module, draws=draws, seed=run.seed) for draws in (1, DRAWS))
+        one, many = (average_over_draws(made.module, data.test_inputs, draws=n, seed=run.seed) for n in (1, DRAWS))
     else:
-        one, many = nn.Sequential(made.module, nn.Softmax(-1)), partial(
-            average_over_snapshots, made.module, made.snapshots)  # fmt: skip
-    with torch.no_grad():
-        scores = {name: summary(predict(data.test_inputs).double().numpy(), data.test_labels)
-                  for name, predict in (("last", one), ("averaged", many))}  # fmt: skip
-    return {"n": len(data.inputs), "scores": scores, "epsilon": made.epsilon}
+        many = average_over_snapshots(made.module, made.snapshots, data.test_inputs)
+        one = made.module(data.test_inputs).softmax(-1)
+    return _judged(data, made, last=one, averaged=many)
 
 
 def temper(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -269,13 +241,17 @@ def temper(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     whole = problem(run.dataset, run.patients, run.pooled, runtime.data_root)
     order = torch.randperm(len(whole.inputs), generator=torch.Generator().manual_seed(run.seed))
     held, kept = order[:HELD_OUT], order[HELD_OUT:]
-    made = learn(run, whole._replace(inputs=whole.inputs[kept], targets=whole.targets[kept]))
-    with torch.no_grad():
-        fitted, judged = (made.module(inputs).double().numpy() for inputs in (whole.inputs[held], whole.test_inputs))
-    found = fit_temperature(fitted, whole.targets[held].numpy(), private_data=True).temperature
-    scores = {name: summary(scaled(judged, temperature=value), whole.test_labels)
-              for name, value in (("before", 1.0), ("after", found))}  # fmt: skip
-    return {"n": len(kept), "temperature": found, "scores": scores, "epsilon": made.epsilon}
+    data = whole._replace(inputs=whole.inputs[kept], targets=whole.targets[kept])
+    made = learn(run, data)
+    logits, fitted = (made.module(inputs).double() for inputs in (whole.test_inputs, whole.inputs[held]))
+    found = fit_temperature(fitted.numpy(), whole.targets[held].numpy(), private_data=True).temperature
+    own = _judged(data, made, before=logits.softmax(-1), after=(logits / found).softmax(-1))
+    return own | {"temperature": found}
+
+
+def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
+    scores = {name: summary(one.double().numpy(), data.test_labels) for name, one in predicted.items()}
+    return {"n": len(data.inputs), "epsilon": made.epsilon, "scores": scores}
 
 
 FRONTIER, TEMPERED = single(carry_out), single(temper)
@@ -301,8 +277,8 @@ class Bench:
     """Other numbers of steps, at the bench's own reach: epsilon stays, and with it falls or rises the noise."""
     seeds: int
     """Half as many with noise before clipping: it costs as many normal numbers as there are units times weights."""
-    plain: tuple[tuple[float, int], ...] = ()
-    """Step sizes and numbers of passes of SGD without privacy; with them goes all that is compared beside DP-SGD."""
+    whole: bool = True
+    """Whether all is compared that stands beside DP-SGD, or one cell of DP-SGLD alone."""
     judged: tuple[float, ...]
     """DP-SGD's clip norms that new seeds judge, beside noise before clipping that is too long where there is such."""
     judges: int
@@ -313,82 +289,75 @@ _MNIST = FrontierRun(dataset="mnist", pooled=True, hidden=(32,), sample_rate=0.0
 _LUNGS = FrontierRun(dataset="xrays224", patients=True, hidden=(16,), sample_rate=0.1, steps=100, reach=0.6,
                      budget=Budget(epsilon=6.0, delta=1e-4))  # fmt: skip
 _CNN = replace(_MNIST, pooled=False, architecture="cnn5", hidden=(), kept=4)
-_DIGITS = FrontierRun(dataset="digits", hidden=(8,), sample_rate=0.1, steps=6, reach=1.0, kept=2,
-                      budget=Budget(epsilon=8.0, delta=1e-3))  # fmt: skip
+_DIGITS = FrontierRun(sample_rate=0.1, steps=6, kept=2, budget=Budget(epsilon=8.0, delta=1e-3))
 MNIST = Bench(name="MNIST", size=60_000, run=_MNIST, reaches=(1.0, 2.0, 4.0, 8.0), steps=(50, 800), seeds=6,
-              plain=((0.05, 5), (0.1, 20), (0.1, 60)), judged=(3.0,), judges=40)  # fmt: skip
+              judged=(3.0,), judges=40)  # fmt: skip
 XRAYS = Bench(name="X-rays by patient", size=3_654, run=_LUNGS, reaches=(0.15, 0.3, 0.6, 1.2), steps=(25, 400),
-              seeds=8, plain=((0.01, 5), (0.01, 20), (0.03, 60)), judged=(0.1, 10.0), judges=16)  # fmt: skip
-CNN = Bench(name="MNIST, five-layer CNN", size=60_000, run=_CNN, clips=CLIPS, reaches=(2.0,), seeds=4,
+              seeds=8, judged=(0.1, 10.0), judges=16)  # fmt: skip
+CNN = Bench(name="MNIST, five-layer CNN", size=60_000, run=_CNN, clips=CLIPS, reaches=(2.0,), seeds=4, whole=False,
             judged=(10.0, 1.0), judges=6)  # fmt: skip
 DIGITS = Bench(
-    name="digits", size=1_437, run=_DIGITS, clips=CLIPS[:1], reaches=(1.0,), seeds=1, judged=(0.1,), judges=1
+    name="digits",
+    size=1_437,
+    run=_DIGITS,
+    clips=CLIPS[:1],
+    reaches=(1.0,),
+    seeds=1,
+    whole=False,
+    judged=(0.1,),
+    judges=1,
 )
-BENCHES = {bench.name: bench for bench in (MNIST, XRAYS, CNN, DIGITS)}
+BENCHES = (DIGITS, MNIST, XRAYS, CNN)
 
 
 def _benches(smoke: bool) -> Sequence[Bench]:
-    return (DIGITS,) if smoke else (MNIST, XRAYS, CNN)
+    return BENCHES[:1] if smoke else BENCHES[1:]
 
 
 def frontier_jobs(smoke: bool, seed: int) -> list[Job]:
     """The grids of all benches, and what is compared beside DP-SGD; for ``smoke`` two runs on scikit-learn's digits."""
-    return [
-        _job(bench, replace(run, seed=number))
-        for bench in _benches(smoke)
-        for run in _runs(bench)
-        for number in range(seed, seed + bench.seeds // (2 if run.pre_noise else 1))
-    ]
+    plan = [(bench, run) for bench in _benches(smoke) for run in _runs(bench)]
+    return [job for bench, run in plan for job in _jobs(bench, run, seed, bench.seeds // (2 if run.pre_noise else 1))]
 
 
 def pair_jobs(smoke: bool, seed: int) -> list[Job]:
     """The settings that all seeds of :func:`frontier_jobs` choose, on other seeds, which judge them."""
-    found = list[Job]()
-    for bench in _benches(smoke):
-        runs = [replace(bench.run, clip_norm=clip) for clip in bench.judged] + [_noisy(bench)] * bool(bench.plain)
-        numbers = range(seed + LATER, seed + LATER + bench.judges)
-        found += [_job(bench, replace(run, seed=number)) for run, number in product(runs, numbers)]
-    return found
+    plan = [(bench, run) for bench in _benches(smoke)
+            for run in _grid(bench, clip_norm=bench.judged) + _noisy(bench) * bench.whole]  # fmt: skip
+    return [job for bench, run in plan for job in _jobs(bench, run, seed + LATER, bench.judges)]
 
 
 def tempered_jobs(smoke: bool, seed: int) -> list[Job]:
     """DP-SGD on MNIST at each clip norm, without the images that a temperature is fitted to."""
     bench = DIGITS if smoke else MNIST
-    return [_job(bench, replace(bench.run, clip_norm=clip, seed=seed + k), TEMPERED)
-            for clip, k in product(bench.clips, range(bench.seeds))]  # fmt: skip
+    return [
+        job for run in _grid(bench, clip_norm=bench.clips) for job in _jobs(bench, run, seed, bench.seeds, TEMPERED)
+    ]
 
 
-def _noisy(bench: Bench) -> FrontierRun:
+def _grid(bench: Bench, **values: Sequence[Any]) -> list[FrontierRun]:
+    return [replace(bench.run, **dict(zip(values, one, strict=True))) for one in product(*values.values())]
+
+
+def _noisy(bench: Bench) -> list[FrontierRun]:
     """Noise before clipping that is twice as long as the clip norm."""
-    return replace(bench.run, method="DP-SGLD", pre_noise=2.0)
+    return _grid(bench, method=["DP-SGLD"], pre_noise=[2.0])
 
 
-def _runs(bench: Bench) -> Iterator[FrontierRun]:
-    base = bench.run
-    for clip, reach in product(bench.clips, bench.reaches):
-        yield replace(base, clip_norm=clip, reach=reach)
-    for clip, steps in product(CLIPS, bench.steps):
-        yield replace(base, clip_norm=clip, steps=steps)
-    if not bench.plain:
-        yield replace(base, method="DP-SGLD", decay=True)
-        return
-    for clip in CLIPS:
-        cell = replace(base, clip_norm=clip)
-        yield replace(cell, decay=True)
-        for decay in (False, True):
-            yield replace(cell, method="DP-SGLD", decay=decay)
-            yield replace(cell, method="DP-SGLD", decay=decay, slot="parameter")
-            yield replace(cell, method="DP-SGLD", decay=decay, pre_noise=0.5)
-    yield _noisy(bench)
-    for method, clip, reach in product(RANDOM, CLIPS, bench.reaches):
-        yield replace(base, method=method, clip_norm=clip, reach=reach)
-    share = 128 / bench.size
-    for rate, passes in bench.plain:
-        yield replace(base, method="SGD", reach=rate, sample_rate=share, steps=round(passes / share))
+def _runs(bench: Bench) -> list[FrontierRun]:
+    found = _grid(bench, clip_norm=bench.clips, reach=bench.reaches)
+    if not bench.whole:
+        return found + _grid(bench, method=["DP-SGLD"], decay=[True])
+    found += _grid(bench, clip_norm=CLIPS, steps=bench.steps)
+    found += _grid(bench, method=["DP-SGLD"], clip_norm=CLIPS, decay=(False, True), pre_noise=(0.0, 0.5))
+    return found + _noisy(bench) + _grid(bench, method=tuple(RANDOM), clip_norm=CLIPS, reach=bench.reaches)
 
 
-def _job(bench: Bench, run: FrontierRun, kind: Kind = FRONTIER) -> Job:
-    own: dict[str, Any] = {"bench": bench.name, "slot": run.slot if run.method == "DP-SGLD" else None}
-    own |= {name: getattr(run, name) for name in "method clip_norm reach decay pre_noise steps seed".split()}
-    key = f"frontier {run.dataset} {run.method} seed {run.seed} {digest(run)}{' tempered' * (kind is TEMPERED)}"
-    return Job(key=key.lower().replace(" ", "-"), kind=kind, config=run, tags=own)
+def _jobs(bench: Bench, run: FrontierRun, first: int, count: int, kind: Kind = FRONTIER) -> Iterator[Job]:
+    """A run with so many seeds."""
+    for seed in range(first, first + count):
+        one = replace(run, seed=seed)
+        own: dict[str, Any] = {"bench": bench.name, "slot": run.slot if run.method == "DP-SGLD" else None}
+        own |= {name: getattr(one, name) for name in "method clip_norm reach decay pre_noise steps seed".split()}
+        key = f"frontier {run.dataset} {run.method} seed {seed} {digest(one)}{' tempered' * (kind is TEMPERED)}"
+        yield Job(key=key.lower().replace(" ", "-"), kind=kind, config=one, tags=own)
