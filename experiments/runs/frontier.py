@@ -331,7 +331,7 @@ def tempered_jobs(smoke: bool, seed: int) -> list[Job]:
     """DP-SGD on MNIST at each clip norm, without the images that a temperature is fitted to."""
     bench = DIGITS if smoke else MNIST
     return [
-        job for run in _grid(bench, clip_norm=bench.clips) for job in _jobs(bench, run, seed, bench.seeds, TEMPERED)
+        job for run in _grid(bench, clip_norm=bench.clips) for job in _jobs(bench, run, seed, 2 * bench.seeds, TEMPERED)
     ]
 
 
