@@ -245,13 +245,15 @@ def temper(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     made = learn(run, data)
     logits, fitted = (made.module(inputs).double() for inputs in (whole.test_inputs, whole.inputs[held]))
     found = fit_temperature(fitted.numpy(), whole.targets[held].numpy(), private_data=True).temperature
-    own = _judged(data, made, before=logits.softmax(-1), after=(logits / found).softmax(-1))
-    return own | {"temperature": found}
+    return {
+        "temperature": found,
+        **_judged(data, made, before=logits.softmax(-1), after=(logits / found).softmax(-1)),
+    }
 
 
 def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
     scores = {name: summary(one.double().numpy(), data.test_labels) for name, one in predicted.items()}
-    return {"n": len(data.inputs), "epsilon": made.epsilon, "scores": scores}
+    return {"epsilon": made.epsilon, "scores": scores}
 
 
 FRONTIER, TEMPERED = single(carry_out), single(temper)
@@ -296,17 +298,8 @@ XRAYS = Bench(name="X-rays by patient", size=3_654, run=_LUNGS, reaches=(0.15, 0
               seeds=8, judged=(0.1, 10.0), judges=16)  # fmt: skip
 CNN = Bench(name="MNIST, five-layer CNN", size=60_000, run=_CNN, clips=CLIPS, reaches=(2.0,), seeds=4, whole=False,
             judged=(10.0, 1.0), judges=6)  # fmt: skip
-DIGITS = Bench(
-    name="digits",
-    size=1_437,
-    run=_DIGITS,
-    clips=CLIPS[:1],
-    reaches=(1.0,),
-    seeds=1,
-    whole=False,
-    judged=(0.1,),
-    judges=1,
-)
+DIGITS = replace(CNN, name="digits", size=1_437, run=_DIGITS, clips=CLIPS[:1], reaches=(1.0,), seeds=1,
+                 judged=CLIPS[:1], judges=1)  # fmt: skip
 BENCHES = (DIGITS, MNIST, XRAYS, CNN)
 
 
