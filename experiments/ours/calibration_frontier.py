@@ -141,7 +141,8 @@ def _by_clip_norm(table: pl.DataFrame, lines: Mapping[str, tuple[str, str, dict[
             known = {clip: one.mean for clip, one in found.items() if one}
             axes.plot(list(known), list(known.values()), marker, color=colour, label=label)
         axes.set(xscale="log", yscale="log", xlabel="clip norm", ylabel="ECE (l1, 15 bins) of the last weights",
-                 title=f"{bench.name}\nn = {bench.size:,}, {count} seeds, epsilon {bench.run.budget.epsilon:g}")  # fmt: skip
+                 title=f"{bench.name}\nn = {bench.size:,}, {count} seeds, epsilon {bench.run.budget.epsilon:g}"
+                 )  # fmt: skip
         panels.plain_log(axes.yaxis)
     drawn.legend(*panes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return drawn
