@@ -14,7 +14,7 @@ import polars as pl
 from experiments.claims import Measured, Number, Printed, Sentence, Shown, judge, say
 from experiments.headlines import HEADLINES, TEN, Headline
 from experiments.registry import sections, studies
-from experiments.runner import RESULTS, made_by, read_table, results_of
+from experiments.runner import RESULTS, read_table, results_of
 from experiments.study import Erratum, Section
 from pacdp.cli.folder import read_json
 from pacdp.files import replacing
@@ -162,9 +162,11 @@ def _cell(printed: float | str | None, number: Number, *, table: pl.DataFrame) -
 
 
 def shown(found: Measured | None) -> str:
-    """A number in a table: certificates and epsilons, which have no noise, are rounded up."""
+    """A number in a table: certificates and epsilons, which have no noise, are rounded up; counts are whole."""
     if found is None:
         return "–"
+    if found.mean == int(found.mean) and abs(found.mean) > 1.0:
+        return str(int(found.mean))
     return f"{Shown(found.mean):{'up4' if found.error == 0.0 else '#.4g'}}".rstrip(".")
 
 
@@ -178,8 +180,10 @@ def _made(tables: Tables, link: str) -> Iterator[str]:
     rows = []
     for name, study in studies().items():
         made = read_json(results_of(name, root=tables.root) / "provenance.json")
-        rows.append((f"[{name}]({link}/{name}/table.csv)", study.title, made_by(made)))
-    yield from _table(("study", "what it is", "runs"), rows)
+        runs = sum(one["runs"] for one in made.get("runs", []))
+        lost = " and not all of its jobs" if made["jobs"]["finished"] != made["jobs"]["planned"] else ""
+        rows.append((f"[{name}]({link}/{name}/table.csv)", study.title, f"[{runs}]({link}/{name}/provenance.json){lost}"))
+    yield from _table(("table", "what it is", "runs"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
