@@ -6,7 +6,7 @@ import importlib
 from experiments.study import Section, Study
 
 PAPERS: tuple[str, ...] = ("knolle",)
-OURS: tuple[str, ...] = ()
+OURS: tuple[str, ...] = ("private_priors",)
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 
