@@ -5,8 +5,8 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle",)
-OURS: tuple[str, ...] = ("private_priors",)
+PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle")
+OURS: tuple[str, ...] = ("all_data", "private_priors", "temperature_map")
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 

@@ -11,14 +11,14 @@ from torch.testing import assert_close
 
 import bounds
 from bounds.accounting import event_from_dict
-from experiments.papers.runs.private_prior import (
+from experiments.runs.private_prior import (
     MNIST,
     TRIED,
     conduct,
     private_centre,
     private_head,
 )
-from experiments.papers.runs.private_prior import SMOKE as WHOLE
+from experiments.runs.private_prior import SMOKE as WHOLE
 from pacdp.features import OrientedGradients, aligned, fit_mean, gaussian_errors, unit
 from pacdp.private import SeededRandomness, first, planned, privacy_claim, runs_of, steps_of
 from tests.pacdp.toys import seeded
@@ -37,14 +37,14 @@ def outcome():
 def test_every_certificate_is_rigorous_and_above_its_risk(outcome):
     assert set(outcome.assessments) == {"posterior", "private_prior", "zero_head", "independent_prior"}
     validate(outcome.to_dict())
-    head = outcome.head.certificate(of="private head")
+    head = outcome.alone.certificate(of="private head")
     for made in (head, *(each.certificate() for each in outcome.assessments.values())):
         assert made.status == "rigorous"
         assert made.failure_prob == pytest.approx(SMOKE.failure_prob)
         assert made.terms["empirical_risk"] < made.value < 1.0
     for each in outcome.assessments.values():
         assert each.error("randomised", "test") < each.certificate().value
-    assert outcome.measured["test_error_of_head"] == outcome.head.error("private head", "test") < head.value
+    assert outcome.alone.error("private head", "test") < head.value
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_what_was_chosen_by_looking_is_paid_for(outcome):
         assert "a list of 1000 settings" in by
         assert "after they were tried" in by
         assert "names no list" in alone
-    assert paid.head.certificate(of="private head").failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
+    assert paid.alone.certificate(of="private head").failure_prob == pytest.approx(SMOKE.failure_prob / 1000)
     own = {**inspect.signature(OrientedGradients).parameters, "spread_y": 0.19, "spread_x": 0.15}
     for name, values in TRIED.items():
         value = getattr(MNIST, name, own.get(name))
@@ -85,7 +85,7 @@ def test_the_pieces_add_up(outcome):
 
 @pytest.mark.slow
 def test_the_history_is_all_that_looked_privately(outcome):
-    history = outcome.released.event
+    history = outcome.event
     assert steps_of(history) == 1 + SMOKE.steps
     assert all(step.sample_rate == 1.0 for step, _ in runs_of(history))
     claim = privacy_claim(history, adjacency="add-remove")
