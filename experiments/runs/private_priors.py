@@ -29,6 +29,7 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event
+from experiments.runs.private_prior import zero_head
 from pacdp import (
     Assessment,
     BoundSet,
@@ -148,9 +149,7 @@ class Seen(NamedTuple):
 
     def head(self) -> nn.Linear:
         """A layer of zeros."""
-        layer = nn.Linear(self.bound.inputs.shape[1], self.dataset.classes, bias=False)
-        nn.init.zeros_(layer.weight)
-        return layer.eval()
+        return zero_head(self.bound.inputs.shape[1], self.dataset.classes).eval()
 
 
 def split_and_seen(config: Config, *, root: str | None = None) -> Seen:
