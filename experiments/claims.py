@@ -52,12 +52,13 @@ class Measured:
 
     @property
     def noise(self) -> float | None:
-        """Two standard errors, of the logarithm where ``log``; None where nothing is known of them."""
+        """Two standard errors, of the logarithm where ``log``, where it takes FEWEST_PAIRS; None where nothing is known
+        of them."""
         if self.error is not None:
             return self.error
         counts = count_noise((self.mean, self.examples)) if self.examples else None
         found = list(self._scaled(1.0).values())
-        if len(found) < 2:
+        if len(found) < (FEWEST_PAIRS if self.log else 2):
             return counts
         return math.hypot(2.0 * statistics.stdev(found) / math.sqrt(len(found)), counts or 0.0)
 

@@ -112,8 +112,8 @@ def _section(section: Section, tables: Tables, link: str, *, paper: bool) -> Ite
     for study in section.studies:
         for place, lines in groupby(study.numbers, key=lambda one: one.place):
             yield from _numbers(place, list(lines), tables, study.name)
-    asked = {study.name: study.sentences for study in section.studies} | dict(section.beside)
-    said = [line for name, own in asked.items() for line in _sentences(own, tables.of(name), paper=paper)]
+    asked = [*((study.name, study.sentences) for study in section.studies), *section.beside.items()]
+    said = [line for name, own in asked for line in _sentences(own, tables.of(name), paper=paper)]
     yield "".join(said)
     notes = [note for study in section.studies for note in study.notes]
     if notes:

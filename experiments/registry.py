@@ -6,7 +6,7 @@ import importlib
 from experiments.study import Section, Study
 
 PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle")
-OURS: tuple[str, ...] = ("certificates", "all_data", "small_samples", "calibration_frontier", "temperature_map")
+OURS: tuple[str, ...] = ("certificates", "all_data", "small_samples", "calibration_frontier", "temperature_map", "private_priors")
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 
