@@ -128,7 +128,7 @@ def private_centre(rows: Tensor, *, mu: float, randomness: Randomness) -> tuple[
     """Mean of unit rows plus Gaussian noise, mu-GDP: one full-batch step of DP-SGD on ½‖c - row‖² from c = 0."""
     ones = TensorDataset(torch.ones(len(rows), 1), rows)
     centre, event = _released(
-        ones, _zero(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
+        ones, zero_head(1, rows.shape[1]), lambda centre, row: 0.5 * (centre - row).square().sum(dim=1), clip_norm=1.0,
         noise=1.0 / mu, steps=[1.0], most=2000, randomness=randomness,
     )  # fmt: skip
     return centre.reshape(-1), event
@@ -142,7 +142,7 @@ def private_head(
     count = settings.steps
     mean_step = settings.path / (settings.clip_norm * count)
     return _released(
-        TensorDataset(rows, labels), _zero(rows.shape[1], classes),
+        TensorDataset(rows, labels), zero_head(rows.shape[1], classes),
         lambda logits, label: F.cross_entropy(logits, label, reduction="none"), clip_norm=settings.clip_norm,
         noise=math.sqrt(count) / settings.head_mu, most=settings.max_physical_batch, randomness=randomness,
         steps=[2.0 * mean_step * (1.0 - t / count) for t in range(count)],
@@ -229,7 +229,7 @@ def assessed(
     law, before = (
         GaussianPosterior(means={"weight": one}, stds={"weight": torch.tensor(settings.std)}) for one in (mean, prior)
     )
-    network = _zero(prior.shape[1], len(prior)).eval()
+    network = zero_head(prior.shape[1], len(prior)).eval()
     return certify(
         law, rows, network=network, prior=Prior(law=before, source=source), test=test,
         failure_prob=settings.failure_prob, settings=of_a_list(settings.compared), seed=settings.seed + fresh,
@@ -237,7 +237,7 @@ def assessed(
     )  # fmt: skip
 
 
-def _zero(inputs: int, outputs: int) -> nn.Linear:
+def zero_head(inputs: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, outputs, bias=False)
     nn.init.zeros_(layer.weight)
     return layer

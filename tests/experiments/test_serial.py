@@ -8,7 +8,6 @@ from typing import get_args
 import pytest
 
 from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Training
-from experiments.registry import study
 from experiments.runs.held_out import HeldOutConfig
 from pacdp.cli import compression_recipes
 from pacdp.cli.config import Run
