@@ -24,15 +24,13 @@ was Figure 2's rule by losses. The lead of 0.8 points that {3, 1} is asked for i
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments import panels
 from experiments.claims import (
     Below,
     Cell,
@@ -49,6 +47,7 @@ from experiments.claims import (
 )
 from experiments.runs.p3sgd import (
     ACCOUNTING,
+    SMALL,
     TRAINING,
     Accounting,
     Attack,
@@ -56,10 +55,9 @@ from experiments.runs.p3sgd import (
     Plain,
     Private,
     Training,
-    scale_name,
 )
 from experiments.runs.p3sgd_printed import COMPARING, WALKING, Comparing, Walking
-from experiments.study import Done, Erratum, Row, Section, Study, columns
+from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import ordered, part
 from pacdp.cli.figures import style
 from pacdp.cli.private.config import Budget, Sampling
@@ -70,17 +68,19 @@ from pacdp.cli.sweep.jobs import Job, Kind
 FIRST, SGD, DROPOUT, DROPBLOCK = "first weights", "SGD", "SGD+Dropout", "SGD+DropBlock"
 PRINTED, CORRECTED, COIN = "P3SGD, printed", "P3SGD, corrected", "P3SGD, coin"
 TOLD = {
-    SGD: (("P06",), 99.85, 92.25, 7.60),
-    DROPOUT: (("P07",), 99.63, 92.12, 7.51),
-    DROPBLOCK: (("P09",), 98.85, 94.87, 3.68),
-    PRINTED: (("P08",), 95.70, 95.23, 0.47),
-    CORRECTED: ((), None, None, None),
+    SGD: ("P06", 99.85, 92.25, 7.60),
+    DROPOUT: ("P07", 99.63, 92.12, 7.51),
+    DROPBLOCK: ("P09", 98.85, 94.87, 3.68),
+    PRINTED: ("P08", 95.70, 95.23, 0.47),
+    CORRECTED: ("", None, None, None),
 }
 """ResNet-18, training accuracy, testing accuracy and gap in percent: Table 1, and Table 3 for DropBlock."""
-BOTH = (3.0, 1.0)
-SETS = {BOTH: (95.23, 6.97), (2.0, 1.0): (94.31, 7.10), (3.0, 2.0): (93.57, 4.97),
-        (1.0,): (94.38, 8.48), (2.0,): (93.24, 5.13), (3.0,): (92.15, 4.70)}  # fmt: skip
-"""Table 2: testing accuracy in percent and epsilon by the set of noise scales."""
+SETS = {
+    "{3, 1}": ((3.0, 1.0), 95.23, 6.97), "{2, 1}": ((2.0, 1.0), 94.31, 7.10), "{3, 2}": ((3.0, 2.0), 93.57, 4.97),
+    "{1}": ((1.0,), 94.38, 8.48), "{2}": ((2.0,), 93.24, 5.13), "{3}": ((3.0,), 92.15, 4.70),
+}  # fmt: skip
+"""Table 2: noise scales, testing accuracy in percent and epsilon."""
+BOTH = "{3, 1}"
 ACCOUNTED = "the paper's settings"
 
 LUNGS, FEW, CELLS, WRITERS = (
@@ -93,17 +93,16 @@ _CELLS = Comparing(
     plain=Plain(epochs=40, learning_rate=0.03, batch_size=32), blocks=True, clip_norm=0.02,
     learning_rate=0.03,
 )  # fmt: skip
-_SMALL = Network(width=8)
 PROBLEMS = {
     LUNGS: (Comparing(
         dataset="xrays224", features="backbone", shrink=18.0, people=1000, each=10,
         plain=Plain(epochs=100, learning_rate=1.0, batch_size=64, weight_decay=1e-6), clip_norm=3.0,
-        learning_rate=10.0, local_batch_size=10, sets=(BOTH, (1.0,)),
+        learning_rate=10.0, local_batch_size=10, sets=((3.0, 1.0), (1.0,)),
     ), 4),
     FEW: (_CELLS, 200),
     CELLS: (replace(_CELLS, people=40, drop_rate=0.1), 64),
     WRITERS: (Comparing(
-        dataset="mnist-writers", network=_SMALL, people=400, each=5,
+        dataset="mnist-writers", network=SMALL, people=400, each=5,
         plain=Plain(epochs=20, learning_rate=0.05, batch_size=32), blocks=True, clip_norm=0.5, learning_rate=0.1,
     ), 12),
 }  # fmt: skip
@@ -114,20 +113,22 @@ def jobs_printed(smoke: bool, seed: int) -> list[Job]:
     """Problems by seed, and the walk."""
     problems, walking = PROBLEMS, Walking()
     if smoke:
-        problems = {WRITERS: (Comparing(network=_SMALL, blocks=True, steps=3), 1)}
+        problems = {WRITERS: (Comparing(network=SMALL, people=20, plain=Plain(epochs=1), blocks=True, steps=3), 1)}
         walking = Walking(dataset="digits", walks=2, marks=(0, 1))
-    found = [_job(COMPARING, replace(config, seed=one), problem=name)
-             for name, (config, seeds) in problems.items() for one in range(seed, seed + seeds)]  # fmt: skip
-    return [*found, _job(WALKING, walking, problem=walking.dataset)]
+    return [
+        *(_job(COMPARING, replace(config, seed=one), problem=name)
+          for name, (config, seeds) in problems.items() for one in range(seed, seed + seeds)),
+        _job(WALKING, walking, problem=walking.dataset),
+    ]  # fmt: skip
 
 
 def _job(kind: Kind, config: Any, **tags: Any) -> Job:
     tags["seed"] = config.seed
-    key = re.sub(r"\W+", "-", " ".join(map(str, ["p3sgd", *tags.values(), digest(config, digits=8)])))
+    key = re.sub(r"\W+", "-", f"p3sgd {' '.join(map(str, tags.values()))} {digest(config, digits=8)}")
     return Job(key=key, kind=kind, config=config, tags=tags)
 
 
-def _how(people: int, clip_norm: float, method: P3SGD, *, physical: int = 16, steps: int = 100) -> Private:
+def _how(people: int, clip_norm: float, method: P3SGD, physical: int = 16, steps: int = 100) -> Private:
     """The paper's sample rate and δ = 1/N^1.1, N being public; the budget never halts it."""
     sampling = Sampling(sample_rate=0.1, steps=steps, clip_norm=clip_norm, max_physical=physical)
     return Private(method=method, sampling=sampling, budget=Budget(epsilon=50.0, delta=people**-1.1))
@@ -143,29 +144,29 @@ TASKS = {
         _how(161, 0.5, P3SGD(learning_rate=0.3, local_batch_size=32), physical=8), 0, 3,
     ),
     "MNIST writers, conv": (
-        Training(dataset="mnist-writers", network=_SMALL, strategy=Plain(epochs=10)),
+        Training(dataset="mnist-writers", network=SMALL, strategy=Plain(epochs=10)),
         _how(539, 0.5, P3SGD(local_batch_size=32)), 6, 3,
     ),
     "X-rays, conv": (
-        Training(dataset="xrays", network=_SMALL),
+        Training(dataset="xrays", network=SMALL),
         _how(3654, 2.0, P3SGD(learning_rate=1.0, local_batch_size=4), physical=64), 8, 8,
     ),
 }  # fmt: skip
 """SGD, P3SGD, seeds of Table 2 and seeds of Figure 3."""
-_SMOKE = {"X-rays, conv": (Training(network=_SMALL, strategy=Plain(epochs=1)),
+_SMOKE = {"X-rays, conv": (Training(network=SMALL, strategy=Plain(epochs=1)),
                            _how(120, 0.5, P3SGD(), steps=3), 1, 1)}  # fmt: skip
 
 
 def jobs_2(smoke: bool, seed: int) -> list[Job]:
     """Each set accounted at the paper's settings, and trained with where the network learns."""
-    found = [_job(ACCOUNTING, Accounting(noise_scales=one), problem=ACCOUNTED, noise_scales=scale_name(one))
-             for one in SETS]  # fmt: skip
-    for name, (run, how, seeds, _) in (_SMOKE if smoke else TASKS).items():
-        for scales in SETS:
-            own = replace(run, strategy=replace(how, method=replace(how.method, noise_scales=scales)))
-            found += [_job(TRAINING, replace(own, seed=one), problem=name, noise_scales=scale_name(scales))
-                      for one in range(seed, seed + seeds)]  # fmt: skip
-    return found
+    return [
+        *(_job(ACCOUNTING, Accounting(noise_scales=scales), problem=ACCOUNTED, noise_scales=label)
+          for label, (scales, *_) in SETS.items()),
+        *(_job(TRAINING, replace(run, strategy=replace(how, method=replace(how.method, noise_scales=scales)), seed=one),
+               problem=name, noise_scales=label)
+          for name, (run, how, seeds, _) in (_SMOKE if smoke else TASKS).items()
+          for label, (scales, *_) in SETS.items() for one in range(seed, seed + seeds)),
+    ]  # fmt: skip
 
 
 def jobs_3(smoke: bool, seed: int) -> list[Job]:
@@ -181,15 +182,13 @@ def jobs_3(smoke: bool, seed: int) -> list[Job]:
 
 def rows(done: Done) -> Iterator[Row]:
     """A row a strategy or a mark of a walk; else one a run."""
-    result = done.result
-    for row in result.get("rows", [{}]):
-        yield {**result, **done.tags, **row}
+    for row in done.result.get("rows", [done.result]):
+        yield {**done.tags, **row}
 
 
 def _of(name: str, problem: str, strategy: str) -> Cell:
     """Of P3SGD with both scales."""
-    scales = scale_name(BOTH) if "P3SGD" in strategy else None
-    return cell(name, problem=problem, strategy=strategy, noise_scales=scales)
+    return cell(name, problem=problem, strategy=strategy, noise_scales=BOTH if "P3SGD" in strategy else None)
 
 
 def _evidence(name: str, **strategies: str) -> dict[str, Number]:
@@ -198,21 +197,20 @@ def _evidence(name: str, **strategies: str) -> dict[str, Number]:
             for key, one in strategies.items() for k, problem in enumerate(PROBLEMS)}  # fmt: skip
 
 
-COLOURS = {SGD: "tab:orange", DROPOUT: "tab:olive", DROPBLOCK: "tab:brown", PRINTED: "tab:blue", CORRECTED: "tab:cyan"}
-
-
 def _scores(table: pl.DataFrame) -> Figure:
-    """Testing accuracy and gap of each strategy, a dot a seed, beside the printed numbers; a column a problem."""
+    """Testing accuracy against the gap, means with two standard errors; a panel a problem."""
     names = ordered(part(table, strategy=SGD), "problem")
-    drawn, grid = style.figure(2, len(names), width=3.2, height=2.6)
-    for line, column, place in zip(grid, ("test_accuracy", "gap"), (2, 3), strict=True):
-        for axes, name in zip(line, names, strict=True):
-            found = {one: _of(column, name, one)(table) for one in COLOURS}
-            values = {one: list(seen.values.values()) for one, seen in found.items() if seen}
-            panels.groups(axes, values, COLOURS, {one: told[place] for one, told in TOLD.items() if told[place]})
-            own = part(table, problem=name, strategy=CORRECTED)
-            axes.set(ylabel=f"{column.replace('_', ' ')}, %", title=f"{name}: {own['people'][0]} people,\n"
-                     f"{own['seed'].n_unique()} seeds, epsilon {own['epsilon'].max():.2f} (corrected)")  # fmt: skip
+    drawn, (line,) = style.figure(1, len(names), width=2.8)
+    for axes, name in zip(line, names, strict=True):
+        for strategy, mark in zip(TOLD, "os^Dv", strict=True):
+            gap, accuracy = (_of(column, name, strategy)(table) for column in ("gap", "test_accuracy"))
+            if gap and accuracy:
+                axes.errorbar(gap.mean, accuracy.mean, accuracy.noise, gap.noise, mark, label=strategy)
+        own = part(table, problem=name, strategy=CORRECTED)
+        axes.set(xlabel="gap between training and testing, points", ylabel="testing accuracy, %",
+                 title=f"{name}\n{own['people'][0]} people, {own['seed'].n_unique()} seeds,\n"
+                 f"epsilon {own['epsilon'].max():.2f} (corrected)")  # fmt: skip
+    line[-1].legend()
     return drawn
 
 
@@ -246,29 +244,27 @@ ACCURATE = Sentence(
         for one, (how, _) in PROBLEMS.items()
     ]),
     evidence=_evidence("test_accuracy", own=PRINTED, sgd=SGD),
-    why="With 24 patients and on digits it is above all the noise that the accuracies show.",
+    why="With 24 patients and on digits the private networks learn too little to say much about regularisation.",
 )  # fmt: skip
 
 
 def _same(table: pl.DataFrame) -> Measured | None:
     """In how many pairs the printed rule and a coin made one and the same run."""
-    found = part(table, problem=FEW, strategy=(PRINTED, COIN))["test_loss"]
-    return exact(len(found) - found.n_unique())
+    losses = part(table, problem=FEW, strategy=(PRINTED, COIN))["test_loss"]
+    return exact(len(losses) - losses.n_unique())
 
 
 CHOICE = Sentence(
     answers=("P22",),
     place="1, 4.3, 5",
     printed="The key technical innovation lies in the strategy that adaptively controls the noisy update",
-    ours="The better of two candidates is taken with probability {own0:.4f}, {own1:.4f}, {own2:.4f} and {own3:.4f}; a "
-    "coin in its place has {coin:.2f} % for {rule:.2f} % with 24 patients, {same:.0f} of 200 pairs being one and the "
-    "same run.",
+    ours="The better of two candidates is taken with probability {own0:.4f}, {own1:.4f}, {own2:.4f} and {own3:.4f}; "
+    "with 24 patients {same:.0f} runs are the same, number for number, as those of a coin.",
     holds=Most([Below(0.51, _of("better_probability", one, PRINTED)) for one in PROBLEMS]),
-    evidence={**_evidence("better_probability", own=PRINTED), "coin": _of("test_accuracy", FEW, COIN),
-              "rule": _of("test_accuracy", FEW, PRINTED), "same": _same},
+    evidence=_evidence("better_probability", own=PRINTED) | {"same": _same},
     why="Asked for is a probability of 0.51.",
 )  # fmt: skip
-_START, _END = (cell("test_accuracy", strategy="noise alone", noise_scales=scale_name(BOTH), step=step) for step in (0, 100))
+_START, _END = (cell("test_accuracy", strategy="noise alone", noise_scales=BOTH, step=step) for step in (0, 100))
 STABLE = Sentence(
     answers=("P23",),
     place="4.3",
@@ -277,17 +273,17 @@ STABLE = Sentence(
     "{start:.1f} to {end:.1f} % accuracy.",
     holds=Below(_START, _END, margin=-20.0),
     evidence={"start": _START, "end": _END},
-    why="Asked for is a loss of less than 20 points, in ten walks; training may make up for it.",
+    why="Asked for is a loss of less than 20 points, in ten walks.",
 )
 
 
 def _table_1() -> Iterator[Printed]:
-    sides = ("train_accuracy", "test_accuracy", "gap")
-    for strategy, (answers, *told) in TOLD.items():
+    for strategy, (key, *told) in TOLD.items():
         numbers = {f"{side.split('_')[0]}, {name.split(',')[0]}": (number, _of(side, name, strategy))
-                   for name in (LUNGS, CELLS) for side, number in zip(sides, told, strict=True)}  # fmt: skip
-        yield Printed(answers=answers, place="Tables 1 and 3, ResNet-18, accuracies in percent", what=strategy,
-                      numbers=numbers, why="Other images and smaller networks; malaria: of 40 patients.")  # fmt: skip
+                   for name in (LUNGS, CELLS)
+                   for side, number in zip(("train_accuracy", "test_accuracy", "gap"), told, strict=True)}  # fmt: skip
+        yield Printed(answers=(key,) if key else (), place="Tables 1 and 3, ResNet-18, in percent", what=strategy,
+                      numbers=numbers, why="Smaller networks on other images; malaria: of 40 patients.")  # fmt: skip
 
 
 STUDY = Study(
@@ -296,24 +292,20 @@ STUDY = Study(
     paper="Wu et al., 2019, P3SGD, Tables 1 and 3",
     jobs=jobs_printed,
     rows=rows,
-    columns=columns(
-        (pl.String, "problem strategy noise_scales"),
-        (pl.Int64, "seed people n n_test step"),
-        (pl.Float64, "majority train_accuracy test_accuracy gap train_loss test_loss better_probability epsilon delta"),
-    ),
     figures={"figure": _scores},
     sentences=(NARROWED, ACCURATE, CHOICE, STABLE),
     numbers=tuple(_table_1()),
 )
+
+
+def _accuracy(problem: str, scales: str = BOTH) -> Cell:
+    return cell("test_accuracy", problem=problem, noise_scales=scales)
+
+
 LEARNT = [name for name, (*_, seeds, _) in TASKS.items() if seeds]
 
 
-def _by_set(kind: Callable[..., Cell], name: str, problem: str, scales: tuple[float, ...]) -> Cell:
-    return kind(name, problem=problem, noise_scales=scale_name(scales))
-
-
-_accuracy = partial(_by_set, cell, "test_accuracy")
-_COSTS = {key: [_by_set(exactly, name, ACCOUNTED, one) for one in ((3.0,), BOTH, (1.0,))]
+_COSTS = {key: [exactly(name, problem=ACCOUNTED, noise_scales=one) for one in ("{3}", BOTH, "{1}")]
           for key, name in (("paper", "published_epsilon"), ("proved", "epsilon"))}  # fmt: skip
 ORDER = Sentence(
     answers=("P17", "P18"),
@@ -321,22 +313,22 @@ ORDER = Sentence(
     printed="A larger noise scale leads to a lower privacy cost, and {3, 1} has a cost between those of {1} and {3}",
     ours="By the paper's accountant {{3}}, {{3, 1}} and {{1}} cost an epsilon of {paper0:.2f}, {paper1:.2f} and "
     "{paper2:.2f}; proved of the corrected algorithm are {proved0:up}, {proved1:up} and {proved2:up}.",
-    holds=Every([InOrder(costs) for costs in _COSTS.values()]),
+    holds=Every(list(map(InOrder, _COSTS.values()))),
     evidence={f"{key}{k}": cost for key, costs in _COSTS.items() for k, cost in enumerate(costs)},
-    why="A larger fixed scale costs less by both; who chooses pays for both candidates.",
+    why="By the paper's accountant all of it holds; by the proved one a larger fixed scale costs less, and a choice "
+    "pays for both candidates.",
 )
 BEST = Sentence(
     answers=("P19",),
     place="Table 2",
     printed="P3SGD with {3, 1} achieves the best testing accuracy of 95.23 %",
-    ours="It reaches {own0:.1f} % on malaria cells, {own1:.1f} % on digits and {own2:.1f} % on X-rays, and {{1}} alone "
-    "{one0:.1f}, {one1:.1f} and {one2:.1f} %.",
+    ours="It reaches {own0:.1f} % on malaria cells, {own1:.1f} % on digits and {own2:.1f} % on X-rays; the other sets "
+    "are in the table.",
     holds=Most([
-        Every([Below(_accuracy(name, other), _accuracy(name, BOTH), margin=0.8) for other in SETS if other != BOTH])
+        Every([Below(_accuracy(name, other), _accuracy(name), margin=0.8) for other in SETS if other != BOTH])
         for name in LEARNT
     ]),
-    evidence={f"{key}{k}": _accuracy(name, scales) for key, scales in (("own", BOTH), ("one", (1.0,)))
-              for k, name in enumerate(LEARNT)},
+    evidence={f"own{k}": _accuracy(name) for k, name in enumerate(LEARNT)},
     why="Asked for is a lead of 0.8 points; 0.85 is printed.",
 )  # fmt: skip
 TABLE_2 = Study(
@@ -345,25 +337,18 @@ TABLE_2 = Study(
     paper="Wu et al., 2019, P3SGD, Table 2",
     jobs=jobs_2,
     rows=rows,
-    columns=columns(
-        *((pl.String, "problem noise_scales"), (pl.Int64, "seed n n_test")),
-        (pl.Float64, "train_accuracy test_accuracy gap epsilon published_epsilon delta"),
-    ),
     sentences=(ORDER, BEST),
     numbers=tuple(
-        Printed(answers=("P15", "P16"), place="Table 2", what=scale_name(scales), numbers={
-            "epsilon, the paper's accountant": (epsilon, _by_set(exactly, "published_epsilon", ACCOUNTED, scales)),
-            "epsilon, proved": (None, _by_set(exactly, "epsilon", ACCOUNTED, scales)),
+        Printed(answers=("P15", "P16"), place="Table 2", what=scales, numbers={
+            "epsilon, the paper's accountant": (
+                epsilon, exactly("published_epsilon", problem=ACCOUNTED, noise_scales=scales)),
+            "epsilon, proved": (None, exactly("epsilon", problem=ACCOUNTED, noise_scales=scales)),
             **{f"accuracy, {name.split(',')[0]}": (accuracy, _accuracy(name, scales)) for name in LEARNT},
-        }, why="Epsilon is at the paper's 1,000 patients and delta; proved is that of the corrected algorithm, which also "
-        "made the accuracies, on smaller networks.")
-        for scales, (accuracy, epsilon) in SETS.items()
+        }, why="Epsilon is at the paper's settings, of 1,000 patients; proved is that of the corrected algorithm, "
+        "which also made the accuracies, with smaller networks.")
+        for scales, (_, accuracy, epsilon) in SETS.items()
     ),
 )  # fmt: skip
-
-
-def _psnr(problem: str, strategy: str, side: str = "train") -> Cell:
-    return cell(f"{side}_psnr", problem=problem, strategy=strategy)
 
 
 FIGURE_3 = Study(
@@ -372,26 +357,24 @@ FIGURE_3 = Study(
     paper="Wu et al., 2019, P3SGD, Figure 3",
     jobs=jobs_3,
     rows=rows,
-    columns=columns(
-        (pl.String, "problem strategy"), (pl.Int64, "seed"), (pl.Float64, "train_psnr test_psnr test_accuracy")
-    ),
     numbers=tuple(
         Printed(answers=("P27", "P28"), place="Figure 3, mean PSNR in decibels of images from features", what=name,
-                numbers={"P3SGD": (27.82, _psnr(name, "P3SGD")), SGD: (27.84, _psnr(name, SGD)),
-                         "SGD, test images": (None, _psnr(name, SGD, "test")), FIRST: (None, _psnr(name, FIRST))},
-                why="Said to be hard to reconstruct are test images; they and untrained first weights are the controls. "
+                numbers={one: (told, cell("train_psnr", problem=name, strategy=one))
+                         for one, told in (("P3SGD", 27.82), (SGD, 27.84), (FIRST, None))}
+                | {"SGD, test images": (None, cell("test_psnr", problem=name, strategy=SGD))},
+                why="The paper says that test images are hard to reconstruct; they and first weights are the controls. "
                 "On malaria the network of P3SGD guesses.")
         for name, (*_, seeds) in TASKS.items() if seeds
     ),
 )  # fmt: skip
 SECTION = Section(
     title="Privacy of patients as a regulariser (Wu et al. 2019, P3SGD)",
-    about="The paper trains ResNet-18 on 1,000 patients' glomeruli, which are not public, and finds that private "
-    "training overfits less and is more accurate. Here small networks see children's chest X-rays, malaria cells and "
-    "digits by writer; a patient or writer is the unit, and none is on both sides of a split. As printed, the algorithm "
-    "has no proof; the corrected one has. A sentence about several data sets holds where it holds on most of them. "
-    "Settings were tried on these data and are counted in no epsilon.",
+    about="The paper trains ResNet-18 on 1,000 patients' glomeruli and finds that private training overfits less and "
+    "is more accurate. Here small networks see chest X-rays, malaria cells of 24 and of 40 patients, and digits by "
+    "writer, with 4, 200, 64 and 12 seeds where SGD overfits; the unit is a person. As printed the algorithm has no "
+    "proof; the corrected one has. A sentence holds where it holds on most data sets. No epsilon counts our tuning.",
     studies=(STUDY, TABLE_2, FIGURE_3),
+    figure=("p3sgd-printed", "figure", "Means and two standard errors where SGD overfits."),
     errata=(
         Erratum(answers=("P29",), place="Wu et al., Section 3.3", said="The sum is divided by the size of the sample, "
                 "which is private and which the noise then shows; the bound of 2 C_u on the sensitivity does not cover "

@@ -7,11 +7,11 @@ alike, from the mean of test images that are not attacked.
 Losses are computed on the data without noise: to publish them, as done for public data here, is covered by no epsilon.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn, optim
@@ -41,7 +41,6 @@ _MAP = 14
 """The first convolution strides so that its maps have about this side."""
 ACTIVATIONS = (1, 4)
 """Places of the convolutions' activations."""
-_BATCH = 1000
 LOSSES = nn.CrossEntropyLoss(reduction="none")
 
 
@@ -65,6 +64,9 @@ class Plain:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     batch_size: int = 128
+
+
+LINEAR, SMALL, PLAIN = Network(), Network(width=8), Plain()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +94,9 @@ class Training:
     """One run: everything that decides its numbers."""
 
     dataset: str = "digits"
-    features: Literal["pixels", "spots"] = "pixels"
-    network: Network = Network()
-    strategy: Plain | Private = Plain()
+    features: str = "pixels"
+    network: Network = LINEAR
+    strategy: Plain | Private = PLAIN
     attack: Attack | None = None
     seed: int = 0
     """Of first weights, batches, masks and noise: whoever knows it can subtract the noise."""
@@ -110,6 +112,11 @@ class Sides(NamedTuple):
     test_labels: Tensor
 
 
+def seeded(seed: int) -> torch.Generator:
+    """The generator of a seed."""
+    return torch.Generator().manual_seed(seed)
+
+
 def network(settings: Network, inputs: Tensor, labels: Tensor, *, generator: torch.Generator) -> nn.Sequential:
     """First weights from ``generator``: a linear layer begins at zero, those over square images uniform in ±1/√fan_in.
 
@@ -123,14 +130,13 @@ def network(settings: Network, inputs: Tensor, labels: Tensor, *, generator: tor
             nn.init.zeros_(parameter)
         return layers
     channels, side, _ = inputs.shape[1:]
-    stride = max(1, side // _MAP)
-    last = (((side - 1) // stride + 1) // 4) ** 2 * 2 * width
-    head = [nn.Linear(last, settings.hidden), nn.Tanh()] if settings.hidden else []
     layers = nn.Sequential(
-        nn.Conv2d(channels, width, 3, stride=stride, padding=1), nn.Tanh(), nn.MaxPool2d(2),
-        nn.Conv2d(width, 2 * width, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
-        nn.Flatten(), *head, nn.Linear(settings.hidden or last, classes),
+        nn.Conv2d(channels, width, 3, stride=max(1, side // _MAP), padding=1), nn.Tanh(), nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(),
     )  # fmt: skip
+    last = layers(inputs[:1]).shape[1]
+    head = [nn.Linear(last, settings.hidden), nn.Tanh()] if settings.hidden else []
+    layers.extend([*head, nn.Linear(settings.hidden or last, classes)])
     bound = 0.0
     for parameter in layers.parameters():
         if parameter.dim() > 1:  # a bias has the bound of its weights, which come before it
@@ -139,53 +145,51 @@ def network(settings: Network, inputs: Tensor, labels: Tensor, *, generator: tor
     return layers
 
 
-Regulariser = Literal["", "Dropout", "DropBlock"]
-"""Numbers set to zero behind every activation, or at the inputs of a network that has none; or squares of side 3 set to
-zero behind every convolution's activation."""
-
-
 def regularised(
-    layers: nn.Sequential, how: Regulariser, rate: float, *, generator: torch.Generator
-) -> nn.Sequential:
-    """The same layers, sharing their weights, with the regulariser's between them."""
-    behind, added = ACTIVATIONS, DropBlock2d(rate, 3, generator=generator)
+    layers: nn.Sequential, how: str, rate: float, *, generator: torch.Generator
+) -> Callable[[Tensor], Tensor]:
+    """The layers' outputs in training: with "DropBlock" squares are set to zero behind the activations of convolutions,
+    with "Dropout" numbers behind every activation, or at the inputs of a network that has none."""
+    behind, drop = ACTIVATIONS, partial(drop_blocks, rate=rate, generator=generator)
     if how == "Dropout":
         behind = [k for k, layer in enumerate(layers) if isinstance(layer, nn.Tanh)] or [0]
-        added = ExampleDropout(rate, generator=generator)
-    return nn.Sequential(*(one for k, layer in enumerate(layers) for one in (layer, added)[: 1 + (k in behind)]))
+        drop = ExampleDropout(rate, generator=generator)
+
+    def forward(x: Tensor) -> Tensor:
+        for k, layer in enumerate(layers):
+            x = layer(x)
+            if how and k in behind:
+                x = drop(x)
+        return x
+
+    return forward
 
 
-class DropBlock2d(nn.Module):
-    """Sets squares of side ``block_size`` (at most the map's own) to zero, in training mode."""
+def drop_blocks(maps: Tensor, *, rate: float, size: int = 3, generator: torch.Generator) -> Tensor:
+    """Square maps (examples, channels, side, side), some squares of them zero, of side ``size`` or the map's own.
 
-    def __init__(self, rate: float, block_size: int, *, generator: torch.Generator) -> None:
-        """``rate`` is about the share of numbers dropped (a little less, since squares overlap)."""
-        super().__init__()
-        self.rate, self.block_size, self.generator = rate, block_size, generator
-
-    def forward(self, maps: Tensor) -> Tensor:
-        """Square maps (examples, channels, side, side), some squares of them zero."""
-        if not self.training:
-            return maps
-        side = min(self.block_size, maps.shape[-1])
-        places = maps.shape[-1] - side + 1
-        gamma = min(1.0, self.rate / side**2 * maps.shape[-1] ** 2 / places**2)
-        corners = torch.empty(*maps.shape[:2], places, places).bernoulli_(gamma, generator=self.generator)
-        kept = 1.0 - max_pool2d(pad(corners, (side - 1,) * 4), side, stride=1)
-        return maps * kept * (kept.numel() / kept.sum().clamp(min=1.0))
+    ``rate`` is about the share of numbers dropped: a little less, since squares overlap.
+    """
+    side = maps.shape[-1]
+    size = min(size, side)
+    places = side - size + 1
+    gamma = min(1.0, rate / size**2 * side**2 / places**2)
+    corners = torch.empty(*maps.shape[:2], places, places).bernoulli_(gamma, generator=generator)
+    kept = 1.0 - max_pool2d(pad(corners, (size - 1,) * 4), size, stride=1)
+    return maps * kept * (kept.numel() / kept.sum().clamp(min=1.0))
 
 
 def sgd(
     settings: Plain, module: nn.Sequential, inputs: Tensor, labels: Tensor, *, generator: torch.Generator,
-    how: Regulariser = "", rate: float = 0.0,
+    how: str = "", rate: float = 0.0,
 ) -> None:  # fmt: skip
     """Train ``module`` in place with momentum and weight decay on shuffled minibatches.
 
     Raises:
         Diverged: a loss is not finite.
     """
-    own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
-    noisy = (regularised(module, how, rate, generator=own) if how else module).train()
+    own = seeded(int(torch.randint(2**62, (), generator=generator)))
+    noisy = regularised(module, how, rate, generator=own)
     optimizer = optim.SGD(module.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
                           weight_decay=settings.weight_decay)  # fmt: skip
     for epoch in range(settings.epochs):
@@ -213,11 +217,10 @@ def price(event: Event | None, delta: float) -> dict[str, float]:
 
 @torch.no_grad()
 def scores(module: nn.Module, found: Sides) -> dict[str, Any]:
-    """Losses in nats, accuracies and their gap in percent, of the network as deployed."""
-    module.eval()
-    made: dict[str, Any] = {"n": len(found.labels), "n_test": len(found.test_labels)}
+    """Losses in nats, accuracies and their gap in percent."""
+    made = dict[str, Any]()
     for side, inputs, labels in (("train", *found[:2]), ("test", *found[3:])):
-        outputs = torch.cat([module(some) for some in inputs.split(_BATCH)])
+        outputs = torch.cat([module(some) for some in inputs.split(1000)])
         made[f"{side}_loss"] = float(LOSSES(outputs.double(), labels).mean())
         made[f"{side}_accuracy"] = 100.0 * float((outputs.argmax(1) == labels).double().mean())
     return made | {"gap": made["train_accuracy"] - made["test_accuracy"]}
@@ -229,28 +232,31 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
     data = examples(config.dataset, features=config.features, by_person=True, root=runtime.data_root)
     assert data.people is not None
     test = torch.tensor(data.test.inputs), torch.tensor(data.test.labels)
-    found, how = Sides(*data.tensors().tensors, data.people, *test), config.strategy
-    generator, spent = torch.Generator().manual_seed(config.seed), {}
+    inputs, labels = data.tensors().tensors
+    found, how = Sides(inputs, labels, data.people, *test), config.strategy
+    generator, spent = seeded(config.seed), {}
     module = network(config.network, *test, generator=generator)
     if isinstance(how, Plain):
-        sgd(how, module, found.inputs, found.labels, generator=generator)
+        sgd(how, module, inputs, labels, generator=generator)
     else:
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
         settings = algorithm(PrivateConfig(method=how.method, sampling=how.sampling, budget=how.budget), public)
         spent = price(privately(settings, module, found, seed=config.seed), how.budget.delta)
-    ratios = _inverted(config.attack, module, found, config.seed) if config.attack else {}
-    return scores(module, found) | spent | ratios
+    if config.attack:
+        spent |= _inverted(config.attack, module, found, config.seed)
+    return scores(module, found) | spent
 
 
 def _inverted(attack: Attack, module: nn.Sequential, found: Sides, seed: int) -> dict[str, float]:
     """Mean ratios in decibels of training and test images; which ones depends on data and seed alone."""
-    generator, count = torch.Generator().manual_seed(seed), attack.images
-    train, test = (torch.randperm(len(one), generator=generator) for one in (found.inputs, found.test_inputs))
-    start, features = found.test_inputs[test[count:].sort().values].mean(0), module[: ACTIVATIONS[-1] + 1]
-    images = {"train_psnr": found.inputs[train[:count]], "test_psnr": found.test_inputs[test[:count]]}
-    return {name: float(search_attack(features, some, start.expand_as(some), steps=attack.feature_steps,
-                                      smoothness=attack.smoothness).psnr.mean())
-            for name, some in images.items()}  # fmt: skip
+    generator, features, ratios = seeded(seed), module[: max(ACTIVATIONS) + 1], {}
+    train, test = (one[torch.randperm(len(one), generator=generator)] for one in (found.inputs, found.test_inputs))
+    for side, images in (("train", train), ("test", test)):
+        some, start = images[: attack.images], test[attack.images :].mean(0)
+        made = search_attack(features, some, start.expand_as(some), steps=attack.feature_steps,
+                             smoothness=attack.smoothness)  # fmt: skip
+        ratios[f"{side}_psnr"] = float(made.psnr.mean())
+    return ratios
 
 
 TRAINING = single(compute)

@@ -11,23 +11,27 @@ import copy
 import statistics
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from experiments.runs.p3sgd import (
+    LINEAR,
+    PLAIN,
     SELECTION_EPSILON,
+    SMALL,
     Network,
     Plain,
-    Regulariser,
     Sides,
     network,
     price,
     privately,
     scale_name,
     scores,
+    seeded,
     sgd,
 )
 from pacdp.algorithms.p3sgd import P3SGD
@@ -41,6 +45,7 @@ from pacdp.step.release import PrivateStep
 SAMPLE_RATE, CLIP_NORM, SAMPLED, STEPS = 0.1, 5.0, 100.0, 100
 """Of Section 4.2: q, C_u, 0.1 of 1000 patients, and the rounds T."""
 _PUBLIC_SEED = 2019
+_TAUGHT = Plain(epochs=6, batch_size=64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,7 @@ class PrintedP3SGD(P3SGD):
     which the paper does not define, leaves the weights.
     """
 
-    better: list[float] = field(default_factory=list[float])
+    choices: list[float] = field(default_factory=list[float])
     """With what probability each choice took the candidate of lower loss; private."""
 
     @property
@@ -73,7 +78,7 @@ class PrintedP3SGD(P3SGD):
             losses = torch.stack([step.losses(one).double().mean(0, keepdim=True) for one in moved])
             probabilities = probabilities_of(clipped_scores(losses, self.score_bound), self.selection_epsilon / 2.0)
             chosen = len(step.randomness.batch(1, float(probabilities[1])))
-            self.better.append(float(probabilities.max()))
+            self.choices.append(float(probabilities.max()))
         for name, w in step.weights.items():
             w.copy_(moved[chosen][name])
         return chosen
@@ -84,17 +89,17 @@ class Comparing:
     """All strategies from one start on the people that a seed draws; everybody else is the test."""
 
     dataset: str = "digits"
-    features: Literal["pixels", "backbone"] = "pixels"
+    features: str = "pixels"
     shrink: float = 1.0
     """By which features are divided: a public constant."""
-    network: Network = Network()
+    network: Network = LINEAR
     people: int = 40
     each: int = 12
     """Records of a person at most."""
     public_people: int = 0
     """The same for every seed, in neither set: the network's start is trained on them."""
-    pretraining: Plain = Plain()
-    plain: Plain = Plain()
+    pretraining: Plain = PLAIN
+    plain: Plain = PLAIN
     drop_rate: float = 0.3
     """Of Dropout and DropBlock."""
     blocks: bool = False
@@ -111,17 +116,16 @@ def sides(config: Comparing, root: str | None) -> tuple[Sides, tuple[Tensor, Ten
     """What the seed's people and all others have, and the inputs and labels of the public ones."""
     data = examples(config.dataset, features=config.features, by_person=True, root=root)
     assert data.people is not None
-    people, source = data.people.unique(return_inverse=True)[1], data.tensors()
+    people, (inputs, labels) = data.people.unique(return_inverse=True)[1], data.tensors().tensors
 
     def of(some: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """At most so many records, at random, of each of some people."""
         order = torch.randperm(len(people), generator=generator)
         rows = [order[people[order] == one][: config.each] for one in some.sort().values]
         taken = torch.cat([order[:0], *rows])
-        inputs, labels = source[taken]
-        return inputs / config.shrink, labels, people[taken]
+        return inputs[taken] / config.shrink, labels[taken], people[taken]
 
-    fixed, generator = (torch.Generator().manual_seed(seed) for seed in (_PUBLIC_SEED, config.seed))
+    fixed, generator = seeded(_PUBLIC_SEED), seeded(config.seed)
     order = torch.randperm(int(people.max()) + 1, generator=fixed)
     public = of(order[: config.public_people], fixed)
     others = order[config.public_people :]
@@ -134,7 +138,7 @@ def sides(config: Comparing, root: str | None) -> tuple[Sides, tuple[Tensor, Ten
 def _start(config: Comparing, root: str | None) -> nn.Sequential:
     """The network's first weights, trained on the public people where there are any; of no seed."""
     found, public = sides(config, root)
-    generator = torch.Generator().manual_seed(_PUBLIC_SEED)
+    generator = seeded(_PUBLIC_SEED)
     module = network(config.network, found.test_inputs, found.test_labels, generator=generator)
     if config.public_people:
         sgd(config.pretraining, module, *public, generator=generator)
@@ -142,39 +146,34 @@ def _start(config: Comparing, root: str | None) -> nn.Sequential:
 
 
 def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """A row a strategy."""
+    """A row a strategy. A coin is the printed rule that looks at no loss; epsilon is that of the corrected one."""
     del folder
     found, _ = sides(config, runtime.data_root)
-    start = _start(replace(config, seed=0), runtime.data_root)
+    start, people = _start(replace(config, seed=0), runtime.data_root), config.people
     rows = [{"strategy": "start", **scores(start, found)}]
-    regularisers: tuple[Regulariser, ...] = ("", "Dropout", "DropBlock")
-    for how in regularisers[: 2 + config.blocks]:
-        module, generator = copy.deepcopy(start), torch.Generator().manual_seed(config.seed)
-        sgd(config.plain, module, found.inputs, found.labels, generator=generator, how=how, rate=config.drop_rate)
+    for how in ("", "Dropout", "DropBlock")[: 2 + config.blocks]:
+        module = copy.deepcopy(start)
+        sgd(config.plain, module, found.inputs, found.labels, generator=seeded(config.seed), how=how,
+            rate=config.drop_rate)  # fmt: skip
         rows.append({"strategy": f"SGD+{how}".strip("+"), **scores(module, found)})
+    mechanism = Mechanism(clip_norm=config.clip_norm, sample_rate=SAMPLE_RATE, expected_batch_size=SAMPLE_RATE * people,
+                          steps=config.steps)  # fmt: skip
     for scales in config.sets:
         for rule in ("printed", "corrected", "coin")[: 1 + len(scales)]:
-            rows.append(_by_rule(config, rule, scales, copy.deepcopy(start), found))
+            settings, module = (P3SGD if rule == "corrected" else PrintedP3SGD)(
+                mechanism=mechanism, noise_scales=scales, learning_rate=config.learning_rate,
+                local_batch_size=config.local_batch_size or None,
+                selection_epsilon=1e-12 if rule == "coin" else SELECTION_EPSILON,
+            ), copy.deepcopy(start)  # fmt: skip
+            event = privately(settings, module, found, seed=config.seed)
+            row = {"strategy": f"P3SGD, {rule}", "noise_scales": scale_name(scales), **scores(module, found)}
+            if not isinstance(settings, PrintedP3SGD):
+                row |= price(event, people**-1.1)
+            elif settings.choices:
+                row["better_probability"] = statistics.fmean(settings.choices)
+            rows.append(row)
     majority = float(found.test_labels.bincount().max()) / len(found.test_labels)
-    return {"rows": [{"people": config.people, "majority": majority, **row} for row in rows]}
-
-
-def _by_rule(
-    config: Comparing, rule: str, scales: tuple[float, ...], module: nn.Sequential, found: Sides
-) -> dict[str, Any]:
-    """P3SGD; a coin is the printed rule that looks at no loss. Epsilon at N^-1.1 is proved of the corrected one alone."""
-    mechanism = Mechanism(clip_norm=config.clip_norm, sample_rate=SAMPLE_RATE,
-                          expected_batch_size=SAMPLE_RATE * config.people, steps=config.steps)  # fmt: skip
-    settings = (P3SGD if rule == "corrected" else PrintedP3SGD)(
-        mechanism=mechanism, noise_scales=scales, learning_rate=config.learning_rate,
-        local_batch_size=config.local_batch_size or None,
-        selection_epsilon=1e-12 if rule == "coin" else SELECTION_EPSILON,
-    )  # fmt: skip
-    event = privately(settings, module, found, seed=config.seed)
-    own = {"strategy": f"P3SGD, {rule}", "noise_scales": scale_name(scales), **scores(module, found)}
-    if isinstance(settings, PrintedP3SGD):
-        return own | ({"better_probability": statistics.fmean(settings.better)} if settings.better else {})
-    return own | price(event, config.people**-1.1)
+    return {"rows": [{"people": people, "majority": majority, **row} for row in rows]}
 
 
 COMPARING = single(compute)
@@ -187,8 +186,8 @@ class Walking:
     dataset: str = "mnist"
     images: int = 5000
     test_images: int = 2000
-    network: Network = Network(width=8)
-    plain: Plain = Plain(epochs=6, batch_size=64)
+    network: Network = SMALL
+    plain: Plain = _TAUGHT
     sets: tuple[tuple[float, ...], ...] = ((3.0, 1.0), (1.0,), (3.0,))
     walks: int = 10
     marks: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -201,22 +200,22 @@ def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
     data = examples(config.dataset, by_person=False, root=runtime.data_root)
     inputs, labels = data.tensors()[: config.images]
     test = (torch.tensor(one[: config.test_images]) for one in (data.test.inputs, data.test.labels))
-    found, generator = Sides(inputs, labels, labels, *test), torch.Generator().manual_seed(config.seed)
+    found, generator = Sides(inputs, labels, labels, *test), seeded(config.seed)
     trained = network(config.network, inputs, labels, generator=generator)
     sgd(config.plain, trained, inputs, labels, generator=generator)
     rows = list[dict[str, Any]]()
-    for scales in config.sets:
-        for number in range(config.walks):
-            module, own = copy.deepcopy(trained), {"strategy": "noise alone", "noise_scales": scale_name(scales)}
-            for step in range(max(config.marks) + 1):
-                if step:
-                    z = scales[int(torch.randint(len(scales), (), generator=generator))]
-                    for parameter in module.parameters():
-                        noise = torch.randn(parameter.shape, generator=generator)
-                        parameter.data.add_(noise, alpha=z * CLIP_NORM / SAMPLED)
-                if step in config.marks:
-                    accuracy = scores(module, found)["test_accuracy"]
-                    rows.append(own | {"seed": number, "step": step, "test_accuracy": accuracy})
+    for scales, number in product(config.sets, range(config.walks)):
+        module, own = copy.deepcopy(trained), {"strategy": "noise alone", "noise_scales": scale_name(scales)}
+        for step in range(max(config.marks) + 1):
+            if step:
+                z = scales[int(torch.randint(len(scales), (), generator=generator))]
+                for parameter in module.parameters():
+                    noise = torch.randn(parameter.shape, generator=generator)
+                    parameter.data.add_(noise, alpha=z * CLIP_NORM / SAMPLED)
+            if step in config.marks:
+                rows.append(
+                    {**own, "seed": number, "step": step, "test_accuracy": scores(module, found)["test_accuracy"]}
+                )
     return {"rows": rows}
 
 
