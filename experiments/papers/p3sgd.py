@@ -202,7 +202,7 @@ def _scores(table: pl.DataFrame) -> Figure:
     names = ordered(part(table, strategy=SGD), "problem")
     drawn, (line,) = style.figure(1, len(names), width=2.8)
     for axes, name in zip(line, names, strict=True):
-        for strategy, mark in zip(TOLD, "os^Dv", strict=True):
+        for strategy, mark in zip(TOLD, "C0o C1s k^ C2D C9v".split(), strict=True):
             gap, accuracy = (_of(column, name, strategy)(table) for column in ("gap", "test_accuracy"))
             if gap and accuracy:
                 axes.errorbar(gap.mean, accuracy.mean, accuracy.noise, gap.noise, mark, label=strategy)
@@ -210,7 +210,7 @@ def _scores(table: pl.DataFrame) -> Figure:
         axes.set(xlabel="gap between training and testing, points", ylabel="testing accuracy, %",
                  title=f"{name}\n{own['people'][0]} people, {own['seed'].n_unique()} seeds,\n"
                  f"epsilon {own['epsilon'].max():.2f} (corrected)")  # fmt: skip
-    line[-1].legend()
+    line[-2:][0].legend()
     return drawn
 
 

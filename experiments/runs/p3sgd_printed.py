@@ -205,7 +205,7 @@ def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
     sgd(config.plain, trained, inputs, labels, generator=generator)
     rows = list[dict[str, Any]]()
     for scales, number in product(config.sets, range(config.walks)):
-        module, own = copy.deepcopy(trained), {"strategy": "noise alone", "noise_scales": scale_name(scales)}
+        module = copy.deepcopy(trained)
         for step in range(max(config.marks) + 1):
             if step:
                 z = scales[int(torch.randint(len(scales), (), generator=generator))]
@@ -213,9 +213,8 @@ def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
                     noise = torch.randn(parameter.shape, generator=generator)
                     parameter.data.add_(noise, alpha=z * CLIP_NORM / SAMPLED)
             if step in config.marks:
-                rows.append(
-                    {**own, "seed": number, "step": step, "test_accuracy": scores(module, found)["test_accuracy"]}
-                )
+                rows.append({"strategy": "noise alone", "noise_scales": scale_name(scales), "seed": number,
+                             "step": step, "test_accuracy": scores(module, found)["test_accuracy"]})  # fmt: skip
     return {"rows": rows}
 
 

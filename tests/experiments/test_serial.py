@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from experiments.papers.runs.held_out import HeldOutConfig
-from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Training
 from experiments.registry import study
+from experiments.runs.p3sgd import Attack, Network, Plain, Training
 from pacdp.backprop import ScaleGrid
 from pacdp.cli import compression_recipes
 from pacdp.cli.config import Run
@@ -23,7 +23,7 @@ from tests.marks import every_case, refusal
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 OF_PAPERS = (
     HeldOutConfig(scales=ScaleGrid(largest=1.0, precision=100)),
-    Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
+    Training(network=Network(width=4), strategy=Plain(epochs=0), attack=Attack()),
 )
 
 
