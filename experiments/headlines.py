@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from experiments.claims import Number, cell, exactly
 from experiments.ours import all_data, calibration_frontier, certificates, private_priors, temperature_map
-from experiments.papers import dziugaite_roy, knolle, p3sgd, random_labels, zhang_bu
+from experiments.papers import dziugaite_roy, knolle, p3sgd, random_labels
 from experiments.study import Section
 
 Evidence = Mapping[str, tuple[str, Number]]

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from experiments.papers.runs.p3sgd import Attack, DropBlock, Network, Plain, Training
 from experiments.runs.held_out import HeldOutConfig
+from experiments.runs.p3sgd import Attack, Network, Plain, Training
 from pacdp.cli import compression_recipes
 from pacdp.cli.config import Run
 from pacdp.cli.private.methods import Method
@@ -19,7 +19,7 @@ from tests.marks import every_case, refusal
 
 OF_PAPERS = (
     HeldOutConfig(compared=3),
-    Training(network=Network(width=4), strategy=Plain(regulariser=DropBlock()), attack=Attack()),
+    Training(network=Network(width=4), strategy=Plain(epochs=0), attack=Attack()),
 )
 
 
