@@ -128,14 +128,14 @@ def _end(number: Number) -> Number:
     return found
 
 
-def _at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
+def at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
     where: dict[str, Any] = {"algorithm": algorithm, "labels": labels} | ({"thermal_noise": noise} if noise else {})
     return _end(cell(column, examples="n_test" if "test" in column else "n", **where))
 
 
 def _errors(algorithm: str, labels: str, **noises: float) -> dict[str, Number]:
     """Training and test errors, named by the noises' names."""
-    return {f"{name}_{side}": _at(f"{side}_error", algorithm, labels, noise)
+    return {f"{name}_{side}": at(f"{side}_error", algorithm, labels, noise)
             for name, noise in noises.items() for side in ("train", "test")}  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def _overfits(errors: dict[str, Number], *names: str, margin: float) -> list[Bel
 def invalid_bound(table: pl.DataFrame, /) -> Measured | None:
     """The PAC-Bayes bound of Entropy-SGD's Gibbs classifier if the data had not chosen its prior. They have: it bounds
     nothing, and pacdp issues no such certificate."""
-    risk, kl = (_at(name, "Entropy-SGD", "random", 0.005)(table) for name in ("gibbs_train_error", "kl_nats"))
+    risk, kl = (at(name, "Entropy-SGD", "random", 0.005)(table) for name in ("gibbs_train_error", "kl_nats"))
     return risk and kl and exact(bounds.langford_seeger(risk=risk.mean, kl_nats=kl.mean, n=N, failure_prob=0.05).value)
 
 
@@ -191,11 +191,11 @@ def _path(algorithm: str, name: str, times: float) -> dict[str, Any]:
 _COLD = _errors("Entropy-SGD", "random", cold=0.001, cool=0.005)
 _SGLD = _errors("SGLD", "random", cold=0.001, warm=0.01)
 _TRUE, _RANDOM = (_errors("Entropy-SGD", labels, warm=0.01) for labels in LABELS)
-_SGD = _at("test_error", "SGD", "true")
-_GIBBS = _at("gibbs_test_error", "Entropy-SGD", "random", 0.005)
-_COLD_GIBBS = _at("gibbs_train_error", "Entropy-SGD", "random", 0.001)
+_SGD = at("test_error", "SGD", "true")
+_GIBBS = at("gibbs_test_error", "Entropy-SGD", "random", 0.005)
+_COLD_GIBBS = at("gibbs_train_error", "Entropy-SGD", "random", 0.001)
 _EQUAL = {
-    f"{key}{k}": _at("test_error", algorithm, "true", noise)
+    f"{key}{k}": at("test_error", algorithm, "true", noise)
     for k, noise in enumerate(NOISES["sgld"])
     for key, algorithm in (("e", "Entropy-SGD"), ("s", "SGLD"))
 }
