@@ -5,7 +5,7 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle",)
+PAPERS: tuple[str, ...] = ("knolle", "zhang_bu")
 OURS: tuple[str, ...] = ()
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
