@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.data import TensorDataset
 
-from bounds.accounting import Event
 from experiments.runs.central_limit import accounted
 from pacdp.algorithms.algorithm import Descent
 from pacdp.canonical import JOINED_LATER
@@ -88,18 +87,17 @@ def network(config: PrivateConfig, public: Public, *, device: str) -> nn.Module:
 
 def _cnn(public: Public, generator: torch.Generator) -> nn.Module:
     """26,010 weights on MNIST. Smaller images get smaller kernels."""
-    first_kernel, kernel, stride = (8, 4, 2) if min(public.input_shape[1:]) >= 28 else (3, 2, 1)
-    layers: list[nn.Module] = [
-        nn.Conv2d(public.input_shape[0], 16, first_kernel, stride=2, padding=(first_kernel - 1) // 2), nn.ReLU(),
-        nn.MaxPool2d(2, stride=1), nn.Conv2d(16, 32, kernel, stride=stride), nn.ReLU(), nn.MaxPool2d(2, stride=1),
-        nn.Flatten(),
-    ]  # fmt: skip
-    width = nn.Sequential(*layers)(torch.zeros(1, *public.input_shape)).numel()
-    layers += [nn.Linear(width, 32), nn.ReLU(), nn.Linear(32, public.classes)]
-    for parameter, inputs in ((p, layer.weight[0].numel()) for layer in layers
-                              if isinstance(layer, nn.Conv2d | nn.Linear) for p in layer.parameters()):  # fmt: skip
-        nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
-    return nn.Sequential(*layers)
+    kernel, then, stride = (8, 4, 2) if min(public.input_shape[1:]) >= 28 else (3, 2, 1)
+    module = nn.Sequential(
+        nn.Conv2d(public.input_shape[0], 16, kernel, stride=2, padding=(kernel - 1) // 2), nn.ReLU(),
+        nn.MaxPool2d(2, stride=1), nn.Conv2d(16, 32, then, stride=stride), nn.ReLU(), nn.MaxPool2d(2, stride=1),
+        nn.Flatten(), nn.LazyLinear(32), nn.ReLU(), nn.Linear(32, public.classes),
+    )  # fmt: skip
+    module(torch.zeros(1, *public.input_shape))
+    parameters = list(module.parameters())
+    for weight, own in ((parameters[k - k % 2], one) for k, one in enumerate(parameters)):
+        nn.init.uniform_(own, -(weight[0].numel() ** -0.5), weight[0].numel() ** -0.5, generator=generator)
+    return module
 
 
 def train_plain(
@@ -166,10 +164,9 @@ class Fitted(NamedTuple):
     """In evaluation mode; which weights it has depends on what was asked of it last."""
     kept: dict[int, Tensor]
     """Flat weights after the steps of the posterior and of the curve."""
-    event: Event | None
-    """What it cost; None without privacy."""
-    noise_multiplier: float | None
-    """σ of the first step; None without privacy."""
+    spent: dict[str, float]
+    """What it cost, nothing without privacy. ``epsilon_clt_optimistic`` is what the paper's accountant says, the
+    central limit theorem of Bu, Dong, Long and Su (2020): no bound. ``noise_multiplier`` is that of the first step."""
 
 
 def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
@@ -180,32 +177,26 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
         ValueError: numbers out of range, or a budget that not even the first step keeps to.
         Diverged: a weight is not finite.
     """
-    kept = sorted({*run.posterior_steps(), *run.curve_steps()})
+    kept, sampling, budget = (
+        sorted({*run.posterior_steps(), *run.curve_steps()}),
+        run.config.sampling,
+        run.config.budget,
+    )
     settings = algorithm(run.config, public)
     assert isinstance(settings, Descent)
     if not run.private:
         plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
                             thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__)  # fmt: skip
-        return Fitted(module.eval(), dict(zip(kept, plain, strict=True)), None, None)
+        return Fitted(module.eval(), dict(zip(kept, plain, strict=True)), {})
     trained = train(settings, module, TensorDataset(inputs, targets), loss=loss,
                     randomness=SeededRandomness(run.seed), keeps=kept.__contains__)  # fmt: skip
-    if trained.halted:
-        raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
-                         f"{steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
-    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
-                  trained.event, settings.noise_at(0))  # fmt: skip
-
-
-def spent(run: BayesRun, fitted: Fitted) -> dict[str, Any]:
-    """What the run cost; nothing without privacy. ``epsilon_clt_optimistic`` is what the paper's accountant says, the
-    central limit theorem of Bu, Dong, Long and Su (2020): no bound.
-    """
-    if fitted.event is None:
-        return {}
-    found = accounted(fitted.event, delta=run.config.budget.delta)
-    return {"epsilon": found["upper"], "epsilon_clt_optimistic": found["central_limit"],
-            "delta": run.config.budget.delta, "noise_multiplier": fitted.noise_multiplier,
-            "clip_norm": run.config.sampling.clip_norm}  # fmt: skip
+    if trained.halted or trained.event is None:
+        raise ValueError(f"the budget of epsilon {budget.epsilon:g} halts the run after step "
+                         f"{steps_of(trained.event)} of {sampling.steps}: raise it")  # fmt: skip
+    found = accounted(trained.event, delta=budget.delta)
+    spent = {"epsilon": found["upper"], "epsilon_clt_optimistic": found["central_limit"], "delta": budget.delta,
+             "noise_multiplier": settings.noise_at(0), "clip_norm": sampling.clip_norm}  # fmt: skip
+    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)), spent)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from experiments.runs.bayesian import BayesRun, fit, member_outputs, network, spent
+from experiments.runs.bayesian import BayesRun, fit, member_outputs, network
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.sweep.jobs import single
@@ -70,14 +70,17 @@ def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
         return predictive_spread(means.numpy(), variances.numpy())
 
     train, test, band = (predicted(x) for x in (curve.x, curve.test_x, GRID))
+    points = [
+        {"part": "band", "x": x, "mean": mean, "epistemic": epistemic, "aleatoric": aleatoric}
+        for x, mean, epistemic, aleatoric in zip(GRID, band.mean, band.epistemic, band.aleatoric, strict=True)
+    ]
+    points += [{"part": "data", "x": x, "y": y} for x, y in zip(curve.x, curve.y, strict=True)]
     return {
-        **spent(run, fitted),
+        **fitted.spent,
         "train_mse": float(np.mean((train.mean - curve.y) ** 2)),
         "test_mse": float(np.mean((test.mean - curve.test_y) ** 2)),
         "epistemic_std": float(np.sqrt(test.epistemic).mean()), "aleatoric_std": float(np.sqrt(test.aleatoric).mean()),
-        "data": {"x": curve.x.round(4).tolist(), "y": curve.y.round(4).tolist()},
-        "band": {"x": GRID.round(4).tolist(), "mean": band.mean.tolist(), "epistemic": band.epistemic.tolist(),
-                 "aleatoric": band.aleatoric.tolist()},
+        "points": points,
     }  # fmt: skip
 
 

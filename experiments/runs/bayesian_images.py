@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from experiments.runs.bayesian import BayesRun, fit, member_outputs, network, outputs_at, spent
+from experiments.runs.bayesian import BayesRun, fit, member_outputs, network, outputs_at
 from pacdp.calibration import reliability_curve, summary
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
@@ -22,7 +22,7 @@ FEWEST = 0.01
 
 
 def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train, judge on test data; see :func:`judged` and :func:`experiments.runs.bayesian.spent` for what is recorded.
+    """Train, judge on test data; see :func:`judged` for what is recorded.
 
     Raises:
         ValueError: the data, network or budget do not fit together.
@@ -44,7 +44,7 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
              for step in run.curve_steps()]  # fmt: skip
     members = np.stack([one.double().softmax(-1).cpu().numpy() for one in member_outputs(run, fitted, seen)])
     return {
-        "steps": run.config.sampling.steps, "members": len(members), **spent(run, fitted),
+        "steps": run.config.sampling.steps, "members": len(members), **fitted.spent,
         "curve": curve, "last_accuracy": curve[-1] if curve else None,
         "image": np.round(members[:, run.image], 5).tolist(), **judged(members, test.labels),
     }  # fmt: skip

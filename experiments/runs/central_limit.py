@@ -1,4 +1,4 @@
-"""What steps of the sampled Gaussian mechanism cost: proved bounds of epsilon, and what the central limit makes of it."""
+"""What steps of the sampled Gaussian mechanism cost: proved bounds of epsilon, and the central limit's epsilon."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,12 @@ class Accounting:
 
 
 def accounted(event: Event, *, delta: float) -> dict[str, float]:
-    """A proved bracket of epsilon for add-remove neighbours, and the epsilon of the central limit, which is no bound."""
+    """A proved bracket of epsilon for add-remove neighbours, and the central limit's epsilon, which is no bound;
+    ``lacks`` is the share of the lower end that it falls short of."""
     found = privacy_epsilon(event=event, delta=delta, adjacency="add-remove")
     limit = gaussian_epsilon(mu=clt_gdp(event=event).mu, delta=delta)
-    return {"lower": found.lower, "upper": found.upper, "central_limit": limit}
+    lacks = 1.0 - limit / found.lower
+    return {"lower": found.lower, "upper": found.upper, "central_limit": limit, "lacks": lacks}
 
 
 def _account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, float]:
