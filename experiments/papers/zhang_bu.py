@@ -452,7 +452,7 @@ ACCOUNTING = Study(
             printed="DP-SGLD with larger |B|, smaller C or smaller η is more private, while smaller |B| amplifies the "
             "privacy for DP-SGD, on which C and η have no effect.",
             ours="DP-SGLD's epsilon of {own:up} becomes {batch:up} with twice |B|, {clip:up} with half of C and "
-            "{rate:up} with a quarter of η; DP-SGD's of {base:up} becomes {more:up} with twice |B|.",
+            "{rate:up} with half of η; DP-SGD's of {base:up} becomes {more:up} with twice |B|.",
             holds=Every([*(Below(_DP[name], _DP["own"]) for name in ("batch", "clip", "rate")),
                          Below(_DP["base"], _DP["more"])]),
             evidence=_DP,

@@ -144,7 +144,7 @@ KNOLLE = {"batch": 1200, "noise_multiplier": 3.296, "epochs": 10}
 """DP-SGD at epsilon 0.5 on MNIST."""
 EFFECTS = {
     "own": (BATCH, LANGEVIN_RATE, 1.0), "batch": (2 * BATCH, LANGEVIN_RATE, 1.0),
-    "rate": (BATCH, LANGEVIN_RATE / 4, 1.0), "clip": (BATCH, LANGEVIN_RATE, 0.5),
+    "rate": (BATCH, LANGEVIN_RATE / 2, 1.0), "clip": (BATCH, LANGEVIN_RATE, 0.5),
 }  # fmt: skip
 """Of DP-SGLD: batch size, n η and C, of which one is changed."""
 
