@@ -6,8 +6,8 @@ from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy, softplus
 from torch.testing import assert_close
 
-from experiments.papers.runs import bbp_printed
-from experiments.papers.runs.bbp_printed import train_printed
+from experiments.runs import bbp_printed
+from experiments.runs.bbp_printed import train_printed
 from pacdp.layers.bayes import bayesian, laws
 from pacdp.step.noise import SeededRandomness
 from tests.pacdp.toys import seeded
