@@ -288,7 +288,7 @@ TABLE_2 = Study(
 
 
 def _step(name: str, algorithm: str, clip: float, sigma: float | None = None) -> Cell:
-    noise = {"noise_multiplier": sigma} if sigma else {}
+    noise: Row = {"noise_multiplier": sigma} if sigma else {}
     return cell(name, examples="n", algorithm=algorithm, clip_norm=clip, **noise)
 
 
@@ -354,7 +354,7 @@ def _bands(table: pl.DataFrame) -> Figure:
         axes.plot(data["x"], data["y"], "x", color="0.3", markersize=2, label="data")
         axes.plot(band["x"], band["mean"], "k", label="mean prediction")
         axes.set(ylim=(-4.0, 4.0), xlabel="x", ylabel="y", title=f"{'DP-' if private else ''}{name}")
-    drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    drawn.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     drawn.suptitle(f"The median simulation, n = 250, epsilon {table['epsilon'].max():.2f}, delta 0.001")
     return drawn
 

@@ -61,7 +61,8 @@ def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     ``one_bin_ece`` is |accuracy - mean confidence|.
     """
     probabilities = predictive_mean(members)
-    test, curve = summary(probabilities, labels), reliability_curve(probabilities, labels).columns()
+    test: dict[str, Any] = {**summary(probabilities, labels)}
+    curve: dict[str, Any] = {**reliability_curve(probabilities, labels).columns()}
     bins = zip(curve["count"], curve["confidence"], curve["accuracy"], strict=True)
     filled = [abs(accuracy - confidence) for count, confidence, accuracy in bins if count >= FEWEST * len(labels)]
     return {**{name: test[name] for name in ("accuracy", "ece", "mce", "n")}, "filled_mce": max(filled),

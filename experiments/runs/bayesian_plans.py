@@ -60,7 +60,7 @@ def _job(
     return Job(key=f"{made.config.algorithm}-{digest(made)}".lower(), kind=kind, config=made, tags=own)
 
 
-def _image_job(algorithm: str, prior: str, network: str, private: bool, seed: int, *, smoke: bool, rate: float = RATE,
+def _image_job(private: bool, seed: int, algorithm: str, prior: str, network: str, *, smoke: bool, rate: float = RATE,
                held_out: int = 0) -> Job:  # fmt: skip
     langevin, law = "SGLD" in algorithm, {"prior": prior, "prior_std": 0.1}
     if (algorithm, prior) == ("BBP", "none"):
@@ -74,25 +74,26 @@ def _image_job(algorithm: str, prior: str, network: str, private: bool, seed: in
                 run=run, architecture=architecture, hidden=(200, 200), seed=seed, **_DATA[smoke])  # fmt: skip
 
 
-Cells = Sequence[tuple[str, str, str]]
+Cells = Sequence[Sequence[str]]
 """Algorithm, prior, network."""
 
 
 def table_1_jobs(cells: Cells, smoke: bool, seed: int) -> list[Job]:
     """Four seeds of each cell, with and without privacy; of another one the search."""
     found = [
-        _image_job(*cell, private, number, smoke=smoke, rate=SEARCHED.get(cell[::2], RATE) if private else RATE)
+        _image_job(private, number, *cell, smoke=smoke,
+                   rate=SEARCHED.get((cell[0], cell[2]), RATE) if private else RATE)
         for number, cell, private in product(range(seed, seed + 4), [*cells, TWIN], EITHER) if private or cell != TWIN
     ]  # fmt: skip
     return found[:2] if smoke else found + [
-        _image_job(algorithm, "normal", network, True, seed + 100, smoke=False, rate=rate, held_out=10_000)
+        _image_job(True, seed + 100, algorithm, "normal", network, smoke=False, rate=rate, held_out=10_000)
         for (algorithm, network), rate in product(SEARCHED, IMAGE_RATES)
     ]  # fmt: skip
 
 
 def table_2_jobs(cells: Cells, smoke: bool, seed: int) -> list[Job]:
     """Six seeds of each cell, with and without privacy, at the rate of DP-SGD."""
-    found = [_image_job(*cell, private, number, smoke=smoke)
+    found = [_image_job(private, number, *cell, smoke=smoke)
              for number, cell, private in product(range(seed, seed + 6), cells, EITHER)]  # fmt: skip
     return found[:2] if smoke else found
 
@@ -121,8 +122,8 @@ DRAWN = 0
 
 def curve_jobs(smoke: bool, seed: int) -> list[Job]:
     """Each method at its rate on the simulations that judge, and at every rate on those that choose."""
-    asked = [(one, name, private, CHOSEN[name][not private], True)
-             for one, name, private in product([DRAWN] if smoke else JUDGING, CHOSEN, EITHER)]  # fmt: skip
+    judging = product([DRAWN] if smoke else JUDGING, CHOSEN, EITHER)
+    asked: list[tuple[Any, ...]] = [(*cell, CHOSEN[cell[1]][not cell[2]], True) for cell in judging]
     asked += [(*cell, False) for cell in product(CHOOSING, CHOSEN, EITHER, CURVE_RATES)]
     return [_curve_job(seed + one, *others) for one, *others in (asked[:2] if smoke else asked)]
 
