@@ -17,6 +17,8 @@ from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
 from pacdp.uncertainty import predictive_mean
 
+MEAN, STD = 0.1307, 0.3081
+"""Of MNIST's pixels: public constants, those of the paper's code."""
 FEWEST = 0.01
 """A bin of the reliability curve is filled where it holds this share of the images."""
 
@@ -35,9 +37,7 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
                        for own in (slice(-run.held_out), slice(-run.held_out, None)))  # fmt: skip
     public = Public(input_shape=train.inputs.shape[1:], classes=train.classes, size=float(train.n))
     module = network(run.config, public, device=runtime.device)
-    inputs, seen = (
-        standardised(torch.tensor(data.inputs).to(runtime.device), run.config.dataset) for data in (train, test)
-    )
+    inputs, seen = ((torch.tensor(data.inputs).to(runtime.device) - MEAN) / STD for data in (train, test))
     labels = torch.tensor(train.labels).to(runtime.device)
     fitted = fit(run, module, inputs, labels, loss=_loss, public=public)
     curve = [float((outputs_at(fitted, step, seen).argmax(-1).cpu().numpy() == test.labels).mean())
@@ -67,12 +67,6 @@ def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     filled = [abs(accuracy - confidence) for count, confidence, accuracy in bins if count >= FEWEST * len(labels)]
     return {**{name: test[name] for name in ("accuracy", "ece", "mce", "n")}, "filled_mce": max(filled),
             "one_bin_ece": abs(test["accuracy"] - test["mean_confidence"])}  # fmt: skip
-
-
-def standardised(inputs: Tensor, dataset: str) -> Tensor:
-    """Pixels less their usual mean, over their usual deviation: public constants, those of MNIST the paper's code's."""
-    mean, std = {"mnist": (0.1307, 0.3081), "digits": (0.305, 0.376)}.get(dataset, (0.0, 1.0))
-    return (inputs - mean) / std
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -102,7 +102,8 @@ def figure_1_jobs(smoke: bool, seed: int) -> list[Job]:
     """DP-SGLD over C, which fixes its σ, and DP-SGD over σ and C; two epochs of the CNN, one seed."""
     found = [
         _job(CLASSIFY, {"algorithm": algorithm, "rate": rate}, epochs=2.0, law={}, epsilon=100_000.0, sigma=sigma,
-             clip=clip, run={"members": 1, "curve": 2, "image": 18}, architecture=CNN, seed=seed, **_DATA[smoke])
+             clip=clip, run={"members": 1, "curve": 2, "image": 18}, architecture="fc" if smoke else CNN, seed=seed,
+             **_DATA[smoke])
         for algorithm, rate, sigmas, clips in (
             ("SGLD", LANGEVIN_RATE, (SIGMA,), (0.5, 1.0, 1.5)), ("SGD", RATE, (0.9, 2.0), (0.5, 1.5, 5.0)),
         )
@@ -111,8 +112,8 @@ def figure_1_jobs(smoke: bool, seed: int) -> list[Job]:
     return found[:1] if smoke else found
 
 
-CURVE_RATES = (0.003, 0.01, 0.03, 0.1)
-CHOSEN = {"SGLD": (0.1, 0.1), "BBP": (0.01, 0.01), "MC Dropout": (0.03, 0.03)}
+CURVE_RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
+CHOSEN = {"SGLD": (0.01, 0.01), "BBP": (0.01, 0.003), "MC Dropout": (0.03, 0.01)}
 """On the regression, with privacy and without: the best of CURVE_RATES on the simulations that choose."""
 JUDGING, CHOOSING = range(21), range(1000, 1006)
 """Seeds of simulations."""

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
 
-from experiments.runs.bayesian import BayesRun, Fitted, fit, member_outputs, train_plain
+from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
 from experiments.runs.bayesian_curves import FIRST, LAST, simulated
 from experiments.runs.bayesian_images import judged
 from pacdp.cli.private.algorithms import Public, algorithm
@@ -121,6 +121,18 @@ def test_sglds_members_are_its_last_snapshots():
     members = list(member_outputs(run, fitted, inputs))
     weights = fitted.kept[8]
     assert_close(members[2], inputs @ weights[:2].reshape(2, 1).T + weights[2:])
+
+
+def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
+    public = Public(input_shape=(1, 28, 28), classes=10, size=64.0)
+    one, two, other = (network(PrivateConfig(architecture=CNN, seed=seed), public, device="cpu") for seed in (0, 0, 1))
+    assert sum(p.numel() for p in one.parameters()) == 26_010
+    images = torch.rand(2, 1, 28, 28, generator=seeded(0))
+    assert_close(one(images), two(images))
+    assert not torch.allclose(one(images), other(images))
+    largest = {tuple(p.shape): float(p.detach().abs().max()) for p in one.parameters()}
+    assert 0.11 < largest[16, 1, 8, 8] <= 1 / 8
+    assert 0.03 < largest[10, 32] <= 32**-0.5
 
 
 def test_the_members_mean_is_judged():
