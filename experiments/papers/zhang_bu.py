@@ -23,6 +23,7 @@ from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
+from matplotlib.transforms import offset_copy
 
 from experiments import panels
 from experiments.claims import (
@@ -136,12 +137,15 @@ def _numbers(place: str, why: str, lines: Sequence[Line], ours: Mapping[str, Cal
     ]  # fmt: skip
 
 
-def _points(table: pl.DataFrame, x: str, y: str, title: str, groups: Mapping[str, Row], **labels: Any) -> Figure:
-    """A mark a row, by groups; the title may name the largest value of a column."""
-    drawn, ((axes,),) = style.figure(1, 1, width=5.4, height=3.4)
-    for (label, where), mark in zip(groups.items(), "os^v", strict=False):
+def _points(table: pl.DataFrame, x: str, y: str, title: str, groups: Mapping[str, Row], *, apart: float = 0.0,
+            **labels: Any) -> Figure:  # fmt: skip
+    """A mark a row, by groups, which stand so many points apart; the title may name the largest value of a column."""
+    drawn, ((axes,),) = style.figure(1, 1, width=5.8, height=3.6)
+    for k, ((label, where), mark) in enumerate(zip(groups.items(), "os^v", strict=False)):
         own = part(table, **where)
-        axes.plot(own[x].to_list(), own[y].to_list(), mark, label=label, alpha=0.7)
+        (line,) = axes.plot(own[x].to_list(), own[y].to_list(), mark, label=label, alpha=0.7)
+        line.set_transform(offset_copy(axes.transData, drawn, k * apart, units="points"))
+    axes.margins(x=0.1)
     axes.set(title=title.format(**table.select(pl.col(pl.Float64).max()).row(0, named=True)), **labels)
     panels.legend(axes)
     return drawn
@@ -166,7 +170,8 @@ TABLE_1 = Study(
     columns=COLUMNS,
     figures={"figure": partial(
         _points, x="algorithm", y="accuracy", ylabel="test accuracy, a mark a seed",
-        title=f"MNIST, n = {SIZE:,}, 4 seeds; privacy: epsilon at most {{epsilon:.4f}}, delta {DELTA:g}",
+        apart=9.0,
+        title=f"MNIST, n = {SIZE:,}, 4 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
         groups={f"{network}, {'with' if private else 'without'} privacy":
                 {"network": network, "private": private, "held_out": 0}
                 for network, private in product(("MLP", "CNN"), EITHER)},
@@ -242,7 +247,8 @@ TABLE_2 = Study(
     columns=COLUMNS,
     figures={"figure": partial(
         _points, x="algorithm", y="filled_mce", ylabel="MCE of filled bins, a mark a seed",
-        title=f"MLP, MNIST, n = {SIZE:,}, 6 seeds; privacy: epsilon at most {{epsilon:.4f}}, delta {DELTA:g}",
+        apart=9.0,
+        title=f"MLP, MNIST, n = {SIZE:,}, 6 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
         groups={f"{PRIORS[prior]}, {'with' if private else 'without'} privacy":
                 {"prior": prior, "private": private} for prior, private in product(("normal", "none"), EITHER)},
     )},
@@ -301,7 +307,7 @@ FIGURE_1 = Study(
     columns=COLUMNS,
     figures={"figure": partial(
         _points, x="epsilon", y="accuracy", groups={f"DP-{one}": {"algorithm": one} for one in ("SGD", "SGLD")},
-        xscale="log", xlabel=f"epsilon at most, delta {DELTA:g}", ylabel="test accuracy",
+        xlabel=f"epsilon at most, delta {DELTA:g}", ylabel="test accuracy",
         title=f"CNN, MNIST, n = {SIZE:,}, 2 epochs, one seed",
     )},
     sentences=(
