@@ -127,9 +127,7 @@ def train_plain(
             group["lr"] = algorithm.rate_at(step)
         rows = next(batches).to(inputs.device)
         optimizer.zero_grad()
-        torch.stack(
-            [loss(module(inputs[rows]), targets[rows]).mean() for _ in range(algorithm.draws)]
-        ).mean().backward()
+        loss(module(inputs[rows]), targets[rows]).mean().backward()
         forget_draws(module)
         if thermal:
             scale = algorithm.noise_at(step) * mechanism.clip_norm / mechanism.expected_batch_size
