@@ -59,11 +59,11 @@ from experiments.runs.bayesian_plans import (
     table_1_jobs,
     table_2_jobs,
 )
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 
-PRIORS = {"normal": "Gaussian prior", "laplace": "Laplace prior", "none": "flat prior"}
+PRIORS = {"normal": "Gaussian", "laplace": "Laplace", "none": "flat"}
 METHODS = ("SGLD", "BBP", "MC Dropout", "SGD")
 Line = Sequence[str]
 """Of a paper's table: key, algorithm, prior, network and its numbers."""
@@ -103,16 +103,12 @@ Z48, MC Dropout, normal, MLP, 0.682, 0.591
 """)
 """Mean squared error with and without privacy, medians of 20 simulations."""
 _CELLS = [line[1:4] for line in TABLE_1_PRINTED]
-COLUMNS = columns(
-    *((pl.Boolean, "private"), (pl.Int64, "seed held_out"), (pl.String, "algorithm prior network")),
-    (pl.Float64, "rate accuracy ece mce filled_mce one_bin_ece last_accuracy"),
-    *((pl.Float64, "epsilon epsilon_clt_optimistic delta noise_multiplier clip_norm"), (pl.Int64, "n steps members")),
-)
 
 
 def rows(done: Done) -> Iterator[Row]:
     """One a run; of the drawn simulation one a point of its bands and of its data as well."""
-    yield {**done.tags, **done.result, "part": "run"}
+    plain = {name: value for name, value in done.result.items() if not isinstance(value, list | dict)}
+    yield {**done.tags, **plain}
     if done.tags.get("judges") and done.tags["seed"] == DRAWN:
         yield from ({**done.tags, **point} for point in done.result["points"])
 
@@ -167,7 +163,6 @@ TABLE_1 = Study(
     paper="Zhang, Bu et al., 2021, Table 1",
     jobs=partial(table_1_jobs, _CELLS),
     rows=rows,
-    columns=COLUMNS,
     figures={"figure": partial(
         _points, x="algorithm", y="accuracy", ylabel="test accuracy, a mark a seed",
         apart=9.0,
@@ -244,12 +239,11 @@ TABLE_2 = Study(
     paper="Zhang, Bu et al., 2021, Table 2",
     jobs=partial(table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
     rows=rows,
-    columns=COLUMNS,
     figures={"figure": partial(
         _points, x="algorithm", y="filled_mce", ylabel="MCE of filled bins, a mark a seed",
         apart=9.0,
         title=f"MLP, MNIST, n = {SIZE:,}, 6 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
-        groups={f"{PRIORS[prior]}, {'with' if private else 'without'} privacy":
+        groups={f"{PRIORS[prior]} prior, {'with' if private else 'without'} privacy":
                 {"prior": prior, "private": private} for prior, private in product(("normal", "none"), EITHER)},
     )},
     sentences=(
@@ -304,7 +298,6 @@ FIGURE_1 = Study(
     paper="Zhang, Bu et al., 2021, Figure 1",
     jobs=figure_1_jobs,
     rows=rows,
-    columns=COLUMNS,
     figures={"figure": partial(
         _points, x="epsilon", y="accuracy", groups={f"DP-{one}": {"algorithm": one} for one in ("SGD", "SGLD")},
         xlabel=f"epsilon at most, delta {DELTA:g}", ylabel="test accuracy",
@@ -374,9 +367,6 @@ TABLE_3 = Study(
     paper="Zhang, Bu et al., 2021, Table 3 and Figure 4",
     jobs=curve_jobs,
     rows=rows,
-    columns=columns((pl.String, "algorithm part"), (pl.Boolean, "private judges"), (pl.Int64, "seed"),
-                    (pl.Float64, "rate train_mse test_mse epistemic_std aleatoric_std epsilon delta"),
-                    (pl.Float64, "noise_multiplier clip_norm x y mean epistemic aleatoric")),
     figures={"figure": _bands},
     sentences=(
         Sentence(
@@ -433,7 +423,6 @@ ACCOUNTING = Study(
     paper="Zhang, Bu et al., 2021, Theorems 2 and 3, Figure 2; Knolle et al., 2021, 4.1",
     jobs=accounting_jobs,
     rows=rows,
-    columns=columns((pl.Int64, "batch epochs"), (pl.Float64, "noise_multiplier lower upper central_limit lacks")),
     figures={"figure": partial(
         _points, x="noise_multiplier", y="lacks", xlabel="noise multiplier", yscale="log",
         groups={f"Zhang, Bu: {one} epochs": {"batch": 256, "epochs": one} for one in EPOCHS} | {"Knolle": KNOLLE},

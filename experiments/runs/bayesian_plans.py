@@ -134,8 +134,8 @@ def _curve_job(seed: int, algorithm: str, private: bool, rate: float, judges: bo
         "SGLD": (50**-0.5, 0.0, (200, 200)), "BBP": (1.0, 5.0, (200,)), "MC Dropout": (10.0, 5.0, (200,)),
     }[algorithm]  # fmt: skip
     return _job(
-        REGRESS, {"algorithm": algorithm, "rate": rate, "judges": judges}, size=LAST - FIRST, batch=LAST - FIRST,
-        epochs=200.0, law={"prior": "normal", "prior_std": std}, delta=1e-3, sigma=12.0, clip=clip,
+        REGRESS, {"part": "run", "algorithm": algorithm, "rate": rate, "judges": judges}, size=LAST - FIRST,
+        batch=LAST - FIRST, epochs=200.0, law={"prior": "normal", "prior_std": std}, delta=1e-3, sigma=12.0, clip=clip,
         run={"private": private, "members": 50}, dataset=DATASET, architecture="fc", hidden=hidden, seed=seed,
     )  # fmt: skip
 
