@@ -5,9 +5,7 @@ privacy Σ clip(g_i)/B is the mean gradient of a batch from a shuffled pass, and
 whose thermal noise is that very term. Loss, prior, step sizes and random layers are the same.
 """
 
-import itertools
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.data import TensorDataset
 
-from bounds.accounting import Event
+from experiments.runs.central_limit import accounted
 from pacdp.algorithms.algorithm import Descent
+from pacdp.canonical import JOINED_LATER
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.methods import DPBBP, DPSGLD, DPMCDropout
+from pacdp.cli.private.methods import DPSGLD
 from pacdp.errors import Diverged
 from pacdp.layers.bayes import BAYES_LAYERS
 from pacdp.layers.dropout import ExampleDropout
@@ -34,8 +33,6 @@ from pacdp.models import Architecture, build
 from pacdp.step.event import steps_of
 from pacdp.step.noise import SeededRandomness
 
-NAMES = {"DPSGD": "SGD", "DPSGLD": "SGLD", "DPBBP": "BBP", "DPMCDropout": "MC Dropout"}
-"""The algorithms without privacy, by their settings."""
 CNN = "mnist-cnn"
 """Architecture: Opacus's example network for MNIST, two convolutions and two fully connected layers with ReLU."""
 
@@ -55,28 +52,13 @@ class BayesRun:
     """At how many evenly spaced steps the current weights are judged too (networks without random layers)."""
     image: int = 0
     """The test example whose predictions are kept member by member."""
-
-    def __post_init__(self) -> None:
-        if self.members < 1 or self.curve < 0 or self.image < 0:
-            raise ValueError(
-                f"expected members >= 1, curve >= 0, image >= 0, got {self.members}, {self.curve}, {self.image}"
-            )
-        if self.curve and isinstance(self.config.method, DPBBP | DPMCDropout):
-            raise ValueError(f"leave curve at 0 for {self.config.algorithm}: its networks are drawn, not one")
-        if isinstance(self.config.method, DPSGLD) and self.config.method.snapshots != self.members:
-            raise ValueError(
-                f"expected config.method.snapshots = members = {self.members}, got {self.config.method.snapshots}"
-            )
+    held_out: int = field(default=0, metadata=JOINED_LATER)
+    """How many of the training images are judged in the place of the test images, and not learnt from."""
 
     @property
     def seed(self) -> int:
         """The seed of weights, batches and noise."""
         return self.config.seed
-
-    @property
-    def algorithm(self) -> str:
-        """The algorithm's name as the paper writes it, without DP."""
-        return NAMES[self.config.method.KIND]
 
     def posterior_steps(self) -> tuple[int, ...]:
         """The steps after which SGLD's weights are members, evenly spaced from the burn-in's end to the last step."""
@@ -103,107 +85,70 @@ def network(config: PrivateConfig, public: Public, *, device: str) -> nn.Module:
     return config.method.network(module.to(device), generator=own).to(device)
 
 
-def standardised(inputs: Tensor, dataset: str) -> Tensor:
-    """Pixels less their usual mean, over their usual deviation: public constants, those of MNIST the paper's code's."""
-    mean, std = {"mnist": (0.1307, 0.3081), "digits": (0.305, 0.376)}.get(dataset, (0.0, 1.0))
-    return (inputs - mean) / std
-
-
 def _cnn(public: Public, generator: torch.Generator) -> nn.Module:
-    """26,010 weights on MNIST. Smaller images get a smaller network of the same depth."""
-    channels, *sides = public.input_shape
-    if min(sides) >= 28:
-        left = [((side - 2) // 2 - 3) // 2 for side in sides]
-        layers = [
-            nn.Conv2d(channels, 16, 8, stride=2, padding=3), nn.ReLU(), nn.MaxPool2d(2, stride=1),
-            nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.MaxPool2d(2, stride=1),
-            nn.Flatten(), nn.Linear(32 * (left[0] - 1) * (left[1] - 1), 32), nn.ReLU(), nn.Linear(32, public.classes),
-        ]  # fmt: skip
-    else:
-        layers = [
-            nn.Conv2d(channels, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(),
-            nn.Linear(16 * ((sides[0] + 1) // 2 - 2) * ((sides[1] + 1) // 2 - 2), 32), nn.ReLU(),
-            nn.Linear(32, public.classes),
-        ]  # fmt: skip
-    for layer in layers:
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            bound = layer.weight[0].numel() ** -0.5
-            for parameter in layer.parameters():
-                nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    return nn.Sequential(*layers)
-
-
-class Plain(NamedTuple):
-    """What was trained."""
-
-    snapshots: list[Tensor]
-    """Flat weights after each step that is kept."""
-    marks: list[float]
-    """What ``clock`` said after each step."""
+    """26,010 weights, for MNIST's 28 x 28 pixels."""
+    module = nn.Sequential(
+        nn.Conv2d(1, 16, 8, stride=2, padding=3), nn.ReLU(), nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.MaxPool2d(2, stride=1),
+        nn.Flatten(), nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, public.classes),
+    )  # fmt: skip
+    weights, biases = list(module.parameters())[::2], list(module.parameters())[1::2]
+    for weight, bias in zip(weights, biases, strict=True):
+        for own in (weight, bias):
+            nn.init.uniform_(own, -(weight[0].numel() ** -0.5), weight[0].numel() ** -0.5, generator=generator)
+    return module
 
 
 def train_plain(
     algorithm: Descent, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, thermal: bool,
-    seed: int, keeps: Callable[[int], bool], clock: Callable[[], float],
-) -> Plain:  # fmt: skip
+    seed: int, keeps: Callable[[int], bool],
+) -> list[Tensor]:  # fmt: skip
     """Train ``module`` in place by the algorithm's optimizer.
 
     Args:
         thermal: whether the noise is part of the algorithm itself, whatever it hides.
         keeps: whether the weights after so many steps become a snapshot.
 
+    Returns:
+        The snapshots, flat.
+
     Raises:
         Diverged: a weight is not finite.
     """
-    device, mechanism = inputs.device, algorithm.mechanism
+    mechanism = algorithm.mechanism
     parameters = [p for p in module.train().parameters() if p.requires_grad]
     optimizer = algorithm.optimizer(parameters)
     assert optimizer is not None
-    batches = _Batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
-    noise = torch.Generator(device).manual_seed(seed + 1)
-    found = Plain([], [])
+    batches = _batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
+    noise = torch.Generator(inputs.device).manual_seed(seed + 1)
+    found = list[Tensor]()
     for step in range(mechanism.steps):
         for group in optimizer.param_groups:
             group["lr"] = algorithm.rate_at(step)
-        rows = batches.next().to(device)
+        rows = next(batches).to(inputs.device)
         optimizer.zero_grad()
-        torch.stack(
-            [loss(module(inputs[rows]), targets[rows]).mean() for _ in range(algorithm.draws)]
-        ).mean().backward()
+        loss(module(inputs[rows]), targets[rows]).mean().backward()
         forget_draws(module)
         if thermal:
             scale = algorithm.noise_at(step) * mechanism.clip_norm / mechanism.expected_batch_size
-            _add_noise(parameters, scale, noise)
+            for p in parameters:
+                assert p.grad is not None
+                p.grad.add_(torch.empty_like(p.grad).normal_(generator=noise), alpha=scale)
         if algorithm.data_free_gradient is not None:
             algorithm.data_free_gradient(module)
         optimizer.step()
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             raise Diverged(step + 1, "a weight")
         if keeps(step + 1):
-            found.snapshots.append(parameters_to_vector(parameters).detach().clone())
-        found.marks.append(clock())
+            found.append(parameters_to_vector(parameters).detach().clone())
     return found
 
 
-class _Batches:
+def _batches(n: int, rate: float, generator: torch.Generator) -> Iterator[Tensor]:
     """Batches of round(rate · n) rows, in passes each shuffled anew; a pass drops what is left over."""
-
-    def __init__(self, n: int, rate: float, generator: torch.Generator) -> None:
-        self.n, self.size, self.generator = n, max(1, round(rate * n)), generator
-        self.left = torch.empty(0, dtype=torch.int64)
-
-    def next(self) -> Tensor:
-        if len(self.left) < self.size:
-            self.left = torch.randperm(self.n, generator=self.generator)
-        rows, self.left = self.left[: self.size], self.left[self.size :]
-        return rows
-
-
-@torch.no_grad()
-def _add_noise(parameters: list[nn.Parameter], scale: float, generator: torch.Generator) -> None:
-    for parameter in parameters:
-        assert parameter.grad is not None
-        parameter.grad.add_(torch.empty_like(parameter).normal_(generator=generator), alpha=scale)
+    size = max(1, round(rate * n))
+    while True:
+        yield from torch.randperm(n, generator=generator)[: n // size * size].split(size)
 
 
 _ROWS = 1000
@@ -216,13 +161,9 @@ class Fitted(NamedTuple):
     """In evaluation mode; which weights it has depends on what was asked of it last."""
     kept: dict[int, Tensor]
     """Flat weights after the steps of the posterior and of the curve."""
-    event: Event | None
-    """What it cost; None without privacy."""
-    noise_multiplier: float | None
-    """σ of the first step; None without privacy."""
-    steps: int
-    seconds_per_pass: float
-    """Median time of a step, times the steps that draw n examples on average."""
+    spent: dict[str, float]
+    """What it cost, nothing without privacy. ``epsilon_clt_optimistic`` is what the paper's accountant says, the
+    central limit theorem of Bu, Dong, Long and Su (2020): no bound. ``noise_multiplier`` is that of the first step."""
 
 
 def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
@@ -233,25 +174,26 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
         ValueError: numbers out of range, or a budget that not even the first step keeps to.
         Diverged: a weight is not finite.
     """
-    kept = sorted({*run.posterior_steps(), *run.curve_steps()})
+    kept, sampling, budget = (
+        sorted({*run.posterior_steps(), *run.curve_steps()}),
+        run.config.sampling,
+        run.config.budget,
+    )
     settings = algorithm(run.config, public)
     assert isinstance(settings, Descent)
     if not run.private:
         plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
-                            thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__,
-                            clock=time.perf_counter)  # fmt: skip
-        return Fitted(module.eval(), dict(zip(kept, plain.snapshots, strict=True)), None, None, len(plain.marks),
-                      _seconds(plain.marks, run))  # fmt: skip
-    marks: list[float] = []
+                            thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__)  # fmt: skip
+        return Fitted(module.eval(), dict(zip(kept, plain, strict=True)), {})
     trained = train(settings, module, TensorDataset(inputs, targets), loss=loss,
-                            randomness=SeededRandomness(run.seed), keeps=kept.__contains__,
-                            progress=lambda seen: marks.append(time.perf_counter()))  # fmt: skip
-    if trained.halted:
-        raise ValueError(f"the budget of epsilon {run.config.budget.epsilon:g} halts the run after step "
-                         f"{steps_of(trained.event)} of {run.config.sampling.steps}: raise it")  # fmt: skip
-    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)),
-                  trained.event, settings.noise_at(0), steps_of(trained.event),
-                  _seconds(marks, run))  # fmt: skip
+                    randomness=SeededRandomness(run.seed), keeps=kept.__contains__)  # fmt: skip
+    if trained.halted or trained.event is None:
+        raise ValueError(f"the budget of epsilon {budget.epsilon:g} halts the run after step "
+                         f"{steps_of(trained.event)} of {sampling.steps}: raise it")  # fmt: skip
+    found = accounted(trained.event, delta=budget.delta)
+    spent = {"epsilon": found["upper"], "epsilon_clt_optimistic": found["central_limit"], "delta": budget.delta,
+             "noise_multiplier": settings.noise_at(0), "clip_norm": sampling.clip_norm}  # fmt: skip
+    return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)), spent)
 
 
 @torch.no_grad()
@@ -288,9 +230,3 @@ def _forward(module: nn.Module, inputs: Tensor, *, before: Callable[[], None] = 
 def _reseed(layers: Sequence[nn.Module], seeds: list[int]) -> None:
     for layer, seed in zip(layers, seeds, strict=True):
         layer.generator.manual_seed(seed)  # pyright: ignore
-
-
-def _seconds(marks: list[float], run: BayesRun) -> float:
-    gaps = sorted(after - before for before, after in itertools.pairwise(marks))
-    middle = gaps[len(gaps) // 2] if gaps else 0.0
-    return middle / run.config.sampling.sample_rate
