@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from experiments.claims import Number, cell, exactly
-from experiments.ours import all_data, calibration_frontier, certificates, private_priors, temperature_map
+from experiments.ours import all_data, calibration_frontier, private_priors, temperature_map
 from experiments.papers import knolle, p3sgd, random_labels, zhang_bu
 from experiments.study import Section
 
@@ -50,8 +50,8 @@ _COMPRESSION = {"compression": ("compression", all_data.compression_of("mnist", 
 _DATA_FREE = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENTS, "mnist"))}
 TEN = (
     Headline(
-        said="At the temperature that would make it private, Entropy-SGLD errs on {error:.1%} of two-class MNIST, where "
-        "the paper prints about 2%: chains from two starts meet there, and 2% needs a target {entropy:.0f} times as "
+        said="At the temperature that would make it private, Entropy-SGLD errs on {error:.1%} of two-class MNIST, "
+        "where the paper prints about 2%: chains from two starts meet there, and 2% needs a target {entropy:.0f} times as "
         "cold, whose epsilon is {epsilon:.1f} for one draw.",
         evidence=_AT_REST,
     ),
@@ -61,8 +61,10 @@ TEN = (
         evidence={
             name: ("random-labels", random_labels.at(column, algorithm, "random"))
             for name, column, algorithm in (
-                ("sgd", "train_error", "SGD"), ("sgd_test", "test_error", "SGD"),
-                ("own", "train_error", "Entropy-SGLD"), ("own_test", "test_error", "Entropy-SGLD"),
+                ("sgd", "train_error", "SGD"),
+                ("sgd_test", "test_error", "SGD"),
+                ("own", "train_error", "Entropy-SGLD"),
+                ("own_test", "test_error", "Entropy-SGLD"),
             )
         },
     ),
@@ -75,8 +77,10 @@ TEN = (
     Headline(
         said="From few records the count wins as well: with 120 patients of the malaria data, half held out, it "
         "certifies {count:up}, where PAC-Bayes from a prior that saw nothing certifies {free:up} on all of them.",
-        evidence={name: ("small-samples", cell("value", dataset="malaria", route=route, records=120)) for name, route in
-                  (("count", "held-out count"), ("free", "PAC-Bayes, prior that saw nothing"))},
+        evidence={
+            name: ("small-samples", cell("value", dataset="malaria", route=route, records=120))
+            for name, route in (("count", "held-out count"), ("free", "PAC-Bayes, prior that saw nothing"))
+        },
     ),
     Headline(
         said="A prior that learnt privately from the bound's own rows certifies ten-class MNIST at {private:up} by "
@@ -84,8 +88,8 @@ TEN = (
         evidence=of(private_priors.SECTION, "A prior that learnt from the bound's own rows", "private") | _DATA_FREE,
     ),
     Headline(
-        said="How well DP-SGD is calibrated is set by its clip norm: on MNIST the ECE is {ece_more:.3f} at clip norm 0.1 "
-        "and {ece_less:.3f} at 10, at one epsilon and nearly one accuracy.",
+        said="How well DP-SGD is calibrated is set by its clip norm: on MNIST the ECE is {ece_more:.3f} at clip norm "
+        "0.1 and {ece_less:.3f} at 10, at one epsilon and nearly one accuracy.",
         evidence=of(calibration_frontier.SECTION, "MNIST: the clip norm alone", "ece_more", "ece_less"),
     ),
     Headline(
@@ -94,8 +98,8 @@ TEN = (
         evidence=of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST", "mnist"),
     ),
     Headline(
-        said="The central limit of Gaussian differential privacy, with which two of the papers print epsilon, is no upper "
-        "bound: it says {limit:.4f} where at least {lower:.4f} is proved to be spent.",
+        said="The central limit of Gaussian differential privacy, with which two of the papers print epsilon, is no "
+        "upper bound: it says {limit:.4f} where at least {lower:.4f} is proved to be spent.",
         evidence=of(zhang_bu.SECTION, "Gaussian differential privacy and", "limit", "lower"),
     ),
     Headline(
@@ -104,11 +108,15 @@ TEN = (
         evidence=of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error"),
     ),
     Headline(
-        said="P3SGD narrows the gap between training and testing on X-rays from {sgd0:.1f} to {own0:.1f} points and loses "
-        "accuracy by it ({after0:.1f} % for {before0:.1f} %); its adaptive choice of the noise is a coin.",
+        said="P3SGD narrows the gap between training and testing on X-rays from {sgd0:.1f} to {own0:.1f} points and "
+        "loses accuracy by it ({after0:.1f} % for {before0:.1f} %); its adaptive choice of the noise is a coin.",
         evidence=of(p3sgd.SECTION, "SGD obviously overfits", "sgd0", "own0")
-        | {f"{name}0": pair for name, (_, pair) in zip(
-            ("before", "after"), of(p3sgd.SECTION, "P3SGD outperforms", "sgd0", "own0").items(), strict=True)},
+        | {
+            f"{name}0": pair
+            for name, (_, pair) in zip(
+                ("before", "after"), of(p3sgd.SECTION, "P3SGD outperforms", "sgd0", "own0").items(), strict=True
+            )
+        },
     ),
 )
 _REGRESSION = of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error")
@@ -118,7 +126,7 @@ HEADLINES = (
         printed="about 2% (Dziugaite and Roy 2018)",
         said="{error:.1%}, where chains stay",
         evidence={"error": _AT_REST["error"]},
-        why="measured: neither longer chains nor shorter steps change it, a colder target does",
+        why="measured: another start and shorter steps keep it, a colder target lowers it",
     ),
     Headline(
         what="Epsilon of one such draw",

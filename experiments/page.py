@@ -181,8 +181,11 @@ def _made(tables: Tables, link: str) -> Iterator[str]:
     for name, study in studies().items():
         made = read_json(results_of(name, root=tables.root) / "provenance.json")
         runs = sum(one["runs"] for one in made.get("runs", []))
-        lost = " and not all of its jobs" if made["jobs"]["finished"] != made["jobs"]["planned"] else ""
-        rows.append((f"[{name}]({link}/{name}/table.csv)", study.title, f"[{runs}]({link}/{name}/provenance.json){lost}"))
+        jobs = made.get("jobs", {"finished": runs, "planned": runs})
+        lost = " and not all of its jobs" if jobs["finished"] != jobs["planned"] else ""
+        rows.append(
+            (f"[{name}]({link}/{name}/table.csv)", study.title, f"[{runs}]({link}/{name}/provenance.json){lost}")
+        )
     yield from _table(("table", "what it is", "runs"), rows)
 
 

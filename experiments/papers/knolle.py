@@ -24,6 +24,7 @@ from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon
 from experiments import panels
 from experiments.claims import Below, Cell, Every, Printed, Sentence, cell, exactly
 from experiments.ours.calibration_frontier import BESIDE_KNOLLE
+from experiments.papers.zhang_bu import BESIDE_KNOLLE as CENTRAL_LIMIT
 from experiments.runs.knolle import DATA, PlainConfig, table_jobs
 from experiments.study import Done, Erratum, Row, Section, Study, columns
 from experiments.tables import ordered, part
@@ -157,7 +158,7 @@ SECTION = Section(
     "chest X-rays. Its text gives no step sizes, batch sizes, clip norms or temperatures; ours were found on training "
     "images and are not counted in any epsilon. Three seeds on MNIST, five on the X-rays.",
     studies=(TABLE_1, TABLE_2),
-    beside=BESIDE_KNOLLE,
+    beside={**BESIDE_KNOLLE, "central-limit": CENTRAL_LIMIT},
     figure=("knolle-table-1", "figure", "Scores by procedure on MNIST; crosses are the paper's."),
     errata=(
         Erratum(

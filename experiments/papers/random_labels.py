@@ -129,6 +129,7 @@ def _end(number: Number) -> Number:
 
 
 def at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
+    """A column at the end of a run, with the noise of its counts."""
     where: dict[str, Any] = {"algorithm": algorithm, "labels": labels} | ({"thermal_noise": noise} if noise else {})
     return _end(cell(column, examples="n_test" if "test" in column else "n", **where))
 

@@ -238,6 +238,7 @@ def assessed(
 
 
 def zero_head(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer of zeros without bias."""
     layer = nn.Linear(inputs, outputs, bias=False)
     nn.init.zeros_(layer.weight)
     return layer

@@ -8,11 +8,11 @@ from math import sqrt
 import polars as pl
 import pytest
 from cli_tools import read
+from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from tiny_runs import RUNTIME, carried_out
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import STUDIES
-from experiments.papers.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from experiments.tables import pooled
 from pacdp import Diverged, private
 from tests.marks import at_most
