@@ -51,8 +51,8 @@ _DATA_FREE = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENT
 TEN = (
     Headline(
         said="At the temperature that would make it private, Entropy-SGLD errs on {error:.1%} of two-class MNIST, "
-        "where the paper prints about 2%: chains from two starts meet there, and 2% needs a target {entropy:.0f} times as "
-        "cold, whose epsilon is {epsilon:.1f} for one draw.",
+        "where the paper prints about 2%: chains from two starts meet there, and 2% needs a target {entropy:.0f} "
+        "times as cold, whose epsilon is {epsilon:.1f} for one draw.",
         evidence=_AT_REST,
     ),
     Headline(

@@ -177,16 +177,15 @@ def _errata(title: str, found: Iterable[Erratum]) -> Iterator[str]:
 
 def _made(tables: Tables, link: str) -> Iterator[str]:
     yield "## What made the numbers\n"
-    rows = []
-    for name, study in studies().items():
+    yield "Tables, with the number of runs behind each; versions, seeds, devices and commits stand beside them.\n"
+    said = list[str]()
+    for name in studies():
         made = read_json(results_of(name, root=tables.root) / "provenance.json")
-        runs = sum(one["runs"] for one in made.get("runs", []))
-        jobs = made.get("jobs", {"finished": runs, "planned": runs})
-        lost = " and not all of its jobs" if jobs["finished"] != jobs["planned"] else ""
-        rows.append(
-            (f"[{name}]({link}/{name}/table.csv)", study.title, f"[{runs}]({link}/{name}/provenance.json){lost}")
-        )
-    yield from _table(("table", "what it is", "runs"), rows)
+        runs = sum(one["runs"] for one in made["runs"])
+        said.append(f"[{name}]({link}/{name}/table.csv) [{runs}]({link}/{name}/provenance.json)")
+        if made.get("jobs", {}).get("failed"):
+            said[-1] += f" and {len(made['jobs']['failed'])} that failed"
+    yield ", ".join(said) + ".\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -171,9 +171,7 @@ STUDY = Study(
             "Its posterior is its prior: no descent repaid its divergence. Published on ten classes with a learnt "
             "posterior: .0155 (Pérez-Ortiz et al. 2021); of one draw, .012 (Viallard et al. 2023).",
         ),
-        _less("A prior from half certifies less than one that saw nothing, of the same network.", HALF, NETWORK),
         _less("A private prior certifies less than one that saw nothing, on fixed features.", PRIVATE, BLIND),
-        _less("A private head as prior certifies less than zeros on the same private centre.", PRIVATE, ZEROS),
         Sentence(
             place="", printed="Every posterior has left its prior.",
             ours="Of {all} certificates of 0-1 risks that pay a KL, {idle} pay one of 0: the posterior is the prior.",

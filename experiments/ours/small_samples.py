@@ -106,7 +106,6 @@ STUDY = Study(
         _less("It certifies less than a private prior and compression, too.", COUNT, [PRIVATE, COMPRESSED]),
         _less("A prior from half certifies less than one that saw nothing.", HALF, [NOTHING], _SIZES),
         _less("A private prior certifies less than one that saw nothing.", PRIVATE, [NOTHING]),
-        _less("A prior that saw nothing certifies less than compression.", NOTHING, [COMPRESSED]),
         UNCONTRADICTED,
     ),
     numbers=tuple(
