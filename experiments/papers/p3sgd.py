@@ -219,8 +219,8 @@ NARROWED = Sentence(
     place="4.2, Figure 2",
     printed="SGD obviously overfits, and P3SGD decreases the gap between training and testing accuracies from 7.60 % "
     "to 0.47 %",
-    ours="The gap of P3SGD as printed is {own0:.1f} points on X-rays, {own1:.1f} and {own2:.1f} on malaria cells of 24 "
-    "and 40 patients and {own3:.1f} on digits; that of SGD is {sgd0:.1f}, {sgd1:.1f}, {sgd2:.1f} and {sgd3:.1f}.",
+    ours="On X-rays, malaria cells of 24 and of 40 patients and digits, P3SGD as printed has gaps of {own0:.1f}, "
+    "{own1:.1f}, {own2:.1f} and {own3:.1f} points, and SGD {sgd0:.1f}, {sgd1:.1f}, {sgd2:.1f} and {sgd3:.1f}.",
     holds=Most([
         Every([
             Below(5.0, _of("gap", one, SGD)), Below(_of("gap", one, PRINTED), _of("gap", one, SGD), share=0.5),
@@ -229,7 +229,7 @@ NARROWED = Sentence(
         for one in PROBLEMS
     ]),
     evidence=_evidence("gap", own=PRINTED, sgd=SGD),
-    why="Asked for are five points of SGD, less than half of them, and a network better than naming the most frequent "
+    why="Asked for are five points of SGD, less than half of its gap, and a network better than naming the most frequent "
     "class, which is open with 24 patients.",
 )  # fmt: skip
 ACCURATE = Sentence(
