@@ -21,7 +21,7 @@ search of :mod:`pacdp.audit.inversion`, which begins at a public mean.
 
 That a small gap counts only where the network is better than guessing was laid down after the data were seen. What
 Figure 2 is said to show is judged by the same gap. The lead of 0.8 points that {3, 1} is asked for is about the printed
-one. In Table 2 malaria cells are seen by a linear layer on counts of spots: its CNN only guesses under the noise.
+one. In Table 2 malaria cells are seen by a linear layer on features of spots; a CNN only guesses under the noise.
 """
 
 import re
