@@ -24,11 +24,9 @@ HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 _HEAD = """\
 # Results
 
-Four papers made claims about generalisation and privacy that this project set out to test. This page says what became
-of them, and which certificates you can have today. Every number is made from the tables in `experiments/results`;
-"holds", "does not hold" and "is open" are decided by rules: a difference counts beyond two standard errors, paired by
-seed where runs share seeds. What was done otherwise than in a paper stands beside the number; it is called the reason
-for a difference only where that was measured.
+What became of the claims of four papers on generalisation and privacy, and which certificates you can have today. Every
+number is made from the tables in `experiments/results`. A difference counts beyond two standard errors, paired by seed
+where runs share seeds. What was done otherwise is called the reason for a difference only where that was measured.
 """
 
 
@@ -190,5 +188,4 @@ def _made(tables: Tables, link: str) -> Iterator[str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     lines = [head, ["---"] * len(head), *rows]
-    yield "".join("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |\n"
-                  for line in lines)  # fmt: skip
+    yield "".join(f"|{'|'.join(' '.join(cell.split()).replace('|', '&#124;') for cell in line)}|\n" for line in lines)

@@ -304,7 +304,6 @@ LEARNT = Study(
     ),
     sentences=(
         _lower("A covariance that is learnt with the mean certifies less than the prior's.", GRADIENTS, STILL),
-        _lower("Random waves beside the gradients certify less than gradients alone.", WAVES, GRADIENTS),
     ),
 )  # fmt: skip
 
@@ -328,8 +327,8 @@ SECTION = Section(
     title="Certificates on all training data",
     about="Can a network be certified on the very data that it learnt from? By its trajectory (noisy gradients, norms "
     "kept), by compression (it learnt from few records and is right on the others) or by PAC-Bayes from a prior that "
-    "saw nothing. At equal numbers of records a count on a held-out half certified less in each comparison below: "
-    "these routes are for whoever cannot hold data out. All hold at 95%, of one seed.",
+    "saw nothing. These routes are for whoever cannot hold data out: at equal numbers of records a count on a held-out "
+    "half certified less in each comparison below. All hold at 95%, of one seed.",
     studies=(TRAJECTORY, COMPRESSION, LEARNT),
     beside={"small-samples": (PATIENTS,)},
     figure=("compression", "figure", "Compression of n images against a count on half of them."),

@@ -126,8 +126,6 @@ def rows(done: Done) -> Iterator[Row]:
 
 PRINTED, ABOUT = 0.02, 0.05
 """The paper's error, and what is still called about 2%."""
-SAME = 0.03
-"""Errors that differ by less are called the same."""
 LADDER: dict[str, Any] = {"about": "ladder", "network": "FC100"}
 START = {"base": "from the base measure", "sgd": "from SGD's weights"}
 
