@@ -322,7 +322,7 @@ class Shown(float):
 
 def judge(sentence: Sentence, table: pl.DataFrame) -> Judged:
     """Whether a sentence holds in a table, and what is said of it."""
-    found = {name: number(table) for name, number in sentence.evidence.items()}
+    found = {name: None if table.is_empty() else number(table) for name, number in sentence.evidence.items()}
     shown = "; ".join(f"{name} {one}" for name, one in found.items() if one)
     if None in found.values():
         return Judged(None, "Runs are missing.", shown)

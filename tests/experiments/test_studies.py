@@ -25,14 +25,14 @@ PRINTED = {
         0.984 0.999 0.0020 0.5 0.967 0.996 0.0210 0.5 0.963 0.995 0.0044
         0.857 0.942 0.0526 6.0 0.783 0.910 0.1790 6.0 0.786 0.920 0.0833""",
     "papers.zhang_bu": """
-        10 10 0.90 0.95 0.89 0.89 0.95 0.96 0.90 0.89 480 480 0.80 0.81 0.97 0.98 9 0.78 0.77 0.98 0.97
-        10 0.77 0.95 0.97 0.99
+        0.90 0.95 0.89 0.95 0.96 0.90 0.80 0.81 0.97 0.98 0.78 0.77 0.98 0.97 0.77 0.95 0.97 0.99
         0.204 0.641 0.024 0.052 0.167 0.141 0.166 0.166 0.007 0.175 0.035 0.175 0.126 0.465 0.008 0.289
         0.008 0.080 0.030 0.041 0.078 0.225 0.002 0.725 0.013 0.089 0.016 0.139 0.106 0.625 0.005 0.299
         0.510 0.523 1.276 0.562 0.682 0.591""",
     "papers.p3sgd": "95.23 6.97 94.31 7.10 93.57 4.97 94.38 8.48 93.24 5.13 92.15 4.70",
 }
-"""Tables 1 and 2 of Knolle et al., Tables 1 to 3 of Zhang and Bu, Table 2 of Wu et al."""
+"""Tables 1 and 2 of Knolle et al., Tables 1 to 3 of Zhang and Bu but for times and a run that diverged, Table 2 of Wu
+et al."""
 
 
 def _records():
@@ -70,7 +70,7 @@ def test_a_committed_table_is_the_study_s_and_is_read_without_loss(name, tmp_pat
     assert (made["study"], made["smoke"]) == (name, False)
     assert {path.stem for path in folder.glob("*.png")} == set(study.figures)
     said = judged(study, table)
-    assert [one.said for one in said if "missing" in one.said or re.search(r"[{}]|\bnan\b|\binf\b", one.said)] == []
+    assert [one.said for one in said if "missing" in one.said or re.search(r"\{[a-z_]|\bnan\b|\binf\b", one.said)] == []
     nothing = study.table([], tmp_path)
     assert {one.holds for one in judged(study, nothing)} <= {None}, "where no run has ended nothing is claimed"
 
@@ -88,15 +88,10 @@ def test_smoke_runs_leave_rows_that_are_drawn_and_judged(name, tmp_path):
     assert len(judged(study, table)) == len(study.sentences)
 
 
-# Until all modules are registered, some rows of sentences.csv have no answer, and the page on the disk is another.
-unfinished = pytest.mark.xfail(reason="modules of papers are still to come", strict=False)
-
-
-@unfinished
 def test_every_row_of_sentences_that_is_kept_is_answered_once():
     with (ROOT / "experiments" / "sentences.csv").open(encoding="utf-8") as file:
         keep = {row["key"]: row["keep"] for row in csv.DictReader(file)}
-    answered = Counter(key for one in _records() for key in one.answers)
+    answered = Counter(key for key, _ in {(key, one.place) for one in _records() for key in one.answers})
     assert answered.keys() - keep.keys() == set()
     once = {key for key, kept in keep.items() if kept in ("yes", "line", "add", "errata")}
     assert {key: answered[key] for key in once if answered[key] != 1} == {}
@@ -114,17 +109,14 @@ def test_every_number_of_a_printed_table_is_beside_ours(name):
     assert {number: count for number, count in printed.items() if found[number] < count} == {}
 
 
-@unfinished
 def test_the_page_of_results_is_made_again_byte_for_byte():
     assert PAGE.read_text(encoding="utf-8") == render(ROOT / RESULTS, PAGE.parent), "run pacdp results"
 
 
-@unfinished
 def test_the_page_of_results_is_short():
     assert len(PAGE.read_text(encoding="utf-8").split()) <= 6000
 
 
-@unfinished
 def test_no_sentence_of_the_results_stands_on_another_page():
     others = {
         path.name: " ".join(path.read_text(encoding="utf-8").split())
