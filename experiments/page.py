@@ -24,9 +24,11 @@ HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 _HEAD = """\
 # Results
 
-What became of the claims of four papers on generalisation and privacy, and which certificates you can have today. Every
-number is made from the tables in `experiments/results`. A difference counts beyond two standard errors, paired by seed
-where runs share seeds. What was done otherwise is called the reason for a difference only where that was measured.
+This page tests the claims of four papers on generalisation and privacy, and lists the certificates that you can have
+today. A certificate is an upper end for the error on new data, at 95% confidence, rigorous unless it is called
+optimistic; epsilon is a proved upper end of privacy's cost, for neighbours that differ by one unit more or less unless
+said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond two
+standard errors, paired by seed where runs share seeds; a cause is called measured where it was.
 """
 
 
@@ -81,7 +83,7 @@ def render(root: Path, beside: Path) -> str:
 def _first_page(tables: Tables) -> Iterator[str]:
     yield "## In ten sentences\n"
     yield "".join(f"{i}. {_said(one.said, one, tables)}\n" for i, one in enumerate(TEN, 1))
-    yield "## Which number may I use?\n"
+    yield "## The papers' numbers and ours\n"
     yield from _table(
         ("question", "the paper", "ours", "why they differ"),
         [(f"[{one.what}](#{_anchor(one)})", one.printed, _said(one.said, one, tables), one.why) for one in HEADLINES],

@@ -30,13 +30,27 @@ average; six more were run, and the standard error does not account for that loo
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
 
 from experiments import panels
-from experiments.claims import RELEVANT, Below, Cell, Every, Not, Number, Printed, Ratio, Sentence, Within, cell
+from experiments.claims import (
+    RELEVANT,
+    Below,
+    Cell,
+    Every,
+    Measured,
+    Not,
+    Number,
+    Printed,
+    Ratio,
+    Sentence,
+    Within,
+    cell,
+)
 from experiments.runs.frontier import (
     BENCHES,
     CLIPS,
@@ -104,7 +118,7 @@ def _alone(bench: Bench, folds: int, more: float, less: float, judges: str, **wh
         place="",
         printed=f"{bench.name}: the clip norm alone changes DP-SGD's ECE {folds}-fold, at one accuracy.",
         ours=f"ECE is {{ece_more}} at clip norm {more:g} with accuracy {{accuracy_more:.3f}}, and {{ece_less}} at "
-        f"{less:g} with {{accuracy_less:.3f}}: {{ratio:.1f}}-fold by {judges}.",
+        f"{less:g} with {{accuracy_less:.3f}}: {{ratio:.1f}}-fold, {judges}.",
         holds=Every([Below(folds - 0.5, ratio), Within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
         evidence=found | {"ratio": ratio},
     )
@@ -148,7 +162,9 @@ FRONTIER = Study(
     rows=rows,
     columns=COLUMNS,
     figures={"effects": partial(_by_clip_norm, lines=_LINES)},
-    sentences=[_alone(MNIST, 5, 0.1, 10.0, "the three seeds that did not choose them", steps=800, seed=(3, 4, 5))],
+    sentences=[
+        _alone(MNIST, 5, 0.1, 10.0, "in 800 steps, by the three seeds that did not choose", steps=800, seed=(3, 4, 5))
+    ],
 )
 PAIRS = Study(
     name="private-calibration-pairs",
@@ -157,7 +173,7 @@ PAIRS = Study(
     jobs=pair_jobs,
     rows=rows,
     columns=COLUMNS,
-    sentences=(_alone(XRAYS, 2, 0.1, 10.0, "16 new seeds"), _alone(CNN, 5, 10.0, 1.0, "six new seeds")),
+    sentences=(_alone(XRAYS, 2, 0.1, 10.0, "by 16 new seeds"), _alone(CNN, 5, 10.0, 1.0, "by six new seeds")),
 )
 
 
@@ -171,7 +187,7 @@ POST_HOC = Study(
     figures={"figure": partial(_by_clip_norm, lines=_TEMPERED)},
     numbers=tuple(
         Printed(
-            place="DP-SGD on MNIST, and the same with one temperature",
+            place="DP-SGD on MNIST in 200 steps, and the same with one temperature",
             what=f"clip norm {clip:g}",
             numbers={
                 f"{heading}{', tempered' * hot}": (None, _at(MNIST, name, clip_norm=clip, tempered=hot))
@@ -212,15 +228,15 @@ _LANGEVIN = (
     _better(
         _both({"pre_noise": 0.5}, decay=(False, True)), answers=("K22",), place="6",
         printed="Pre-noising improves model calibration.",
-        ours="Noise before clipping half as long as the clip norm makes ECE {mnist:.3f} times as large on MNIST and "
+        ours="Noise before clipping, half as long as the clip norm, makes ECE {mnist:.3f} times as large on MNIST and "
         "{lungs:.3f} times on the X-rays.",
-        why="The paper conjectures better ergodicity and leaves calibration to future work; a tenth is asked.",
+        why="The paper conjectures better ergodicity and leaves calibration to future work; we require 10%.",
     ),
     _better(
         _both({"decay": True}, pre_noise=(0.0, 0.5)), answers=("K23",), place="6",
         printed="The decaying learning rate improves model calibration.",
         ours="Falling steps make ECE {mnist:.2f} times as large on MNIST and {lungs:.2f} times on the X-rays.",
-        why="The paper leaves this to future work; a tenth is asked.",
+        why="The paper leaves this to future work; we require 10%.",
     ),
     Sentence(
         answers=("K24",), place="6",
@@ -234,14 +250,25 @@ _LANGEVIN = (
         },
     ),
 )  # fmt: skip
-_ALL = _times(MNIST, {"tempered": True}, {"tempered": False}, clip_norm=MNIST.clips)
+
+
+def _over_clip_norms(table: pl.DataFrame, *, tempered: bool) -> Measured | None:
+    """The mean ECE of all clip norms, by seed."""
+    found = [_at(MNIST, clip_norm=clip, tempered=tempered)(table) for clip in MNIST.clips]
+    known = [one.values for one in found if one]
+    if len(known) < len(found):
+        return None
+    return Measured({seed: fmean(one[seed] for one in known) for seed in known[0]})
+
+
 _ENDS = {name: _at(MNIST, clip_norm=3.0, tempered=name == "after") for name in ("before", "after")}
+_ALL = {f"all_{name}": partial(_over_clip_norms, tempered=name == "after") for name in _ENDS}
 RECALIBRATED = Sentence(
     answers=("K06",), place="2",
     printed="Post-hoc calibration methods significantly improve calibration without hindering performance.",
-    ours="One temperature makes DP-SGD's ECE on MNIST {all:.2f} times as large on average over five clip norms; at 3, "
-    "which calibrates best untempered, {before} becomes {after}. It cannot change accuracy.",
-    holds=Below(_ALL, 1.0 - RELEVANT), evidence=_ENDS | {"all": _ALL},
+    ours="One temperature takes DP-SGD's ECE on MNIST from {all_before} to {all_after}, the means of five clip norms; "
+    "at 3, which calibrates best untempered, from {before} to {after}. It cannot change accuracy.",
+    holds=Below(_ALL["all_after"], _ALL["all_before"], share=RELEVANT), evidence=_ENDS | _ALL,
     why="It was fitted to 500 images outside the training set, which no epsilon covers; seeds were doubled, to 12, "
     "after six had left it open.",
 )  # fmt: skip

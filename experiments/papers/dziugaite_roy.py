@@ -149,7 +149,7 @@ def _caption() -> Iterator[Printed]:
         train, test = ((None, error) for error in errors)
         c_bound = (bound, ended(exactly("dp_chernoff_2018", **where)))
         yield Printed(
-            place="Caption of Figure 3, CONV, true labels",
+            place="Caption of Figure 3, CONV without normalisation, true labels",
             what=name,
             numbers={"C-bound": c_bound, "training error": train, "test error": test},
             why="Ours has no normalisation and 30 epochs from random weights; the error of guessing is 0.5.",
@@ -335,7 +335,7 @@ NO_GAPS = Sentence(
         "random": gap("conv-entropy-random"), "true": gap("conv-entropy-true"), "sgld": gap("conv-sgld-random"),
         "learnt": at("train_error", "conv-entropy-true"), "sgld_learnt": at("train_error", "conv-sgld-true"),
     },
-    why="No gap is one below 0.02, at a training error on true labels below 0.25, half of guessing.",
+    why="A gap below 0.02 counts as none, if the training error on true labels is below 0.25, half of guessing.",
 )  # fmt: skip
 WARM = Sentence(
     answers=("D29", "D19"),
