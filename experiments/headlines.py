@@ -8,7 +8,7 @@ from experiments.ours import all_data, calibration_frontier, private_priors, tem
 from experiments.papers import knolle, p3sgd, random_labels, zhang_bu
 from experiments.study import Section
 
-Evidence = Mapping[str, tuple[str, Number]]
+Evidence = dict[str, tuple[str, Number]]
 """By name: the study, and the number of its table."""
 
 
@@ -18,7 +18,7 @@ class Headline:
 
     said: str
     """Names of ``evidence`` stand in braces, as in :class:`experiments.claims.Sentence`."""
-    evidence: Evidence = field(default_factory=dict)
+    evidence: Mapping[str, tuple[str, Number]] = field(default_factory=dict)
     what: str = ""
     printed: str = ""
     """The paper's number with the paper's name."""
@@ -42,12 +42,12 @@ def of(section: Section, words: str, *names: str) -> Evidence:
 _AT_REST = of(temperature_map.SECTION, "An error of 2%") | {
     "error": ("temperature-map", temperature_map.law("Entropy-SGLD", **temperature_map.LADDER)),
 }
-_COUNT = {"count": ("certificates", exactly("value", dataset="mnist", recipe="held-out",
+_COUNT: Evidence = {"count": ("certificates", exactly("value", dataset="mnist", recipe="held-out",
                                             certificate="prior_mean_clopper_pearson"))}  # fmt: skip
-_TRAJECTORY = {"trajectory": ("trajectory", all_data.trajectory_of(
+_TRAJECTORY: Evidence = {"trajectory": ("trajectory", all_data.trajectory_of(
     "realised_sum_maurer", "mnist", learner="linear on fine-gradients"))}  # fmt: skip
-_COMPRESSION = {"compression": ("compression", all_data.compression_of("mnist", "entropy-sgd"))}
-_DATA_FREE = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENTS, "mnist"))}
+_COMPRESSION: Evidence = {"compression": ("compression", all_data.compression_of("mnist", "entropy-sgd"))}
+_DATA_FREE: Evidence = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENTS, "mnist"))}
 TEN = (
     Headline(
         said="At the temperature that would make it private, Entropy-SGLD errs on {error:.1%} of two-class MNIST, "
