@@ -11,7 +11,7 @@ standardises targets with the data; neither is done here.
 On images, rates of DP-BBP and DP-MC Dropout were searched with one seed, on the last 10,000 training images, which
 were not learnt from; DP-SGD and DP-SGLD keep the printed ones, the twins without privacy DP-SGD's, but for SGD on the
 CNN. Table 2 has one rate for all. On the regression each method, private or not, has the rate (of SGLD: n η) with the
-least geometric mean error on new points of six simulations; 61 others judge. Figure 4 is drawn of that one whose mean
+least geometric mean error on new points of six simulations; 41 others judge. Figure 4 is drawn of that one whose mean
 error, over all methods, is their median. No epsilon counts a search.
 """
 
