@@ -211,7 +211,8 @@ TABLE_1 = Study(
     ),
     numbers=_numbers(
         "Table 1, accuracy on MNIST",
-        "Layers of 200 rather than 1200, 3 epochs (CNN: 2) rather than 15, 20 members rather than 100.",
+        "Layers of 200 rather than 1200, 3 epochs (CNN: 2) rather than 15, 20 members rather than 100; DP-BBP and DP-MC "
+        "Dropout at the best of five rates.",
         TABLE_1_PRINTED,
         {"with privacy": _accuracy, "without": partial(_accuracy, private=False),
          "epsilon at most": partial(_image, "epsilon")},
@@ -384,6 +385,7 @@ TABLE_3 = Study(
             ours="On new points DP-BBP's error is {bbp:.3f} times DP-SGLD's and DP-MC Dropout's {dropout:.3f} times.",
             holds=Every([Below(1.1, one) for one in _OVER.values()]),
             evidence={"bbp": _OVER["BBP"], "dropout": _OVER["MC Dropout"]},
+            why="Much better counts from a tenth, over 41 simulations.",
         ),
         Sentence(
             answers=("Z52",),
