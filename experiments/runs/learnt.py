@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 import bounds
 from experiments.runs.held_out import of_a_list, sizes
-from experiments.runs.private_prior import FEATURES_TRIED
 from experiments.study import Row
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
 from pacdp.cli.config import Runtime
@@ -22,9 +21,13 @@ from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load
 from pacdp.features import OrientedGradients, RandomWaves, SimplexHead, fit_law, fit_mean, transform
 
-WAVES_TRIED = {"waves": (0, 500, 700, 1000, 2000), "gain": (1.0, 1.5, 2.0, 3.0), "covariance": ("learnt", "prior's")}
-TRIED = sizes(FEATURES_TRIED) * sizes(WAVES_TRIED)
-"""Settings that are paid for: the features were chosen with MNIST in view."""
+_SHARES = tuple(round(0.01 * k, 2) for k in range(10, 31))
+TRIED = {
+    "orientations": (8, 12, 16), "cells": (4, 7, 14), "scale": (0.7, 1.0, 1.4), "sharpness": (1, 2, 4, 8),
+    "pooling": (0.5, 0.7, 1.0), "alignment": (None, 0.25, 0.5, 0.75, 1.0), "spread_y": _SHARES, "spread_x": _SHARES,
+    "waves": (0, 500, 700, 1000, 2000), "gain": (1.0, 1.5, 2.0, 3.0), "covariance": ("learnt", "prior's"),
+}  # fmt: skip
+"""Settings that are paid for, chosen with MNIST in view: every combination of these."""
 NOTHING_SEEN = "N(0, I) over a linear head, on features without parameters that were learnt"
 
 
@@ -47,7 +50,7 @@ class HeadConfig:
     """Draws of the posterior for each example."""
     failure_prob: float = 0.05
     monte_carlo_share: float = 0.1
-    compared: int = TRIED
+    compared: int = sizes(TRIED)
     train_size: int = 0
     """The first so many training examples; 0 takes all."""
     seed: int = 0

@@ -29,7 +29,6 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event
-from experiments.runs.private_prior import zero_head
 from pacdp import (
     Assessment,
     BoundSet,
@@ -61,7 +60,7 @@ from pacdp.step.noise import SeededRandomness
 KEPT, CLIPPED, CURVE = "kept norms", "clipped", "clipped, by its privacy curve"
 ZEROS, TAUGHT, COUNTED = "head of zeros", "head from the choosing rows", "head from the choosing rows, counted"
 """Routes: the prior's head and how it is paid for; the last is no prior, its errors are counted."""
-_STUDY = "the study, whose noise is drawn from its seed"
+NOISE = "the study, whose noise is drawn from its seed"
 _START = "the study, whose heads begin at zero, on features that are whitened by rows which the bound does not use"
 _RIDGE = 1e-3
 """Added to the shares of variance, so that directions of little variance are not blown up."""
@@ -149,7 +148,14 @@ class Seen(NamedTuple):
 
     def head(self) -> nn.Linear:
         """A layer of zeros."""
-        return zero_head(self.bound.inputs.shape[1], self.dataset.classes).eval()
+        return zero_head(self.bound, self.dataset.classes)
+
+
+def zero_head(rows: BoundSet, classes: int) -> nn.Linear:
+    """A linear layer of zeros without bias."""
+    layer = nn.Linear(rows.inputs.shape[1], classes, bias=False).eval()
+    nn.init.zeros_(layer.weight)
+    return layer
 
 
 def split_and_seen(config: Config, *, root: str | None = None) -> Seen:
@@ -201,7 +207,7 @@ def kept(seen: Seen, config: Config) -> tuple[Tensor, NoisySum]:
         batch_size=n, keep_norms=True, every_record=True,
     )  # fmt: skip
     made = train_certified(seen.head(), seen.dataset, settings=chain, steps=how.steps, seed=config.seed)
-    price = realised_price(chain, made.norms, steps=how.steps, n=n, noise=_STUDY, start=_START)
+    price = realised_price(chain, made.norms, steps=how.steps, n=n, noise=NOISE, start=_START)
     by = bounds.declared(
         "norms of all records kept", f"the study, which kept one sum for each of {how.steps} gradients"
     )
@@ -211,17 +217,25 @@ def kept(seen: Seen, config: Config) -> tuple[Tensor, NoisySum]:
 
 def clipped(seen: Seen, config: Config) -> tuple[Tensor, Event]:
     """A private head, and what released it."""
-    how, bound = config.clipped, seen.bound
-    mechanism = Mechanism(clip_norm=how.clip_norm, sample_rate=1.0, expected_batch_size=float(bound.n),
-                          steps=how.steps, grad_sample_mode="ghost", max_physical_batch=10_000)  # fmt: skip
+    how = config.clipped
     shape = [((t + 1) / how.steps) ** -how.cooling for t in range(how.steps)]
     last = math.sqrt(math.fsum(one**-2 for one in shape)) / how.mu
-    method = DPSGD(mechanism=mechanism, noise_multiplier=Table(values=tuple(last * one for one in shape)),
-                   learning_rate=how.learning_rate, momentum=how.momentum)  # fmt: skip
+    return released(
+        seen.bound, seen.head(), steps=how.steps, clip_norm=how.clip_norm, seed=config.seed, momentum=how.momentum,
+        noise_multiplier=Table(values=tuple(last * one for one in shape)), learning_rate=how.learning_rate,
+    )  # fmt: skip
+
+
+def released(
+    rows: BoundSet, head: nn.Linear, *, steps: int, clip_norm: float, seed: int, **how: Any
+) -> tuple[Tensor, Event]:
+    """The weights after DP-SGD on all rows in every step."""
+    mechanism = Mechanism(clip_norm=clip_norm, sample_rate=1.0, expected_batch_size=float(rows.n), steps=steps,
+                          grad_sample_mode="ghost", max_physical_batch=10_000)  # fmt: skip
     run = train(
-        method, seen.head(), TensorDataset(bound.inputs, bound.labels),
+        DPSGD(mechanism=mechanism, **how), head, TensorDataset(rows.inputs, rows.labels),
         loss=lambda logits, label: F.cross_entropy(logits, label, reduction="none"),
-        randomness=SeededRandomness(config.seed),
+        randomness=SeededRandomness(seed),
     )  # fmt: skip
     assert run.event is not None
     return run.weights["weight"], run.event
@@ -232,7 +246,7 @@ def worst_case(event: Event) -> bounds.WorstCaseSum:
     whose = "the settings of DP-SGD"
     known = (
         bounds.proved("records enter by noisy sums", f"{whose}: noise is added to each sum, the rest computes with it"),
-        bounds.declared("noise secret or independent", _STUDY),
+        bounds.declared("noise secret or independent", NOISE),
         bounds.proved("schedule blind to the records", f"{whose}, of which step sizes and noise are functions"),
         bounds.declared("first weights independent", _START),
         bounds.proved("batches drawn without the records", f"{whose}: every record is in every batch"),
@@ -268,7 +282,7 @@ def _assessments(seen: Seen, config: Config) -> Iterator[tuple[str, Assessment]]
     priors: dict[str, tuple[Tensor, Source]] = {
         KEPT: kept(seen, config),
         CLIPPED: (private, NoisySum(price=worst_case(event))),
-        CURVE: (private, Private(privacy=claim, rows=seen.bound.rows, noise=_STUDY)),
+        CURVE: (private, Private(privacy=claim, rows=seen.bound.rows, noise=NOISE)),
         ZEROS: (torch.zeros_like(blind), unseen),
         TAUGHT: (blind, unseen),
     }

@@ -7,6 +7,7 @@
 - compression: the classifier of the count, run on records that it picks itself, certified on all.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import bounds
-from experiments.runs.private_prior import NOISE, Settings, private_head
+from bounds.accounting import Event
+from experiments.runs.private_priors import NOISE, released, zero_head
 from pacdp import BoundSet, DataFree, HeldOut, MonteCarlo, Network, Prior, Private, certify
 from pacdp.certify import Assessment
 from pacdp.certify.networks import error_share
@@ -28,8 +31,8 @@ from pacdp.features import SimplexHead, fit_law, unit
 from pacdp.features.head_law import HeadLaw, corners
 from pacdp.features.named import seen_through
 from pacdp.losses import error_count
+from pacdp.schedules import Table
 from pacdp.step.accountant import privacy_claim
-from pacdp.step.noise import SeededRandomness
 
 ROUTES = COUNT, NOTHING, HALF, PRIVATE, COMPRESSED = (
     "held-out count", "PAC-Bayes, prior that saw nothing", "PAC-Bayes, prior from half", "PAC-Bayes, private prior",
@@ -57,6 +60,7 @@ class SmallConfig:
     steps: int = 40
     clip_norm: float = 0.03
     path: float = 1000.0
+    """Σ step size · clip_norm: how far the head could come if all clipped gradients agreed."""
     sharpness: float = 4.0
     """How much smaller the noise of the prior from half is than that of the posterior which the half had by itself."""
     rounds: int = 8
@@ -139,13 +143,22 @@ def _half(drawn: Sample, config: SmallConfig) -> Made:
 
 def _private(drawn: Sample, config: SmallConfig) -> Made:
     data, classes = drawn.data, drawn.classes
-    settings = Settings(head_mu=config.head_mu, steps=config.steps, clip_norm=config.clip_norm, path=config.path)
-    head, event = private_head(data.inputs, data.labels, classes=classes, settings=settings,
-                               randomness=SeededRandomness(config.seed))  # fmt: skip
+    head, event = private_head(data, classes, config)
     claim = privacy_claim(event, adjacency="add-remove")
     cost = bounds.transfer_cost(privacy=claim, n=data.n, failure_prob=config.failure_prob).nats
     law = _law(data, classes, config, prior_mean=corners(classes) @ head, extra_nats=cost)
     return _head(data, drawn.test, law, Private(privacy=claim, rows=data.rows, noise=NOISE), config)
+
+
+def private_head(data: BoundSet, classes: int, config: SmallConfig) -> tuple[Tensor, Event]:
+    """Full-batch DP-SGD with step sizes that fall linearly; head_mu-GDP."""
+    count = config.steps
+    mean = config.path / (config.clip_norm * count)
+    return released(
+        data, zero_head(data, classes), steps=count, clip_norm=config.clip_norm, seed=config.seed,
+        noise_multiplier=math.sqrt(count) / config.head_mu,
+        learning_rate=Table(values=tuple(2.0 * mean * (1.0 - t / count) for t in range(count))),
+    )  # fmt: skip
 
 
 def _compressed(drawn: Sample, config: SmallConfig) -> Made:

