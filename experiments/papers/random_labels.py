@@ -3,15 +3,9 @@
 The paper's network is convolutional and runs for "thousands of epochs". Here one hidden layer of 100 learns all of
 two-class MNIST, true or random labels, for 150 epochs; the recipes' outer step of 2 stands for the printed one of
 0.006, which hardly moves in that time (docs/entropy_sgld.md). One run a setting. Nothing was tuned for this study.
-
-Study entropy-sgld-printed has the printed outer base step, 0.006 t^-0.6. How far a chain has come is the sum of its
-steps, its Langevin time; a step m times as long reaches the same time in m^-2.5 of the steps. The path of 2,000 epochs
-is run at several m: where two agree, the path decides and not its number of steps. Momentum, which the paper's code
-has and its text does not name, is left out.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +29,9 @@ from experiments.claims import (
     exactly,
 )
 from experiments.ours.temperature_map import PAPER
-from experiments.runs.chains import BRIEF, COLUMNS, INNER_STEPS, LABELS, QUICK, Size, final, job, records
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.runs.chains import BRIEF, COLUMNS, LABELS, ended, final, records
+from experiments.study import Section, Study
 from experiments.tables import part
-from pacdp import Architecture
 from pacdp.cli.figures import style
 from pacdp.cli.recipes import SIZES, run, tau_of
 from pacdp.cli.sweep.jobs import Job
@@ -65,73 +58,13 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
     return found
 
 
-LABEL_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in ("network", "gamma", "beta", "n")}
-NETWORKS = {"FC100": Architecture(hidden=(100,)), "CONV": Architecture(name="conv"),
-            "CONV with BatchNorm": Architecture(name="conv", norm="batch")}  # fmt: skip
-PLAN = [
-    *(("Entropy-SGLD", name, times) for name, times in (
-        ("CONV", 4.0), ("CONV", 8.0), ("FC100", 2.0), ("CONV with BatchNorm", 8.0), ("FC100", 4.0), ("FC100", 8.0))),
-    *(("SGLD", "FC100", times) for times in (8.0, 16.0)),
-]  # fmt: skip
-"""Algorithms and networks, and how many times as long as printed their steps are; those that take long first."""
-SEEDS = 24
-"""Of SGLD, whose runs take seconds; four had left open whether longer steps end where shorter ones do."""
-DECAY = 0.6
-
-
-def shortened(steps: int, times: float) -> int:
-    """The number of steps, each ``times`` as long, whose Langevin time is that of ``steps`` printed ones."""
-    gone, count, whole = 0.0, 0, langevin_time(1.0, steps)
-    while gone < whole:
-        count += 1
-        gone += times * count**-DECAY
-    return count
-
-
-def langevin_time(base: float, steps: int) -> float:
-    """The sum of so many steps."""
-    return base * math.fsum(t**-DECAY for t in range(1, steps + 1))
-
-
-def printed_jobs(smoke: bool, seed: int) -> list[Job]:
-    """Entropy-SGLD and SGLD over the printed path."""
-    size, batch = (Size("digits2", 200.0, 2, BRIEF), 32) if smoke else (Size("mnist2", 2000.0, 10, QUICK), 128)
-    found = list[Job]()
-    for algorithm, name, times in PLAN[-3:-1] if smoke else PLAN:
-        entropy, network = algorithm == "Entropy-SGLD", NETWORKS[name]
-        each = batch * (INNER_STEPS if entropy else 1)
-        steps = shortened(round(size.epochs * size.n / each), times)
-        own = replace(size, epochs=steps * each / size.n)
-        step = {"outer_step_size": 0.006 * times} if entropy else {"step_size": 0.003 * times, "decay": DECAY}
-        for k in range(1 if smoke or entropy else SEEDS):
-            made = job(algorithm.lower(), own, labels="true", network=network, seed=seed + k, **step)
-            found.append(replace(made, tags={**made.tags, "norm": network.norm, "times": times}))
-    return found
-
-
-def printed_rows(done: Done) -> Iterator[Row]:
-    """A row a record, with the Langevin time that it stands at in printed base steps."""
-    sampler = done.job.config.sampler
-    step = getattr(sampler, "outer_step_size", None) or sampler.step_size
-    return (row | {"langevin_time": langevin_time(step, row["step"])} for row in records(done))
-
-
-PRINTED_COLUMNS = columns((pl.String, "norm"), (pl.Float64, "times langevin_time")) | COLUMNS
-
-
-def _end(number: Number) -> Number:
-    """At the last record of each run; the table of random-labels leaves out how many examples there are."""
-
-    def found(table: pl.DataFrame, /) -> Measured | None:
-        return None if table.is_empty() else number(final(table).with_columns(n=pl.lit(N)))
-
-    return found
+LABEL_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in ("network", "gamma", "beta")}
 
 
 def at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
     """A column at the end of a run, with the noise of its counts."""
     where: dict[str, Any] = {"algorithm": algorithm, "labels": labels} | ({"thermal_noise": noise} if noise else {})
-    return _end(cell(column, examples="n_test" if "test" in column else "n", **where))
+    return ended(cell(column, examples="n_test" if "test" in column else "n", **where))
 
 
 def _errors(algorithm: str, labels: str, **noises: float) -> dict[str, Number]:
@@ -169,24 +102,6 @@ def by_noise(table: pl.DataFrame) -> Figure:
         axes.set_xscale("symlog", linthresh=1e-3)
     panels.legend(line[0], title="filled: test, hollow: training")
     return drawn
-
-
-def along_paths(table: pl.DataFrame) -> Figure:
-    """Test errors of Entropy-SGLD's Gibbs classifier along the printed path, a line a step length."""
-    drawn, ((axes,),) = style.figure(1, 1, width=5.0)
-    for (algorithm, name, times), mark in zip(PLAN[:3] + PLAN[4:6], "os^vD", strict=True):
-        own = part(table, **_path(algorithm, name, times))
-        axes.plot(own["langevin_time"], own["gibbs_test_error"], f"{mark}-", label=f"{name}, steps x {times:g}",
-                  color="tab:orange" if name == "CONV" else "tab:blue", markersize=4, linewidth=1)  # fmt: skip
-    axes.axhline(0.02, color="0.6", linewidth=0.8)
-    axes.set(xlabel="Langevin time, sum of base steps", ylabel="test error of the Gibbs classifier", ylim=(0.0, None),
-             title=f"Entropy-SGLD, n = {N:,}, epsilon {Shown(table['epsilon'][0]):up}, one seed")  # fmt: skip
-    panels.legend(axes, title="grey line: the paper's 2%")
-    return drawn
-
-
-def _path(algorithm: str, name: str, times: float) -> dict[str, Any]:
-    return {"algorithm": algorithm, "network": name.split()[0], "norm": NETWORKS[name].norm, "times": times}
 
 
 _COLD = _errors("Entropy-SGD", "random", cold=0.001, cool=0.005)
@@ -284,11 +199,11 @@ RANDOM_LABELS = Study(
             place="Figure 1 and Section 5.2, tau = sqrt(n)",
             what="Entropy-SGLD",
             numbers={
-                "epsilon at most": (0.0327, _end(exactly("epsilon", **_PRIVATE))),
-                "thermal noise": (0.09, _end(cell("thermal_noise", **_PRIVATE))),
-                "test error, mean": (0.02, _end(cell("test_error", **_PRIVATE))),
-                "Gibbs": (0.02, _end(cell("gibbs_test_error", **_PRIVATE))),
-                "PAC-Bayes bound": (0.03, _end(exactly("dp_pac_bayes_2018", **_PRIVATE))),
+                "epsilon at most": (0.0327, ended(exactly("epsilon", **_PRIVATE))),
+                "thermal noise": (0.09, ended(cell("thermal_noise", **_PRIVATE))),
+                "test error, mean": (0.02, ended(cell("test_error", **_PRIVATE))),
+                "Gibbs": (0.02, ended(cell("gibbs_test_error", **_PRIVATE))),
+                "PAC-Bayes bound": (0.03, ended(exactly("dp_pac_bayes_2018", **_PRIVATE))),
             },
             why="Our epsilon has the loss's exact oscillation, 3.98, for the paper's 4.",
         ),
@@ -296,35 +211,12 @@ RANDOM_LABELS = Study(
 )
 
 
-def _ends() -> Iterator[Printed]:
-    """Where the paths of the longest steps end; those of shorter ones stand in the table."""
-    longest = (("Entropy-SGLD", "CONV", 8.0), ("Entropy-SGLD", "FC100", 8.0), ("SGLD", "FC100", 16.0))
-    for algorithm, name, times in longest:
-        where = _path(algorithm, name, times)
-        errors: dict[str, tuple[float | None, Number]] = {
-            what: (0.02 if algorithm == "Entropy-SGLD" else None, _end(cell(column, **where)))
-            for what, column in {"test error, mean": "test_error", "Gibbs": "gibbs_test_error"}.items()
-        }
-        yield Printed(place="Section 5.2, over the printed path", what=f"{algorithm}, {name}, steps x {times:g}",
-                      numbers=errors, why="Steps are longer than printed, over the same Langevin time.")  # fmt: skip
-
-
-PRINTED = Study(
-    name="entropy-sgld-printed",
-    title="Entropy-SGLD and SGLD over the printed path of Langevin time",
-    paper="Dziugaite and Roy, 2018, Section 5.2 and Appendix C",
-    jobs=printed_jobs,
-    rows=printed_rows,
-    columns=PRINTED_COLUMNS,
-    figures={"figure": along_paths},
-    numbers=tuple(_ends()),
-)
 SECTION = Section(
     title="Random labels and temperature (Dziugaite and Roy 2018)",
     about="Figure 1 of the paper asks how much SGD, SGLD, Entropy-SGD and Entropy-SGLD fit true and random labels. "
     "Here 100 hidden units learn all 60,000 images of two-class MNIST, one run a setting; epsilon counts images and "
-    "takes the chain for converged. The second table follows the printed steps instead of longer ones.",
-    studies=(RANDOM_LABELS, PRINTED),
+    "takes the chain for converged.",
+    studies=(RANDOM_LABELS,),
     beside={"temperature-map": PAPER},
     figure=("random-labels", "figure", "Errors at the end of runs by thermal noise, on true and on random labels."),
 )

@@ -1,14 +1,14 @@
 """Random labels: what rows say, which record decides, and the bound that Entropy-SGD's own prior breaks."""
 
 from dataclasses import replace
-from math import fsum, isclose, log, sqrt
+from math import isclose, log, sqrt
 
 import polars as pl
 import pytest
 from tiny_runs import EFFORT, RUNTIME
 
 from experiments.claims import judge
-from experiments.papers.random_labels import DECAY, RANDOM_LABELS, SENTENCES, N, invalid_bound, jobs, shortened
+from experiments.papers.random_labels import RANDOM_LABELS, SENTENCES, N, invalid_bound, jobs
 from pacdp import Architecture
 from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
@@ -50,7 +50,9 @@ def test_rows_say_what_runs_recorded(tmp_path):
 def runs(*errors, algorithm="Entropy-SGD", noise=0.005, labels="random", **more):
     """The records of a run, its training and test errors."""
     own = {"run": f"{algorithm} {noise} {labels}", "algorithm": algorithm, "labels": labels, "thermal_noise": noise}
-    return [{**own, "n_test": 10_000, "train_error": train, "test_error": test, **more} for train, test in errors]
+    return [
+        {**own, "n": N, "n_test": 10_000, "train_error": train, "test_error": test, **more} for train, test in errors
+    ]
 
 
 @pytest.mark.parametrize(("end", "holds"), [((0.4, 0.5), True), ((0.49, 0.5), False), ((0.449, 0.5), None)])
@@ -70,15 +72,3 @@ def test_the_invalid_bound_is_the_formula_of_a_prior_that_no_data_chose():
     assert judge(BY_KEY["D04"], table).holds is True
     assert judge(BY_KEY["D04"], planted(0.4, 12_000.0, 0.5)).holds is False
     assert judge(BY_KEY["D04"], planted(0.4, 30.0, bound)).holds is None
-
-
-@pytest.mark.parametrize("times", [2.0, 8.0])
-def test_a_shortened_path_is_as_long_as_the_printed_one(times):
-    steps = 20_000
-    few = shortened(steps, times)
-
-    def length(count):
-        return fsum(t**-DECAY for t in range(1, count + 1))
-
-    assert times * length(few) >= length(steps) > times * length(few - 1)
-    assert few < steps / times**2
