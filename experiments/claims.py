@@ -10,7 +10,6 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -217,22 +216,6 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class InOrder:
-    """No number falls below the one before it beyond their noise, and the last exceeds the first."""
-
-    numbers: Sequence[Number]
-
-    def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether it holds; None of fewer than two numbers."""
-        found = [number(table) for number in self.numbers]
-        if len(found) < 2 or None in found:
-            return None
-        known = [one for one in found if one]
-        steps = [beyond(*later.gap(former)) for former, later in pairwise(known)]
-        return False if False in steps else beyond(*known[-1].gap(known[0]))
-
-
-@dataclass(frozen=True, slots=True)
 class Every:
     """All relations hold; None where one is open and none fails."""
 
@@ -255,18 +238,6 @@ class Most:
         found = [one(table) for one in self.relations]
         sure, left = found.count(True), found.count(None)
         return True if 2 * sure > len(found) else None if not found or 2 * (sure + left) > len(found) else False
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The other way round."""
-
-    relation: Relation
-
-    def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether the relation fails."""
-        found = self.relation(table)
-        return None if found is None else not found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

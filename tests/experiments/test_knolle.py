@@ -67,7 +67,5 @@ def test_the_baseline_learns_repeats_itself_and_says_when_it_diverged(tmp_path):
     assert one == two
     assert one["test"]["accuracy"] > 0.85
     assert one["steps"] == 8 * 12
-    adam = train_plain(replace(config, optimizer="adam", learning_rate=0.003), RUNTIME, tmp_path)
-    assert (adam["algorithm"], adam["test"]["accuracy"] > 0.8) == ("Adam", True)
     (error,) = PLAIN.carry_out([replace(config, learning_rate=1e30)], [tmp_path / "run"], RUNTIME)
     assert isinstance(error, Diverged)
