@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from small_jobs import job
 
-from experiments.claims import Below, Not, Printed, Sentence, cell, exact
+from experiments.claims import Below, Printed, Sentence, cell, exact
 from experiments.headlines import Headline
 from experiments.study import Erratum, Section, Study
 from pacdp.cli.figures import style
@@ -46,7 +46,7 @@ STUDY = Study(
     name="tiny", title="Squares of seeds", paper="Nobody (1900), Table 1", jobs=_jobs, rows=_rows,
     figures={"figure": _draw},
     sentences=(
-        _sentence("N1", "There are values.", Not(Below(top, 0.0))),
+        _sentence("N1", "There are values.", Below(0.0, top)),
         _sentence("N2", "All values are above 1.", Below(1.0, _least)),
         _sentence("N3", "The moon | is made of <b>cheese</b>.", Below(MOON, 1.0), moon=MOON),
     ),
