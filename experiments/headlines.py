@@ -40,7 +40,7 @@ def of(section: Section, words: str, *names: str) -> Evidence:
 
 
 _AT_REST = of(temperature_map.SECTION, "An error of 2%") | {
-    "error": ("temperature-map", temperature_map.law("Entropy-SGLD", **temperature_map.LADDER)),
+    "error": ("temperature-map", temperature_map.law("Entropy-SGLD", **temperature_map.LADDER))
 }
 _COUNT: Evidence = {"count": ("certificates", exactly("value", dataset="mnist", recipe="held-out",
                                             certificate="prior_mean_clopper_pearson"))}  # fmt: skip

@@ -245,10 +245,7 @@ def temper(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     made = learn(run, data)
     logits, fitted = (made.module(inputs).double() for inputs in (whole.test_inputs, whole.inputs[held]))
     found = fit_temperature(fitted.numpy(), whole.targets[held].numpy(), private_data=True).temperature
-    return {
-        "temperature": found,
-        **_judged(data, made, before=logits.softmax(-1), after=(logits / found).softmax(-1)),
-    }
+    return {"temperature": found, **_judged(data, made, before=logits.softmax(-1), after=(logits / found).softmax(-1))}
 
 
 def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
