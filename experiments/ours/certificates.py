@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from experiments.claims import Below, Every, Measured, Printed, Sentence, cell, exact, exactly, least_risk
 from experiments.ours.all_data import risks
-from experiments.panels import plain_log
 from experiments.runs.held_out import SMOKE, data_free_config, held_out, held_out_config
 from experiments.study import Section, Study, columns
-from experiments.tables import ordered, part
-from pacdp.cli.figures import style
+from experiments.tables import part
 from pacdp.cli.sweep.jobs import Job, single
 
 DATA = {"mnist": "ten classes", "mnist2": "two classes"}
@@ -40,26 +37,6 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
         Job(key=f"{name}-{one.dataset}", kind=_KIND, config=one, tags={"dataset": one.dataset, "recipe": name})
         for name, one in ([(HALF[0], SMOKE)] if smoke else plan)
     ]
-
-
-def _figure(table: pl.DataFrame) -> Figure:
-    """A line from test error to certificate for each route."""
-    found, names = ordered(table, "dataset"), pl.Series(ROUTES.values()).list
-    routes = pl.DataFrame({"recipe": names.get(0), "certificate": names.get(1), "place": range(len(ROUTES))})
-    drawn, (line,) = style.figure(1, len(found), width=4.6, height=2.0)
-    for axes, data in zip(line, found, strict=True):
-        own = routes.join(part(table, dataset=data), on=["recipe", "certificate"])
-        axes.hlines(own["place"], own["test_error"], own["value"], color="0.8", zorder=0)
-        axes.plot(own["test_error"], own["place"], "|", color="black", label="test error")
-        for idle, face, name in ((False, "tab:blue", "certificate"), (True, "white", "certificate, KL = 0")):
-            some = own.filter((pl.col("kl_nats") == 0.0).fill_null(False) == idle)
-            axes.plot(some["value"], some["place"], "o", color="tab:blue", markerfacecolor=face, label=name)
-        axes.set(xscale="log", xlabel="risk", title=f"{DATA.get(data, data)}, n up to {own['n'].max():,}, one seed")
-        plain_log(axes.xaxis)
-        axes.set_yticks(range(len(ROUTES)), ROUTES)
-        axes.invert_yaxis()
-    line[0].legend()
-    return drawn
 
 
 def _able(table: pl.DataFrame) -> pl.DataFrame:
@@ -119,7 +96,6 @@ STUDY = Study(
         (pl.String, "dataset recipe of certificate status"), (pl.Int64, "n n_test"),
         (pl.Float64, "value test_error empirical_risk kl_nats"),
     ),
-    figures={"figure": _figure},
     sentences=(
         Sentence(
             place="",
@@ -146,5 +122,4 @@ SECTION = Section(
     about="What does each route certify on MNIST, beside the test error of the same classifier? n counts the images "
     "that a bound uses. One seed.",
     studies=(STUDY,),
-    figure=("certificates", "figure", "Certificates and test errors by route."),
 )

@@ -4,8 +4,7 @@ Theorem 3.1 is shown for a linear classifier with two weights, on the direction 
 a random one, so that every integral over weights is a sum over a grid.
 
 MNIST was not run for as long as in the paper ("thousands of epochs"), whose outer steps hardly move the weights in a
-short run; ours are larger (docs/entropy_sgld.md says why). Figure 3 is run from random weights for 30 epochs. The study
-of laws begins chains at SGD's weights, which fit more than the law at τ = √n does, and runs them at constant steps:
+short run; ours are larger (docs/entropy_sgld.md says why). The study of laws begins chains at SGD's weights, which fit more than the law at τ = √n does, and runs them at constant steps:
 errors are means over their second halves, bounds are those of their last weights. An approach that is not over then
 shows too small an error and too large a gap, which counts against the sentences. The convolutional network has
 GroupNorm there, as the paper's has batch normalisation: without, SGLD's law at τ = √n guesses on two classes
@@ -42,12 +41,12 @@ from experiments.claims import (
 )
 from experiments.ours.temperature_map import COLUMNS as OF_LADDERS
 from experiments.ours.temperature_map import rows as chains
-from experiments.runs.chains import BOUNDS, COLUMNS, ended, guessing, records
-from experiments.runs.laws import COLDEST, figure_3_jobs, laws_jobs
+from experiments.runs.chains import BOUNDS, guessing, records
+from experiments.runs.laws import COLDEST, laws_jobs
 from experiments.runs.local_entropy import plane_jobs
 from experiments.runs.temperature import Ladder
 from experiments.study import Done, Erratum, Row, Section, Study, columns
-from experiments.tables import ordered, part
+from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.figures.names import GIBBS_BOUNDS
 
@@ -123,48 +122,6 @@ LOCAL_ENTROPY = Study(
     ),
     figures={"figure": maps},
     sentences=(THEOREM,),
-)
-
-
-def along(table: pl.DataFrame) -> Figure:
-    """Test errors and C-bounds at the records of the three runs."""
-    drawn, ((axes,),) = style.figure(1, 1, width=4.8, height=4.0)
-    shades = dict(zip(ordered(table, "run"), ("tab:orange", "tab:green", "tab:blue"), strict=False))
-    for (run,), own in table.group_by("run", maintain_order=True):
-        said = f"{own['algorithm'][0]}, {own['labels'][0]} labels"
-        axes.plot(own["epochs"], own["test_error"], "o-", color=shades[run], label=f"{said}: test error")
-        axes.plot(own["epochs"], own["dp_chernoff_2018"], "--", color=shades[run])
-    axes.set_xlabel("epochs from random weights")
-    axes.set_ylabel("test error; dashed: C-bound, optimistic")
-    axes.set_title(f"{table['network'][0]} without normalisation, n = {table['n'][0]:,}, one seed,\n"
-                   f"epsilon {table['epsilon'][0]:.4f}")  # fmt: skip
-    panels.legend(axes, **panels.BELOW)
-    return drawn
-
-
-def _caption() -> Iterator[Printed]:
-    for name, bound in (("SGLD", 0.08), ("Entropy-SGLD", 0.04)):
-        where = {"algorithm": name, "labels": "true"}
-        errors = (ended(cell(column, **where)) for column in ERRORS)
-        train, test = ((None, error) for error in errors)
-        c_bound = (bound, ended(exactly("dp_chernoff_2018", **where)))
-        yield Printed(
-            place="Caption of Figure 3, CONV without normalisation, true labels",
-            what=name,
-            numbers={"C-bound": c_bound, "training error": train, "test error": test},
-            why="Ours has no normalisation and 30 epochs from random weights; the error of guessing is 0.5.",
-        )
-
-
-FIGURE_3 = Study(
-    name="entropy-sgld-figure-3",
-    title="SGLD at Entropy-SGLD's privacy, CONV on two-class MNIST",
-    paper=f"{PAPER}, Figure 3",
-    jobs=figure_3_jobs,
-    rows=records,
-    columns=COLUMNS,
-    figures={"figure": along},
-    numbers=tuple(_caption()),
 )
 
 
@@ -443,7 +400,7 @@ SECTION = Section(
     about="Entropy-SGLD maximises a local entropy; at τ = √n a draw from its target would be private. Chains here "
     "begin at SGD's weights on all of MNIST and stay at constant steps, two of one seed unless said otherwise; CONV "
     "has GroupNorm. All bounds are optimistic: they take the chain for one at rest.",
-    studies=(LOCAL_ENTROPY, FIGURE_3, LAWS),
+    studies=(LOCAL_ENTROPY, LAWS),
     beside={"random-labels": (VIOLATIONS,)},
     figure=("entropy-sgld-laws", "figure", "Errors and optimistic bounds where chains stay."),
     errata=(

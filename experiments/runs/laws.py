@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from experiments.runs.chains import BRIEF, CAREFUL, LABELS, QUICK, SMALL, Size, brief, job
+from experiments.runs.chains import BRIEF, LABELS, QUICK, SMALL, Size, brief, job
 from experiments.runs.temperature import CLIMB, Ladder
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.cli.recipes import SIZES, tau_of
@@ -23,14 +23,6 @@ SEEDS = 8
 WIDTHS = 4
 """Seeds of the networks of Figure 2, four chains each; later ones make no Gibbs classifier."""
 _COLD = Size("mnist2", 200.0, 4, GibbsSettings(epochs=10.0, prior_draws=10, test_draws=10), train_size=2000)
-
-
-def figure_3_jobs(smoke: bool, seed: int) -> list[Job]:
-    """SGLD on true and on random labels, and Entropy-SGLD on true ones, from random weights at tau = sqrt(n)."""
-    size, network = (brief("digits2"), SMALL) if smoke else (Size("mnist2", 30.0, 4, CAREFUL), CONV)
-    runs = (("sgld", "true"), ("sgld", "random"), ("entropy-sgld", "true"))
-    plan = runs[1:] if smoke else runs
-    return [job(name, size, network=network, labels=labels, seed=seed) for name, labels in plan]
 
 
 def laws_jobs(smoke: bool, seed: int) -> list[Job]:
