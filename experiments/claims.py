@@ -10,7 +10,6 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
@@ -52,12 +51,13 @@ class Measured:
 
     @property
     def noise(self) -> float | None:
-        """Two standard errors, of the logarithm where ``log``; None where nothing is known of them."""
+        """Two standard errors, of the logarithm where ``log``, where it takes FEWEST_PAIRS; None where nothing is known
+        of them."""
         if self.error is not None:
             return self.error
         counts = count_noise((self.mean, self.examples)) if self.examples else None
         found = list(self._scaled(1.0).values())
-        if len(found) < 2:
+        if len(found) < (FEWEST_PAIRS if self.log else 2):
             return counts
         return math.hypot(2.0 * statistics.stdev(found) / math.sqrt(len(found)), counts or 0.0)
 
@@ -216,22 +216,6 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class InOrder:
-    """No number falls below the one before it beyond their noise, and the last exceeds the first."""
-
-    numbers: Sequence[Number]
-
-    def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether it holds; None of fewer than two numbers."""
-        found = [number(table) for number in self.numbers]
-        if len(found) < 2 or None in found:
-            return None
-        known = [one for one in found if one]
-        steps = [beyond(*later.gap(former)) for former, later in pairwise(known)]
-        return False if False in steps else beyond(*known[-1].gap(known[0]))
-
-
-@dataclass(frozen=True, slots=True)
 class Every:
     """All relations hold; None where one is open and none fails."""
 
@@ -254,18 +238,6 @@ class Most:
         found = [one(table) for one in self.relations]
         sure, left = found.count(True), found.count(None)
         return True if 2 * sure > len(found) else None if not found or 2 * (sure + left) > len(found) else False
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The other way round."""
-
-    relation: Relation
-
-    def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether the relation fails."""
-        found = self.relation(table)
-        return None if found is None else not found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +293,7 @@ class Shown(float):
 
 def judge(sentence: Sentence, table: pl.DataFrame) -> Judged:
     """Whether a sentence holds in a table, and what is said of it."""
-    found = {name: number(table) for name, number in sentence.evidence.items()}
+    found = {name: None if table.is_empty() else number(table) for name, number in sentence.evidence.items()}
     shown = "; ".join(f"{name} {one}" for name, one in found.items() if one)
     if None in found.values():
         return Judged(None, "Runs are missing.", shown)

@@ -14,7 +14,7 @@ import polars as pl
 from experiments.claims import Measured, Number, Printed, Sentence, Shown, judge, say
 from experiments.headlines import HEADLINES, TEN, Headline
 from experiments.registry import sections, studies
-from experiments.runner import RESULTS, made_by, read_table, results_of
+from experiments.runner import RESULTS, read_table, results_of
 from experiments.study import Erratum, Section
 from pacdp.cli.folder import read_json
 from pacdp.files import replacing
@@ -24,11 +24,11 @@ HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 _HEAD = """\
 # Results
 
-Four papers made claims about generalisation and privacy that this project set out to test. This page says what became
-of them, and which certificates you can have today. Every number is made from the tables in `experiments/results`;
-"holds", "does not hold" and "is open" are decided by rules: a difference counts beyond two standard errors, paired by
-seed where runs share seeds. What was done otherwise than in a paper stands beside the number; it is called the reason
-for a difference only where that was measured.
+This page tests the claims of four papers on generalisation and privacy, and lists the certificates that you can have
+today. A certificate is an upper end for the error on new data, at 95% confidence, rigorous unless it is called
+optimistic; epsilon is a proved upper end of privacy's cost, for neighbours that differ by one unit more or less unless
+said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond two
+standard errors, paired by seed where runs share seeds; a cause is called measured where it was.
 """
 
 
@@ -83,7 +83,7 @@ def render(root: Path, beside: Path) -> str:
 def _first_page(tables: Tables) -> Iterator[str]:
     yield "## In ten sentences\n"
     yield "".join(f"{i}. {_said(one.said, one, tables)}\n" for i, one in enumerate(TEN, 1))
-    yield "## Which number may I use?\n"
+    yield "## The papers' numbers and ours\n"
     yield from _table(
         ("question", "the paper", "ours", "why they differ"),
         [(f"[{one.what}](#{_anchor(one)})", one.printed, _said(one.said, one, tables), one.why) for one in HEADLINES],
@@ -112,8 +112,8 @@ def _section(section: Section, tables: Tables, link: str, *, paper: bool) -> Ite
     for study in section.studies:
         for place, lines in groupby(study.numbers, key=lambda one: one.place):
             yield from _numbers(place, list(lines), tables, study.name)
-    asked = {study.name: study.sentences for study in section.studies} | dict(section.beside)
-    said = [line for name, own in asked.items() for line in _sentences(own, tables.of(name), paper=paper)]
+    asked = [*((study.name, study.sentences) for study in section.studies), *section.beside.items()]
+    said = [line for name, own in asked for line in _sentences(own, tables.of(name), paper=paper)]
     yield "".join(said)
     notes = [note for study in section.studies for note in study.notes]
     if notes:
@@ -162,9 +162,11 @@ def _cell(printed: float | str | None, number: Number, *, table: pl.DataFrame) -
 
 
 def shown(found: Measured | None) -> str:
-    """A number in a table: certificates and epsilons, which have no noise, are rounded up."""
+    """A number in a table: certificates and epsilons, which have no noise, are rounded up; counts are whole."""
     if found is None:
         return "–"
+    if found.mean == int(found.mean) and abs(found.mean) > 1.0:
+        return str(int(found.mean))
     return f"{Shown(found.mean):{'up4' if found.error == 0.0 else '#.4g'}}".rstrip(".")
 
 
@@ -175,14 +177,17 @@ def _errata(title: str, found: Iterable[Erratum]) -> Iterator[str]:
 
 def _made(tables: Tables, link: str) -> Iterator[str]:
     yield "## What made the numbers\n"
-    rows = []
-    for name, study in studies().items():
+    yield "Tables, with the number of runs behind each; versions, seeds, devices and commits stand beside them.\n"
+    said = list[str]()
+    for name in studies():
         made = read_json(results_of(name, root=tables.root) / "provenance.json")
-        rows.append((f"[{name}]({link}/{name}/table.csv)", study.title, made_by(made)))
-    yield from _table(("study", "what it is", "runs"), rows)
+        runs = sum(one["runs"] for one in made["runs"])
+        said.append(f"[{name}]({link}/{name}/table.csv) [{runs}]({link}/{name}/provenance.json)")
+        if made.get("jobs", {}).get("failed"):
+            said[-1] += f" and {len(made['jobs']['failed'])} that failed"
+    yield ", ".join(said) + ".\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     lines = [head, ["---"] * len(head), *rows]
-    yield "".join("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |\n"
-                  for line in lines)  # fmt: skip
+    yield "".join(f"|{'|'.join(' '.join(cell.split()).replace('|', '&#124;') for cell in line)}|\n" for line in lines)

@@ -5,8 +5,9 @@ import importlib
 
 from experiments.study import Section, Study
 
-PAPERS: tuple[str, ...] = ("knolle", "zhang_bu")
-OURS: tuple[str, ...] = ()
+PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle", "zhang_bu", "p3sgd")
+OURS: tuple[str, ...] = ("certificates", "all_data", "small_samples", "calibration_frontier", "temperature_map",
+                         "private_priors")  # fmt: skip
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
 
 

@@ -5,14 +5,14 @@ move (docs/entropy_sgld.md says why).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
+from experiments.claims import Number
 from experiments.study import Done, columns
-from experiments.tables import part
 from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.cli import recipes
 from pacdp.cli.config import Run
@@ -21,8 +21,6 @@ from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.kinds import sampler_job
 
-Line = Mapping[str, Any]
-"""A row of a table, mostly the last record of a run."""
 LABELS = {"true": 0.0, "random": 1.0}
 """Share of labels that are drawn anew."""
 EXAMPLES = SIZES | {"cifar10": 50_000}
@@ -51,11 +49,6 @@ class Size:
     def n(self) -> int:
         """The number of examples in every bound."""
         return self.train_size or EXAMPLES[self.dataset]
-
-    @property
-    def guessing(self) -> float:
-        """The error of guessing uniformly among the classes."""
-        return guessing(self.dataset)
 
 
 def guessing(dataset: str) -> float:
@@ -129,29 +122,6 @@ def final(table: pl.DataFrame) -> pl.DataFrame:
     return table.group_by("run", maintain_order=True).last().select(table.columns)
 
 
-def last(table: pl.DataFrame, **where: Any) -> list[dict[str, Any]]:
-    """The last records of the runs at these values of columns."""
-    return part(final(table), **where).to_dicts()
-
-
-def pick(
-    rows: Iterable[Line], algorithm: str, labels: str | None = None, at: Callable[[Line], bool] = lambda row: True
-) -> list[Line]:
-    """The runs of an algorithm, at the temperatures asked for."""
-    own = [row for row in rows if row["algorithm"] == algorithm and labels in (None, row["labels"])]
-    return [row for row in own if at(row)]
-
-
-def private(row: Line) -> bool:
-    """Whether the run is at the private setting, tau = sqrt(n)."""
-    return row["tau"] is not None and math.isclose(row["tau"], math.sqrt(row["n"]), rel_tol=1e-9)
-
-
-def noise(value: float) -> Callable[[Line], bool]:
-    """At this thermal noise."""
-    return lambda row: math.isclose(row["thermal_noise"], value)
-
-
-def noise_up_to(value: float) -> Callable[[Line], bool]:
-    """At this thermal noise or a smaller one."""
-    return lambda row: row["thermal_noise"] <= value * (1.0 + 1e-9)
+def ended(number: Number) -> Number:
+    """The same number of the last record of each run."""
+    return lambda table: number(final(table))

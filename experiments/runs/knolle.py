@@ -1,6 +1,6 @@
 """What Knolle et al.'s tables train on what and how: the benches with their jobs, and the baseline without privacy.
 
-The baseline is SGD or Adam on shuffled minibatches:
+The baseline is SGD on shuffled minibatches:
 
     w ← w - lr v,   v ← momentum v + mean gradient of the minibatch
 
@@ -41,10 +41,9 @@ class PlainConfig:
     features: Literal["pixels", "spots", "backbone"] = "pixels"
     architecture: str = "cnn5"
     hidden: tuple[int, ...] = (100,)
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd"] = "sgd"
     learning_rate: float = 0.05
     momentum: float = 0.9
-    """Of SGD; Adam has its own."""
     batch_size: int = 128
     epochs: int = 5
     seed: int = 0
@@ -75,8 +74,7 @@ def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str
     steps = _fit(module, data, config, runtime.device)
     module.cpu().eval()
     return {
-        "format": FORMAT, "algorithm": config.optimizer.upper() if config.optimizer == "sgd" else "Adam",
-        "steps": steps, "n": data.train.n, "n_test": data.test.n,
+        "format": FORMAT, "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
         "parameters": sum(p.numel() for p in module.parameters()),
         "test": judged(lambda inputs: module(inputs).softmax(-1), data.test, curve=True),
         "train": judged(lambda inputs: module(inputs).softmax(-1), data.train),
@@ -86,7 +84,7 @@ def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str
 def _fit(module: nn.Module, data: Examples, config: PlainConfig, device: str) -> int:
     inputs, labels = (tensor.to(device) for tensor in data.tensors().tensors)
     generator = torch.Generator().manual_seed(config.seed)
-    optimizer = _optimizer(module, config)
+    optimizer = optim.SGD(module.parameters(), lr=config.learning_rate, momentum=config.momentum)
     steps = 0
     for _ in range(config.epochs):
         for rows in torch.randperm(data.train.n, generator=generator).to(device).split(config.batch_size):
@@ -97,12 +95,6 @@ def _fit(module: nn.Module, data: Examples, config: PlainConfig, device: str) ->
         if not all(bool(torch.isfinite(weights).all()) for weights in module.parameters()):
             raise Diverged(steps, "a weight")
     return steps
-
-
-def _optimizer(module: nn.Module, config: PlainConfig) -> optim.Optimizer:
-    if config.optimizer == "adam":
-        return optim.Adam(module.parameters(), lr=config.learning_rate)
-    return optim.SGD(module.parameters(), lr=config.learning_rate, momentum=config.momentum)
 
 
 PLAIN = single(train_plain)
