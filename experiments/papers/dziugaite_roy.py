@@ -4,13 +4,14 @@ Theorem 3.1 is shown for a linear classifier with two weights, on the direction 
 a random one, so that every integral over weights is a sum over a grid.
 
 MNIST was not run for as long as in the paper ("thousands of epochs"), whose outer steps hardly move the weights in a
-short run; ours are larger (docs/entropy_sgld.md says why). The study of laws begins chains at SGD's weights, which fit more than the law at τ = √n does, and runs them at constant steps:
-errors are means over their second halves, bounds are those of their last weights. An approach that is not over then
-shows too small an error and too large a gap, which counts against the sentences. The convolutional network has
-GroupNorm there, as the paper's has batch normalisation: without, SGLD's law at τ = √n guesses on two classes
-(:mod:`experiments.ours.temperature_map`), and a network that guesses shows nothing. On ten classes it was first run
-without, and with it when those chains had shown too large an error to decide anything; both stand in the table. FC600
-and FC1200 have four seeds of four chains, three of which were added when one had left Figure 2 open.
+short run; ours are larger (docs/entropy_sgld.md says why). The study of laws begins chains at SGD's weights, which fit
+more than the law at τ = √n does, and runs them at constant steps: errors are means over their second halves, bounds are
+those of their last weights. An approach that is not over then shows too small an error and too large a gap, which
+counts against the sentences. The convolutional network has GroupNorm there, as the paper's has batch normalisation:
+without, SGLD's law at τ = √n guesses on two classes (:mod:`experiments.ours.temperature_map`), and a network that
+guesses shows nothing. On ten classes it was first run without, and with it when those chains had shown too large an
+error to decide anything; both stand in the table. FC600 and FC1200 have four seeds of four chains, three of which were
+added when one had left Figure 2 open.
 
 Every bound takes the weights for a draw from the chain's target, which nothing shows: it is optimistic.
 """
