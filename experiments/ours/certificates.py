@@ -58,8 +58,8 @@ def _contradicted(table: pl.DataFrame) -> Measured | None:
 
 UNCONTRADICTED = Sentence(
     place="", printed="No certificate is contradicted by the test error of what it certifies.",
-    ours="Of {able} compared the number below the printed test error is {below}; below its lower 95% Chernoff limit, "
-    "which alone contradicts, it is {wrong}.",
+    ours="Of {able} compared {below} lies below the printed test error and {wrong} below its lower 95% Chernoff limit, "
+    "which alone contradicts.",
     holds=Below(_contradicted, 0.5),
     evidence={"able": lambda table: exact(_able(table).height), "below": _below, "wrong": _contradicted},
 )  # fmt: skip
@@ -120,6 +120,6 @@ STUDY = Study(
 SECTION = Section(
     title="Certificates by route",
     about="What does each route certify on MNIST, beside the test error of the same classifier? n counts the images "
-    "that a bound uses. One seed.",
+    "that a bound uses; we ran one seed.",
     studies=(STUDY,),
 )

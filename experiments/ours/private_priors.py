@@ -124,8 +124,8 @@ STUDY = Study(
 SECTION = Section(
     title="Private priors at the price of their sums",
     about="A prior may learn from the bound's own rows if noise pays for it. All settings were chosen on 5,000 digits "
-    "of MNIST that the bound does not use; the bound counts the other 55,000. Each certificate holds with 95% "
-    "confidence for all of 1,000 settings; of three seeds of the noise the worst is given.",
+    "of MNIST that the bound does not use; the bound counts the other 55,000. Each certificate pays for "
+    "1,000 settings; of three seeds of the noise the worst is given.",
     studies=(STUDY,),
     figure=("private-priors", "figure", "Certificates and test errors by route: a prior's head and what pays for it."),
 )

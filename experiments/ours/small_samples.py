@@ -119,7 +119,7 @@ SECTION = Section(
     title="Certificates from few records",
     about="Where does PAC-Bayes pay? From the same few records, on the same fixed features, five routes certify at "
     "95%. A comparison is at one size, beyond two standard errors of three draws. Of the X-rays one film a patient is "
-    "taken; of malaria patients are counted, where two routes do not apply.",
+    "taken. Malaria counts patients and certifies the share of a new one's cells in error; two routes do not apply.",
     studies=(STUDY,),
     figure=(
         "small-samples",

@@ -214,7 +214,7 @@ PAPER = (
         ours="SGLD with 100 hidden units stays at {noisy}; with CONV, whose chains ran at noise 0.09 only, at {conv}.",
         holds=Within(_NOISY, 0.5, ABOUT),
         evidence={"noisy": _NOISY, "conv": law("SGLD", **_CONV)},
-        why="The rule asks of 100 hidden units.",
+        why="The verdict is for 100 hidden units.",
     ),
 )
 """Sentences of the paper that this table answers."""
@@ -258,9 +258,9 @@ TEMPERATURE_MAP = Study(
 )
 SECTION = Section(
     title="Where Langevin chains stay at each temperature",
-    about="Bounds for chains take the target's law for reached. Here chains of constant step length run on two-class "
-    "MNIST from a draw of the base measure and from SGD's weights, one noise seed each; an error is the mean over "
-    "minibatches in a chain's second half. Epsilon is that of the target, replace-one.",
+    about="Chains of constant step length run on two-class MNIST from a draw of the base measure and from SGD's "
+    "weights, one noise seed each; an error is the mean over a chain's second half. Epsilon is the target's, of "
+    "replacing an image.",
     studies=(TEMPERATURE_MAP,),
     figure=("temperature-map", "figure", "Stationary errors of chains from two starts by temperature; the star is the "
             "paper's error of Entropy-SGLD."),

@@ -114,6 +114,7 @@ SENTENCES = (
         "{gibbs:.3f}.",
         holds=Every([Below(one, 0.01) for one in (_COLD["cold_train"], _COLD_GIBBS)]),
         evidence={"train": _COLD["cold_train"], "gibbs": _COLD_GIBBS},
+        why="SGD itself stays at 0.19 here.",
     ),
     Sentence(
         answers=("D04",),
@@ -167,7 +168,7 @@ SENTENCES = (
         "{s2}.",
         holds=Most([Below(_EQUAL[f"e{k}"], _EQUAL[f"s{k}"]) for k in range(3)]),
         evidence=_EQUAL,
-        why="The rule asks for most of the three.",
+        why="We require most of the three.",
     ),
 )  # fmt: skip
 _PRIVATE = {"algorithm": "Entropy-SGLD", "labels": "true"}
@@ -201,8 +202,8 @@ RANDOM_LABELS = Study(
 SECTION = Section(
     title="Random labels and temperature (Dziugaite and Roy 2018)",
     about="Figure 1 of the paper asks how much SGD, SGLD, Entropy-SGD and Entropy-SGLD fit true and random labels. "
-    "Here 100 hidden units learn all 60,000 images of two-class MNIST, one run a setting; epsilon counts images and "
-    "takes the chain for converged.",
+    "Here 100 hidden units learn all 60,000 images of two-class MNIST, one run a setting; epsilon is that of "
+    "replacing an image, had the chain converged.",
     studies=(RANDOM_LABELS,),
     beside={"temperature-map": PAPER},
     figure=("random-labels", "figure", "Errors at the end of runs by thermal noise, on true and on random labels."),

@@ -157,7 +157,7 @@ def test_the_page_of_results_is_made_of_the_tables(tiny, refused):
     for line in (
         "1. Squares reach 3.",
         "|[How large?](#squares-nobody-1900)|3.25 (Nobody)|At most 3.00.||",
-        "![Squares by seed.](../experiments/results/tiny/figure.png)",
+        "![tiny](../experiments/results/tiny/figure.png)",
         "||value|weight|",
         "|the largest &#124; of them|3.25 / 3|–|",
         "- *There are values* (1): **holds**. The largest value is 3. Seeds were ours.",
