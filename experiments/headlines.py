@@ -145,7 +145,7 @@ HEADLINES = (
     ),
     Headline(
         what="The same from a prior that saw nothing",
-        printed="0.116, the best that we know of",
+        printed="0.116, of a compressed network (Lotfi et al. 2022)",
         said="{free:up}",
         evidence=_DATA_FREE,
         why="fixed features and a learnt covariance",

@@ -181,7 +181,7 @@ def _made(tables: Tables, link: str) -> Iterator[str]:
     yield "## What made the numbers\n"
     yield (
         "Tables, with the number of runs behind each; versions, seeds, devices and commits stand beside them. What "
-        "\"moves by\" is the first seeds' numbers, where the same runs use SSE instructions alone.\n"
+        '"moves by" is the first seeds\' numbers, where the same runs use SSE instructions alone.\n'
     )
     said = list[str]()
     for name in studies():
