@@ -186,7 +186,7 @@ TABLE_1 = Study(
             place="5.1",
             printed="DP-SGLD outperforms other Bayesian and non-Bayesian methods, with a clear advantage on the CNN.",
             ours="On the MLP DP-SGLD has {sgld_mlp}, DP-BBP {bbp_mlp}, DP-MC Dropout {dropout_mlp} and DP-SGD "
-            "{sgd_mlp}; on the CNN DP-SGLD has {sgld_cnn}, DP-MC Dropout {dropout_cnn} and DP-SGD {sgd_cnn}.",
+            "{sgd_mlp}; on the CNN DP-SGLD has {sgld_cnn:.3f}, DP-MC Dropout {dropout_cnn:.3f} and DP-SGD {sgd_cnn}.",
             holds=Every([
                 Below(_accuracy(*one), _accuracy("SGLD", "normal", one[2]), margin=0.01) for one in _RIVALS
             ]),
