@@ -4,6 +4,7 @@ All studies' jobs go over one set of workers; each study's results are written a
 sentences and the page are made of the table as it is read back from its file.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +127,7 @@ def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / f"{job.key}.json", report)
         for name, reference in references.items():
-            write_json(out / f"{job.key}-{name.replace('_', '-')}.json", reference)
+            write_json(out / f"{job.key}-{re.sub('[^A-Za-z0-9]+', '-', name)}.json", reference)
 
 
 def judged(found: Study, table: pl.DataFrame) -> list[Judged]:
