@@ -36,14 +36,10 @@ coverage: $(VENV)/.installed-dev
 mutation: $(VENV)/.installed-dev
 	nice -n 10 $(BIN)/python -m tests.mutation $(WRITE)
 
-# every study at a scale, on two workers; fails if a run fails. At smoke nothing that is kept is touched.
-SCALE ?= smoke
-PAPERS := $(if $(filter smoke,$(SCALE)),--runs runs/papers/runs --out runs/papers/results)
+# every study in seconds, on small data and two workers; fails if a run fails, and touches nothing that is kept
 papers: $(VENV)/.installed
-ifeq ($(SCALE),smoke)
 	rm -rf runs/papers
-endif
-	$(BIN)/pacdp experiment all --scale $(SCALE) --workers 2 $(PAPERS)
+	$(BIN)/pacdp experiment all --smoke --workers 2 --runs runs/papers/runs --out runs/papers/results
 
 # the documentation with executed examples, into build/site; fails on a warning, an example that does not run, a request to the network
 site: $(VENV)/.installed-dev

@@ -1,10 +1,9 @@
 # %% [markdown]
 # # Reproduce a paper's figure
 #
-# Figure 1 of Dziugaite and Roy (ICML 2018) shows how much networks fit true and random labels, and what bounds say of
-# them. The runs of this repository took two processor cores and their rows are kept beside the code, so that the
-# figure is drawn again in a second. It needs a checkout, because the studies of papers are not part of the installed
-# package.
+# Figure 1 of Dziugaite and Roy (ICML 2018) shows how much networks fit true and random labels. The runs of this
+# repository took two processor cores and their rows are kept beside the code, so that the figure is drawn again in a
+# second. It needs a checkout, because the studies of papers are not part of the installed package.
 
 # %%
 import tempfile
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import experiments
 from experiments.registry import study
-from experiments.runner import read_table
+from experiments.runner import judged, read_table
 
 figure_1 = study("random-labels")
-results = Path(experiments.__file__).parent / "results" / "random-labels" / "cpu"
+results = Path(experiments.__file__).parent / "results" / "random-labels"
 table = read_table(results)
 print(figure_1.paper)
 print(table.height, "rows with the columns", ", ".join(table.columns[:8]), "and others")
@@ -31,12 +30,13 @@ Image(filename=str(drawn[0]), width=900)
 # %% [markdown]
 # ## What the paper says, and what these rows say
 #
-# A claim of the paper is a sentence made checkable. It holds, does not hold, or is open where chance could decide.
+# A sentence of the paper is a relation between numbers of the table. It holds, does not hold, or is open where chance
+# could decide.
 
 # %%
-for claim in figure_1.judge(table, "cpu").claims:
-    print({True: "holds", False: "does not hold", None: "open"}[claim.holds], "|", claim.sentence)
+for sentence, seen in zip(figure_1.sentences, judged(figure_1, table), strict=True):
+    print({True: "holds", False: "does not hold", None: "is open"}[seen.holds], "|", sentence.printed)
+    print("   ", seen.said)
 
 # %% [markdown]
-# To run everything anew: `pacdp experiment random-labels --scale cpu --workers 2`. [Results](../results.md) has every
-# study, and [studies](../studies.md) says how to add one.
+# To run everything anew: `pacdp experiment random-labels --workers 2`. [Results](../results.md) has every study.

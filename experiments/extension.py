@@ -5,14 +5,10 @@ from pacdp.cli.extensions import Entry, Extension
 EXTENSION = Extension(
     commands={
         "experiment": Entry(
-            "experiments.commands",
-            "Experiment",
-            "Carry out a study: its runs, then table, figure, verdict, configuration and provenance.",
+            "experiments.commands", "Experiment", "Carry out a study: its runs, then table, figures and what made them."
         ),
         "results": Entry(
-            "experiments.commands",
-            "Results",
-            "Judge the tables of all studies again and write the page about them.",
+            "experiments.commands", "Results", "Judge the tables of all studies and write the page about them."
         ),
     },
     folders="experiments.folders",

@@ -1,25 +1,35 @@
-"""All studies by name: every :class:`experiments.study.Study` that stands in a module of `experiments.papers`."""
+"""All sections in the order of the page, and all studies by name."""
 
 import functools
 import importlib
-import pkgutil
 
-import experiments.papers
-from experiments.study import Study
+from experiments.study import Section, Study
 
-_FIRST = ("certificates", "random_labels", "entropy_sgld", "entropy_sgld_cifar", "corruption", "knolle", "bayesian_dp")
-"""Modules in the order in which a reader meets them; the others follow by name."""
+PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle", "zhang_bu", "p3sgd")
+OURS: tuple[str, ...] = ("certificates", "all_data", "small_samples", "calibration_frontier", "temperature_map",
+                         "private_priors")  # fmt: skip
+"""Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
+
+
+@functools.cache
+def sections() -> dict[str, Section]:
+    """By the name of the module that makes it."""
+    modules = [f"papers.{name}" for name in PAPERS] + [f"ours.{name}" for name in OURS]
+    return {name: importlib.import_module(f"experiments.{name}").SECTION for name in modules}
 
 
 @functools.cache
 def studies() -> dict[str, Study]:
-    """Every study by its name, by module and then in the order in which the module makes them."""
-    found: dict[str, Study] = {}
-    names = [one.name for one in pkgutil.iter_modules(experiments.papers.__path__)]
-    for name in sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)):
-        module = importlib.import_module(f"experiments.papers.{name}")
-        found |= {value.name: value for value in vars(module).values() if isinstance(value, Study)}
-    return found
+    """Every study by its name.
+
+    Raises:
+        ValueError: two studies have one name.
+    """
+    found = [study for section in sections().values() for study in section.studies]
+    by_name = {study.name: study for study in found}
+    if len(by_name) < len(found):
+        raise ValueError("two studies have one name: their results would lie in one folder")
+    return by_name
 
 
 def study(name: str) -> Study:

@@ -1,10 +1,10 @@
-"""Carrying out studies, and what is kept of them: table, figures, verdict, configuration and provenance.
+"""Carrying out studies, and what is kept of them: the table, its figures and what made it.
 
-All studies' jobs go over one set of workers; each study's results are written as soon as its jobs have ended. Figures
-and verdict are made of the table as it is read back from its file, so that they can be made again from it.
+All studies' jobs go over one set of workers; each study's results are written as soon as its jobs have ended. Figures,
+sentences and the page are made of the table as it is read back from its file.
 """
 
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,24 +12,19 @@ from typing import Any
 
 import polars as pl
 
+from experiments.claims import Judged, judge
 from experiments.registry import studies, study
 from experiments.study import Study
-from experiments.watch import Watch
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
-from pacdp.cli.recipes import Scale
-from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.workers import Workers
+from pacdp.cli.terminal import messages
 from pacdp.files import replacing
 
-FORMAT = "pacdp-verdict/2"
 RESULTS = Path("experiments/results")
-SCALES: tuple[Scale, ...] = ("paper", "gpu", "cpu", "smoke")
-"""The most telling first."""
-_FILES = ("config.json", "provenance.json", "table.csv", "figure.png", "figure.pdf", "summary.json", "verdict.json",
-          "certificates")  # fmt: skip
+_FILES = ("table.csv", "provenance.json")
 _MOST_BYTES = 5_000_000
 _TEXT = {"labels": pl.String}
 """Columns whose text would be read as another type: where all labels are "true", as truth values."""
@@ -59,17 +54,16 @@ def conduct(plans: Sequence[Plan], runtime: Runtime, *, workers: Workers) -> Ite
             raise ValueError(f"two jobs of {plan.study.name} have the same key: their folder would be the same")
     wanted = _wanted(plans)
     left = {plan.study.name: len(plan.jobs) for plan in plans}
-    first = [users[0] for users in wanted.values()]
-    with Watch(jobs=[(plan.study.name, job) for plan, job in first]) as watch:
-        jobs, outs = [job for _, job in first], list(wanted)
-        for i, error in carry_out(jobs, outs, runtime, workers=workers, started=watch.started):
-            watch.ended(i, error)
-            for plan, job in wanted[outs[i]]:
-                if error:
-                    plan.failed[job.key] = error
-                left[plan.study.name] -= 1
-                if not left[plan.study.name]:
-                    yield plan
+    jobs, outs = [users[0][1] for users in wanted.values()], list(wanted)
+    for i, error in carry_out(jobs, outs, runtime, workers=workers):
+        for plan, job in wanted[outs[i]]:
+            if error:
+                plan.failed[job.key] = error
+            left[plan.study.name] -= 1
+            done = f"[{len(plan.jobs) - left[plan.study.name]}/{len(plan.jobs)}] {plan.study.name} {job.key}"
+            messages.print(f"{done}: {f'FAILED: {error}' if error else 'finished'}", markup=False)
+            if not left[plan.study.name]:
+                yield plan
 
 
 def _wanted(plans: Sequence[Plan]) -> dict[Path, list[tuple[Plan, Job]]]:
@@ -85,46 +79,39 @@ def _wanted(plans: Sequence[Plan]) -> dict[Path, list[tuple[Plan, Job]]]:
     return found
 
 
-def publish(
-    found: Study, jobs: Sequence[Job], folder: Path, out: Path, *, scale: Scale, device: str, seed: int,
-    failed: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
-    """Write all that is kept of a study into ``out`` and return its verdict; ``failed`` are the errors by jobs' keys.
+def publish(plan: Plan, out: Path, *, smoke: bool, device: str, seed: int) -> None:
+    """Write all that is kept of a study into ``out``.
 
     Raises:
-        ValueError: no job has left anything, or what is to be kept is too large or not finite.
+        ValueError: no job has left anything, what is to be kept is too large, or ``out`` holds something else.
     """
-    table = found.table(jobs, folder)
+    found, jobs = plan.study, plan.jobs
+    table = found.table(jobs, plan.folder)
     if table.is_empty():
-        raise ValueError(f"no run in {folder} has recorded anything: there is nothing to publish")
+        raise ValueError(f"no run in {plan.folder} has recorded anything: there is nothing to publish")
     if table.estimated_size() > _MOST_BYTES:
         raise ValueError(
             f"the table of {found.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run"
         )
-    made_by = provenance(device=device, seed=seed)  # before any file is written: the results may be tracked
-    finished = sum(Folder(folder / job.key).finished for job in jobs if job.key not in failed)
-    made_by |= {"runs": _origins(jobs, folder),
-                "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(failed)}}  # fmt: skip
+    finished = sum(Folder(plan.folder / job.key).finished for job in jobs if job.key not in plan.failed)
+    made_by = provenance(device=device, seed=seed) | {
+        "study": found.name, "smoke": smoke, "runs": _origins(jobs, plan.folder),
+        "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(plan.failed)},
+    }  # fmt: skip
     _require_own(out)
     out.mkdir(parents=True, exist_ok=True)
-    planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in jobs}
-    write_json(out / "config.json", {"study": found.name, "scale": scale, "seed": seed, "jobs": planned})
     write_json(out / "provenance.json", made_by)
     with replacing(out / "table.csv") as file:
         table.write_csv(file)
-    _keep_reports(jobs, folder, out / "certificates")
-    table = read_table(out)
-    found.draw(table, out)
-    if found.summary:
-        write_json(out / "summary.json", found.summary(jobs, table))
-    return judge(found, out, scale)
+    _keep_reports(jobs, plan.folder, out / "certificates")
+    found.draw(read_table(out), out)
 
 
 def _require_own(out: Path) -> None:
     """Refuse a folder with files of the names that a study's results have, which are not a study's results."""
     theirs = [name for name in _FILES if (out / name).exists()]
-    config = out / "config.json"
-    if theirs and not (config.is_file() and "study" in read_json(config)):
+    made = out / "provenance.json"
+    if theirs and not (made.is_file() and "study" in read_json(made)):
         raise ValueError(f"{out / theirs[0]} is there and {out} holds no study's results: choose another --out")
 
 
@@ -140,22 +127,12 @@ def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / f"{job.key}.json", report)
         for name, reference in references.items():
-            write_json(out / f"{job.key}-{name.replace('_', '-')}.json", reference)
+            write_json(out / f"{job.key}-{re.sub('[^A-Za-z0-9]+', '-', name)}.json", reference)
 
 
-def judge(found: Study, out: Path, scale: Scale) -> dict[str, Any]:
-    """Write the verdict on the table in ``out`` and return it.
-
-    Raises:
-        ValueError: there is no table, or a number of the verdict is not finite.
-    """
-    of = {"format": FORMAT, "study": found.name, "title": found.title, "paper": found.paper, "scale": scale}
-    verdict = of | found.judge(read_table(out), scale).to_dict()
-    try:
-        write_json(out / "verdict.json", verdict)
-    except ValueError as error:
-        raise ValueError(f"the verdict on {found.name} holds a number that is not finite: correct its judge") from error
-    return json.loads(json.dumps(verdict))
+def judged(found: Study, table: pl.DataFrame) -> list[Judged]:
+    """What is said of each of a study's sentences."""
+    return [judge(sentence, table) for sentence in found.sentences]
 
 
 def read_table(folder: Path) -> pl.DataFrame:
@@ -174,30 +151,28 @@ def read_table(folder: Path) -> pl.DataFrame:
     return table.with_columns(pl.lit(None).alias(name) for name in empty)
 
 
-def results_of(name: str, scale: Scale | None = None, *, root: Path = RESULTS) -> Path:
-    """The folder of a study's results, of the most telling scale unless one is given.
+def results_of(name: str, *, root: Path = RESULTS) -> Path:
+    """The folder of a study's results.
 
     Raises:
         ValueError: the study has no results there.
     """
-    found = [root / name / one for one in ([scale] if scale else SCALES)]
-    for folder in found:
-        if (folder / "table.csv").is_file():
-            return folder
-    raise ValueError(f"{found[0].parent} holds no results of {name}: make them with pacdp experiment {name}")
+    if not (root / name / "table.csv").is_file():
+        raise ValueError(f"{root / name} holds no results of {name}: make them with pacdp experiment {name}")
+    return root / name
 
 
-def draw_again(folder: Path) -> list[Path]:
-    """Draw the figures of the study whose results a folder holds, from its table, into it; returns where.
+def study_of(folder: Path) -> Study:
+    """The study whose results a folder holds.
 
     Raises:
         ValueError: the folder does not say whose results it holds.
     """
-    for file in ("verdict.json", "config.json"):
-        name = read_json(folder / file).get("study") if (folder / file).is_file() else None
-        if name in studies():
-            return study(str(name)).draw(read_table(folder), folder)
-    raise ValueError(f"neither verdict.json nor config.json in {folder} names a study: run the experiment again")
+    made = folder / "provenance.json"
+    name = read_json(made).get("study") if made.is_file() else None
+    if name not in studies():
+        raise ValueError(f"{made} names no study: run the experiment again")
+    return study(str(name))
 
 
 def _origins(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
@@ -210,3 +185,16 @@ def _origins(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:
             origin = (record["commit"], record["dirty"])
             found[origin] = found.get(origin, 0) + 1
     return [{"commit": commit, "dirty": dirty, "runs": count} for (commit, dirty), count in found.items()]
+
+
+def made_by(made: Mapping[str, Any]) -> str:
+    """A sentence about the commits, the seed and the jobs behind a study's results."""
+    commits = ", ".join(f"`{str(one['commit'])[:12]}`{' with uncommitted changes' if one['dirty'] else ''} "
+                        f"({one['runs']} runs)" for one in made.get("runs", []))  # fmt: skip
+    device = made.get("device", {}).get("type", "an unrecorded device")
+    said = f"Runs made at commit {commits or 'unknown'}, seed {made.get('seed', 'unrecorded')}, on {device}."
+    jobs = made.get("jobs", {"finished": 0, "planned": 0})
+    if jobs["finished"] != jobs["planned"]:
+        errors = "; ".join(f"{key}: {error}" for key, error in jobs["failed"].items())
+        said += f" Only {jobs['finished']} of {jobs['planned']} runs finished{': ' + errors if errors else ''}."
+    return said

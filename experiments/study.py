@@ -1,55 +1,24 @@
-"""What a study is: runs as records, a table made of the folders that they leave, figures and verdicts of the table.
+"""What a study is: runs as records, rows that their folders leave, figures of the rows, and sentences about them.
 
-Jobs are carried out by :mod:`pacdp.cli.sweep.batches`, in any order, by any number of processes; everything after
-that reads files alone. So a figure can be drawn again, or a verdict changed, without running anything.
+Jobs are carried out by :mod:`pacdp.cli.sweep.batches`, in any order, by any number of processes; everything after that
+reads the committed table alone. A module of `experiments.papers` or `experiments.ours` holds the studies of one
+subject and ends with the :class:`Section` that the page of results makes of them; its docstring is how they were made.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+from matplotlib.figure import Figure
 
-from experiments.claims import Verdict
+from experiments.claims import Printed, Sentence
+from pacdp.cli.figures import style
 from pacdp.cli.folder import Folder, read_json
-from pacdp.cli.recipes import Scale
 from pacdp.cli.sweep.jobs import Job
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
-    """A table or figure of a paper."""
-
-    name: str
-    """As in ``pacdp experiment NAME``."""
-    title: str
-    paper: str
-    """Authors, year, and which table or figure."""
-    jobs: Callable[[Scale, int], list[Job]]
-    """The runs at a scale, from a seed; keys all differ."""
-    table: Callable[[Sequence[Job], Path], pl.DataFrame]
-    """Of the jobs whose results lie in the folder, under their keys: rows of plain values. Jobs that have failed or
-    have not run are left out. See :func:`tabled`."""
-    draw: Callable[[pl.DataFrame, Path], list[Path]]
-    """Figures into a folder (figure.png, figure.pdf), from the table alone. See :func:`drawing`."""
-    judge: Callable[[pl.DataFrame, Scale], Verdict]
-    """See :func:`experiments.claims.judging`."""
-    scales: tuple[Scale, ...] = ("smoke", "cpu", "paper")
-    """At which it has jobs."""
-    summary: Callable[[Sequence[Job], pl.DataFrame], dict[str, Any]] | None = None
-    """What else of the table is worth a file, summary.json."""
-
-    def require(self, scale: Scale) -> None:
-        """Refuse a scale at which there is no plan.
-
-        Raises:
-            ValueError: there is none.
-        """
-        if scale not in self.scales:
-            raise ValueError(f"{self.name} has no plan at scale {scale}: choose one of {', '.join(self.scales)}")
 
 
 class Done(NamedTuple):
@@ -74,29 +43,39 @@ class Done(NamedTuple):
         return self.folder.rows()
 
 
-def finished(jobs: Iterable[Job], folder: Path) -> Iterator[Done]:
-    """The jobs that left a result, in their order."""
-    places = (Done(job, Folder(folder / job.key)) for job in jobs)
-    return (done for done in places if done.folder.finished)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A table or figure of a paper, or one of ours."""
 
+    name: str
+    """As in ``pacdp experiment NAME``: a literal, so that a search for it finds the file."""
+    title: str
+    paper: str
+    """Authors, year, and which table or figure."""
+    jobs: Callable[[bool, int], list[Job]]
+    """The runs, from ``smoke`` (seconds, on embedded data) and a seed; keys all differ."""
+    rows: Callable[[Done], Iterable[Row]]
+    """What a finished job adds to the table."""
+    columns: Mapping[str, Any] | None = None
+    """Names and types; what a row has besides is dropped, what it lacks is null. None takes them as they come."""
+    figures: Mapping[str, Callable[[pl.DataFrame], Figure]] = field(default_factory=dict)
+    """By the names of their files, functions of the table."""
+    sentences: Sequence[Sentence] = ()
+    numbers: Sequence[Printed] = ()
+    notes: Sequence[str] = ()
+    """What a reader of the numbers must know: data that stand in for others, cuts, what was tuned on what."""
 
-def tabled(
-    rows: Callable[[Done], Iterable[Row]], columns: Mapping[str, Any] | None = None
-) -> Callable[[Sequence[Job], Path], pl.DataFrame]:
-    """The table of a study, from the rows that each finished job makes.
-
-    Args:
-        columns: names and types; what a row has besides is dropped, what it lacks is null. None takes the columns as
-            they come.
-    """
-
-    def table(jobs: Sequence[Job], folder: Path) -> pl.DataFrame:
-        made = [row for done in finished(jobs, folder) for row in rows(done)]
-        if columns is None:
+    def table(self, jobs: Iterable[Job], folder: Path) -> pl.DataFrame:
+        """Of the jobs whose results lie in the folder, under their keys, in their order."""
+        places = (Done(job, Folder(folder / job.key)) for job in jobs)
+        made = [row for done in places if done.folder.finished for row in self.rows(done)]
+        if self.columns is None:
             return pl.DataFrame(made, infer_schema_length=None)
-        return pl.DataFrame([{name: row.get(name) for name in columns} for row in made], schema=dict(columns))
+        return pl.DataFrame([{name: row.get(name) for name in self.columns} for row in made], schema=dict(self.columns))
 
-    return table
+    def draw(self, table: pl.DataFrame, out: Path) -> list[Path]:
+        """Write the figures into a folder, as PNG and PDF; returns where."""
+        return [path for name, figure in self.figures.items() for path in style.save(figure(table), out / name)]
 
 
 def columns(*groups: tuple[Any, str]) -> dict[str, Any]:
@@ -104,12 +83,28 @@ def columns(*groups: tuple[Any, str]) -> dict[str, Any]:
     return {name: kind for kind, names in groups for name in names.split()}
 
 
-def drawing(**figures: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame, Path], list[Path]]:
-    """The figures of a study, by the names of their files: functions of the table that make a matplotlib figure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erratum:
+    """What is wrong in a paper's text, and what is right."""
 
-    def draw(table: pl.DataFrame, out: Path) -> list[Path]:
-        from pacdp.cli.figures import style  # matplotlib, which those who only train need not load
+    answers: tuple[str, ...]
+    place: str
+    said: str
+    """One or two whole sentences."""
 
-        return [path for name, made in figures.items() for path in style.save(made(table), out / name)]
 
-    return draw
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What the page of results says of one paper or one subject."""
+
+    title: str
+    about: str
+    """A paragraph: what was asked, and of which data, units and seeds."""
+    studies: Sequence[Study]
+    beside: Mapping[str, Sequence[Sentence]] = field(default_factory=dict)
+    """Sentences of this paper that another section's table answers, by the study's name."""
+    figure: tuple[str, str, str] | None = None
+    """Study, figure and a sentence below it."""
+    errata: Sequence[Erratum] = ()
+    not_run: Sequence[Erratum] = ()
+    """Printed numbers and sentences that no run of ours answers, and why."""

@@ -16,7 +16,7 @@ sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in 
 import tiny_study  # noqa: E402
 from cli_tools import QUICK, tensors  # noqa: E402
 
-from experiments.registry import studies  # noqa: E402
+from experiments import page, registry  # noqa: E402
 from pacdp import load_checkpoint  # noqa: E402
 from pacdp.choices import Choices  # noqa: E402
 from pacdp.cli.main import main  # noqa: E402
@@ -77,7 +77,7 @@ _DP = ("train", "dp-sgd-mnist", "--out", "@/run")
 _LIST = ("choices", "create", "@/list.jsonl", "--recipe", "sgd-digits2", "--vary", "seed=0,1", *SMALL[:2], *SHORT[:-2])
 _COMPRESS = ("compress", "kernel-digits", "--out", "@/run", "--problem.train-size", "100", "--groups.sizes", "20")
 _LIMIT = ("ledger", "limit", "@/ledger", "--epsilon", "9", "--delta", "1e-3", "--adjacency", "add-remove")
-_STUDY = ("experiment", "tiny", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
+_STUDY = ("experiment", "tiny", "--smoke", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
 FINISHED = {"theirs": ["run"], "same": _weights, "refused": "holds a finished run"}
 WORLDS = (
     World("train", (*_CHAIN, "--resume"), **FINISHED),
@@ -111,8 +111,11 @@ class Tally:
 
 
 def given(words, place):
-    """Give the command in this process."""
-    studies()["tiny"] = tiny_study.STUDY
+    """Give the command in this process, in which there is one study."""
+    sys.modules["experiments.papers.tiny"] = tiny_study
+    registry.PAPERS, registry.OURS, page.TEN, page.HEADLINES = ("tiny",), (), (), ()
+    registry.sections.cache_clear()
+    registry.studies.cache_clear()
     main([word.replace("@", str(place)) for word in words])
 
 
@@ -123,8 +126,8 @@ def prepared(world, place):
         made = carried_out(given, (words, place), root=place)
         assert made.exitcode == 0, made.err
     if world.name == "results":
-        (place / "kept" / "tiny").mkdir(parents=True)
-        (place / "results").rename(place / "kept" / "tiny" / "smoke")
+        (place / "kept").mkdir()
+        (place / "results").rename(place / "kept" / "tiny")
     for folder in world.theirs:
         (place / folder).mkdir(exist_ok=True)
         for name in NOT_OURS:

@@ -35,7 +35,7 @@ _STUDIES = "experiments.extension:EXTENSION"
 class Folders(Protocol):
     """What a package knows of folders that are no runs; each function answers None to what it does not know."""
 
-    def named(self, name: str, scale: str | None) -> Path | None:
+    def named(self, name: str) -> Path | None:
         """The folder that a name stands for."""
         ...
 

@@ -171,7 +171,7 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
     ("files", "said"),
     [
         ({}, "holds no run and no certificates.json"),
-        ({"config.json": {"scale": "cpu", "runs": {}}, "table.csv": {}}, "holds an experiment's table"),
+        ({"config.json": {"runs": {}}, "table.csv": {}}, "names no study: run the experiment again"),
         ({"certificates.json": {"format": "pacdp-certificates/1"}}, "has format 'pacdp-certificates/1'"),
         ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
     ],

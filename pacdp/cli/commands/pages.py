@@ -12,9 +12,7 @@ from pacdp.cli.console import DownloadBar
 from pacdp.cli.extensions import folders
 from pacdp.cli.folder import Folder, as_written
 from pacdp.cli.parsing import no_more
-from pacdp.cli.recipes import Scale
 from pacdp.cli.report import write_report
-from pacdp.cli.terminal import usage
 from pacdp.data import NAMES, load
 
 
@@ -24,13 +22,11 @@ class Plot:
 
     path: tyro.conf.Positional[Path]
     """A run folder, that of a study's results, or the name of a study whose results lie in experiments/results."""
-    scale: Scale | None = None
-    """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         """Draw the figures of the run or of the study's results."""
         no_more(rest)
-        folder = _folder(self.path, self.scale)
+        folder = _folder(self.path)
         if not folder.is_dir():
             raise ValueError(f"{folder} is no folder: give that of a run or of a study's results, or a study's name")
         with as_written(folder):
@@ -50,23 +46,16 @@ class Report:
     results lie in experiments/results."""
     out: Path | None = None
     """Where the page goes; by default report.html in that folder."""
-    scale: Scale | None = None
-    """The scale of the study's results; left out, paper before gpu before cpu before smoke."""
 
     def __call__(self, rest: list[str]) -> None:
         """Write the page of the run or of the study's results."""
         no_more(rest)
-        print(f"wrote {write_report(_folder(self.path, self.scale), self.out)}")
+        print(f"wrote {write_report(_folder(self.path), self.out)}")
 
 
-def _folder(path: Path, scale: Scale | None) -> Path:
-    if not path.is_dir():
-        for known in folders():
-            if found := known.named(str(path), scale):
-                return found
-    if scale is not None:
-        usage(f"--scale goes with the name of a study, such as certificates: {path} is none")
-    return path
+def _folder(path: Path) -> Path:
+    found = [] if path.is_dir() else [known.named(str(path)) for known in folders()]
+    return next((one for one in found if one), path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

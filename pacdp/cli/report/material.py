@@ -69,5 +69,5 @@ def _nothing(path: Path) -> str:
     if chains:
         return f"{path} holds {len(chains)} chains: report one of them, such as {chains[0]}"
     if (path / "table.csv").is_file():
-        return f"{path} holds an experiment's table without a verdict: run the experiment again, or report one run"
+        return f"{path} holds an experiment's table, which a checkout of pacdp reports: give the folder of one run"
     return f"{path} holds no run and no certificates.json: give the folder of a run, or certify a checkpoint into it"

@@ -27,8 +27,6 @@ from pacdp.cli.sweep.workers import Pool, Workers
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""
 _LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
-Started = Callable[[Sequence[int]], None]
-"""Called with the positions of a batch's jobs when it starts."""
 
 
 def batches(jobs: Sequence[Job], *, workers: int) -> list[list[int]]:
@@ -43,9 +41,8 @@ def batches(jobs: Sequence[Job], *, workers: int) -> list[list[int]]:
 
 
 def carry_out(
-    jobs: Sequence[Job], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, force: bool = False,
-    started: Started = lambda members: None,
-) -> Iterator[Ended]:  # fmt: skip
+    jobs: Sequence[Job], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, force: bool = False
+) -> Iterator[Ended]:
     """Carry out the jobs, each in its own folder, yielding the position of each as it ends.
 
     ``force`` overwrites what the folders hold, as soon as the new runs can start.
@@ -59,7 +56,6 @@ def carry_out(
             waiting.append(i)
 
     def task(members: Sequence[int]) -> tuple[Any, ...]:
-        started(members)
         return list(members), [jobs[i] for i in members], [outs[i] for i in members], runtime, force
 
     parts = [[waiting[k] for k in part] for part in batches([jobs[i] for i in waiting], workers=workers.workers)]

@@ -1,86 +1,82 @@
-"""The studies of the DP-BNN paper: plans, smoke runs through their kinds, tables, verdicts of planted tables."""
+"""The studies of the DP-BNN paper: Theorem 1's twin, what a run costs, and that searched rates are the best ones."""
 
-import json
 from dataclasses import replace
-from math import isclose
+from math import inf, isclose
+from statistics import geometric_mean
 
 import polars as pl
 import pytest
-from cli_tools import read
-from tiny_runs import RUNTIME, carried_out
+from tiny_runs import RUNTIME
 
-from experiments.papers.bayesian_dp import TABLE_1
-from experiments.papers.bayesian_dp_calibration import TABLE_2
-from experiments.papers.bayesian_dp_figures import FIGURES_1_2, FIGURES_3_7
-from experiments.papers.bayesian_dp_plans import DELTA, SETTINGS, SIGMA
-from experiments.papers.bayesian_dp_regression import REGRESSION
+from experiments.papers.zhang_bu import TABLE_1
+from experiments.runner import read_table, results_of
+from experiments.runs.bayesian_plans import CHOSEN, CURVE_RATES, DELTA, DRAWN, IMAGE_RATES, SEARCHED, SIGMA, TWIN
+from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.methods import DPSGD
-from tests.marks import at_most
-
-STUDIES = (TABLE_1, TABLE_2, FIGURES_3_7, FIGURES_1_2, REGRESSION)
-NAMES = [study.name for study in STUDIES]
 
 
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    """The networks with a normal prior that Table 1 has and others share, at smoke scale."""
-    folder = tmp_path_factory.mktemp("bayesian-dp")
-    jobs = [job for job in TABLE_1.jobs("smoke", 0) if (job.tags["network"], job.tags["prior"]) == ("MLP", "normal")]
-    carried_out(jobs, folder)
-    return folder
+def _job(name, prior="normal", **tags):
+    wanted = {"algorithm": name, "prior": prior, "network": "MLP", "private": True, "seed": 0, **tags}
+    return next(job for job in TABLE_1.jobs(False, 0) if wanted.items() <= job.tags.items())
 
 
-@pytest.mark.slow
-def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers(smoke):
-    jobs = {job.tags["algorithm"]: job for job in TABLE_1.jobs("paper", 0) if job.tags["network"] == "MLP"
-            and job.tags["prior"] == "normal" and job.config.private}  # fmt: skip
+def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers():
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
-    one, other = (algorithm(jobs[name].config.config, public) for name in ("SGLD", "SGD as SGLD"))
+    one, other = (algorithm(_job(name).config.config, public) for name in ("SGLD", TWIN[0]))
     assert isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
     assert isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
     assert one.mechanism.clip_norm == other.mechanism.clip_norm
-    claim = TABLE_1.judge(TABLE_1.table(TABLE_1.jobs("smoke", 0), smoke), "smoke").claims[-1]
-    assert claim.holds is True, claim
 
 
-@pytest.mark.slow
-@at_most(1, "study", STUDIES, ids=NAMES)
-def test_a_smoke_run_makes_table_figures_and_verdict(study, smoke, tmp_path):
-    jobs = study.jobs("smoke", 0)
-    carried_out(jobs, smoke)
-    table = study.table(jobs, smoke)
-    rows = table if "part" not in table.columns else table.filter(part="run")
-    assert rows.height
-    spent = rows.filter(pl.col("private"))
-    if "epsilon" in spent.columns:
-        assert spent["epsilon"].is_not_null().all()
-        assert (spent["epsilon"] > 0).all()
-        assert rows.filter(~pl.col("private"))["epsilon"].is_null().all()
-    paths = study.draw(table, tmp_path)
-    assert {path.name for path in paths} >= {"figure.png", "figure.pdf"}
-    assert all(path.stat().st_size > 5_000 for path in paths)
-    verdict = study.judge(table, "smoke")
-    assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["claims"]
-
-
-@pytest.mark.slow
-def test_epsilon_is_the_accountants_and_covers_all_that_is_released(smoke):
-    for job in (job for job in TABLE_1.jobs("smoke", 0) if job.config.private and (smoke / job.key).exists()):
-        result = read(smoke / job.key / "result.json")
-        sampling = job.config.config.sampling
-        plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
-        expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
-        assert isclose(result["privacy"]["upper"], expected, rel_tol=1e-6)
-        assert result["privacy"]["epsilon_clt"] < expected, "the central limit theorem is no bound"
-        assert result["privacy"]["epsilon_clt_status"] == "optimistic"
-        assert result["members"] == (1 if "SGD" in job.tags["algorithm"] else SETTINGS["smoke"].members)
+def test_every_private_network_of_table_1_costs_what_the_accountant_says():
+    table = read_table(results_of("dp-bnn-accuracy")).filter(pl.col("private"), network="MLP", held_out=0)
+    sampling = _job("SGLD").config.config.sampling
+    plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
+    expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
+    assert table["epsilon"].to_list() == pytest.approx([expected] * table.height, rel=1e-6)
+    assert (table["epsilon_clt_optimistic"] < expected).all(), "the central limit theorem is no bound"
 
 
 def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):
-    run = next(job for job in TABLE_1.jobs("smoke", 0) if isinstance(job.config.config.method, DPSGD)).config
-    tight = replace(run, config=replace(run.config, budget=replace(run.config.budget, epsilon=1.0)))
-    found = TABLE_1.jobs("smoke", 0)[0].kind.carry_out([tight], [tmp_path / "run"], RUNTIME)
+    job = TABLE_1.jobs(True, 0)[0]
+    config = replace(job.config.config, method=DPSGD(learning_rate=0.25))
+    config = replace(config, budget=replace(config.budget, epsilon=1.0),
+                     sampling=replace(config.sampling, noise_multiplier=1.3))  # fmt: skip
+    found = job.kind.carry_out([replace(job.config, config=config, curve=0)], [tmp_path / "run"], RUNTIME)
     assert "halts" in str(found[0])
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+def _best(table, rates, score, **where):
+    """The rate with the least mean score; a rate at which a run left nothing is none."""
+    runs = {rate: part(table, rate=rate, **where)[score].drop_nulls().to_list() for rate in rates}
+    most = max(map(len, runs.values()))
+    return min(rates, key=lambda rate: geometric_mean(runs[rate]) if len(runs[rate]) == most else inf)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("private", [True, False])
+def test_the_rates_of_the_regression_are_the_best_where_they_were_chosen(name, private):
+    table = read_table(results_of("dp-bnn-regression"))
+    found = _best(table, CURVE_RATES, "test_mse", part="run", judges=False, algorithm=name, private=private)
+    assert found == CHOSEN[name][not private]
+    judging = part(table, part="run", judges=True, algorithm=name, private=private)
+    assert judging["rate"].unique().to_list() == [found]
+    assert not set(judging["seed"]) & set(part(table, part="run", judges=False)["seed"])
+
+
+def test_the_simulation_that_is_drawn_is_the_median():
+    errors = part(read_table(results_of("dp-bnn-regression")), part="run", judges=True)
+    means = errors.group_by("seed").agg(pl.col("test_mse").log().mean()).sort("test_mse")
+    assert means["seed"][means.height // 2] == DRAWN
+
+
+@pytest.mark.parametrize("cell", SEARCHED)
+def test_the_rates_of_table_1_are_the_best_where_they_were_chosen(cell):
+    table = read_table(results_of("dp-bnn-accuracy"))
+    where = dict(zip(("algorithm", "network"), cell, strict=True), private=True)
+    errors = table.with_columns(error=1.0 - pl.col("accuracy"))
+    assert _best(errors, IMAGE_RATES, "error", held_out=10_000, **where) == SEARCHED[cell]
+    assert part(table, held_out=0, **where)["rate"].unique().to_list() == [SEARCHED[cell]]

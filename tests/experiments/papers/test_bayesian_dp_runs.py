@@ -5,13 +5,13 @@ from math import isclose, sqrt
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
 
-from experiments.papers.runs.bayesian import BayesRun, Fitted, fit, member_outputs, train_plain
-from experiments.papers.runs.bayesian_runs import FIRST, LAST, judged, simulated
+from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
+from experiments.runs.bayesian_curves import FIRST, LAST, simulated
+from experiments.runs.bayesian_images import judged
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
@@ -38,7 +38,7 @@ def _data(n=64):
 def _plain(config, module, *, thermal=False, loss=_squares):
     inputs, targets = _data()
     return train_plain(algorithm(config, PUBLIC), module, inputs, targets, loss=loss, thermal=thermal, seed=3,
-                       keeps=lambda step: False, clock=lambda: 0.0)  # fmt: skip
+                       keeps=lambda step: False)  # fmt: skip
 
 
 def test_plain_sgd_is_torchs_on_whole_passes():
@@ -83,13 +83,13 @@ def test_without_clipping_and_with_little_noise_private_training_is_the_plain_tw
         )
         fitted = fit(run, Sequential(Linear(1, 2)), inputs, targets, loss=_squares, public=PUBLIC)
         assert list(fitted.kept) == [10, 20]
-        assert (fitted.event is None) == (not private)
+        assert ("epsilon" in fitted.spent) == private
         weights.append(fitted.kept[20])
     assert_close(*weights, rtol=1e-3, atol=2e-3)
 
 
 def _members(run, module, inputs):
-    return list(member_outputs(run, Fitted(module.eval(), {}, None, None, 1, 0.0), inputs))
+    return list(member_outputs(run, Fitted(module.eval(), {}, {}), inputs))
 
 
 def test_a_member_is_one_draw_of_the_weights_for_all_rows():
@@ -123,13 +123,24 @@ def test_sglds_members_are_its_last_snapshots():
     assert_close(members[2], inputs @ weights[:2].reshape(2, 1).T + weights[2:])
 
 
-def test_what_is_judged_splits_right_from_wrong():
+def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
+    public = Public(input_shape=(1, 28, 28), classes=10, size=64.0)
+    one, two, other = (network(PrivateConfig(architecture=CNN, seed=seed), public, device="cpu") for seed in (0, 0, 1))
+    assert sum(p.numel() for p in one.parameters()) == 26_010
+    images = torch.rand(2, 1, 28, 28, generator=seeded(0))
+    assert_close(one(images), two(images))
+    assert not torch.allclose(one(images), other(images))
+    largest = {tuple(p.shape): float(p.detach().abs().max()) for p in one.parameters()}
+    assert 0.11 < largest[16, 1, 8, 8] <= 1 / 8
+    assert 0.03 < largest[10, 32] <= 32**-0.5
+
+
+def test_the_members_mean_is_judged():
     members = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.7, 0.3], [0.8, 0.2]]])
-    found = judged(members, np.array([0, 1]), image=1)
-    assert found["test"]["accuracy"] == 0.5
-    assert isclose(found["uncertainty"]["confidence"]["right"], 0.8)
-    assert isclose(found["uncertainty"]["confidence"]["wrong"], 0.7)
-    assert found["image"] == {"index": 1, "label": 1, "probabilities": [[0.6, 0.4], [0.8, 0.2]]}
+    found = judged(members, np.array([0, 1]))
+    assert (found["accuracy"], found["n"]) == (0.5, 2)
+    assert isclose(found["one_bin_ece"], 0.75 - 0.5)
+    assert isclose(found["filled_mce"], 0.7)
 
 
 def test_curves_have_the_noise_and_smoothness_that_are_said():
@@ -137,7 +148,6 @@ def test_curves_have_the_noise_and_smoothness_that_are_said():
     assert all(len(c.x) == LAST - FIRST == 250 and len(c.test_x) == 200 for c in curves)
     np.testing.assert_array_equal(simulated(3).y, curves[3].y)
     assert all(c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all() for c in curves)
-    assert_allclose(curves[0].test_noise, 0.3 * np.abs(curves[0].test_x + 2.0))
     gaps = np.mean([np.diff(c.y) ** 2 for c in curves])  # neighbours differ by their noise, the curve hardly
     noises = np.array([0.3 * np.abs(c.x + 2.0) for c in curves]) ** 2
     assert isclose(gaps, np.mean(noises[:, 1:] + noises[:, :-1]), rel_tol=0.1)

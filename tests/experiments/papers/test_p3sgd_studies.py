@@ -1,99 +1,145 @@
-"""The P3SGD studies: jobs at every scale, a smoke run end to end, verdicts that planted tables can turn."""
+"""P3SGD's runs: DropBlock's law, dropout's places, first weights, the printed divisor and choice by hand, people on one
+side of a split only, and the paper's accounting."""
 
+import math
 from dataclasses import replace
 
-import polars as pl
 import pytest
-import tiny_runs
+import torch
 from tiny_runs import RUNTIME
+from torch import nn
+from torch.nn import Linear
+from torch.testing import assert_close
+from torch.utils.data import TensorDataset
 
-from experiments.papers import p3sgd_problems
-from experiments.papers.p3sgd import PAPER_SETTINGS, SETS, TABLE_1, TABLE_2
-from experiments.papers.p3sgd_figures import FIGURE_2, FIGURE_3
-from experiments.papers.p3sgd_problems import PRIVATE, scale_name
-from experiments.papers.runs import p3sgd_runs as training
-from experiments.papers.runs.p3sgd import Network, Plain, Training
-from experiments.papers.runs.p3sgd_runs import TRAINING
-from tests.marks import at_most
+from experiments.papers.p3sgd import SETS
+from experiments.runs.p3sgd import (
+    ACTIVATIONS,
+    TRAINING,
+    Accounting,
+    Network,
+    Plain,
+    Training,
+    account,
+    drop_blocks,
+    network,
+    regularised,
+)
+from experiments.runs.p3sgd_printed import Comparing, PrintedP3SGD, sides
+from pacdp.algorithms.p3sgd import P3SGD
+from pacdp.loop import train
+from pacdp.step.mechanism import Mechanism
+from pacdp.step.noise import SeededRandomness
+from tests.pacdp.toys import seeded
 
-STUDIES = (TABLE_1, TABLE_2, FIGURE_2, FIGURE_3)
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    """Every study's jobs at smoke, of fewer steps and passes, each configuration once, and their tables."""
-    root = tmp_path_factory.mktemp("p3sgd")
-    tables = {}
-    with pytest.MonkeyPatch.context() as patch:
-        short = tuple(replace(one, steps=3, plain=replace(one.plain, epochs=1)) for one in p3sgd_problems.SMOKE)
-        patch.setattr(p3sgd_problems, "SMOKE", short)
-        for study in STUDIES:
-            jobs = study.jobs("smoke", 0)
-            tiny_runs.carried_out(jobs, root)
-            tables[study.name] = study.table(jobs, root)
-    return tables
-
-
-@pytest.mark.slow
-@at_most(1, "study", STUDIES, ids=lambda study: study.name)
-def test_a_smoke_run_makes_table_figure_and_verdict(study, ran, tmp_path):
-    table = ran[study.name]
-    assert table.height
-    paths = study.draw(table, tmp_path)
-    assert all(path.stat().st_size > 1000 for path in paths)
-    verdict = study.judge(table, "smoke")
-    assert verdict.claims
-    assert not any("missing" in claim.evidence for claim in verdict.claims)
-    assert all(comparison.ours is not None for comparison in verdict.comparisons)
+PEOPLE = torch.arange(40) // 4
+X = torch.randn(40, 3, generator=seeded(0))
+Y = (X[:, 0] > 0).long()
+CLASSES = torch.arange(3)
 
 
-@pytest.mark.slow
-def test_tables_say_what_ran(ran):
-    table = ran["p3sgd-table-1"]
-    private = pl.col("strategy") == PRIVATE
-    assert table.filter(private)["epsilon"].null_count() == 0
-    assert table.filter(~private)["epsilon"].null_count() == table.height - 2
-    assert (table["gap"] - (table["train_accuracy"] - table["test_accuracy"])).abs().max() < 1e-9
-    assert not table["halted"].fill_null(False).any()
-    assert set(table["people"]) == {120}
-    # the curve of a run begins with the same first weights for every strategy, and ends where the run does
-    curve = ran["p3sgd-figure-2"].filter(pl.col("epochs") == 0.0)
-    assert curve.group_by("problem").agg(pl.col("test_loss").n_unique())["test_loss"].to_list() == [1, 1]
-    # all networks are asked about the same images
-    attacks = ran["p3sgd-figure-3"].group_by("attack", "part", "reference", "example", "label")
-    assert attacks.agg(pl.col("start_psnr").n_unique())["start_psnr"].max() == 1
+@pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
+def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
+    """A number survives if no square that covers it was drawn: (1 - γ)^(number of places whose square covers it)."""
+    block = min(size, side)
+    out = drop_blocks(torch.ones(400, 20, side, side), rate=rate, size=size, generator=seeded())
+    kept = (out > 0).double()
+    places = side - block + 1
+    gamma = rate / block**2 * side**2 / places**2
+    covering = torch.tensor([min(k, places - 1) - max(0, k - block + 1) + 1 for k in range(side)], dtype=torch.float64)
+    law = (1.0 - gamma) ** torch.outer(covering, covering)
+    assert_close(kept.mean((0, 1)), law, atol=5 * 0.5 / 8000**0.5, rtol=0.0)
+    # no more is dropped than asked for, since squares overlap, and what is left is scaled to keep the sum
+    assert 0.7 * rate < 1.0 - float(kept.mean()) < rate + 0.01
+    assert float(out.sum()) == pytest.approx(out.numel(), rel=1e-4)
+    # every zero lies in a whole square of zeros
+    zero = 1.0 - kept
+    whole = -nn.functional.max_pool2d(-zero, block, stride=1)
+    covered = nn.functional.max_pool2d(nn.functional.pad(whole, (block - 1,) * 4), block, stride=1)
+    assert torch.equal(covered, zero)
 
 
-@pytest.mark.slow
-def test_the_papers_accounting_gives_the_printed_numbers(ran):
-    rows = ran["p3sgd-table-2"].filter(pl.col("problem") == PAPER_SETTINGS)
-    found = dict(zip(rows["noise_scales"], rows["published_epsilon"], strict=True))
-    for scales, (_, printed) in SETS.items():
-        assert found[scale_name(scales)] == pytest.approx(printed, abs=0.035)
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
+@pytest.mark.parametrize("hidden", [0, 16])
+def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidden):
+    x = torch.rand(2, *shape, generator=seeded(1))
+    layers = network(Network(width=4, hidden=hidden), x, CLASSES, generator=seeded())
+    assert layers(x).shape == (2, 3)
+    seen = layers[: max(ACTIVATIONS) + 1](x)
+    assert seen.shape[:2] == (2, 8)
+    assert 4 <= seen.shape[-1] <= 14
+    assert all(isinstance(layers[k], nn.Tanh) and isinstance(layers[k - 1], nn.Conv2d) for k in ACTIVATIONS)
+    for layer in layers:
+        if isinstance(layer, Linear | nn.Conv2d):
+            bound = layer.weight[0].numel() ** -0.5
+            assert 0.5 * bound < max(float(p.detach().abs().max()) for p in layer.parameters()) <= bound
 
 
-def test_an_interrupted_private_run_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
-    job = next(job for job in FIGURE_2.jobs("smoke", 0) if job.tags["strategy"] == PRIVATE)
+def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_layer():
+    x = torch.rand(3, 1, 28, 28, generator=seeded(1))
+    layers = network(Network(width=4, hidden=8), x, CLASSES, generator=seeded())
+    assert torch.equal(regularised(layers, "", 0.3, generator=seeded())(x), layers(x))
+    given, made = {}, {}
+    for k, layer in enumerate(layers):
+        layer.register_forward_hook(lambda _, x, y, k=k: (given.update({k: x[0]}), made.update({k: y}), None)[2])
+    for how, behind in (("Dropout", [1, 4, 8]), ("DropBlock", [1, 4])):
+        out = regularised(layers, how, 0.3, generator=seeded())(x)
+        assert [k for k in range(len(layers) - 1) if not torch.equal(made[k], given[k + 1])] == behind
+        assert not torch.equal(out, layers(x))
+    linear = network(Network(), torch.rand(4, 58), CLASSES, generator=seeded())
+    assert not any(float(p.detach().abs().max()) for p in linear.parameters())
+    nn.init.eye_(next(linear.parameters()))
+    dropped = regularised(linear, "Dropout", 0.3, generator=seeded())(torch.ones(500, 58))
+    assert 0.25 < float((dropped == 0.0).double().mean()) < 0.35
 
-    def carried_out(folder):
-        (error,) = TRAINING.carry_out([job.config], [tmp_path / folder / job.key], RUNTIME)
-        return error
 
-    assert carried_out("whole") is None
-    score, calls = training.score, []
+def run(kind, **changes):
+    mechanism = Mechanism(clip_norm=0.5, sample_rate=0.5, expected_batch_size=5.0, steps=1)
+    settings = kind(**{"mechanism": mechanism, "noise_scales": (1e-6,), "learning_rate": 1.0, "score_bound": 3.0,
+                       "local_batch_size": None, "selection_epsilon": 0.3, **changes})  # fmt: skip
+    torch.manual_seed(0)
+    module = Linear(3, 2)
+    start = module.weight.detach().clone()
+    loss = nn.CrossEntropyLoss(reduction="none")
+    made = train(settings, module, TensorDataset(X, Y), people=PEOPLE, loss=loss, randomness=SeededRandomness(3))
+    return settings, made.weights["weight"] - start
 
-    def stop(*arguments):
-        calls.append(1)
-        if len(calls) == 8:
-            raise OSError("cut")
-        return score(*arguments)
 
-    monkeypatch.setattr(training, "score", stop)
-    assert isinstance(carried_out("cut"), OSError)
-    assert carried_out("cut") is None
-    whole, cut = (FIGURE_2.table([job], tmp_path / folder) for folder in ("whole", "cut"))
-    assert whole.height == 9
-    assert cut.equals(whole)
+def test_the_printed_divisor_is_the_size_of_the_sample_and_not_its_expectation():
+    (_, printed), (_, corrected) = run(PrintedP3SGD), run(P3SGD)
+    sampled = len(SeededRandomness(3).batch(10, 0.5))
+    assert sampled != 5
+    assert_close(printed * sampled, corrected * 5.0, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("nats", [1e-12, 0.3, 8.0])
+def test_the_printed_choice_weighs_losses_by_half_of_epsilon_over_their_bound(nats):
+    settings, _ = run(PrintedP3SGD, noise_scales=(3.0, 1.0), selection_epsilon=nats)
+    (better,) = settings.choices
+    assert 0.5 <= better <= 1.0 / (1.0 + math.exp(-nats / 2.0)) + 1e-9
+    if nats > 1.0:
+        assert better > 0.501
+    assert settings.choice is None, "the accountant is asked for nothing that it could charge"
+
+
+def test_people_of_a_seed_are_on_one_side_only_and_differ_between_seeds():
+    config = Comparing(people=10, each=3, public_people=4)
+    (one, public), (other, same) = (sides(replace(config, seed=seed), None) for seed in (0, 1))
+    assert torch.equal(public[0], same[0]), "the public people are nobody's secret and every seed's"
+    assert one.people.unique().numel() == 10
+    assert int(one.people.bincount().max()) <= 3
+    assert not torch.equal(one.people.unique(), other.people.unique())
+    rows, tested, of_public = (
+        {tuple(row.tolist()) for row in inputs.flatten(1)} for inputs in (one.inputs, one.test_inputs, public[0])
+    )
+    assert not rows & (tested | of_public)
+
+
+@pytest.mark.parametrize(("scales", "_", "printed"), SETS.values(), ids=SETS)
+def test_the_papers_accounting_gives_the_printed_numbers(scales, _, printed, tmp_path):
+    assert account(Accounting(noise_scales=scales), RUNTIME, tmp_path)["published_epsilon"] == pytest.approx(
+        printed, abs=0.035
+    )
 
 
 def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):

@@ -6,79 +6,124 @@ import polars as pl
 import pytest
 
 from experiments.claims import (
-    FEWEST_PAIRS,
-    Claim,
+    Below,
+    Every,
     Measured,
+    Most,
     Ratio,
-    judging,
-    larger,
-    more_than_half,
-    mostly,
-    point,
-    relevant,
-    say,
-    smaller,
+    Sentence,
+    Shown,
+    Within,
+    beyond,
+    cell,
+    count_noise,
+    exact,
+    exactly,
+    judge,
+    least_risk,
+    ratio,
 )
-from experiments.papers.gaps import gap, noise_of
-from experiments.tables import measured, ratio
-from tests.marks import every_case
+from tests.marks import every_case, refusal
 
-ONE, TWO = Measured(0.1, 0.01, 4), Measured(0.2, 0.01, 4)
-FIVE = Ratio(log(5.0), 0.01, 3)
+A, B, C = (cell("x", who=name) for name in "abc")
+SHARES = [cell("x", who=name, examples="n") for name in "ab"]
+SURE = [exactly("x", who=name) for name in "abc"]
+YES, NO, OPEN = (lambda table, found=found: found for found in (True, False, None))
+
+
+def table(n=100, **values):
+    """A row a seed of each name; seeds of a mapping are its keys."""
+    rows = [
+        {"who": who, "seed": seed, "x": float(x), "n": n}
+        for who, found in values.items()
+        for seed, x in (found.items() if isinstance(found, dict) else enumerate(found))
+    ]
+    return pl.DataFrame(rows, schema={"who": pl.String, "seed": pl.Int64, "x": pl.Float64, "n": pl.Int64})
+
+
+FAR, NEAR = {"a": [0.10, 0.11, 0.12], "b": [0.20, 0.21, 0.22]}, {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.1, 0.21]}
+PAIRS = {"a": [1.0, 2.0, 3.0], "b": [1.10, 2.11, 3.12]}
+APART = {"a": PAIRS["a"], "b": dict(enumerate(PAIRS["b"], 7))}
+DOUBLE = {"a": [2.0, 4.0, 8.0], "b": [1.0, 2.1, 3.9]}
 DECIDED = [
-    (larger("x", TWO, ONE).holds, True),
-    (larger("x", ONE, TWO).holds, False),
-    (larger("x", Measured(0.2, None), Measured(0.1, None)).holds, None),
-    (larger("x", None, ONE).holds, None),
-    (smaller(Measured(0.2, 0.01), Measured(0.3, 0.01)), True),
-    *((relevant("x", Measured(*found), 0.01).holds, holds) for *found, holds in (
-        (0.02, 0.005, 4, True),
-        (0.005, 0.003, 4, False),  # beyond chance, and still not worth having
-        (0.02, 0.015, 4, None), (0.5, 0.001, FEWEST_PAIRS - 1, None), (0.5, 0.001, FEWEST_PAIRS, True))),
-    (FIVE.above(2.0), True),
-    (FIVE.below(2.0), False),
-    (FIVE._replace(pairs=FEWEST_PAIRS - 1).above(2.0), None),
-    *((more_than_half(values), holds) for values, holds in (
-        ([], None), ([True, True, True, None], True), ([True, True, None, False], None),
-        ([True, False, False, None], False), ([True, True, False, False], False))),
-    *((mostly([True, *left], Ratio(log(over_all), 0.0, 3)), holds) for left, over_all, holds in (
-        ([True, None], 2.0, True), ([None, None], 0.8, True), ([None, None], 1.2, False))),
+    (Below(A, B), FAR, True),
+    (Below(B, A), FAR, False),
+    (Below(A, B), NEAR, None),
+    (Below(A, B), PAIRS, True),  # by the differences of seeds that both have
+    (Below(A, B), APART, None),
+    (Below(A, B), {"a": [1.0, 2.0], "b": [1.1, 2.1]}, None),  # two pairs are too few
+    (Below(A, B), {"a": [0.1], "b": [0.9]}, None),  # nothing is known of the noise of one seed
+    (Below(*SURE[:2]), {"a": [0.1], "b": [0.1001]}, True),
+    (Below(*SURE[:2]), {"a": [0.1], "b": [0.1]}, None),
+    (Below(A, B), {"a": [0.1, 0.2, 0.3]}, None),
+    (Below(A, 0.4), FAR, True),
+    (Below(0.4, A), FAR, False),
+    (Below(*SHARES), {"a": [0.1], "b": [0.3]}, True),  # counts on 100 examples
+    (Below(*SHARES), {"a": [0.15], "b": [0.2]}, None),
+    (Below(*SURE[:2], share=0.1), {"a": [0.85], "b": [1.0]}, True),
+    (Below(*SURE[:2], share=0.1), {"a": [0.95], "b": [1.0]}, False),
+    (Below(A, B, share=0.1), {"a": [1.0, 1.01, 1.02], "b": [1.05, 1.06, 1.07]}, False),  # not by enough
+    (Below(*SURE[:2], margin=0.1), {"a": [0.85], "b": [1.0]}, True),
+    (Below(*SURE[:2], margin=0.1), {"a": [0.95], "b": [1.0]}, False),
+    (Within(A, B, 0.2), PAIRS, True),
+    (Within(A, B, 0.05), PAIRS, False),
+    (Within(A, B, 0.11), PAIRS, None),
+    (Within(A, C, 0.2), PAIRS, None),
+    (Below(2.5, ratio(A, B)), DOUBLE, False),
+    (Below(1.5, ratio(A, B)), DOUBLE, True),
+    (Below(1.5, ratio(A, B)), {who: values[:2] for who, values in DOUBLE.items()}, None),
+    (Below(1.5, ratio(A, C)), DOUBLE, None),
+    *((every(relations), {}, holds) for every, relations, holds in (
+        (Every, [YES, YES], True), (Every, [YES, OPEN], None), (Every, [OPEN, NO], False), (Every, [], None),
+        (Most, [], None), (Most, [YES, YES, YES, OPEN], True), (Most, [YES, YES, OPEN, NO], None),
+        (Most, [YES, NO, NO, OPEN], False), (Most, [YES, YES, NO, NO], False))),
 ]  # fmt: skip
 
 
-@every_case(("found", "holds"), DECIDED)
-def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(found, holds):
-    assert found is holds
+@every_case(("relation", "values", "holds"), DECIDED)
+def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(relation, values, holds):
+    assert relation(table(**values)) is holds
+    assert relation(table()) in (holds if not values else None, None), "an empty table decides nothing"
 
 
-def test_means_and_ratios_are_of_pairs_alone_with_two_standard_errors():
-    one, other = [2.0, 8.0, 2.0, 8.0, 99.0], [1.0, 2.0, 1.0, 2.0]
-    table = pl.DataFrame({"who": ["a"] * 5 + ["b"] * 4, "pair": [*range(5), *range(4)], "x": one + other})
-    found = ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "b"})
-    assert (found.pairs, found.log) == (4, pytest.approx(log(8.0) / 2))
+def test_means_and_noise_are_those_by_hand():
+    found = A(table(a=[1.0, 2.0, 3.0]))
+    assert (found.mean, found.noise) == (2.0, pytest.approx(2.0 / sqrt(3.0)))
+    one = SHARES[0](table(a=[0.2], n=400))
+    assert one.noise == pytest.approx(count_noise((0.2, 400))) == pytest.approx(2 * sqrt(0.2 * 0.8 / 400))
+    two = SHARES[0](table(a=[0.2, 0.4], n=400))
+    assert two.noise == pytest.approx(sqrt(0.2**2 + count_noise((0.3, 400)) ** 2))
+    assert exact(0.5).gap(exact(0.2), share=0.5, margin=0.1) == (pytest.approx(0.3), 0.0)
+    pairs = {who: part(table(**PAIRS)) for who, part in (("a", A), ("b", B))}
+    assert pairs["b"].gap(pairs["a"]) == pytest.approx((0.11, 2 * 0.01 / sqrt(3.0)))
+    assert [beyond(*gap) for gap in ((0.1, None), (0.1, 0.2), (0.1, 0.0), (-0.1, 0.05))] == [None, None, True, False]
+    assert least_risk(0.1, 1000) == pytest.approx(0.0784, abs=1e-3)
+
+
+def test_ratios_are_geometric_means_of_shared_repetitions_as_logarithms():
+    values = table(a={0: 2.0, 1: 8.0, 2: 2.0, 3: 8.0, 4: 99.0}, b={0: 1.0, 1: 2.0, 2: 1.0, 3: 2.0})
+    found = ratio(A, B)(values)
+    assert (len(found.values), found.mean) == (4, pytest.approx(sqrt(8.0)))
     assert found.noise == pytest.approx(log(2.0) / sqrt(3.0))
-    assert ratio(table, "x", by="pair", one={"who": "a"}, other={"who": "c"}) is None
-    assert measured(table.filter(who="b"), "x", pair=0) == Measured(1.0, None)
-    assert measured(table, "x", who="b").noise == pytest.approx(2 * sqrt(1 / 3) / 2)
-    between = Measured.between({0: 0.1, 1: 0.5, 7: 3.0}, {0: 0.11, 1: 0.51, 8: 0.0})
-    assert between == pytest.approx((-0.01, 0.0, 2), abs=1e-12)
-    two = Ratio.over_all([({0: 1.0, 1: 4.0, 2: 9.0}, {0: 1.0, 1: 1.0}), ({0: 4.0, 1: 1.0}, {0: 1.0, 1: 1.0, 5: 1.0})])
-    assert two == pytest.approx((log(2.0), 0.0, 2))
+    several = Ratio([A, B], [C, C])(table(a=[1.0, 4.0, 9.0], b=[4.0, 1.0], c=[1.0, 1.0, 1.0]))
+    assert several.values == pytest.approx({0: 2.0, 1: 2.0})
+    assert ratio(A, B)(table(a={0: 1.0}, b={1: 1.0})) is None
 
 
-def test_a_gap_counts_beyond_the_noise_of_two_counts():
-    row = {"n": 400, "n_test": 100, "train_error": 0.3, "test_error": 0.42}
-    assert gap(row) == pytest.approx(0.12)
-    assert noise_of(row) == pytest.approx(2 * sqrt(0.3 * 0.7 / 400 + 0.42 * 0.58 / 100))
+def test_two_rows_of_one_seed_are_refused_and_repetitions_may_have_another_name():
+    both = table(a=[1.0, 2.0]).with_columns(seed=pl.lit(0), who=pl.lit("a"), pair=pl.Series([4, 5]))
+    with refusal("several rows have one seed where .*name what tells them apart"):
+        A(both)
+    assert cell("x", by="pair")(both).values == {4: 1.0, 5: 2.0}
+    assert cell("y")(both) is None, "a column that is not there"
 
 
-def test_a_point_follows_its_claims_and_a_missing_number_silences_it():
-    claims = [Claim("a: it holds", True, "x"), Claim("b: it holds", None, "x", "8 seeds"), Claim("c: no", False, "x")]
-    assert [point(claims, words, "said").holds for words in ("a: it", "it holds", ("a:", "c:"))] == [True, None, False]
-    assert point(claims, "it holds", "said").settled_by == "8 seeds"
-    assert say("{one:.2f}", one=1.0) == "1.00"
-    assert say("{one:.2f}", one=None) == ""
-    made = judging(claims=lambda table, scale: claims, notes=lambda table, scale: (),
-                   settled_by=lambda table, scale, claim: f"{claim.settled_by}!")  # fmt: skip
-    settled = [one.get("settled_by") for one in made(pl.DataFrame(), "cpu").to_dict()["claims"]]
-    assert settled == [None, "8 seeds!", None]
+def test_a_sentence_whose_numbers_are_missing_says_so_and_certificates_are_rounded_up():
+    one = Sentence(place="1", printed="x", ours="It is {a:up}, {a}, {r:.1f}.", holds=Below(A, B),
+                   evidence={"a": SURE[0], "r": ratio(A, B)})  # fmt: skip
+    seen = judge(one, table(a=[0.022434, 0.022434, 0.022434], b=[0.1, 0.2, 0.3]))
+    assert (seen.holds, seen.said) == (True, "It is 0.0225, 0.0224, 0.1.")
+    assert seen.evidence.startswith("a 0.02243 (s.d. 0, 3 seeds); r 0.123 (")
+    assert judge(one, table(a=[0.1])) == (None, "Runs are missing.", "a 0.1")
+    assert (f"{Shown(0.0301):up2}", f"{Shown(1234.5):,.0f}") == ("0.031", "1,234")
+    assert str(Measured({0: 0.25})) == "0.25"

@@ -1,34 +1,24 @@
-"""Sentences of studies follow their tables: from another table than the committed one another answer follows.
+"""Sentences follow their tables: from another table than the committed one another answer follows."""
 
-What the committed tables themselves say is compared with the committed verdicts by ``tests/test_docs.py``.
-"""
-
-import inspect
 from contextlib import suppress
 
 import polars as pl
 
-from experiments.registry import studies, study
-from experiments.runner import RESULTS, read_table
+from experiments.claims import judge
+from experiments.registry import sections, studies
+from experiments.runner import read_table, results_of
 from tests.marks import every_case, slow
 
-SCALE = "cpu"
-COMMITTED = [name for name in studies() if (RESULTS / name / SCALE / "table.csv").is_file()]
-LAST = (
-    *"certificates dp-bnn-calibration dp-bnn-re entropy-sgld-laws entropy-sgld-printed knolle-figure-1".split(),
-    *"knolle-table-1 p3sgd private-calibration private-priors small-samples temperature-map".split(),
-)
-"""Beginnings of the names of studies whose tables are judged most often before the last sentence is turned."""
-DEAR = "entropy-sgld-laws knolle-table-1 local-entropy p3sgd-printed private-calibration private-priors".split()
-UNTURNED = {"dp-bnn-regression": 2, **dict.fromkeys(DEAR, 1)}
+DEAR = ("entropy-sgld-laws",)
+"""Names of studies whose tables are judged for long before the last sentence is turned."""
+UNTURNED = {"entropy-sgld-laws": 1}
 """How many sentences none of these changes of a table turns."""
 
 
-def _answers(name, table):
-    """What is so of each sentence, without what would settle the open ones, which takes long to tell."""
-    judge = study(name).judge
-    rules = inspect.getclosurevars(judge).nonlocals.get("claims")
-    return {claim.sentence: claim.holds for claim in (rules(table, SCALE) if rules else judge(table, SCALE).claims)}
+def _asked(name):
+    """All sentences that a study's table answers, of its own paper and of others."""
+    beside = [one for section in sections().values() for one in section.beside.get(name, ())]
+    return [*studies()[name].sentences, *beside]
 
 
 def _turned(table):
@@ -48,17 +38,17 @@ def _turned(table):
                 yield table.with_columns(pl.when(where).then(other).otherwise(number).alias(name))
 
 
-@every_case("name", [slow(name) if name.startswith(LAST) else name for name in COMMITTED])
+@every_case("name", [slow(name) if name in DEAR else name for name in studies() if _asked(name)])
 def test_every_sentence_that_a_table_decides_is_answered_otherwise_by_another_table(name):
-    table = read_table(RESULTS / name / SCALE)
-    committed = _answers(name, table)
-    left = {sentence for sentence, holds in committed.items() if holds is not None}
-    assert left
+    table = read_table(results_of(name))
+    committed = {one.printed: (one, judge(one, table).holds) for one in _asked(name)}
+    left = {printed for printed, (_, holds) in committed.items() if holds is not None}
     for other in _turned(table):
-        found = {}
-        with suppress(TypeError, ValueError, ZeroDivisionError):  # what no run can have left may be refused
-            found = _answers(name, other)
-        left -= {sentence for sentence in left if found.get(sentence, committed[sentence]) is not committed[sentence]}
         if len(left) <= UNTURNED.get(name, 0):
             break
+        for printed in set(left):
+            one, holds = committed[printed]
+            with suppress(TypeError, ValueError, ZeroDivisionError):  # what no run can have left may be refused
+                if judge(one, other).holds is not holds:
+                    left.discard(printed)
     assert len(left) <= UNTURNED.get(name, 0), left

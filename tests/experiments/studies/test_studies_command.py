@@ -1,4 +1,4 @@
-"""From a study to its results: carried out, published, drawn and judged again, reported, and on the page of results."""
+"""From a study to its results: carried out, published, drawn again, reported, and on the page of results."""
 
 import json
 import shutil
@@ -10,43 +10,46 @@ import pytest
 import tiny_study
 from cli_tools import pacdp, read, succeed
 from report_pages import page_of
-from small_jobs import pids
+from small_jobs import job, pids
 
-from experiments.registry import studies, study
-from experiments.runner import judge, read_table
-from tests.marks import at_most, slow
+from experiments import page as results_page
+from experiments.registry import sections, studies
+from experiments.runner import read_table
 
-KEPT = {"table.csv", "figure.png", "figure.pdf", "config.json", "provenance.json", "verdict.json"}
+KEPT = {"table.csv", "figure.png", "figure.pdf", "provenance.json"}
 
 
 @pytest.fixture(autouse=True)
 def tiny(tmp_path, monkeypatch):
-    """The study beside random-labels, and an empty current folder."""
-    monkeypatch.setitem(studies(), "tiny", tiny_study.STUDY)
+    """The study alone, and an empty current folder."""
+    found, parts = {"tiny": tiny_study.STUDY}, {"papers.tiny": tiny_study.SECTION}
+    for known, own in ((studies(), found), (sections(), parts)):
+        for name in list(known):
+            monkeypatch.delitem(known, name)
+        for name, one in own.items():
+            monkeypatch.setitem(known, name, one)
+    monkeypatch.setattr(results_page, "TEN", tiny_study.TEN)
+    monkeypatch.setattr(results_page, "HEADLINES", tiny_study.HEADLINES)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.fixture
-def alone(tiny, monkeypatch):
-    """No other studies beside it."""
-    for name in [name for name in studies() if name != "tiny"]:
-        monkeypatch.delitem(studies(), name)
+def results(tiny):
+    return tiny / "experiments" / "results" / "tiny"
 
 
-def results(tiny, scale="smoke"):
-    return tiny / "experiments" / "results" / "tiny" / scale
-
-
-def tries(tiny):
-    return [len(pids(folder)) for folder in (tiny / "runs" / "studies-smoke").iterdir()]
+def tries(tiny, runs="studies-smoke"):
+    return [len(pids(folder)) for folder in (tiny / "runs" / runs).iterdir()]
 
 
 def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, said):
     for _ in range(2):
-        text = said("experiment", "tiny", "--seed", 1)
-        assert "3 of 3 runs finished; 1 claims hold, 1 do not hold, 1 cannot be told" in text
-    out = results(tiny)
+        text = said("experiment", "tiny", "--smoke", "--seed", 1)
+        assert "3 of 3 runs finished; of its sentences 1 holds, 1 DOES NOT HOLD, 1 cannot be told" in text
+        assert "  holds: There are values. The largest value is 3. [top 3]" in text
+        assert "  cannot be told: The moon | is made of <b>cheese</b>. Runs are missing. [top 3]" in text
+    out = tiny / "runs" / "smoke" / "tiny"
+    assert not (tiny / "experiments").exists()
     assert {*listdir(out)} == KEPT
     assert tries(tiny) == [1, 1, 1]
     table, made = read_table(out), read(out / "provenance.json")
@@ -55,81 +58,116 @@ def test_a_study_is_carried_out_and_published_and_not_run_again(tiny, said):
                                   "never": pl.Null, "name": pl.String}  # fmt: skip
     assert made["jobs"] == {"planned": 3, "finished": 3, "failed": {}}
     assert [one["runs"] for one in made["runs"]] == [3]
-    assert read(out / "config.json")["jobs"]["ends-2"] == {
-        "config": {"seed": 2, "way": "ends"}, "tags": {"way": "ends", "seed": 2}
-    }  # fmt: skip
+    assert (made["study"], made["smoke"], made["seed"]) == ("tiny", True, 1)
 
 
 def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
-    assert pacdp("experiment", "tiny", "--scale", "cpu", "--json") == 1
+    assert pacdp("experiment", "tiny", "--json") == 1
     said = capsys.readouterr()
-    out = results(tiny, "cpu")
-    assert json.loads(said.out) == read(out / "verdict.json")
+    out = results(tiny)
+    assert [one["holds"] for one in json.loads(said.out)["sentences"]] == [True, False, None]
     assert "FAILED: KeyError: 'no such thing'" in said.err
+    assert "1 of 3 runs of tiny failed" in said.err
     assert read(out / "provenance.json")["jobs"]["failed"] == {"raises-1": "KeyError: 'no such thing'"}
-    for command, page in ((("results",), tiny / "docs" / "results.md"), (("report", "tiny"), out / "report.html")):
-        succeed(*command)
-        assert "Only 2 of 3 runs finished: raises-1: KeyError" in page.read_text().replace("&#39;", "'")
+    succeed("report", "tiny")
+    assert "Only 2 of 3 runs finished: raises-1: KeyError" in (out / "report.html").read_text().replace("&#39;", "'")
+    succeed("results")
+    assert "and 1 that failed" in (tiny / "docs" / "results.md").read_text()
 
 
-def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, alone, monkeypatch, capsys):
-    paper = replace(tiny_study.STUDY, name="other", jobs=lambda scale, seed: tiny_study.STUDY.jobs("paper", seed))
-    monkeypatch.setitem(studies(), "other", paper)
-    assert pacdp("experiment", "all", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
+def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
+    lost = replace(tiny_study.STUDY, name="other", jobs=lambda smoke, seed: [job(seed, "raises")])
+    monkeypatch.setitem(studies(), "other", lost)
+    assert pacdp("experiment", "all", "--smoke", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
     said = capsys.readouterr()
     assert "1 of 1 runs of other failed; no run in" in said.err
-    assert {*listdir(tiny / "kept" / "tiny" / "smoke")} == KEPT
-    assert not (tiny / "experiments").exists()
+    assert {*listdir(tiny / "kept" / "tiny")} == KEPT
     assert not (tiny / "kept" / "other").exists()
 
 
-@at_most(2, "scale", ["smoke", "cpu", "gpu", slow("paper")])
-def test_a_key_that_two_studies_share_is_one_configuration(scale):
-    configs = {}
-    for name in (name for name in studies() if scale in study(name).scales):
-        for job in study(name).jobs(scale, 0):
-            assert configs.setdefault(job.key, job.config) == job.config, (name, job.key)
-
-
-def test_a_job_that_two_studies_need_is_carried_out_once(tiny, alone, monkeypatch, said):
+def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, said, refused):
     monkeypatch.setitem(studies(), "twin", tiny_study.TWIN)
-    text = said("experiment", "all", "--seed", 1)
-    assert "tiny (smoke): 3 of 3" in text
-    assert "twin (smoke): 3 of 3" in text
+    text = said("experiment", "all", "--smoke", "--seed", 1)
+    assert "tiny: 3 of 3" in text
+    assert "twin: 3 of 3" in text
     assert tries(tiny) == [1, 1, 1]
+    other = replace(tiny_study.TWIN, jobs=lambda smoke, seed: [replace(job(4), key="ends-1")])
+    monkeypatch.setitem(studies(), "twin", other)
+    assert "tiny and twin have jobs of one key, ends-1" in refused("experiment", "all", "--smoke", "--seed", 1)
+    monkeypatch.setitem(studies(), "twin", replace(other, jobs=lambda smoke, seed: [job(4), job(4)]))
+    assert "two jobs of twin have the same key" in refused("experiment", "twin", "--smoke")
 
 
-def test_a_study_refuses_a_scale_without_a_plan_and_a_dry_run_carries_nothing_out(tiny, said, refused):
-    no_plan = "tiny has no plan at scale gpu: choose one of smoke, cpu, paper"
-    assert no_plan in refused("experiment", "tiny", "--scale", "gpu")
-    assert "tiny (smoke): 3 runs, whose cost is not known beforehand" in said("experiment", "tiny", "--dry-run")
+def test_a_dry_run_says_the_runs_and_carries_none_out(tiny, said, refused):
+    planned = json.loads(said("experiment", "tiny", "--dry-run", "--seed", 1))
+    assert planned["jobs"]["raises-2"] == {"config": {"seed": 2, "way": "raises"}, "tags": {"way": "raises", "seed": 2}}
     assert not (tiny / "runs").exists()
+    assert "no experiment is called 'tinny'" in refused("experiment", "tinny", status=(2,))
+    assert "tiny  Squares of seeds (Nobody (1900), Table 1)" in said("experiment", "list")
 
 
-def test_figures_are_drawn_and_verdicts_judged_again_from_the_table_alone(tiny):
-    succeed("experiment", "tiny")
+def test_figures_are_drawn_again_from_the_table_alone(tiny):
+    succeed("experiment", "tiny", "--smoke", "--out", results(tiny))
     out = results(tiny)
     shutil.rmtree(tiny / "runs")
-    for which in (("tiny",), ("tiny", "--scale", "smoke"), (out,)):
+    for which in ("tiny", out):
         before = {name: (out / name).read_bytes() for name in ("figure.png", "figure.pdf")}
         for name in before:
             (out / name).unlink()
-        succeed("plot", *which)
+        succeed("plot", which)
         assert {name: (out / name).read_bytes() for name in before} == before
-    verdict = read(out / "verdict.json")
-    (out / "verdict.json").unlink()
-    assert judge(tiny_study.STUDY, out, "smoke") == verdict == read(out / "verdict.json")
+
+
+def test_a_folder_that_is_not_a_study_s_is_neither_overwritten_nor_drawn(tiny, refused):
+    mine = tiny / "mine"
+    mine.mkdir()
+    (mine / "table.csv").write_text("mine")
+    said = refused("experiment", "tiny", "--smoke", "--out", mine, alone=False)
+    assert "holds no study's results: choose another --out" in said
+    assert "provenance.json names no study: run the experiment again" in refused("plot", mine)
+    assert "provenance.json names no study: run the experiment again" in refused("report", mine)
+    assert {*listdir(mine)} == {"table.csv"}
+    assert (mine / "table.csv").read_text() == "mine"
+    assert "holds no results of tiny: make them with pacdp experiment tiny" in refused("plot", "tiny")
 
 
 def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
-    succeed("experiment", "tiny", "--seed", 1)
+    succeed("experiment", "tiny", "--seed", 1, "--smoke", "--out", results(tiny))
     succeed("report", "tiny", "--out", tiny / "page.html")
     page = page_of(tiny / "page.html")
     assert "script" not in page.tags
     assert "b" not in page.tags
     assert all(reference.startswith("data:image/png;base64,") for reference in page.references)
     assert len(page.references) == 1
-    comparisons, claims, table, _ = page.tables
-    assert comparisons[1] == ["the largest | of them", "3.25", "3", "other\nseeds <b>"]
-    assert [row[1] for row in claims[1:]] == ["holds", "DOES NOT HOLD", "cannot tell"]
+    numbers, sentences, table, _ = page.tables
+    assert numbers[1:] == [
+        ["Table 1, the largest | of them: value", "3.25", "3", "other\nseeds <b>"],
+        ["Table 1, the moon: value", "–", "–", ""], ["Table 1, the moon: weight", "7", "3", ""],
+    ]  # fmt: skip
+    assert [row[2] for row in sentences[1:]] == ["holds", "does not hold", "is open"]
+    assert sentences[3][0] == "The moon | is made of <b>cheese</b>."
     assert table[1][-1] == "<1|x>"
+
+
+def test_the_page_of_results_is_made_of_the_tables(tiny, refused):
+    assert "experiments/results is no folder" in refused("results")
+    succeed("experiment", "tiny", "--seed", 1, "--smoke", "--out", results(tiny))
+    succeed("results")
+    text = (tiny / "docs" / "results.md").read_text()
+    for line in (
+        "1. Squares reach 3.",
+        "|[How large?](#squares-nobody-1900)|3.25 (Nobody)|At most 3.00.||",
+        "![tiny](../experiments/results/tiny/figure.png)",
+        "||value|weight|",
+        "|the largest &#124; of them|3.25 / 3|–|",
+        "- *There are values* (1): **holds**. The largest value is 3. Seeds were ours.",
+        "- *All values are above 1* (1): **does not hold**. The largest value is 3. Seeds were ours.",
+        "- *Squares grow* (1): **holds**. The largest value is 3. Seeds were ours.",
+        "- Nobody, 2: A square is no circle.",
+        "- Nobody, 3: Cubes were not computed.",
+    ):
+        assert line in text
+    assert "**is open**. Runs are missing." in text
+    assert "[tiny](../experiments/results/tiny/table.csv) [3](../experiments/results/tiny/provenance.json)." in text
+    (results(tiny) / "table.csv").unlink()
+    assert "holds no results of tiny" in refused("results")

@@ -12,7 +12,7 @@ from pacdp.cli.private.methods import Method
 
 CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
 CLASSES |= {"UserLevelDPSGD"}
-THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/")
+THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/", "experiments/runs/")
 """The algorithms themselves, and papers, whose figures and tables are about one algorithm or another."""
 
 

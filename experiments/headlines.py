@@ -1,0 +1,195 @@
+"""The first page: ten sentences, and one table of the numbers that a reader may use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from experiments.claims import Number, cell, exactly
+from experiments.ours import all_data, calibration_frontier, private_priors, temperature_map
+from experiments.papers import knolle, p3sgd, random_labels, zhang_bu
+from experiments.study import Section
+
+Evidence = dict[str, tuple[str, Number]]
+"""By name: the study, and the number of its table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """A sentence with numbers of committed tables in it, beside what a paper prints."""
+
+    said: str
+    """Names of ``evidence`` stand in braces, as in :class:`experiments.claims.Sentence`."""
+    evidence: Mapping[str, tuple[str, Number]] = field(default_factory=dict)
+    what: str = ""
+    printed: str = ""
+    """The paper's number with the paper's name."""
+    why: str = ""
+
+
+def of(section: Section, words: str, *names: str) -> Evidence:
+    """The numbers of these names, or all, of the one sentence of a section whose printed text begins with the words.
+
+    Raises:
+        ValueError: no sentence does, or several.
+    """
+    asked = [*((one.name, one.sentences) for one in section.studies), *section.beside.items()]
+    found = [(name, one) for name, own in asked for one in own if one.printed.startswith(words)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} sentences of {section.title} begin with {words!r}: name one")
+    ((study, sentence),) = found
+    return {name: (study, sentence.evidence[name]) for name in names or sentence.evidence}
+
+
+_AT_REST = of(temperature_map.SECTION, "An error of 2%") | {
+    "error": ("temperature-map", temperature_map.law("Entropy-SGLD", **temperature_map.LADDER))
+}
+_COUNT: Evidence = {"count": ("certificates", exactly("value", dataset="mnist", recipe="held-out",
+                                            certificate="prior_mean_clopper_pearson"))}  # fmt: skip
+_TRAJECTORY: Evidence = {"trajectory": ("trajectory", all_data.trajectory_of(
+    "realised_sum_maurer", "mnist", learner="linear on fine-gradients"))}  # fmt: skip
+_COMPRESSION: Evidence = {"compression": ("compression", all_data.compression_of("mnist", "entropy-sgd"))}
+_DATA_FREE: Evidence = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENTS, "mnist"))}
+TEN = (
+    Headline(
+        said="At the temperature that would make it private, Entropy-SGLD errs on {error:.1%} of two-class MNIST, "
+        "where the paper prints about 2%: chains from two starts meet there. From SGD's weights 2% "
+        "is seen at a target {entropy:.0f} times as cold, whose epsilon would be {epsilon:.1f} for one draw.",
+        evidence=_AT_REST,
+    ),
+    Headline(
+        said="SGD partly fits random labels (training error {sgd:.2f}, test error {sgd_test:.2f}); Entropy-SGLD at "
+        "that temperature does not ({own:.2f} and {own_test:.2f}), as the paper says.",
+        evidence={
+            name: ("random-labels", random_labels.at(column, algorithm, "random"))
+            for name, column, algorithm in (
+                ("sgd", "train_error", "SGD"),
+                ("sgd_test", "test_error", "SGD"),
+                ("own", "train_error", "Entropy-SGLD"),
+                ("own_test", "test_error", "Entropy-SGLD"),
+            )
+        },
+    ),
+    Headline(
+        said="A network that learnt from all of ten-class MNIST is certified to err on at most {compression:up} of new "
+        "images by compression and {trajectory:up} by its trajectory; whoever can hold half of the images out counts "
+        "errors on them and certifies {count:up}.",
+        evidence=_COMPRESSION | _TRAJECTORY | _COUNT,
+    ),
+    Headline(
+        said="From few records the count wins as well: with 120 patients of the malaria data, half held out, it "
+        "certifies {count:up}, where PAC-Bayes from a prior that saw nothing certifies {free:up} on all of them.",
+        evidence={
+            name: ("small-samples", cell("value", dataset="malaria", route=route, records=120))
+            for name, route in (("count", "held-out count"), ("free", "PAC-Bayes, prior that saw nothing"))
+        },
+    ),
+    Headline(
+        said="A prior that learnt privately from the bound's own rows certifies ten-class MNIST, on fixed "
+        "features, at {private:up}; a prior that saw nothing certifies {free:up} there with a learnt covariance.",
+        evidence=of(private_priors.SECTION, "A prior that learnt from the bound's own rows", "private") | _DATA_FREE,
+    ),
+    Headline(
+        said="The clip norm alone changes how well DP-SGD is calibrated: a small network on MNIST has an ECE of "
+        "{ece_more:.3f} at clip norm 0.1 and {ece_less:.3f} at 10, at one epsilon and nearly one accuracy.",
+        evidence=of(calibration_frontier.SECTION, "MNIST: the clip norm alone", "ece_more", "ece_less"),
+    ),
+    Headline(
+        said="Langevin dynamics adds little to that: at equal clip norm, noise and steps DP-SGLD's ECE on MNIST is "
+        "{mnist:.2f} to {cnn:.2f} times DP-SGD's, and not a fifth of it.",
+        evidence=of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST", "mnist", "cnn"),
+    ),
+    Headline(
+        said="The central limit of Gaussian differential privacy, with which two of the papers print epsilon, is no "
+        "upper bound: it says {limit:.4f} where at least {lower:.4f} is spent, for an image of "
+        "MNIST at delta 1e-5.",
+        evidence=of(zhang_bu.SECTION, "Gaussian differential privacy and", "limit", "lower"),
+    ),
+    Headline(
+        said="With each method at its own best step size, private Bayesian networks regress nearly alike: "
+        "DP-BBP's error is {bbp:.2f} times DP-SGLD's and DP-MC Dropout's {dropout:.2f} times.",
+        evidence=of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error"),
+    ),
+    Headline(
+        said="P3SGD narrows the gap between training and testing on X-rays from {sgd0:.1f} to {own0:.1f} points and "
+        "loses accuracy ({before0:.1f} to {after0:.1f} %); its adaptive choice of the noise is a coin toss.",
+        evidence=of(p3sgd.SECTION, "SGD obviously overfits", "sgd0", "own0")
+        | {
+            f"{name}0": pair
+            for name, (_, pair) in zip(
+                ("before", "after"), of(p3sgd.SECTION, "P3SGD outperforms", "sgd0", "own0").items(), strict=True
+            )
+        },
+    ),
+)
+_REGRESSION = of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error")
+HEADLINES = (
+    Headline(
+        what="Test error of Entropy-SGLD at tau = sqrt(n), two-class MNIST",
+        printed="about 2% (Dziugaite and Roy 2018)",
+        said="{error:.1%}, where chains stay",
+        evidence={"error": _AT_REST["error"]},
+        why="measured: another start and shorter steps keep it, a colder target lowers it",
+    ),
+    Headline(
+        what="Epsilon of one such draw",
+        printed="0.0327 (Dziugaite and Roy 2018)",
+        said="{epsilon:up4}, if the chain has converged",
+        evidence={"epsilon": ("random-labels", random_labels.at("epsilon", "Entropy-SGLD", "true"))},
+        why="the loss's exact range, 3.98 for 4",
+    ),
+    Headline(
+        what="Certificate on all of ten-class MNIST",
+        printed="0.0306 (Bazinet et al. 2025)",
+        said="{compression:up} by compression",
+        evidence=_COMPRESSION,
+        why="another learner, and fewer picked records",
+    ),
+    Headline(
+        what="The same from a prior that saw nothing",
+        printed="0.116, of a compressed network (Lotfi et al. 2022)",
+        said="{free:up}",
+        evidence=_DATA_FREE,
+        why="fixed features and a learnt covariance",
+    ),
+    Headline(
+        what="Certificate of ten-class MNIST by counting on a half",
+        printed="0.0155 with PAC-Bayes and a prior from half (Pérez-Ortiz et al. 2021)",
+        said="{count:up}",
+        evidence=_COUNT,
+        why="a count is tighter than any posterior that we learnt",
+    ),
+    Headline(
+        what="ECE of DP-SGLD over that of DP-SGD, MNIST",
+        printed="a fifth (Knolle et al. 2021)",
+        said="{mnist:.2f} to {cnn:.2f}",
+        evidence=of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST", "mnist", "cnn"),
+        why="the paper's clip norms and step sizes are unknown; ours are equal for both",
+    ),
+    Headline(
+        what="ECE of DP-SGD on MNIST with one fitted temperature",
+        printed="not asked",
+        said="{all_after} for {all_before}, means of five clip norms",
+        evidence=of(knolle.SECTION, "Post-hoc calibration methods", "all_before", "all_after"),
+        why="500 images outside the training set fit it",
+    ),
+    Headline(
+        what="Regression error of DP-BBP over that of DP-SGLD",
+        printed="2.5 (Zhang, Bu et al. 2021)",
+        said="{bbp:.2f}",
+        evidence={"bbp": _REGRESSION["bbp"]},
+        why="measured: the step size, which was searched for each method",
+    ),
+    Headline(
+        what="Epsilon of P3SGD with noise {3, 1}",
+        printed="6.97 (Wu et al. 2019)",
+        said="{proved1:up}, proved of the corrected algorithm",
+        evidence=of(p3sgd.SECTION, "A larger noise scale", "proved1"),
+        why="the printed proof does not pay for the choice; ours does, and composes more tightly",
+    ),
+    Headline(
+        what="Test accuracy of P3SGD less that of SGD, X-rays",
+        printed="+2.98 points on glomeruli (Wu et al. 2019)",
+        said="{own0:.1f} less {sgd0:.1f} %",
+        evidence=of(p3sgd.SECTION, "P3SGD outperforms", "own0", "sgd0"),
+        why="other images, a network that starts pre-trained",
+    ),
+)
