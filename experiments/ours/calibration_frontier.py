@@ -5,10 +5,10 @@ At a fixed epsilon, sample rate and number of steps the noise multiplier σ is f
 and without noise before clipping is then DP-SGD at learning rate α, its temperature being σ²/(2α). Its last weights
 have DP-SGD's law, so that no number of seeds can show that they are better. What Langevin dynamics may add is its
 falling steps with the noise that follows them (from 2.7 to 0.5 times the mean step in ten stages), noise before
-clipping (half as long as the clip norm, and twice in one cell), and the average over weights, which DP-SGD's weights
-allow as well: each is compared at equal clip norm, reach (step size times clip norm) and number of steps, in runs that
-share first weights, batches and noise. Differences that count are of a tenth or more. A sentence about several cells is
-asked of the geometric mean over all of them, one value a seed.
+clipping, half as long as the clip norm, and the average over weights, which DP-SGD's weights allow as well: each is
+compared at equal clip norm, reach (step size times clip norm) and number of steps, in runs that share first weights,
+batches and noise. Differences that count are of a tenth or more. A sentence about several cells is asked of the
+geometric mean over all of them, one value a seed.
 
 MNIST is a network of 32 hidden units on images averaged to 14x14, whose accuracy at epsilon 0.5 is 0.91 where the
 paper's CNN has 0.963; the five-layer CNN (44,506 weights) has four cells. On the X-rays a patient's images, 1,280
@@ -47,8 +47,7 @@ COLUMNS = columns(
     *((pl.String, "bench method slot"), (pl.Boolean, "averaged decay"), (pl.Int64, "steps seed")),
     (pl.Float64, "clip_norm reach pre_noise accuracy ece sce ace nll_nats mce rmsce mean_confidence epsilon"),
 )
-"""Averages are over weights kept on the way, over draws of a posterior's weights, or over masks; the other rows are of
-the last weights or of one draw. ``reach`` is step size times clip norm."""
+"""Averages are over weights kept on the way; the other rows are of the last. ``reach`` is step size times clip norm."""
 
 
 def rows(done: Done) -> Iterator[Row]:

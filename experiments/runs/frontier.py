@@ -26,8 +26,6 @@ from torch.nn.functional import avg_pool2d, cross_entropy
 from torch.utils.data import TensorDataset
 
 from pacdp.algorithms.algorithm import Descent
-from pacdp.algorithms.dp_bbp import DPBBP, DPBBPMethod
-from pacdp.algorithms.dp_mc_dropout import DPMCDropout, DPMCDropoutMethod
 from pacdp.algorithms.dp_sgld import DPSGLD, GradientSlot
 from pacdp.calibration import fit_temperature, summary
 from pacdp.cli.config import Runtime
@@ -35,8 +33,7 @@ from pacdp.cli.private.config import Budget
 from pacdp.cli.private.data import examples
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, Kind, single
-from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
-from pacdp.layers.priors import Normal
+from pacdp.layers.predict import average_over_snapshots, with_weights
 from pacdp.loop import train
 from pacdp.models import Architecture, build
 from pacdp.schedules import Schedule, Table
@@ -51,11 +48,8 @@ STAGES = 10
 """Falling step sizes keep one value for a tenth of the run."""
 DECAY, OFFSET = 0.55, 0.05
 """They fall as (1 + t / (OFFSET T))^-DECAY, the exponent being Welling and Teh's: to a fifth of the first one."""
-DRAWS = 20
 HELD_OUT = 500
 """Images that a temperature is fitted to."""
-RANDOM = {"DP-BBP": DPBBPMethod(initial_std=0.02), "DP-MC-Dropout": DPMCDropoutMethod(rate=0.2)}
-"""Methods whose networks draw weights or masks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +64,7 @@ class FrontierRun:
     architecture: Literal["fc", "cnn5"] = "fc"
     hidden: tuple[int, ...] = (32,)
     method: str = "DP-SGD"
-    """DP-SGD, DP-SGLD, DP-BBP or DP-MC-Dropout."""
+    """DP-SGD or DP-SGLD."""
     slot: str = "gradient"
     """Where DP-SGLD has its noise, as in Knolle et al.'s Algorithm 1."""
     clip_norm: float = 1.0
@@ -133,14 +127,14 @@ def loss_of(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def network(run: FrontierRun, data: Problem) -> nn.Module:
-    """The network with first weights of the run's seed; random layers draw from the seed too."""
+    """The network with first weights of the run's seed."""
     generator = torch.Generator().manual_seed(run.seed)
     shape = tuple(data.inputs.shape[2 if run.patients else 1 :])
     module = build(Architecture(name=run.architecture, hidden=run.hidden), input_shape=shape, classes=data.classes,
                    outputs=data.classes, generator=generator)  # fmt: skip
     if run.patients:  # records keep their images apart
         module = nn.Sequential(*(layer for layer in module.children() if not isinstance(layer, nn.Flatten)))
-    return RANDOM[run.method].network(module, generator=generator) if run.method in RANDOM else module
+    return module
 
 
 def shape_of(run: FrontierRun) -> tuple[float, ...]:
@@ -188,9 +182,6 @@ def algorithm(run: FrontierRun, data: Problem, parameters: int) -> Descent:
     shape, rate = shape_of(run), run.reach / run.clip_norm
     noise = noise_of(tuple(value**0.5 for value in shape), run.sample_rate, run.budget)
     sizes = Table(values=tuple(rate * value for value in shape))
-    if run.method in RANDOM:
-        how: dict[str, Any] = {"mechanism": mechanism, "noise_multiplier": noise, "learning_rate": sizes}
-        return DPMCDropout(**how) if run.method == "DP-MC-Dropout" else DPBBP(**how, prior=Normal(std=1.0))
     form = Stepped(rate=sizes, noise=noise, pre_noise=run.pre_noise * run.clip_norm / math.sqrt(parameters))
     if run.method == "DP-SGLD" and not run.decay and not run.pre_noise:
         form = GradientSlot(step_size=rate, temperature=noise(0) ** 2 / (2.0 * rate))  # σ = √(2 α τ)
@@ -225,12 +216,8 @@ def carry_out(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any
     """Train and judge; nothing is kept in ``folder``, for it is done in seconds."""
     data = problem(run.dataset, run.patients, run.pooled, runtime.data_root)
     made = learn(run, data)
-    if run.method in RANDOM:
-        one, many = (average_over_draws(made.module, data.test_inputs, draws=n, seed=run.seed) for n in (1, DRAWS))
-    else:
-        many = average_over_snapshots(made.module, made.snapshots, data.test_inputs)
-        one = made.module(data.test_inputs).softmax(-1)
-    return _judged(data, made, last=one, averaged=many)
+    many = average_over_snapshots(made.module, made.snapshots, data.test_inputs)
+    return _judged(data, made, last=made.module(data.test_inputs).softmax(-1), averaged=many)
 
 
 def temper(run: FrontierRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
@@ -256,7 +243,7 @@ def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
 FRONTIER, TEMPERED = single(carry_out), single(temper)
 """Jobs of :class:`FrontierRun`."""
 CLIPS = (0.1, 1.0, 10.0)
-"""At which falling steps, noise before clipping, slots and other methods are compared."""
+"""At which falling steps and noise before clipping are compared."""
 LATER = 1000
 """The first of the seeds that judge what all others have chosen."""
 
@@ -279,7 +266,7 @@ class Bench:
     whole: bool = True
     """Whether all is compared that stands beside DP-SGD, or one cell of DP-SGLD alone."""
     judged: tuple[float, ...]
-    """DP-SGD's clip norms that new seeds judge, beside noise before clipping that is too long where there is such."""
+    """DP-SGD's clip norms that new seeds judge."""
     judges: int
 
 
@@ -313,7 +300,7 @@ def frontier_jobs(smoke: bool, seed: int) -> list[Job]:
 def pair_jobs(smoke: bool, seed: int) -> list[Job]:
     """The settings that all seeds of :func:`frontier_jobs` choose, on other seeds, which judge them."""
     plan = [(bench, run) for bench in _benches(smoke)
-            for run in _grid(bench, clip_norm=bench.judged) + _noisy(bench) * bench.whole]  # fmt: skip
+            for run in _grid(bench, clip_norm=bench.judged)]  # fmt: skip
     return [job for bench, run in plan for job in _jobs(bench, run, seed + LATER, bench.judges)]
 
 
@@ -329,18 +316,12 @@ def _grid(bench: Bench, **values: Sequence[Any]) -> list[FrontierRun]:
     return [replace(bench.run, **dict(zip(values, one, strict=True))) for one in product(*values.values())]
 
 
-def _noisy(bench: Bench) -> list[FrontierRun]:
-    """Noise before clipping that is twice as long as the clip norm."""
-    return _grid(bench, method=["DP-SGLD"], pre_noise=[2.0])
-
-
 def _runs(bench: Bench) -> list[FrontierRun]:
     found = _grid(bench, clip_norm=bench.clips, reach=bench.reaches)
     if not bench.whole:
         return found + _grid(bench, method=["DP-SGLD"], decay=[True])
     found += _grid(bench, clip_norm=CLIPS, steps=bench.steps)
-    found += _grid(bench, method=["DP-SGLD"], clip_norm=CLIPS, decay=(False, True), pre_noise=(0.0, 0.5))
-    return found + _noisy(bench) + _grid(bench, method=tuple(RANDOM), clip_norm=CLIPS, reach=bench.reaches)
+    return found + _grid(bench, method=["DP-SGLD"], clip_norm=CLIPS, decay=(False, True), pre_noise=(0.0, 0.5))
 
 
 def _jobs(bench: Bench, run: FrontierRun, first: int, count: int, kind: Kind = FRONTIER) -> Iterator[Job]:

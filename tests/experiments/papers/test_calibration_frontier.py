@@ -64,9 +64,8 @@ def test_falling_steps_keep_their_mean_and_their_noise_follows_them_at_the_same_
     assert len({constant(t) for t in range(20)}) == 1
 
 
-@pytest.mark.parametrize("method", ["DP-BBP", "DP-MC-Dropout", "DP-SGLD"])
-def test_every_method_runs_and_says_what_it_spent(method, tmp_path):
-    found = carry_out(replace(SMALL, method=method, reach=0.2), RUNTIME, tmp_path)
+def test_a_run_says_what_it_spent(tmp_path):
+    found = carry_out(replace(SMALL, method="DP-SGLD", reach=0.2), RUNTIME, tmp_path)
     assert 0.98 * 8.0 < found["epsilon"] <= 8.0
     assert found["scores"]["averaged"]["nll_nats"] != found["scores"]["last"]["nll_nats"]
 
@@ -130,6 +129,3 @@ def test_settings_in_sentences_are_those_that_the_choosing_seeds_choose():
     for bench, clip in ((MNIST, 3.0), (XRAYS, 10.0)):
         cells = _means(bench, **plain, reach=bench.run.reach, steps=bench.run.steps)
         assert cells.sort("ece")["clip_norm"][0] == clip
-    for methods, clip in ((("DP-SGD", "DP-SGLD"), 3.0), (("DP-BBP",), 1.0), (("DP-MC-Dropout",), 1.0)):
-        best = _means(MNIST, (0, 1), method=methods).sort("accuracy")[-1]
-        assert best.select(SETTING).row(0)[1:] == (True, clip, 8.0, 200)
