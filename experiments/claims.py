@@ -2,17 +2,18 @@
 
 A number is a function of the table (:func:`cell`, :func:`exactly`, :class:`Ratio`, or one of a study's own) that gives
 a :class:`Measured`, or None where runs are missing. A relation holds, does not hold, or is open (None) where the
-difference lies within two standard errors: over seeds, of the differences of runs that share their seeds where there
-are such, else of both means; of counts on one test set where a number is a share of so many examples.
+difference lies within its 95% interval: by Student's law over seeds, of the differences of runs that share their seeds
+where there are such, else of both means; of counts on one test set where a number is a share of so many examples.
 """
 
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import polars as pl
+from scipy.stats import t as student
 
 import bounds
 from experiments.tables import part
@@ -36,7 +37,7 @@ class Measured:
     examples: float | None = None
     """Where the values are shares of so many test examples."""
     error: float | None = None
-    """Two standard errors that are known otherwise; 0 of what is exact."""
+    """Half of an interval that is known otherwise; 0 of what is exact."""
     log: bool = False
     """Whether values are compared and averaged as logarithms."""
 
@@ -51,29 +52,33 @@ class Measured:
 
     @property
     def noise(self) -> float | None:
-        """Two standard errors, of the logarithm where ``log``, where it takes FEWEST_PAIRS; None where nothing is known
-        of them."""
+        """Half of the 95% interval, of the logarithm where ``log``, where it takes FEWEST_PAIRS; None where nothing is
+        known of it."""
         if self.error is not None:
             return self.error
         counts = count_noise((self.mean, self.examples)) if self.examples else None
         found = list(self._scaled(1.0).values())
         if len(found) < (FEWEST_PAIRS if self.log else 2):
             return counts
-        return math.hypot(2.0 * statistics.stdev(found) / math.sqrt(len(found)), counts or 0.0)
+        return math.hypot(spread(found), counts or 0.0)
 
     def _scaled(self, factor: float) -> dict[Any, float]:
         return {key: math.log(factor * one) if self.log else factor * one for key, one in self.values.items()}
 
     def gap(self, other: "Measured", *, share: float = 0.0, margin: float = 0.0) -> tuple[float, float | None]:
-        """This minus (1 - share) times the other, minus the margin, with two standard errors."""
+        """This minus (1 - share) times the other, minus the margin, with half of its 95% interval."""
         log = self.log or other.log
+        if log and not (self.log and other.log):
+            return replace(self, log=True).gap(replace(other, log=True), share=share, margin=margin)
         own, theirs = ({k: math.log(v) if log else v for k, v in one.items()} for one in (
             self.values, {key: (1.0 - share) * value for key, value in other.values.items()}))  # fmt: skip
         difference = statistics.fmean(own.values()) - statistics.fmean(theirs.values()) - margin
         shared = [own[key] - theirs[key] for key in own if key in theirs]
         if len(shared) >= FEWEST_PAIRS and self.error is None and other.error is None:
-            noise = 2.0 * statistics.stdev(shared) / math.sqrt(len(shared))
-            return statistics.fmean(shared) - margin, noise
+            middle, noise = statistics.fmean(shared), spread(shared)
+            if self.examples:  # one test set: at least so many examples are answered otherwise
+                noise = math.hypot(noise, 2.0 * math.sqrt(min(abs(middle), 1.0) / self.examples))
+            return middle - margin, noise
         if self.noise is None or other.noise is None:
             return difference, None
         return difference, math.hypot(self.noise, (1.0 if log else 1.0 - share) * other.noise)
@@ -186,7 +191,7 @@ class Below:
     margin: float = 0.0
 
     def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether it holds beyond two standard errors."""
+        """Whether it holds beyond its 95% interval."""
         one, other = _measured(self.one, table), _measured(self.other, table)
         if one is None or other is None:
             return None
@@ -207,7 +212,7 @@ class Within:
     margin: float
 
     def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether it holds beyond two standard errors."""
+        """Whether it holds beyond its 95% interval."""
         one, other = _measured(self.one, table), _measured(self.other, table)
         if one is None or other is None:
             return None
@@ -305,9 +310,16 @@ def say(text: str, numbers: Mapping[str, Measured | None]) -> str:
     return text.format(**{name: Shown(one.mean) for name, one in numbers.items() if one})
 
 
+def spread(values: Sequence[float]) -> float:
+    """Half of the 95% interval of a mean, by Student's law."""
+    quantile = float(student.ppf(0.975, len(values) - 1))
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
 def count_noise(*counts: tuple[float, float]) -> float:
     """Two standard deviations of a sum or difference of shares, each given as (share, number of examples)."""
-    return 2.0 * math.sqrt(sum(max(share * (1.0 - share), 0.0) / number for share, number in counts))
+    wide = [((share * number + 2.0) / (number + 4.0), number) for share, number in counts]  # Agresti and Coull
+    return 2.0 * math.sqrt(sum(share * (1.0 - share) / number for share, number in wide))
 
 
 def least_risk(error: float, n: float) -> float:

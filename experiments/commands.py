@@ -10,7 +10,7 @@ import tyro
 
 from experiments.page import PAGE, write_page
 from experiments.registry import studies, study, titles
-from experiments.runner import RESULTS, Plan, conduct, judged, publish, read_table
+from experiments.runner import RESULTS, Plan, conduct, judged, publish, read_table, require_own
 from pacdp.cli.config import Runtime
 from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.serial import to_dict
@@ -55,6 +55,8 @@ class Experiment:
                 planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in plan.jobs}
                 print(json.dumps({"study": plan.study.name, "jobs": planned}))
             return
+        for plan in plans:
+            require_own(plan.study, self._out(plan.study.name), smoke=self.smoke)
         wrong = []
         for plan in conduct(plans, self.runtime, workers=self.workers):
             if plan.failed:

@@ -26,9 +26,9 @@ _HEAD = """\
 
 This page tests the claims of four papers on generalisation and privacy, and lists the certificates that you can have
 today. A certificate is an upper end for the error on new data, at 95% confidence, rigorous unless it is called
-optimistic; epsilon is a proved upper end of privacy's cost, for neighbours that differ by one unit more or less unless
-said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond two
-standard errors, paired by seed where runs share seeds; a cause is called measured where it was.
+optimistic; epsilon is a proved upper end, for neighbours that differ by one unit more or less unless
+said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond its
+95% interval, paired by seed where runs share seeds; a cause is called measured where it was.
 """
 
 
@@ -62,7 +62,7 @@ class Tables:
         shares = list[float]()
         for path in sorted((self.root / name).glob("table-*.csv")):
             other, own = pl.read_csv(path, infer_schema_length=None), self.of(name)
-            kinds = {column: kind for column, kind in other.schema.items() if own.schema[column] == kind}
+            kinds = {column: kind for column, kind in other.schema.items() if own.schema.get(column) == kind}
             told = [column for column, kind in kinds.items() if not kind.is_float()]
             there, here = number(other), number(own.join(other, on=told, how="semi", nulls_equal=True))
             if there and here and here.mean:
@@ -186,7 +186,7 @@ def _made(tables: Tables, link: str) -> Iterator[str]:
     said = list[str]()
     for name in studies():
         made = read_json(results_of(name, root=tables.root) / "provenance.json")
-        runs = sum(one["runs"] for one in made["runs"])
+        runs = made.get("jobs", {}).get("finished") or sum(one["runs"] for one in made["runs"])
         said.append(f"[{name}]({link}/{name}/table.csv) [{runs}]({link}/{name}/provenance.json)")
         if made.get("jobs", {}).get("failed"):
             said[-1] += f" and {len(made['jobs']['failed'])} that failed"

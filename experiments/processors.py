@@ -17,7 +17,7 @@ from pacdp.cli.sweep.workers import Workers
 from pacdp.files import replacing
 
 OLDEST = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}
-AGAIN = {"knolle-table-2": 0, "private-priors": 0, "dp-bnn-regression": 2, "knolle-table-1": 0}
+AGAIN = {"knolle-table-2": 0, "private-priors": 0, "dp-bnn-regression": 2}
 """Studies whose first seeds are run again, up to this one."""
 
 

@@ -85,7 +85,8 @@ def publish(plan: Plan, out: Path, *, smoke: bool, device: str, seed: int) -> No
     Raises:
         ValueError: no job has left anything, what is to be kept is too large, or ``out`` holds something else.
     """
-    found, jobs = plan.study, plan.jobs
+    require_own(plan.study, out, smoke=smoke)
+    found, jobs = plan.study, [job for job in plan.jobs if job.key not in plan.failed]
     table = found.table(jobs, plan.folder)
     if table.is_empty():
         raise ValueError(f"no run in {plan.folder} has recorded anything: there is nothing to publish")
@@ -93,12 +94,11 @@ def publish(plan: Plan, out: Path, *, smoke: bool, device: str, seed: int) -> No
         raise ValueError(
             f"the table of {found.name} takes {table.estimated_size():,} bytes: keep fewer rows of each run"
         )
-    finished = sum(Folder(plan.folder / job.key).finished for job in jobs if job.key not in plan.failed)
+    finished = sum(Folder(plan.folder / job.key).finished for job in jobs)
     made_by = provenance(device=device, seed=seed) | {
         "study": found.name, "smoke": smoke, "runs": _origins(jobs, plan.folder),
-        "jobs": {"planned": len(jobs), "finished": finished, "failed": dict(plan.failed)},
+        "jobs": {"planned": len(plan.jobs), "finished": finished, "failed": dict(plan.failed)},
     }  # fmt: skip
-    _require_own(out)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "provenance.json", made_by)
     with replacing(out / "table.csv") as file:
@@ -107,12 +107,21 @@ def publish(plan: Plan, out: Path, *, smoke: bool, device: str, seed: int) -> No
     found.draw(read_table(out), out)
 
 
-def _require_own(out: Path) -> None:
-    """Refuse a folder with files of the names that a study's results have, which are not a study's results."""
+def require_own(found: Study, out: Path, *, smoke: bool) -> None:
+    """Refuse a folder with files of the names that results have, which are not this study's.
+
+    Raises:
+        ValueError: they are of something else, or smoke runs would take the place of results.
+    """
     theirs = [name for name in _FILES if (out / name).exists()]
     made = out / "provenance.json"
-    if theirs and not (made.is_file() and "study" in read_json(made)):
-        raise ValueError(f"{out / theirs[0]} is there and {out} holds no study's results: choose another --out")
+    held = read_json(made) if made.is_file() else {}
+    if theirs and held.get("study") != found.name:
+        raise ValueError(
+            f"{out / theirs[0]} is there and {out} does not hold results of {found.name}: choose another --out"
+        )
+    if smoke and held.get("smoke") is False:
+        raise ValueError(f"{out} holds results of {found.name}, and smoke runs say nothing: choose another --out")
 
 
 def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
@@ -192,7 +201,8 @@ def made_by(made: Mapping[str, Any]) -> str:
     commits = ", ".join(f"`{str(one['commit'])[:12]}`{' with uncommitted changes' if one['dirty'] else ''} "
                         f"({one['runs']} runs)" for one in made.get("runs", []))  # fmt: skip
     device = made.get("device", {}).get("type", "an unrecorded device")
-    said = f"Runs made at commit {commits or 'unknown'}, seed {made.get('seed', 'unrecorded')}, on {device}."
+    said = "Smoke runs, whose numbers say nothing. " if made.get("smoke") else ""
+    said += f"Runs made at commit {commits or 'unknown'}, seed {made.get('seed', 'unrecorded')}, on {device}."
     jobs = made.get("jobs", {"finished": 0, "planned": 0})
     if jobs["finished"] != jobs["planned"]:
         errors = "; ".join(f"{key}: {error}" for key, error in jobs["failed"].items())

@@ -37,7 +37,20 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from experiments import panels
-from experiments.claims import RELEVANT, Below, Cell, Every, Measured, Number, Printed, Ratio, Sentence, Within, cell
+from experiments.claims import (
+    RELEVANT,
+    Below,
+    Cell,
+    Every,
+    Measured,
+    Most,
+    Number,
+    Printed,
+    Ratio,
+    Sentence,
+    Within,
+    cell,
+)
 from experiments.runs.frontier import BENCHES, CLIPS, CNN, MNIST, XRAYS, Bench, frontier_jobs, pair_jobs, tempered_jobs
 from experiments.study import Done, Row, Section, Study, columns
 from experiments.tables import part
@@ -60,7 +73,7 @@ def rows(done: Done) -> Iterator[Row]:
         yield {**short, **result, **done.tags, **own}
 
 
-def _at(bench: Bench, column: str = "ece", *, decay: bool = False, pre_noise: float = 0.0, **other: Any) -> Cell:
+def at(bench: Bench, column: str = "ece", *, decay: bool = False, pre_noise: float = 0.0, **other: Any) -> Cell:
     """The last weights of DP-SGD, or of DP-SGLD where it differs, at the bench's reach and steps unless others are
     given."""
     method = "DP-SGLD" if decay or pre_noise else "DP-SGD"
@@ -71,7 +84,7 @@ def _at(bench: Bench, column: str = "ece", *, decay: bool = False, pre_noise: fl
 def _times(bench: Bench, after: Mapping[str, Any], before: Mapping[str, Any], **over: Sequence[Any]) -> Ratio:
     """ECE after over ECE before, each at all combinations of what both share."""
     cells = [dict(zip(over, values, strict=True)) for values in product(*over.values())]
-    one, other = ([_at(bench, **{**shared, **own}) for shared in cells] for own in (after, before))
+    one, other = ([at(bench, **{**shared, **own}) for shared in cells] for own in (after, before))
     return Ratio(one, other)
 
 
@@ -87,12 +100,12 @@ def _better(found: Mapping[str, Number], most: float = 1.0 - RELEVANT, **said: A
 
 def _alone(bench: Bench, folds: int, more: float, less: float, judges: str, **where: Any) -> Sentence:
     """Whether DP-SGD's clip norm makes the difference that DP-SGLD is said to make."""
-    found = {f"{name}_{end}": _at(bench, name, clip_norm=clip, **where)
+    found = {f"{name}_{end}": at(bench, name, clip_norm=clip, **where)
              for (end, clip), name in product((("more", more), ("less", less)), ("ece", "accuracy"))}  # fmt: skip
     ratio = Ratio([found["ece_more"]], [found["ece_less"]])
     return Sentence(
         place="",
-        printed=f"{bench.name}: the clip norm alone changes DP-SGD's ECE {folds}-fold, at one accuracy.",
+        printed=f"{bench.name}: the clip norm, at one product with the step size, changes DP-SGD's ECE {folds}-fold.",
         ours=f"ECE is {{ece_more}} at clip norm {more:g} with accuracy {{accuracy_more:.3f}}, and {{ece_less}} at "
         f"{less:g} with {{accuracy_less:.3f}}: {{ratio:.1f}}-fold, {judges}.",
         holds=Every([Below(folds - 0.5, ratio), Within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
@@ -119,7 +132,7 @@ def _by_clip_norm(table: pl.DataFrame, lines: Mapping[str, tuple[str, str, dict[
     for axes, (bench, count) in zip(panes, seeds.items(), strict=True):
         grey = {f"_{reach}": (".-", "0.8", {"reach": reach}) for reach in bench.reaches if lines is _LINES}
         for label, (marker, colour, where) in {**grey, **lines}.items():
-            found = {clip: _at(bench, clip_norm=clip, **where)(table) for clip in bench.clips}
+            found = {clip: at(bench, clip_norm=clip, **where)(table) for clip in bench.clips}
             known = {clip: one.mean for clip, one in found.items() if one}
             axes.plot(list(known), list(known.values()), marker, color=colour, label=label)
         axes.set(xscale="log", yscale="log", xlabel="clip norm", ylabel="ECE (l1, 15 bins) of the last weights",
@@ -166,7 +179,7 @@ POST_HOC = Study(
             place="DP-SGD on MNIST in 200 steps, and the same with one temperature",
             what=f"clip norm {clip:g}",
             numbers={
-                f"{heading}{', tempered' * hot}": (None, _at(MNIST, name, clip_norm=clip, tempered=hot))
+                f"{heading}{', tempered' * hot}": (None, at(MNIST, name, clip_norm=clip, tempered=hot))
                 for (heading, name), hot in product((("ECE", "ece"), ("accuracy", "accuracy")), (False, True))
             },
         )
@@ -174,7 +187,7 @@ POST_HOC = Study(
     ),
 )  # fmt: skip
 _FALLING: dict[str, Any] = {"clip_norm": CLIPS, "pre_noise": (0.0, 0.5)}
-_KEPT = {one: _at(MNIST, "mean_confidence", clip_norm=1.0, averaged=one == "kept") for one in ("last", "kept")}
+_KEPT = {one: at(MNIST, "mean_confidence", clip_norm=1.0, averaged=one == "kept") for one in ("last", "kept")}
 _SAME = _times(MNIST, {"method": "DP-SGLD"}, {}, clip_norm=CLIPS)
 _LANGEVIN = (
     _better(
@@ -185,7 +198,6 @@ _LANGEVIN = (
         printed="DP-SGLD reduces the expected calibration error on MNIST about 5-fold compared to DP-SGD.",
         ours="At equal clip norm, noise and number of steps its ECE is {mnist:.2f} times DP-SGD's for a small network, "
         "over three clip norms, and {cnn:.2f} times for a five-layer CNN.",
-        why="The paper's own clip norms and step sizes are not in its text.",
     ),
     _better(
         {"lungs": _times(XRAYS, {"decay": True}, {"pre_noise": 0.0}, **_FALLING)}, 1.0 / 1.5,
@@ -217,9 +229,10 @@ _LANGEVIN = (
     Sentence(
         answers=("K24",), place="6",
         printed="DP-SGLD provides only point estimates of the network's parameters.",
-        ours="Weights kept on the way cost no epsilon more: their mean prediction lowers confidence from {last:.3f} to "
-        "{kept:.3f} on MNIST at clip norm 1, and ECE becomes {mnist:.2f} times as large over 20 settings.",
-        holds=Below(_KEPT["last"], _KEPT["kept"]),
+        ours="Weights kept on the way cost no epsilon more: with their mean prediction confidence is {kept:.3f} for "
+        "{last:.3f} on MNIST at clip norm 1, and ECE becomes {mnist:.2f} times as large over 20 settings.",
+        holds=Within(_KEPT["kept"], _KEPT["last"], 0.005),
+        why="We ask whether the mean moves confidence by half a point.",
         evidence=_KEPT | {
             name: _times(bench, {"averaged": True}, {}, clip_norm=bench.clips, reach=bench.reaches)
             for name, bench in (("mnist", MNIST), ("lungs", XRAYS))
@@ -230,31 +243,33 @@ _LANGEVIN = (
 
 def _over_clip_norms(table: pl.DataFrame, *, tempered: bool) -> Measured | None:
     """The mean ECE of all clip norms, by seed."""
-    found = [_at(MNIST, clip_norm=clip, tempered=tempered)(table) for clip in MNIST.clips]
+    found = [at(MNIST, clip_norm=clip, tempered=tempered)(table) for clip in MNIST.clips]
     known = [one.values for one in found if one]
     if len(known) < len(found):
         return None
     return Measured({seed: fmean(one[seed] for one in known) for seed in known[0]})
 
 
-_ENDS = {name: _at(MNIST, clip_norm=3.0, tempered=name == "after") for name in ("before", "after")}
+_ENDS = {name: at(MNIST, clip_norm=3.0, tempered=name == "after") for name in ("before", "after")}
 _ALL = {f"all_{name}": partial(_over_clip_norms, tempered=name == "after") for name in _ENDS}
 RECALIBRATED = Sentence(
     answers=("K06",), place="2",
     printed="Post-hoc calibration methods significantly improve calibration without hindering performance.",
     ours="One temperature takes DP-SGD's ECE on MNIST from {all_before} to {all_after}, the means of five clip norms; "
     "at 3, which calibrates best untempered, from {before} to {after}. It cannot change accuracy.",
-    holds=Below(_ALL["all_after"], _ALL["all_before"], share=RELEVANT), evidence=_ENDS | _ALL,
-    why="It was fitted to 500 images outside the training set, which no epsilon covers; seeds were doubled, to 12, "
-    "after six had left it open.",
+    holds=Most([Below(at(MNIST, clip_norm=clip, tempered=True), at(MNIST, clip_norm=clip, tempered=False),
+                      share=RELEVANT) for clip in MNIST.clips]),
+    evidence=_ENDS | _ALL,
+    why="We require 10% at most clip norms. It was fitted to 500 images outside the training set, which no epsilon "
+    "covers; seeds were doubled, to 12, after a look.",
 )  # fmt: skip
 BESIDE_KNOLLE = {"private-calibration": _LANGEVIN, "post-hoc-temperature": (RECALIBRATED,)}
 SECTION = Section(
     title="What the clip norm does to private calibration",
-    about="At one epsilon, noise and number of steps one thing changes at a time: clip norm, step size, falling steps, "
-    "noise before clipping, averaging. Epsilon is 0.5 for an image of MNIST, at delta 1e-5, and 6 for a patient of the "
-    "X-rays, at delta 1e-4; MNIST is seen by 32 hidden units unless another network is named. What is best is chosen "
-    "by other seeds than those that judge it.",
+    about="At one epsilon, noise and number of steps one thing changes at a time: clip norm with the step size that "
+    "keeps their product, that product, falling steps, noise before clipping, averaging. Epsilon is 0.5 for an image "
+    "of MNIST, at delta 1e-5, and 6 for a patient of the X-rays, at delta 1e-4; MNIST is seen by 32 hidden units "
+    "unless another network is named. Other seeds than those that chose clip norms judge them.",
     studies=(FRONTIER, PAIRS, POST_HOC),
     figure=("private-calibration", "effects", "ECE by clip norm; grey lines are DP-SGD with other step sizes."),
 )

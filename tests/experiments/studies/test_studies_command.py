@@ -15,6 +15,7 @@ from small_jobs import job, pids
 from experiments import page as results_page
 from experiments.registry import sections, studies
 from experiments.runner import read_table
+from pacdp.cli.folder import write_json
 
 KEPT = {"table.csv", "figure.png", "figure.pdf", "provenance.json"}
 
@@ -23,15 +24,17 @@ KEPT = {"table.csv", "figure.png", "figure.pdf", "provenance.json"}
 def tiny(tmp_path, monkeypatch):
     """The study alone, and an empty current folder."""
     found, parts = {"tiny": tiny_study.STUDY}, {"papers.tiny": tiny_study.SECTION}
-    for known, own in ((studies(), found), (sections(), parts)):
-        for name in list(known):
-            monkeypatch.delitem(known, name)
-        for name, one in own.items():
-            monkeypatch.setitem(known, name, one)
+    before = [(known, dict(known)) for known in (studies(), sections())]
+    for (known, _), own in zip(before, (found, parts), strict=True):
+        known.clear()
+        known.update(own)
     monkeypatch.setattr(results_page, "TEN", tiny_study.TEN)
     monkeypatch.setattr(results_page, "HEADLINES", tiny_study.HEADLINES)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for known, whole in before:  # in their order, which is that of the page
+        known.clear()
+        known.update(whole)
 
 
 def results(tiny):
@@ -123,12 +126,17 @@ def test_a_folder_that_is_not_a_study_s_is_neither_overwritten_nor_drawn(tiny, r
     mine.mkdir()
     (mine / "table.csv").write_text("mine")
     said = refused("experiment", "tiny", "--smoke", "--out", mine, alone=False)
-    assert "holds no study's results: choose another --out" in said
+    assert "does not hold results of tiny: choose another --out" in said
+    assert not (tiny / "runs").exists(), "before any work"
     assert "provenance.json names no study: run the experiment again" in refused("plot", mine)
     assert "provenance.json names no study: run the experiment again" in refused("report", mine)
     assert {*listdir(mine)} == {"table.csv"}
     assert (mine / "table.csv").read_text() == "mine"
     assert "holds no results of tiny: make them with pacdp experiment tiny" in refused("plot", "tiny")
+    write_json(mine / "provenance.json", {"study": "other"})
+    assert "does not hold results of tiny" in refused("experiment", "tiny", "--out", mine, alone=False)
+    write_json(mine / "provenance.json", {"study": "tiny", "smoke": False})
+    assert "smoke runs say nothing" in refused("experiment", "tiny", "--smoke", "--out", mine, alone=False)
 
 
 def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
