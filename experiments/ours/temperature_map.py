@@ -194,7 +194,7 @@ _LAWS = {
     "conv_gibbs": law("Entropy-SGLD", "gibbs_test_error", **_CONV),
 }  # fmt: skip
 _HOT = {"noisy": law("SGLD", times=NOISY / math.sqrt(EXAMPLES["mnist2"]), **LADDER), "conv": law("SGLD", **_CONV),
-        "batch": law("SGLD", **_CONV | {"norm": "batch"})}  # fmt: skip
+        "batch": law("SGLD", **{**_CONV, "norm": "batch"})}  # fmt: skip
 
 PAPER = (
     Sentence(
