@@ -32,11 +32,9 @@ def transform(features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: i
     if len(inputs) == 0 or batch_size < 1:
         raise ValueError(f"expected inputs and batch_size >= 1, got {len(inputs)} inputs, batch_size={batch_size}")
     device = next((buffer.device for buffer in features.buffers()), torch.device("cpu"))
-    parts = [
-        features(torch.as_tensor(np.array(inputs[start : start + batch_size])).to(device)).cpu()
-        for start in range(0, len(inputs), batch_size)
-    ]
-    found = torch.cat(parts)
+    batches = (inputs[start : start + batch_size] for start in range(0, len(inputs), batch_size))
+    tensors = (one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches)
+    found = torch.cat([features(one.to(device)).cpu() for one in tensors])
     if not bool(torch.isfinite(found).all()):
         raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")
     return found
