@@ -20,8 +20,8 @@ from experiments.tables import part
 from pacdp.cli.figures.numbers import up_digits
 
 FEWEST_PAIRS = 3
-"""Pairs of runs from which on their differences decide: two have one degree of freedom, with which two standard errors
-hold a mean in 70 of 100 cases instead of 95."""
+"""Pairs of runs from which on their differences decide: of two, Student's interval is as wide as 12.7 standard errors
+to each side."""
 RELEVANT = 0.1
 """The least difference of practical relevance, as a share of what it is measured against."""
 TEST_FAILURE_PROB = 0.05
@@ -48,7 +48,7 @@ class Measured:
 
     @property
     def _middle(self) -> float:
-        return statistics.fmean(self._scaled(1.0).values())
+        return statistics.fmean(self._scaled.values())
 
     @property
     def noise(self) -> float | None:
@@ -57,21 +57,22 @@ class Measured:
         if self.error is not None:
             return self.error
         counts = count_noise((self.mean, self.examples)) if self.examples else None
-        found = list(self._scaled(1.0).values())
+        found = list(self._scaled.values())
         if len(found) < (FEWEST_PAIRS if self.log else 2):
             return counts
         return math.hypot(spread(found), counts or 0.0)
 
-    def _scaled(self, factor: float) -> dict[Any, float]:
-        return {key: math.log(factor * one) if self.log else factor * one for key, one in self.values.items()}
+    @property
+    def _scaled(self) -> Mapping[Any, float]:
+        return {key: math.log(one) for key, one in self.values.items()} if self.log else self.values
 
     def gap(self, other: "Measured", *, share: float = 0.0, margin: float = 0.0) -> tuple[float, float | None]:
         """This minus (1 - share) times the other, minus the margin, with half of its 95% interval."""
         log = self.log or other.log
         if log and not (self.log and other.log):
             return replace(self, log=True).gap(replace(other, log=True), share=share, margin=margin)
-        own, theirs = ({k: math.log(v) if log else v for k, v in one.items()} for one in (
-            self.values, {key: (1.0 - share) * value for key, value in other.values.items()}))  # fmt: skip
+        less = replace(other, values={key: (1.0 - share) * value for key, value in other.values.items()})
+        own, theirs = self._scaled, less._scaled
         difference = statistics.fmean(own.values()) - statistics.fmean(theirs.values()) - margin
         shared = [own[key] - theirs[key] for key in own if key in theirs]
         if len(shared) >= FEWEST_PAIRS and self.error is None and other.error is None:
@@ -84,7 +85,7 @@ class Measured:
         return difference, math.hypot(self.noise, (1.0 if log else 1.0 - share) * other.noise)
 
     def __str__(self) -> str:
-        """The mean, with the spread of one seed or two standard errors."""
+        """The mean, with the spread of one seed; a ratio with its interval."""
         if self.log and self.noise is not None:
             ends = (math.exp(self._middle + sign * self.noise) for sign in (-1, 1))
             return f"{self.mean:.3f} ({' to '.join(f'{end:.3f}' for end in ends)}, {len(self.values)} pairs)"
@@ -99,6 +100,11 @@ class Number(Protocol):
     def __call__(self, table: pl.DataFrame, /) -> Measured | None:
         """The number."""
         ...
+
+
+def largest(number: Number) -> Number:
+    """The largest of a number's repetitions: a certificate that each of them proves."""
+    return lambda table: exact(max(found.values.values())) if (found := number(table)) else None
 
 
 def exact(value: float | None) -> Measured | None:
@@ -195,12 +201,8 @@ class Below:
         one, other = _measured(self.one, table), _measured(self.other, table)
         if one is None or other is None:
             return None
-        difference, noise = other.gap(one) if not self.share else _turned(one.gap(other, share=self.share))
-        return beyond(difference - self.margin, noise)
-
-
-def _turned(gap: tuple[float, float | None]) -> tuple[float, float | None]:
-    return -gap[0], gap[1]
+        difference, noise = one.gap(other, share=self.share)
+        return beyond(-difference - self.margin, noise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ def page(folder: Path) -> str | None:
         "sentences": [{"place": one.place, "printed": one.printed, "holds": HOLDS[seen.holds],
                        "fails": seen.holds is False, "said": f"{seen.said} {one.why}", "evidence": seen.evidence}
                       for one, seen in zip(study.sentences, judged(study, table), strict=True)],
-        "notes": study.notes,
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],
         "table": _rows(table), "provenance": sections.made_by(made),

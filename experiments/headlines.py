@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from experiments.claims import Number, exactly
-from experiments.ours import all_data, calibration_frontier, private_priors, small_samples, temperature_map
+from experiments.claims import Number, cell, exactly, largest
+from experiments.ours import all_data, calibration_frontier, private_priors, temperature_map
 from experiments.papers import knolle, p3sgd, random_labels, zhang_bu
+from experiments.runs.small_samples import COUNT, NOTHING
 from experiments.study import Section
 
 Evidence = dict[str, tuple[str, Number]]
@@ -25,18 +26,19 @@ class Headline:
     why: str = ""
 
 
-def of(section: Section, words: str, *names: str) -> Evidence:
-    """The numbers of these names, or all, of the one sentence of a section whose printed text begins with the words.
+def of(section: Section, words: str, *names: str, **others: str) -> Evidence:
+    """The numbers of these names, or all, of the one sentence of a section whose printed text begins with the words;
+    ``others`` are numbers that get another name.
 
     Raises:
         ValueError: no sentence does, or several.
     """
-    asked = [*((one.name, one.sentences) for one in section.studies), *section.beside.items()]
-    found = [(name, one) for name, own in asked for one in own if one.printed.startswith(words)]
+    found = [(study, one) for study, own in section.asked() for one in own if one.printed.startswith(words)]
     if len(found) != 1:
         raise ValueError(f"{len(found)} sentences of {section.title} begin with {words!r}: name one")
     ((study, sentence),) = found
-    return {name: (study, sentence.evidence[name]) for name in names or sentence.evidence}
+    wanted = {name: name for name in names} | others or {name: name for name in sentence.evidence}
+    return {name: (study, sentence.evidence[own]) for name, own in wanted.items()}
 
 
 _AT_REST = of(temperature_map.SECTION, "A training error of 2%") | {
@@ -47,6 +49,9 @@ _COUNT: Evidence = {"count": ("certificates", exactly("value", dataset="mnist", 
 _TRAJECTORY: Evidence = {"trajectory": ("trajectory", all_data.trajectory_of(
     "realised_sum_maurer", "mnist", learner="linear on fine-gradients"))}  # fmt: skip
 _COMPRESSION: Evidence = {"compression": ("compression", all_data.compression_of("mnist", "entropy-sgd"))}
+_LANGEVIN = of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST")
+_REGRESSION = of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error")
+_ACCURACIES = of(p3sgd.SECTION, "P3SGD outperforms", before="sgd0", after="own0")
 _DATA_FREE: Evidence = {"free": ("learnt-posteriors", all_data.learnt_of(all_data.GRADIENTS, "mnist"))}
 TEN = (
     Headline(
@@ -78,8 +83,8 @@ TEN = (
         said="From few records the count wins as well: with 120 patients of the malaria data, half held out, it "
         "certifies {count:up}, where PAC-Bayes from a prior that saw nothing certifies {free:up} on all of them.",
         evidence={
-            name: ("small-samples", small_samples.largest("malaria", route, 120))
-            for name, route in (("count", "held-out count"), ("free", "PAC-Bayes, prior that saw nothing"))
+            name: ("small-samples", largest(cell("value", dataset="malaria", route=route, records=120)))
+            for name, route in (("count", COUNT), ("free", NOTHING))
         },
     ),
     Headline(
@@ -102,7 +107,7 @@ TEN = (
     Headline(
         said="Langevin dynamics adds little to that: at equal clip norm, noise and steps DP-SGLD's ECE on MNIST is "
         "{mnist:.2f} to {cnn:.2f} times DP-SGD's, and not a fifth of it.",
-        evidence=of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST", "mnist", "cnn"),
+        evidence=_LANGEVIN,
     ),
     Headline(
         said="The central limit of Gaussian differential privacy, with which two of the papers print epsilon, is no "
@@ -113,21 +118,14 @@ TEN = (
     Headline(
         said="With each method at its own best step size, private Bayesian networks regress nearly alike: "
         "DP-BBP's error is {bbp:.2f} times DP-SGLD's and DP-MC Dropout's {dropout:.2f} times.",
-        evidence=of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error"),
+        evidence=_REGRESSION,
     ),
     Headline(
         said="P3SGD narrows the gap between training and testing on X-rays from {sgd0:.1f} to {own0:.1f} points and "
-        "loses accuracy ({before0:.1f} to {after0:.1f} %); its adaptive choice of the noise is a coin toss.",
-        evidence=of(p3sgd.SECTION, "SGD obviously overfits", "sgd0", "own0")
-        | {
-            f"{name}0": pair
-            for name, (_, pair) in zip(
-                ("before", "after"), of(p3sgd.SECTION, "P3SGD outperforms", "sgd0", "own0").items(), strict=True
-            )
-        },
+        "loses accuracy ({before:.1f} to {after:.1f} %); its adaptive choice of the noise is a coin toss.",
+        evidence=of(p3sgd.SECTION, "SGD obviously overfits", "sgd0", "own0") | _ACCURACIES,
     ),
 )
-_REGRESSION = of(zhang_bu.SECTION, "DP-SGLD has much better mean squared error")
 HEADLINES = (
     Headline(
         what="Test error of Entropy-SGLD at tau = sqrt(n), two-class MNIST",
@@ -168,7 +166,7 @@ HEADLINES = (
         what="ECE of DP-SGLD over that of DP-SGD, MNIST",
         printed="a fifth (Knolle et al. 2021)",
         said="{mnist:.2f} to {cnn:.2f}",
-        evidence=of(knolle.SECTION, "DP-SGLD reduces the expected calibration error on MNIST", "mnist", "cnn"),
+        evidence=_LANGEVIN,
         why="the paper's settings are unknown; ours are equal for both",
     ),
     Headline(
@@ -195,8 +193,8 @@ HEADLINES = (
     Headline(
         what="Test accuracy of P3SGD less that of SGD, X-rays",
         printed="+2.98 points on glomeruli (Wu et al. 2019)",
-        said="{own0:.1f} less {sgd0:.1f} %",
-        evidence=of(p3sgd.SECTION, "P3SGD outperforms", "own0", "sgd0"),
+        said="{after:.1f} less {before:.1f} %",
+        evidence=_ACCURACIES,
         why="other images, a network that starts pre-trained",
     ),
 )

@@ -50,6 +50,7 @@ class Tables:
     def __init__(self, root: Path = RESULTS) -> None:
         self.root = root
         self._read: dict[str, pl.DataFrame] = {}
+        self._elsewhere: dict[str, list[tuple[pl.DataFrame, pl.DataFrame]]] = {}
 
     def of(self, name: str) -> pl.DataFrame:
         """A study's."""
@@ -57,17 +58,24 @@ class Tables:
             self._read[name] = read_table(results_of(name, root=self.root))
         return self._read[name]
 
+    def elsewhere(self, name: str) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+        """A study's tables of other instruction sets, each with the rows of the same runs here."""
+        if name not in self._elsewhere:
+            files = sorted(path.name for path in (self.root / name).glob("table-*.csv"))
+            others = [read_table(self.root / name, file) for file in files]
+            self._elsewhere[name] = [(other, _same_runs(self.of(name), other)) for other in others]
+        return self._elsewhere[name]
+
     def moved(self, name: str, number: Number) -> float | None:
         """By what share of itself a number moves where the same runs are made with other instruction sets."""
-        shares = list[float]()
-        for path in sorted((self.root / name).glob("table-*.csv")):
-            other, own = pl.read_csv(path, infer_schema_length=None), self.of(name)
-            kinds = {column: kind for column, kind in other.schema.items() if own.schema.get(column) == kind}
-            told = [column for column, kind in kinds.items() if not kind.is_float()]
-            there, here = number(other), number(own.join(other, on=told, how="semi", nulls_equal=True))
-            if there and here and here.mean:
-                shares.append(abs(there.mean / here.mean - 1.0))
-        return max(shares, default=None)
+        found = [(number(there), number(here)) for there, here in self.elsewhere(name)]
+        return max((abs(one.mean / own.mean - 1.0) for one, own in found if one and own and own.mean), default=None)
+
+
+def _same_runs(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    kinds = {column: kind for column, kind in other.schema.items() if own.schema.get(column) == kind}
+    told = [column for column, kind in kinds.items() if not kind.is_float()]
+    return own.join(other, on=told, how="semi", nulls_equal=True)
 
 
 def render(root: Path, beside: Path) -> str:
@@ -84,20 +92,20 @@ def render(root: Path, beside: Path) -> str:
 
 def _first_page(tables: Tables) -> Iterator[str]:
     yield "## In ten sentences\n"
-    yield "".join(f"{i}. {_said(one.said, one, tables)}\n" for i, one in enumerate(TEN, 1))
+    yield "".join(f"{i}. {_said(one, tables)}\n" for i, one in enumerate(TEN, 1))
     yield "## The papers' numbers and ours\n"
     yield from _table(
         ("question", "the paper", "ours", "why they differ"),
-        [(f"[{one.what}](#{_anchor(one)})", one.printed, _said(one.said, one, tables), one.why) for one in HEADLINES],
+        [(f"[{one.what}](#{_anchor(one)})", one.printed, _said(one, tables), one.why) for one in HEADLINES],
     )
 
 
-def _said(text: str, one: Headline, tables: Tables) -> str:
+def _said(one: Headline, tables: Tables) -> str:
     found = {name: number(tables.of(study)) for name, (study, number) in one.evidence.items()}
     missing = [name for name, value in found.items() if value is None]
     if missing:
-        raise ValueError(f"the first page needs {', '.join(missing)} of {text!r}, which no committed table has")
-    return say(text, found)
+        raise ValueError(f"the first page needs {', '.join(missing)} of {one.said!r}, which no committed table has")
+    return say(one.said, found)
 
 
 def _anchor(one: Headline) -> str:
@@ -114,12 +122,8 @@ def _section(section: Section, tables: Tables, link: str, *, paper: bool) -> Ite
     for study in section.studies:
         for place, lines in groupby(study.numbers, key=lambda one: one.place):
             yield from _numbers(place, list(lines), tables, study.name)
-    asked = [*((study.name, study.sentences) for study in section.studies), *section.beside.items()]
-    said = [line for name, own in asked for line in _sentences(own, tables.of(name), paper=paper)]
+    said = [line for name, own in section.asked() for line in _sentences(own, tables.of(name), paper=paper)]
     yield "".join(said)
-    notes = [note for study in section.studies for note in study.notes]
-    if notes:
-        yield " ".join(dict.fromkeys(notes)) + "\n"
 
 
 def _sentences(found: Sequence[Sentence], table: pl.DataFrame, *, paper: bool) -> Iterator[str]:

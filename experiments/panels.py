@@ -1,15 +1,11 @@
-"""Panels that several papers' figures are made of: scores by group, reliability curves, legends where there is one."""
+"""What several papers' figures are made of: scores by group, legends where there is one, numbers on axes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-"""A legend below its axes."""
 
 
 def legend(axes: Axes, **how: Any) -> None:
@@ -37,13 +33,3 @@ def groups(
             axes.plot([x + 0.15], [printed[name]], "x", color="black", label="paper" if x == 0 else None)
     axes.set_xticks(range(len(values)), [name.replace(", ", ",\n").replace(" by", "\nby") for name in values])
     axes.tick_params("x", labelsize=6)
-
-
-def calibration(axes: Axes, curve: pl.DataFrame, seeds: pl.DataFrame, *, colour: str, label: str) -> None:
-    """Accuracy against confidence, all seeds together: whiskers span the seeds, a hollow point holds less than 1%."""
-    axes.plot(curve["confidence"], curve["accuracy"], color=colour, linewidth=1, label=label)
-    for row in curve.iter_rows(named=True):
-        own = seeds.filter(pl.col("left") == row["left"], pl.col("count") > 0)["accuracy"].to_list()
-        axes.vlines(row["confidence"], min(own), max(own), color=colour, linewidth=0.8)
-        face = "white" if row["share"] < 0.01 else None
-        axes.plot([row["confidence"]], [row["accuracy"]], "o", color=colour, markersize=4, markerfacecolor=face)

@@ -144,13 +144,13 @@ def judged(found: Study, table: pl.DataFrame) -> list[Judged]:
     return [judge(sentence, table) for sentence in found.sentences]
 
 
-def read_table(folder: Path) -> pl.DataFrame:
-    """The table in a folder of results, of the types that it was written with.
+def read_table(folder: Path, file: str = "table.csv") -> pl.DataFrame:
+    """A table in a folder of results, of the types that it was written with.
 
     Raises:
         ValueError: there is none.
     """
-    path = folder / "table.csv"
+    path = folder / file
     if not path.is_file():
         raise ValueError(f"{path} is missing: run the study, or give the folder of its results")
     table = pl.read_csv(path, infer_schema_length=None, schema_overrides=_TEXT)

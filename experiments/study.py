@@ -62,8 +62,6 @@ class Study:
     """By the names of their files, functions of the table."""
     sentences: Sequence[Sentence] = ()
     numbers: Sequence[Printed] = ()
-    notes: Sequence[str] = ()
-    """What a reader of the numbers must know: data that stand in for others, cuts, what was tuned on what."""
 
     def table(self, jobs: Iterable[Job], folder: Path) -> pl.DataFrame:
         """Of the jobs whose results lie in the folder, under their keys, in their order."""
@@ -108,3 +106,7 @@ class Section:
     errata: Sequence[Erratum] = ()
     not_run: Sequence[Erratum] = ()
     """Printed numbers and sentences that no run of ours answers, and why."""
+
+    def asked(self) -> list[tuple[str, Sequence[Sentence]]]:
+        """Its sentences, with the study whose table answers them."""
+        return [*((study.name, study.sentences) for study in self.studies), *self.beside.items()]

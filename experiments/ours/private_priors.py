@@ -21,7 +21,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from experiments import panels
-from experiments.claims import RELEVANT, Below, Every, Measured, Number, Sentence, cell, exact
+from experiments.claims import RELEVANT, Below, Cell, Every, Number, Sentence, cell, largest
 from experiments.runs.private_priors import CLIPPED, CURVE, KEPT, SMOKE, TAUGHT, ZEROS, Config, conduct
 from experiments.study import Done, Row, Section, Study, columns
 from experiments.tables import part
@@ -71,18 +71,12 @@ def figure(table: pl.DataFrame) -> Figure:
     return drawn
 
 
-def worst(dataset: str, route: str) -> Number:
-    """The largest certificate of all seeds: that which each of them proves."""
-
-    def number(table: pl.DataFrame, /) -> Measured | None:
-        found = _value(dataset, route)(table)
-        return found and exact(max(found.values.values()))
-
-    return number
-
-
-def _value(dataset: str, route: str) -> Number:
+def _value(dataset: str, route: str) -> Cell:
     return cell("value", dataset=dataset, route=route)
+
+
+def _worst(dataset: str, route: str) -> Number:
+    return largest(_value(dataset, route))
 
 
 def _less(printed: str, one: str, other: str) -> Sentence:
@@ -91,12 +85,12 @@ def _less(printed: str, one: str, other: str) -> Sentence:
         place="", printed=printed,
         ours="The certificates are {one:up} and {other:up} on ten classes, {two:up} and {more:up} on two.",
         holds=Every([Below(_value(name, one), _value(name, other), share=RELEVANT) for name in DATA]),
-        evidence={"one": worst("mnist", one), "other": worst("mnist", other),
-                  "two": worst("mnist2", one), "more": worst("mnist2", other)},
+        evidence={"one": _worst("mnist", one), "other": _worst("mnist", other),
+                  "two": _worst("mnist2", one), "more": _worst("mnist2", other)},
     )  # fmt: skip
 
 
-PRIVATE, NORMS = worst("mnist", CLIPPED), worst("mnist", KEPT)
+PRIVATE, NORMS = _worst("mnist", CLIPPED), _worst("mnist", KEPT)
 STUDY = Study(
     name="private-priors",
     title="Private priors at the price of their noisy sums",

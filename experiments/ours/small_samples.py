@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments.claims import Below, Every, Number, Printed, Sentence, cell, exact, exactly
+from experiments.claims import Below, Every, Printed, Sentence, cell, exact, exactly
 from experiments.ours.certificates import UNCONTRADICTED
 from experiments.panels import plain_log
 from experiments.runs.small_samples import COMPRESSED, COUNT, HALF, NOTHING, PRIVATE, ROUTES, SmallConfig, small_sample
@@ -92,12 +92,6 @@ def _less(printed: str, one: str, others: Sequence[str], data: Iterable[str] = (
         evidence={"wins": lambda table: exact(sum(relation(table) is True for relation in holds)),
                   "pairs": lambda table: exact(len(holds))},
     )  # fmt: skip
-
-
-def largest(data: str, route: str, records: int) -> Number:
-    """The largest certificate of all draws: each of them proves it."""
-    own = cell("value", dataset=data, route=route, records=records)
-    return lambda table: (found := own(table)) and exact(max(found.values.values()))
 
 
 STUDY = Study(

@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.runs.certified import anywhere, certified_chain
 from experiments.runs.chains import EXAMPLES
 from experiments.study import Row
 from pacdp import Architecture, GibbsSettings, Problem, Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
+from pacdp.cli import certifying
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.recipes import Scale, recipe
+from pacdp.cli.run import train
 from pacdp.cli.sweep.jobs import Job, single
 
 TRIED = 1000
@@ -29,7 +30,9 @@ _PAID = Settings.tried(TRIED, "the study")
 
 
 def _of_chain(run: Run, runtime: Runtime, folder: Path) -> Row:
-    return certified_chain(run, runtime, folder, unlisted=_PAID) | {"provenance": None}
+    if not Folder(folder / "run").finished:
+        train(run, folder / "run", runtime, resume=True)
+    return _anywhere(certifying.certify(folder / "run", runtime, seed=run.seed, unlisted=_PAID))
 
 
 def _of_private(config: PrivateConfig, runtime: Runtime, folder: Path) -> Row:
@@ -40,7 +43,13 @@ def _of_private(config: PrivateConfig, runtime: Runtime, folder: Path) -> Row:
         train_private(config, folder / "run", runtime, resume=True)
     checkpoint = Folder(folder / "run").checkpoint
     report = certify_private(checkpoint, runtime, failure_prob=0.05 / TRIED, std=0.01, seed=config.seed)
-    return anywhere(report) | {"provenance": None}
+    return _anywhere(report)
+
+
+def _anywhere(report: Row) -> Row:
+    """The report without its provenance and the place of its checkpoint, which are others on another machine."""
+    subject = {name: value for name, value in report["subject"].items() if name != "checkpoint"}
+    return report | {"subject": subject, "provenance": None}
 
 
 CHAIN, PRIVATE = single(_of_chain), single(_of_private)

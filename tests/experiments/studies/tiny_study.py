@@ -55,7 +55,6 @@ STUDY = Study(
                 why="other\nseeds <b>"),
         Printed(place="Table 1", what="the moon", numbers={"value": (None, MOON), "weight": (7, top)}),
     ),
-    notes=("Made for tests.",),
 )  # fmt: skip
 TWIN = replace(STUDY, name="twin")
 SECTION = Section(
