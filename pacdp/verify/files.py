@@ -5,21 +5,51 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacdp.verify.claim import Wrong, parsed
+import numpy as np
 
-_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
-          "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
-
+from pacdp.verify.claim import Fields, Wrong, parsed
 
 CHECKPOINT = "pacdp-checkpoint/3"
+_TYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+
+
+class Tensor(NamedTuple):
+    """A tensor as the file has it."""
+
+    kind: str
+    shape: list[int]
+    content: bytes
+
+    def array(self) -> np.ndarray:
+        """Its numbers."""
+        return np.frombuffer(self.content, self.kind).reshape(self.shape)
 
 
 class Stored(NamedTuple):
-    """A checkpoint: its header, each tensor's type, shape and bytes, and what else the file holds."""
+    """A checkpoint: its header, its tensors, and what else the file holds."""
 
-    header: dict[str, Any]
-    tensors: dict[str, tuple[str, list[int], bytes]]
+    header: Fields
+    tensors: dict[str, Tensor]
     beside: tuple[str, ...] = ()
+
+    def whole(self, name: str) -> np.ndarray:
+        """Numbers of records that a compression keeps, as the file lists them."""
+        return self.tensors[f"state.{name}"].array().astype(np.int64)
+
+    def traced(self, name: str) -> np.ndarray:
+        """What a chain kept of its steps."""
+        return self.tensors[f"trace.{name}"].array().astype(np.float64)
 
 
 def read_checkpoint(path: Path) -> Stored:
@@ -29,10 +59,15 @@ def read_checkpoint(path: Path) -> Stored:
     table = parsed(content[8:start])
     told = table.pop("__metadata__", {})
     header = parsed(told.pop("pacdp", "{}"))
-    ends = {name: slice(*(start + offset for offset in one["data_offsets"])) for name, one in table.items()}
-    tensors = {name: (_TYPES[t["dtype"]], t["shape"], content[ends[name]]) for name, t in table.items()}
-    rest = len(content) - start - sum(len(each) for _, _, each in tensors.values())
-    return Stored(header, tensors, (*told, *(["bytes of no tensor"] if rest else [])))
+    rest = len(content) - start
+    tensors = dict[str, Tensor]()
+    for name, one in table.items():
+        first, end = one.data_offsets
+        own = content[start + first : start + end]
+        tensors[name] = Tensor(_TYPES[one.dtype], one["shape"], own)
+        rest -= len(own)
+    beside = [*told, "bytes of no tensor"] if rest else list(told)
+    return Stored(header, tensors, tuple(beside))
 
 
 def text_of(values: Any) -> str:
@@ -42,30 +77,35 @@ def text_of(values: Any) -> str:
 
 def digest(values: Any, after: str = "") -> str:
     """SHA-256 of the hash before and the text."""
-    return hashlib.sha256((after + text_of(values)).encode()).hexdigest()
+    text = after + text_of(values)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def content_hash(stored: Stored) -> str:
     """The hash of the header without its own hash, and of every tensor's name, type, shape and bytes."""
     header = {name: value for name, value in stored.header.items() if name != "content_hash"}
     found = hashlib.sha256(text_of(header).encode())
-    for name in sorted(stored.tensors):
-        kind, shape, content = stored.tensors[name]
-        found.update(f"\n{text_of([name, kind, shape])}\n".encode() + content)
+    for name, tensor in sorted(stored.tensors.items()):
+        line = text_of([name, tensor.kind, tensor.shape])
+        found.update(f"\n{line}\n".encode())
+        found.update(tensor.content)
     return found.hexdigest()
 
 
 def lines_of(path: Path) -> list[Any]:
-    """The values of a file with one JSON text a line."""
+    """The values of a file with one JSON text a line; none where there is no file."""
+    if not path.is_file():
+        return []
     try:
         return [parsed(line) for line in path.read_text().splitlines()]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
 
-def chain_of(path: Path) -> list[dict[str, Any]]:
+def chain_of(path: Path) -> list[Fields]:
     """The lines of a chained file; each hash must follow from the one before it."""
-    lines, last = lines_of(path), ""
+    lines = lines_of(path)
+    last = ""
     for place, line in enumerate(lines, start=1):
         said = line.pop("hash", None)
         if said != digest(line, last):
@@ -96,5 +136,7 @@ def maker_of(provenance: Any) -> str:
     versions = (provenance or {}).get("versions") or {}
     if "pacdp" not in versions:
         return ""
-    commit = provenance.get("commit")
-    return f"pacdp {versions['pacdp']}" + (f" at commit {commit}" if commit else "")
+    version = f"pacdp {versions['pacdp']}"
+    if commit := provenance.get("commit"):
+        return f"{version} at commit {commit}"
+    return version

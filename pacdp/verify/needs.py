@@ -7,21 +7,31 @@ theorem takes it, and what a proof needs beyond the files at hand cannot be chec
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.claim import Fields, Unchecked, Wrong
 
 STANDINGS = ("proved", "declared", "unproved")
 
-_EVERY = ("records independent", "new data follow the same law", "settings fixed beforehand")
-_PRIVACY = ("privacy covers these rows", "noise secret or independent")
+_EVERY = (
+    "records independent",
+    "new data follow the same law",
+    "settings fixed beforehand",
+)
+_PRIVACY = (
+    "privacy covers these rows",
+    "noise secret or independent",
+)
 _SUMS = (
     "records enter by noisy sums",
     "noise secret or independent",
     "schedule blind to the records",
     "first weights independent",
 )
-_KNOWN_BATCHES, _SECRET_BATCHES = "batches drawn without the records", "batches secret and Poisson"
-_BOUNDED, _KEPT = "contributions bounded", "norms of all records kept"
-_STATIONARY, _DRAWS = "chain stationary", "draws independent"
+_KNOWN_BATCHES = "batches drawn without the records"
+_SECRET_BATCHES = "batches secret and Poisson"
+_BOUNDED = "contributions bounded"
+_KEPT = "norms of all records kept"
+_STATIONARY = "chain stationary"
+_DRAWS = "draws independent"
 
 OF_PRICE: dict[str, tuple[str, ...]] = {
     "": (),
@@ -38,19 +48,52 @@ OF_PRICE: dict[str, tuple[str, ...]] = {
 _PURE = ("dp_", "max_information_", "printed_2018_")
 """Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
 
-_PRIOR, _PREDICTOR = "prior saw none of these rows", "predictor saw none of these rows"
+_PRIOR = "prior saw none of these rows"
+_PREDICTOR = "predictor saw none of these rows"
 _WITH_PRIOR = (
-    "maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann", "catoni", "catoni_grid",
-    "linear", "unexpected_bernstein", "split_kl", "recursive", "ece_pac_bayes", "new_example_pac_bayes",
-    "gibbs_pac_bayes", "gibbs_catoni",
-)  # fmt: skip
-_WITH_PRIOR_AND_DRAWS = ("disintegrated", "disintegrated_renyi")
+    "maurer",
+    "langford_seeger",
+    "mcallester",
+    "quadratic",
+    "tolstikhin_seldin",
+    "thiemann",
+    "catoni",
+    "catoni_grid",
+    "linear",
+    "unexpected_bernstein",
+    "split_kl",
+    "recursive",
+    "ece_pac_bayes",
+    "new_example_pac_bayes",
+    "gibbs_pac_bayes",
+    "gibbs_catoni",
+)
+_WITH_PRIOR_AND_DRAWS = (
+    "disintegrated",
+    "disintegrated_renyi",
+)
 _ON_NEW_ROWS = (
-    "kl_chernoff", "chernoff", "hoeffding", "ece_hoeffding", "ece_second_moment", "mce_hoeffding",
-    "mce_clopper_pearson", "new_example_kl", "new_example_betting", "new_person_kl", "new_person_hoeffding",
-    "new_person_second_moment", "new_person_bernstein", "new_person_betting", "new_person_clopper_pearson",
-    "clopper_pearson", "one_of_finitely_many", "betting", "weighted_betting", "largest_gap",
-)  # fmt: skip
+    "kl_chernoff",
+    "chernoff",
+    "hoeffding",
+    "ece_hoeffding",
+    "ece_second_moment",
+    "mce_hoeffding",
+    "mce_clopper_pearson",
+    "new_example_kl",
+    "new_example_betting",
+    "new_person_kl",
+    "new_person_hoeffding",
+    "new_person_second_moment",
+    "new_person_bernstein",
+    "new_person_betting",
+    "new_person_clopper_pearson",
+    "clopper_pearson",
+    "one_of_finitely_many",
+    "betting",
+    "weighted_betting",
+    "largest_gap",
+)
 
 OF_FORMULA: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_WITH_PRIOR, (*_EVERY, _PRIOR)),
@@ -66,7 +109,11 @@ OF_FORMULA: dict[str, tuple[str, ...]] = {
 }
 """What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
 
-_ABOUT_THE_WORLD = ("records independent", "new data follow the same law", "noise secret or independent")
+_ABOUT_THE_WORLD = (
+    "records independent",
+    "new data follow the same law",
+    "noise secret or independent",
+)
 """What no file and no program shows."""
 
 
@@ -80,21 +127,25 @@ def needed(prefix: str, formula: str, name: str, inputs: Mapping[str, Any]) -> s
         own.add(_DRAWS)
     if name.endswith("hybrid_pac_bayes"):  # some rows were seen freely, and these must be others
         own.add(_PRIOR)
-    return own | set(OF_PRICE[prefix]) | set(never_shown(formula, inputs))
+    return own.union(OF_PRICE[prefix], never_shown(formula, inputs))
 
 
 def never_shown(formula: str, inputs: Mapping[str, Any]) -> Iterable[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
+    status = inputs.get("privacy_status")
     if formula == "correlated_risk_upper" or "monte_carlo_kept_steps" in inputs:
         yield from (_STATIONARY, _DRAWS)
-    if inputs.get("privacy_status") == "assumes stationarity":
+    if status == "assumes stationarity":
         yield _STATIONARY
-    if inputs.get("privacy_status") == "approximate accountant":
+    if status == "approximate accountant":
         yield "accountant sound"
 
 
 def never_shown_of_a_chain(
-    prefix: str, formula: str, inputs: Mapping[str, Any], sampler: Mapping[str, Any]
+    prefix: str,
+    formula: str,
+    inputs: Mapping[str, Any],
+    sampler: Mapping[str, Any],
 ) -> Iterable[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
     clipped = sampler.get("clip_norm") is not None
@@ -109,14 +160,25 @@ def never_shown_of_a_chain(
 
 def of_the_prior(prior: Mapping[str, Any] | None) -> Iterable[str]:
     """What certificates at a price of privacy need because the prior's maker saw other rows freely."""
-    if (prior or {}).get("source") == "Private" and "n" in (prior or {}):
+    if prior and prior.get("source") == "Private" and "n" in prior:
         yield _PRIOR
+
+
+def standings(record: Fields) -> dict[str, str]:
+    """How each hypothesis of a certificate stands, by its name."""
+    found = dict[str, str]()
+    for one in record.hypotheses:
+        if one.name in found:
+            raise Wrong("a hypothesis stands there twice")
+        found[one.name] = one.standing
+    return found
 
 
 def require(names: Iterable[str], standing: Mapping[str, str]) -> None:
     """Raise Wrong unless the certificate speaks of each of these."""
-    if missing := sorted(set(names) - set(standing)):
-        raise Wrong(f"the hypothesis {missing[0]!r} is needed, and nothing is said of it")
+    missing = set(names) - set(standing)
+    if missing:
+        raise Wrong(f"the hypothesis {min(missing)!r} is needed, and nothing is said of it")
 
 
 def require_unproved(names: Iterable[str], standing: Mapping[str, str]) -> None:
@@ -126,11 +188,13 @@ def require_unproved(names: Iterable[str], standing: Mapping[str, str]) -> None:
             raise Wrong(f"the hypothesis {name!r} is {standing.get(name, 'not there')}, and nothing shows it")
 
 
-def require_proofs(hypotheses: Iterable[Mapping[str, str]], redone: Collection[str]) -> None:
+def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
-    called = {one["name"]: one["by"] for one in hypotheses if one["standing"] == "proved"}
-    if impossible := sorted(set(called) & set(_ABOUT_THE_WORLD)):
-        raise Wrong(f"the hypothesis {impossible[0]!r} is called proved, and no file and no program can show it")
-    if open_ := sorted(set(called) - set(redone)):
-        said = "; ".join(f"{name!r} (by {called[name]})" for name in open_)
+    called = {one.name: one.by for one in record.hypotheses if one.standing == "proved"}
+    impossible = called.keys() & set(_ABOUT_THE_WORLD)
+    if impossible:
+        raise Wrong(f"the hypothesis {min(impossible)!r} is called proved, and no file and no program can show it")
+    left = sorted(called.keys() - set(redone))
+    if left:
+        said = "; ".join(f"{name!r} (by {called[name]})" for name in left)
         raise Unchecked(f"these files do not show again what is called proved: {said}")

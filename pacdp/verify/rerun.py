@@ -5,26 +5,18 @@ their mean margin, or the margin where each has one; ties by numbers of the seed
 file, bit for bit, and the network must err on the records listed and on no other that was not picked.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from pacdp.verify.claim import Statement, Unchecked, Wrong, judged
-from pacdp.verify.compressed import whole
 from pacdp.verify.files import Stored
+from pacdp.verify.folder.compressed import rounds_of
+from pacdp.verify.margins import margins
 
 _BATCH = 1000
 """Records whose outputs are computed at once: a sum's last bit may depend on it."""
-
-
-class _Data(NamedTuple):
-    """Examples, their places record by record, and where each record's begin."""
-
-    inputs: np.ndarray
-    labels: np.ndarray
-    order: np.ndarray
-    ends: np.ndarray
 
 
 def is_learner(thing: Any) -> bool:
@@ -34,79 +26,112 @@ def is_learner(thing: Any) -> bool:
 
 def rerun(stored: Stored, learner: Any, inputs: Any, labels: Any, people: Any = None) -> list[Statement]:
     """Statements on the run and on the errors that it left."""
-    owner = np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
-    order, header = np.argsort(owner, kind="stable"), stored.header
-    ends = np.searchsorted(owner[order], np.arange(int(owner.max()) + 2))
-    data = _Data(np.asarray(inputs), np.asarray(labels), order, ends)
-    picks, errors, rounds = whole(stored, "picks"), whole(stored, "errors"), whole(stored, "rounds").reshape(-1, 4)
-    best, seed, tolerance = header["compression"]["best"], header["seed"], header["tolerance"]
-    ties = np.random.default_rng([seed, 0]).random(len(ends) - 1)
-    states: list[Any] = []
+    again = Rerun(stored, learner, _Data(inputs, labels, people))
+    return [
+        judged("recount", "run on the records kept", again.run),
+        judged("recount", "errors left", again.check_errors),
+    ]
 
-    def run() -> None:
-        if not best or header["run"].get("start_size"):
+
+class _Data:
+    """Examples, record by record."""
+
+    def __init__(self, inputs: Any, labels: Any, people: Any) -> None:
+        self.inputs, self.labels = np.asarray(inputs), np.asarray(labels)
+        self.grouped = people is not None
+        owner = np.arange(len(self.labels))
+        if self.grouped:
+            owner = np.unique(people, return_inverse=True)[1]
+        self.order = np.argsort(owner, kind="stable")
+        self.count = int(owner.max()) + 1
+        self.starts = np.searchsorted(owner[self.order], np.arange(self.count + 1))
+
+    def examples(self, records: np.ndarray) -> list[Any]:
+        """Inputs and labels of these records, in the order given."""
+        import torch
+
+        own = [self.order[self.starts[one] : self.starts[one + 1]] for one in records]
+        places = np.concatenate(own)
+        return [torch.from_numpy(np.array(part[places])) for part in (self.inputs, self.labels)]
+
+    def mean(self, records: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The mean over the examples of each of these records."""
+        sizes = np.diff(self.starts)[records]
+        of = np.repeat(np.arange(len(records)), sizes)
+        return np.bincount(of, weights=values) / sizes
+
+
+class Rerun:
+    """A learner and the records that the checkpoint kept."""
+
+    def __init__(self, stored: Stored, learner: Any, data: _Data) -> None:
+        self.stored, self.learner, self.data = stored, learner, data
+        self.header = stored.header
+        self.best = self.header.compression.best
+        self.rounds = rounds_of(stored)
+        self.errors = stored.whole("errors")
+        self.picks = stored.whole("picks")
+        if self.best is not None:
+            self.picks = self.picks[: self.rounds[self.best - 1].picked]
+        self.ties = np.random.default_rng([self.header.seed, 0]).random(data.count)
+        self.state: Any = None
+
+    def run(self) -> None:
+        """Each round picks what the file lists, and the last network is the file's."""
+        if not self.best or self.header.run.get("start_size"):
             raise Unchecked("no round was reported, or the state of a head start is not in the folder")
-        made, state = np.array([], dtype=np.int64), None
-        kept = np.union1d(picks[: rounds[best - 1, 1]], errors)
-        for number, until in enumerate(rounds[:best, 1].tolist(), start=1):
+        kept = np.union1d(self.picks, self.errors)
+        made, state = self.picks[:0], None
+        for one in self.rounds[: self.best]:
             left = np.setdiff1d(kept, made)
-            keys = [np.zeros(len(left))] * 2 if state is None else _scores(learner, state, data, left)
-            made = np.append(
-                made, left[np.lexsort((ties[left], *(-key for key in reversed(keys))))][: until - len(made)]
-            )
-            if not np.array_equal(made, picks[:until]):
-                raise Wrong(f"round {number} of the run on the {len(kept)} records kept picks others")
-            state = learner.train(state, *_examples(data, made), round=number, seed=seed)
-        states.append(state)
-        _require_stored(stored, state)
+            worst = self._worst_first(state, left)
+            made = np.append(made, worst[: one.picked - len(made)])
+            if not np.array_equal(made, self.picks[: one.picked]):
+                raise Wrong(f"round {one.number} of the run on the {len(kept)} records kept picks others")
+            examples = self.data.examples(made)
+            state = self.learner.train(state, *examples, round=one.number, seed=self.header.seed)
+        self.state = state
+        self._check_state()
 
-    def left_over() -> None:
-        if not states:
+    def _worst_first(self, state: Any, left: np.ndarray) -> np.ndarray:
+        """Records by the share of their examples in error, then by their mean margin, then by their numbers."""
+        if state is None:
+            return left[np.argsort(self.ties[left], kind="stable")]
+        margin, wrong = self._margins(state, left)
+        if not self.data.grouped:
+            return left[np.lexsort((self.ties[left], margin))]
+        share = self.data.mean(left, wrong)
+        mean = self.data.mean(left, np.clip(-margin, -1e6, 1e6))
+        return left[np.lexsort((self.ties[left], -mean, -share))]
+
+    def _margins(self, state: Any, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each example of these records, and which are in error."""
+        import torch
+
+        inputs, labels = self.data.examples(records)
+        viewed = self.learner.view(inputs)
+        missing = viewed.new_zeros(-len(viewed) % _BATCH, *viewed.shape[1:])
+        parts = torch.cat([viewed, missing]).split(_BATCH)
+        outputs = torch.cat([self.learner.outputs(state, part) for part in parts])
+        found = margins(outputs[: len(inputs)].detach().numpy(), labels.numpy())
+        found = np.where(np.isnan(found), -np.inf, found).astype(np.float64)
+        return found, (~(found > 0)).astype(np.float64)
+
+    def _check_state(self) -> None:
+        """The tensors are those of the file; of a learner without tensors nothing is kept to be compared."""
+        if not isinstance(self.state, Mapping):
+            raise Unchecked("the learner's state is no table of tensors, so that the file does not hold it")
+        for name, tensor in self.state.items():
+            kept = self.stored.tensors[f"model.{name}"].content
+            if tensor.contiguous().numpy().tobytes() != kept:
+                raise Wrong(f"the tensor {name!r} of the network is not the file's, bit for bit")
+
+    def check_errors(self) -> None:
+        """The network errs on the records listed, and on no other that was not picked."""
+        if self.state is None:
             raise Unchecked("the network could not be made again")
-        rest = np.setdiff1d(np.arange(len(ties)), picks[: rounds[best - 1, 1]])
-        share = _scores(learner, states[0], data, rest)[0 if people is not None else 2]
-        if not np.array_equal(rest[share > (tolerance if people is not None else 0.0)], np.sort(errors)):
+        rest = np.setdiff1d(np.arange(self.data.count), self.picks)
+        share = self.data.mean(rest, self._margins(self.state, rest)[1])
+        tolerance = self.header.tolerance if self.data.grouped else 0.0
+        if not np.array_equal(rest[share > tolerance], np.sort(self.errors)):
             raise Wrong("the network errs on other records than those listed")
-
-    return [judged("recount", "run on the records kept", run), judged("recount", "errors left", left_over)]
-
-
-def _examples(data: _Data, records: np.ndarray) -> Iterator[Any]:
-    """Inputs and labels, record by record in the order given."""
-    import torch
-
-    places = np.concatenate([data.order[data.ends[one] : data.ends[one + 1]] for one in records])
-    return (torch.from_numpy(np.array(part[places])) for part in data[:2])
-
-
-def _scores(learner: Any, state: Any, data: _Data, records: np.ndarray) -> list[np.ndarray]:
-    """What ranks records, the worse the larger, first and second; of single examples also which are in error."""
-    import torch
-
-    inputs, labels = _examples(data, records)
-    viewed = learner.view(inputs)
-    filled = torch.cat([viewed, viewed.new_zeros(-len(viewed) % _BATCH, *viewed.shape[1:])]).split(_BATCH)
-    outputs = torch.cat([learner.outputs(state, part) for part in filled])[: len(inputs)].detach().numpy()
-    if outputs.ndim == 1 or outputs.shape[1] == 1:
-        margin = outputs.reshape(-1) * (2 * labels.numpy() - 1)
-    else:
-        rows = np.arange(len(outputs)), labels.numpy()
-        own = outputs[rows].copy()
-        outputs[rows] = -np.inf
-        margin = own - outputs.max(axis=1)
-    margin = np.where(np.isnan(margin), -np.inf, margin).astype(np.float64)
-    wrong = (~(margin > 0)).astype(np.float64)
-    sizes = np.diff(data.ends)[records]
-    if len(data.order) == len(data.ends) - 1:
-        return [-margin, np.zeros(len(records)), wrong]
-    of = np.repeat(np.arange(len(records)), sizes)
-    return [np.bincount(of, weights=each) / sizes for each in (wrong, np.clip(-margin, -1e6, 1e6))]
-
-
-def _require_stored(stored: Stored, state: Any) -> None:
-    """The tensors are those of the file; of a learner without tensors nothing is kept to be compared."""
-    if not isinstance(state, Mapping):
-        raise Unchecked("the learner's state is no table of tensors, so that the file does not hold it")
-    for name, one in state.items():
-        if one.contiguous().numpy().tobytes() != stored.tensors[f"model.{name}"][2]:
-            raise Wrong(f"the tensor {name!r} of the network is not the file's, bit for bit")

@@ -19,8 +19,9 @@ from pacdp.problem import Problem
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
-from pacdp.verify.recount import count_errors, row_hashes, rows_digest
+from pacdp.verify.recount import count_errors
 from pacdp.verify.report import check_path, check_report, main
+from pacdp.verify.row_hashes import row_hashes, rows_digest
 from tests.edits import UNSEEN, leaves, moved
 from tests.pacdp.toys import seeded
 

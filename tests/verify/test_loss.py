@@ -19,9 +19,10 @@ from bounds.accounting import (
     event_to_dict,
     privacy_epsilon,
 )
-from pacdp.verify import loss, prices
+from pacdp.verify import events, loss, loss_of_a_step
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.prices.accounted import Transfer, excess, gaussian
 
 
 def _phi(z):
@@ -33,7 +34,7 @@ def _stick(mu, epsilon):
 
 
 def _ran(rate, noise, times):
-    return frozenset({(loss.Step(rate, noise), times)})
+    return frozenset({(events.Step(rate, noise), times)})
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
@@ -69,7 +70,7 @@ P3SGD = _sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"
 def test_epsilon_lies_in_both_accountants_brackets(event, adjacency):
     theirs = privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
     replaced = adjacency == "replace-one"
-    steps = loss.steps_of(event_to_dict(event), replaced)
+    steps = events.steps_of(event_to_dict(event), replaced)
     made = loss.compose(frozenset(steps.items()), replaced, 0.01)
     ends = [[made.stick(epsilon, added=added) for added in (False, True)] for epsilon in (theirs.lower, theirs.upper)]
     assert max(high for _, high in ends[0]) >= 1e-5  # no mechanism of this description has less than lower
@@ -91,10 +92,11 @@ def test_finer_grids_lie_within_coarser_ones():
 
 def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
     mu, e, a = 0.05, 0.1, 0.002
-    exact = float(prices._gaussian(ball(mu), ball(e), ball(a)))
+    t = Transfer(1, ball(e), ball(a), arb(1), arb(1), ball(1e-12))
+    exact = float(gaussian(ball(mu), t))
     assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
     made = loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, 0.02)
-    low, high = prices._excess(made, e, a, 1e-12)
+    low, high = excess(made, t)
     assert low <= exact <= high
     assert high - low < 0.02 * exact
 
@@ -102,9 +104,9 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
 def test_what_is_too_cheap_does_not_follow_and_a_little_more_does():
     cost = transfer_cost(privacy=GaussianDP(mu=0.1, adjacency="add-remove", status="accounted"), n=60_000,
                          failure_prob=0.05)  # fmt: skip
-    e, a = ball(cost.alpha) - 1, ball(cost.a)
-    split = ball(cost.failure_transfer), ball(cost.failure_privacy)
-    exact = prices._bill(60_000, e, a, prices._gaussian(arb(0.1), e, a), *split)
+    split = ball(cost.failure_transfer), ball(cost.failure_privacy), arb(0)
+    t = Transfer(60_000, ball(cost.alpha) - 1, ball(cost.a), *split)
+    exact = t.nats(gaussian(arb(0.1), t))
     assert exact <= cost.nats <= exact * (1 + 1e-9)
 
 
@@ -115,15 +117,15 @@ def test_events_that_are_not_covered_say_so():
     choice = ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
 
     def steps(event, replaced=False):
-        return loss.steps_of(event_to_dict(event), replaced)
+        return events.steps_of(event_to_dict(event), replaced)
 
     again = {"event": "PoissonSampled", "sample_rate": 0.5, "inner": event_to_dict(sample)}
-    assert loss.steps_of(again) == Counter({loss.Step(0.05, 2.0): 1})  # a sample of a sample
-    assert steps(_sampled(0.1, 1, step, choice)) == Counter({loss.Step(0.1, 2.0, (0.1,)): 1})
-    assert steps(choice, True) == Counter({loss.Step(1.0, inf, (0.2,)): 1})
+    assert events.steps_of(again) == Counter({events.Step(0.05, 2.0): 1})  # a sample of a sample
+    assert steps(_sampled(0.1, 1, step, choice)) == Counter({events.Step(0.1, 2.0, (0.1,)): 1})
+    assert steps(choice, True) == Counter({events.Step(1.0, inf, (0.2,)): 1})
     two = {**again, "inner": {"event": "Composed", "inner": [again["inner"], event_to_dict(step)]}}
     with pytest.raises(Unchecked):
-        loss.steps_of(two)
+        events.steps_of(two)
     for event, replaced in ((_sampled(0.1, 1, step, choice), True), (other, False)):
         with pytest.raises(Unchecked):
             steps(event, replaced)
@@ -140,7 +142,7 @@ def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
         "event": "ExponentialMechanism", "epsilon": epsilon, "adjacency": adjacency}}  # fmt: skip
     for resolution in (0.04, 0.013):
         replaced = adjacency == "replace-one"
-        made = loss.compose(frozenset(loss.steps_of(event, replaced).items()), replaced, resolution)
+        made = loss.compose(frozenset(events.steps_of(event, replaced).items()), replaced, resolution)
         for at in (0.0, 0.5 * epsilon, 3.7 * epsilon, 9.5 * epsilon):
             p = 1 / (1 + exp(-epsilon))
             exact = sum(
@@ -159,7 +161,7 @@ def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
 )
 def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
-    outer, inner = loss.atoms(loss.Step(rate, noise, choices), False, 1e-3, 1, 0.005)
+    outer, inner = loss_of_a_step.atoms(events.Step(rate, noise, choices), False, 1e-3, 1, 0.005)
     z = np.linspace(-9.0, 11.0, 400_001)
     q = np.exp(-0.5 * z**2) / sqrt(2 * pi) * (z[1] - z[0])
     signed = {sign * e: 1 / (1 + exp(sign * e)) for e in choices for sign in (1, -1)} or {0.0: 1.0}

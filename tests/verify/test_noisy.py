@@ -9,7 +9,7 @@ from made import prices
 from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
 from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
-from pacdp.verify.formulas_noisy import log_moments_of_a_run
+from pacdp.verify.prices.noisy import log_moments_of_a_run
 from tests.edits import judged, leaves, moved
 
 KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")

@@ -1,0 +1,153 @@
+"""Bounds from counts and means of a fixed predictor, from draws, and from several certificates together."""
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify.arithmetic import ONE, ZERO, ball, binomial_upper, kl_upper, largest, normal_above, total, zero_of
+from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, exactly, parsed
+from pacdp.verify.formulas.pac_bayes import bernstein
+
+
+def counted(c: Claim, failure_prob: arb) -> arb:
+    """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
+    k = c.raw("k")
+    if not isinstance(k, int) or not 0 <= k <= c.n:
+        raise Wrong(f"k is {k!r}, of {c.n}")
+    return binomial_upper(k, c.n, failure_prob)
+
+
+def clopper_pearson(c: Claim) -> arb:
+    """Clopper and Pearson's bound inverts the binomial law itself ("Averages of independent draws")."""
+    return counted(c, c["failure_prob"])
+
+
+def one_of_finitely_many(c: Claim) -> arb:
+    """R(j) ≤ the Clopper-Pearson limit of k_j at δ π_j, for all j at once ("Finitely many networks")."""
+    weight = 1 / c["networks"]
+    if "weights" in c.inputs:
+        weights = c.listed("weights")
+        about("the sum of the weights", 1, total(weights))
+        if len(weights) != c.raw("networks") or any(one < 0 for one in weights):
+            raise Wrong(f"the weights are {c.inputs['weights']}, of {c.raw('networks')} networks")
+        weight = weights[c.raw("chosen_network")]
+    about("inputs.tail", c.raw("tail"), c["failure_prob"] * weight)
+    return counted(c, c["tail"])
+
+
+def disagreement(c: Claim) -> arb:
+    """R(f) ≤ R(h) + P(f ≠ h), the second by Clopper and Pearson's bound ("Untouched networks")."""
+    other = exactly(parsed(c.raw("surrogate")).value)
+    apart = counted(c, c["failure_prob"])
+    c.term_agrees("surrogate_risk", other)
+    c.term_agrees("disagreement", apart)
+    return other + c.term("disagreement")
+
+
+def sampled(c: Claim) -> arb:
+    """p ≤ kl⁻¹(X̄, ln(1/δ)/n), n the number of draws ("Averages of independent draws")."""
+    return from_draws(c, "")
+
+
+def from_draws(c: Claim, prefix: str) -> arb:
+    """r = kl⁻¹(mean, ln(1/δ_MC)/N) ("The overall certificate"); the terms repeat what it was made from."""
+    mean, draws = c[f"{prefix}mean"], c.term("monte_carlo_draws")
+    nats = -c[f"{prefix}failure_prob"].log()
+    _require_draws(c, draws, f"{prefix}draws", draws == c.inputs.get(f"{prefix}draws"))
+    for kind in ("terms", "kept_steps"):
+        if f"{prefix}{kind}" in c.inputs:
+            most = c[f"{prefix}{kind}"] + 1e-6
+            _require_draws(c, draws, f"{prefix}{kind}", 1 <= draws <= most)
+    c.term_is_about("monte_carlo_mean", mean)
+    c.term_agrees("monte_carlo_confidence_nats", nats)
+    c.term_agrees("monte_carlo_nats_per_draw", nats / draws)
+    return kl_upper(mean, nats / draws)
+
+
+def _require_draws(c: Claim, draws: arb, name: str, holds: bool) -> None:
+    if name in c.inputs and not holds:
+        raise Wrong(f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{name} {c.raw(name)!r}")
+
+
+def new_example_kl(c: Claim) -> arb:
+    """The largest r with K [kl(risk‖r) - kl(risk‖q)] < Λ, where q < r and n kl(q‖r) = Λ ("Prices", docs/people.md)."""
+    risk, people = c["risk"], c["examples"] / c["most_examples"]
+
+    def margin(q: arb) -> arb:
+        r = kl_upper(q, c.share)
+        if not r < 1:
+            return ONE
+        gain = (1 - risk) * ((1 - q) / (1 - r)).log()
+        if risk > 0:
+            gain += risk * (q / r).log()
+        return people * gain - c.nats
+
+    if risk == 0 and not margin(ZERO) < 0:
+        return kl_upper(ZERO, c.share)
+    return kl_upper(zero_of(margin, 0, 1), c.share)
+
+
+def new_example_pac_bayes(c: Claim) -> arb:
+    """kl⁻¹(R̂, c) with the effective number of people in the place of n ("Prices", docs/people.md)."""
+    return kl_upper(c["risk"], c.nats / c.size)
+
+
+def new_person_second_moment(c: Claim) -> arb:
+    """Un-expected Bernstein with the mean square of people's mean losses ("Un-expected Bernstein", docs/people.md)."""
+    return bernstein(c, c["risk"], c.term("second_moment"))
+
+
+def new_person_clopper_pearson(c: Claim) -> arb:
+    """Clopper and Pearson, for one example a person ("Averages of independent draws", docs/people.md)."""
+    errors = round(float(c["risk"] * c.n))
+    return binomial_upper(errors, c.n, c["failure_prob"])
+
+
+def betting(c: Claim) -> arb:
+    """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
+    mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
+    if not exactly(c.record.value) >= mean:
+        raise Wrong(f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen")
+    whose = "the people" if "new_person" in c.name else "the examples"
+    raise Unchecked(f"the losses of {whose} are not in the file")
+
+
+def largest_gap(c: Claim) -> arb:
+    """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
+    uppers, lowers = c.listed("uppers"), c.listed("lowers")
+    if len(uppers) != len(lowers) or len(uppers) < 2:
+        raise Wrong(f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups")
+    gaps = list[arb]()
+    for place, high in enumerate(uppers):
+        others = lowers[:place] + lowers[place + 1 :]
+        gaps += [high - low for low in others]
+    return largest(gaps).max(ZERO)
+
+
+_GRID = arb(2) ** -10
+"""Noisy counts are released as multiples of it."""
+_PAID_FOR_NOISE = "noise on the counts"
+
+
+def check_noisy_counts(c: Claim) -> None:
+    """k ≤ K and m ≤ n but with probability at most γ, half of it for each ("Certificates from counts with noise").
+
+    What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
+    """
+    most, fewest = c["errors_at_most"], arb(c.n)
+    of_people = any(one.get("unit") == "person" for one in c.record.hypotheses)
+    step = _GRID if of_people else ONE
+    _check_noisy_end(c, "n", c["released_n"] - fewest, ONE)
+    _check_noisy_end(c, "errors_at_most", most - c["released_errors"], step)
+    agree("inputs.risk", c.raw("risk"), (most / fewest).min(ONE))
+
+
+def _check_noisy_end(c: Claim, name: str, reach: arb, next_one: arb) -> None:
+    """The worst count is where half of what the noise may fail with says, and no farther."""
+    share = c.paid(_PAID_FOR_NOISE) / 2
+    std = c["std_n"] if name == "n" else c["std_errors"]
+    if not share > 0:
+        raise Wrong("the counts have noise, and nothing of the failure probability is for it")
+    if not normal_above((reach + next_one - _GRID / 2) / std) <= share:
+        raise Wrong(f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often")
+    nearest = normal_above((reach - _GRID) / std - ball(1e-9))
+    if not nearest >= share * (1 - ball(1e-6)) and c[name] > 0:
+        raise Wrong(f"{name} is {c.raw(name)!r}, which is more than the noise asks for")

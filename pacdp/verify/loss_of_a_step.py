@@ -1,0 +1,212 @@
+"""The privacy loss of one step on a grid: a pair of laws that is easier to tell apart, and one that is harder.
+
+A step draws each record with probability q and adds noise: P = (1-q) N(0, 1) + q N(s, 1) against Q = N(0, 1), or
+against (1-q) N(0, 1) + q N(-s, 1) where a record is replaced; s = 1/noise multiplier. A pure mechanism on the same
+records is randomised response beside the noise (Kairouz, Oh and Viswanath 2015): e^(sz - s²/2) becomes e^(±ε + ...).
+Let u = P/Q, x = ln u, and C(g) = E_Q (u - g)^+. Pairs with a larger C everywhere are easier to tell apart, and that
+survives composition ("Composed privacy losses, from both sides" in docs/verify.md).
+
+*Above*: the mass of a cell [x_k, x_l] goes to its ends so that P and Q keep their totals: the polygon through the
+points of C. *Below*: the polygon is lowered until it lies under C. Right of g = 1 it becomes (1-η)(C(g) - C(g_U)), 0
+beyond g_U; left of it likewise with B(g) = E_Q (g - u)^+ and g_L; what is left at 1 must agree. A chord lies above the
+curve by at most (mass of the cell) (g_l - g_k)/4. Masses are rigorous (Arb).
+"""
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify.arithmetic import ONE, ZERO, ball, lower, normal_above, upper
+from pacdp.verify.events import Step
+
+_REACH = 11.5  # standard deviations of noise within the cells
+_FARTHEST = 500.0  # no cell begins beyond this loss
+_DUST = 4e-12  # more than rounding can move the mass of one step
+
+
+class Atoms(NamedTuple):
+    """One step on the grid: whole indices, masses under P and Q, and what lies at ±infinity."""
+
+    places: np.ndarray
+    p: np.ndarray
+    q: np.ndarray
+    at_infinity: float = 0.0
+    at_zero: float = 0.0
+
+
+def _about(z: np.ndarray, step: Step, replaced: bool, response: Any = 0.0) -> np.ndarray:
+    """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
+    inside = 0.0 if replaced else response
+
+    def mixed(t: np.ndarray) -> np.ndarray:
+        exponent = inside + t / step.noise - 0.5 / step.noise**2
+        return np.log1p(step.rate * np.expm1(np.minimum(exponent, 600.0)))
+
+    if replaced:
+        return mixed(z) - mixed(-z) + response
+    return mixed(z)
+
+
+def spread(step: Step, replaced: bool) -> float:
+    """The root of the mean squared loss, about."""
+    z = np.linspace(-_REACH, _REACH + 1.0 / step.noise, 4001)
+    weight = np.exp(-0.5 * z**2)
+    square = 0.0
+    for added, p in step.responses():
+        square += float(p) * _about(z, step, replaced, float(added)) ** 2
+    return float(np.sqrt(np.sum(weight * square) / np.sum(weight)))
+
+
+def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
+    """P and Q of losses above x."""
+    rate = ball(step.rate)
+    of_p, of_q = ZERO, ZERO
+    for added, p in step.responses():
+        inside, outside = (ONE, added.exp()) if replaced else (added.exp(), ONE)
+        none, more, less = _noise_above(x.exp() / outside, inside, step, replaced)
+        of_p += p * outside * ((1 - rate) * none + rate * inside * more)
+        of_q += p * none if not replaced else p * ((1 - rate) * none + rate * less)
+    return of_p, of_q
+
+
+def _noise_above(u: arb, inside: arb, step: Step, replaced: bool) -> tuple[arb, arb, arb]:
+    """How probable it is that the ratio exceeds u, with noise around 0, s and -s.
+
+    The ratio is 1-q + q c y with y = e^(sz) and c = e^(r - s²/2), or (1-q + q c y) / (1-q + q c/y) with c = e^(-s²/2).
+    """
+    q = ball(step.rate)
+    if step.noise == math.inf:
+        always = arb(int(1 - q + q * inside > u))
+        return always, always, always
+    if not replaced and u <= 1 - q:
+        return ONE, ONE, ONE
+    s = 1 / ball(step.noise)
+    c = (-s * s / 2).exp() * inside
+    if replaced:  # q c y² - (1-q)(u-1) y = q c u
+        half = (1 - q) * (u - 1) / 2
+        y = (half + (half**2 + (q * c) ** 2 * u).sqrt()) / (q * c)
+    else:
+        y = (u - (1 - q)) / (q * c)
+    z = y.log() / s
+    return normal_above(z), normal_above(z - s), normal_above(z + s)
+
+
+class _Grid(NamedTuple):
+    """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them."""
+
+    index: list[int]
+    zero: int
+    g: list[arb]
+    p: list[arb]
+    q: list[arb]
+
+    def p_in(self, cell: int) -> arb:
+        """The mass of a cell under P."""
+        return self.p[cell] - self.p[cell + 1]
+
+    def q_in(self, cell: int) -> arb:
+        """The mass of a cell under Q."""
+        return self.q[cell] - self.q[cell + 1]
+
+
+def _grid(step: Step, replaced: bool, spacing: float, width: int, share: float) -> _Grid:
+    far = np.array([-_REACH, _REACH]) + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
+    ends = _about(far, step, replaced, np.array([-1.0, 1.0]) * sum(step.epsilons))
+    index = [0]
+    for sign, end in zip((-1, 1), ends, strict=True):
+        k = 0
+        while sign * k * spacing < min(_FARTHEST, sign * end):
+            k += sign * max(width, int(abs(k) * share))
+            index.append(k)
+    index.sort()
+    x = [ball(spacing) * k for k in index]
+    tails = [_tails(each, step, replaced) for each in x]
+    of_p, of_q = (list(column) for column in zip(*tails, strict=True))
+    return _Grid(index, index.index(0), [each.exp() for each in x], of_p, of_q)
+
+
+@lru_cache(maxsize=256)  # runs that differ in one step share all others
+def atoms(step: Step, replaced: bool, spacing: float, width: int, share: float) -> tuple[Atoms, Atoms]:
+    """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
+    grid = _grid(step, replaced, spacing, width, share)
+    p, q = _on_the_ends(grid)
+    return _above(grid, p, q), _below(grid, q)
+
+
+def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
+    """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
+    first = 1 - grid.p[0]
+    p, q = [first], [first / grid.g[0]]
+    for cell in range(len(grid.index) - 1):
+        low, high = grid.g[cell], grid.g[cell + 1]
+        mass = grid.p_in(cell)
+        upward = (mass / low - grid.q_in(cell)) / (1 / low - 1 / high)
+        p[-1] += mass - upward
+        q[-1] += (mass - upward) / low
+        p.append(upward)
+        q.append(upward / high)
+    return p, q
+
+
+def _above(grid: _Grid, p: list[arb], q: list[arb]) -> Atoms:
+    """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
+    beyond = grid.q[-1] * grid.g[-1]
+    missing = 1 - grid.q[0] - (1 - grid.p[0]) / grid.g[0]
+    return Atoms(
+        np.array(grid.index),
+        _up([*p[:-1], p[-1] + beyond]),
+        _up([*q[:-1], q[-1] + grid.q[-1]]),
+        max(0.0, upper(grid.p[-1] - beyond)),
+        max(0.0, upper(missing)),
+    )
+
+
+def _up(masses: list[arb]) -> np.ndarray:
+    return np.array([max(0.0, upper(mass)) for mass in masses])
+
+
+def _below(grid: _Grid, q: list[arb]) -> Atoms:
+    """The dominated pair: both sides lowered, and what is left at 1 in agreement."""
+    zero, last = grid.zero, len(grid.index) - 1
+    gap = [upper(grid.q_in(cell) * (grid.g[cell + 1] - grid.g[cell]) / 4) for cell in range(last)]
+    rise = [lower(grid.p[k] - grid.g[k] * grid.q[k]) for k in range(zero, last + 1)]
+    fall = [lower(grid.g[k] * (1 - grid.q[k]) - (1 - grid.p[k])) for k in range(zero, -1, -1)]
+    right = _lowered(np.array(rise), np.array(gap[zero:]))
+    left = _lowered(np.array(fall), np.array(gap[:zero][::-1]))
+    masses = [q[0] + 1 - grid.q[0] - (1 - grid.p[0]) / grid.g[0], *q[1:]]
+    masses[-1] += grid.q[-1]  # whatever lies farther out
+    weights = np.array([lower(mass) for mass in masses])
+    inner = np.zeros(last + 1)
+    lost = max(right.lost, left.lost)
+    for side, part in ((right, slice(zero, None)), (left, slice(zero, None, -1))):
+        kept = side.keep * (1.0 - lost) / (1.0 - side.lost) * (1.0 - _DUST / 4)
+        inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
+        inner[part][side.cut] = kept * weights[part][side.cut :].sum()
+    under = inner * np.array([lower(one) for one in grid.g])
+    elsewhere = max(math.fsum(inner), math.fsum(under))
+    inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
+    return Atoms(np.array(grid.index), under, inner)
+
+
+class _Lowered(NamedTuple):
+    """Where one side is cut, the share of its height at 1 that is lost, and 1 - η."""
+
+    cut: int
+    lost: float
+    keep: float
+
+
+def _lowered(height: np.ndarray, gap: np.ndarray) -> _Lowered:
+    """The cut that loses least; ``height`` falls outward."""
+    best = _Lowered(1, 1.0, 0.0)
+    for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
+        if height[cut] > 0.0:
+            needed = np.maximum(gap[:cut] - height[cut], 0.0) / height[1 : cut + 1]
+            eta = 1.001 * float(np.max(needed))
+            lost = 1.0 - (1.0 - eta) * (1.0 - height[cut] / height[0])
+            if lost < best.lost:
+                best = _Lowered(int(cut), lost, 1.0 - eta)
+    return best

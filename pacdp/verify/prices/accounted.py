@@ -1,0 +1,235 @@
+"""The price of accounted privacy: Λ = n (a + H/δ₂) + α/(α-1) ln(1/δ₁) ("General transfer" in docs/guarantees.md).
+
+x = ln(P/Q) is the loss of one record, ζ(x) = (e^((α-1)x) - 1)/(α-1) + e^(-x) - 1 and H = E_P (ζ(x) - a)^+, at the α and
+a that the claim names. Where x may be infinite, or its law goes on for ever, f(u) = u (ζ(ln u) - a)^+ goes on beyond
+e^A along its tangent, and δ₃ pays n P(x > A - t)/(1 - e^(-t)). Below e = α - 1.
+"""
+
+import math
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify import loss
+from pacdp.verify.arithmetic import INFINITE, ONE, ZERO, Real, ball, lower, normal_above, total, upper, zero_of
+from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, exactly, number
+from pacdp.verify.events import steps_of
+
+_SPLIT = {
+    "transfer_prob": "transfer",
+    "privacy_tail_prob": "privacy tail",
+    "unbounded_prob": "unbounded privacy loss",
+}
+"""The terms that tell how δ is divided, and the entries of the budget that do where there are no such terms."""
+
+
+class Transfer(NamedTuple):
+    """What the theorem is evaluated at: n records, e = α - 1, the level a, and δ₁, δ₂, δ₃."""
+
+    n: int
+    e: arb
+    a: arb
+    transfer: arb
+    tail: arb
+    unbounded: arb
+
+    def zeta(self, x: arb) -> arb:
+        """ζ(x) = (e^((α-1)x) - 1)/(α-1) + e^(-x) - 1 ("General transfer")."""
+        return (self.e * x).expm1() / self.e + (-x).expm1()
+
+    def excess(self, x: arb) -> arb:
+        """(ζ(x) - a)^+."""
+        return (self.zeta(x) - self.a).max(ZERO)
+
+    def nats(self, h: arb) -> arb:
+        """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
+        each = self.a + h / self.tail
+        return self.n * each - (1 + self.e) / self.e * self.transfer.log()
+
+    def threshold(self, side: int) -> arb:
+        """The distance from 0 at which ζ reaches a, to the right (side 1) or to the left (-1)."""
+        far = 1.0
+        while not self.zeta(side * arb(far)) > self.a:
+            if far > 2.0**63:
+                raise Wrong(f"the level {float(self.a)!r} is never reached")
+            far *= 2.0
+        return zero_of(lambda t: self.zeta(side * t) - self.a, 0, far)
+
+    def slope(self, cutoff: arb) -> arb:
+        """max{0, (α e^((α-1)A) - 1)/(α-1) - 1 - a} ("General transfer", losses without a bound)."""
+        rising = (1 + self.e) / self.e * (self.e * cutoff).exp()
+        return (rising - 1 / self.e - 1 - self.a).max(ZERO)
+
+
+def check(c: Claim, what: str, claimed: Real, n: int, suffix: str) -> None:
+    """Raise unless ``claimed`` nats pay for what the claim says of privacy ("General transfer")."""
+    parts = _split(c, suffix)
+    alpha, level = (number(c.terms[name + suffix]) for name in ("transfer_alpha", "transfer_level"))
+    notion, adjacency = c.raw("privacy_notion"), c.raw("privacy_adjacency")
+    added = adjacency == "add-remove"
+    if notion == "gaussian" and c.event:
+        _check_mu(c, added)
+    if notion == "pure" or (notion == "approximate" and c["privacy_delta"] == 0):
+        _check_pure(c, what, claimed, n, 2 if added else 1, suffix)
+    elif alpha == math.inf and _loses_nothing(c):
+        agree(what, claimed, -c.price_prob.log())
+    elif claimed == math.inf or not (1 < alpha < math.inf and 0 <= level < math.inf):
+        agree(what, claimed, INFINITE)
+    else:
+        t = Transfer(n, ball(alpha) - 1, ball(level), *parts)
+        _check_transfer(c, what, claimed, t)
+
+
+def _split(c: Claim, suffix: str) -> list[arb]:
+    """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
+    terms = {name: c.terms[name + suffix] for name in _SPLIT if name + suffix in c.terms}
+    if "transfer" in c.budget:
+        budget = {name: c.budget[entry] for name, entry in _SPLIT.items() if entry in c.budget}
+        if terms not in ({}, budget):
+            raise Wrong(f"the budget and the terms divide the failure probability differently, {budget} and {terms}")
+        terms = budget
+    if not terms:
+        raise Unchecked("how the failure probability of the transfer was divided is not in the file")
+    parts = [exactly(terms.get(name, 0.0)) for name in _SPLIT]
+    about("the parts of the transfer's failure probability", float(total(parts)), c.price_prob)
+    return parts
+
+
+def _loses_nothing(c: Claim) -> bool:
+    """Whether mu or rho is there and 0: what was released does not depend on the records."""
+    losses = [c[name] for name in ("privacy_mu", "privacy_rho") if name in c.inputs]
+    return bool(losses) and all(loss == 0 for loss in losses)
+
+
+def _check_mu(c: Claim, added: bool) -> None:
+    """mu² is the sum of all steps' 1/σ², at twice mu where a record is replaced."""
+    precision = ZERO
+    for step, times in steps_of(c.event, not added).items():
+        if step.rate < 1 or step.epsilons:
+            raise Wrong("what ran is no Gaussian mechanism on all records")
+        precision += times / ball(step.noise) ** 2
+    factor = 1 if added else 2
+    agree("inputs.privacy_mu", c.raw("privacy_mu"), precision.sqrt() * factor)
+
+
+def sharp(epsilon: arb, n: int, log: arb) -> arb:
+    """(√ln(1/δ) + ε√(n/8))² ("Sharp pure-DP transfer")."""
+    return (log.sqrt() + epsilon * (arb(n) / 8).sqrt()) ** 2
+
+
+def _check_pure(c: Claim, what: str, claimed: Real, n: int, factor: int, suffix: str) -> None:
+    """The sharp price, at 2ε for adding or removing a record; α = 1 + √(L/c) ("Sharp pure-DP transfer")."""
+    epsilon = c["privacy_epsilon"] * factor
+    log = -c.price_prob.log()
+    if epsilon > 0 and epsilon.is_finite():
+        order = 1 + (8 * log / n).sqrt() / epsilon
+        c.term_is_about(f"transfer_alpha{suffix}", order)
+        c.term_is_about(f"transfer_level{suffix}", order * epsilon**2 / 8)
+    agree(what, claimed, sharp(epsilon, n, log))
+
+
+def _check_transfer(c: Claim, what: str, claimed: Real, t: Transfer) -> None:
+    match c.raw("privacy_notion"):
+        case "gaussian":
+            h = gaussian(c["privacy_mu"].max(ball(1e-12)), t)
+        case "zero-concentrated":
+            h = concentrated(c["privacy_rho"].max(ball(1e-24)), t)
+        case "approximate":
+            h = approximate(c["privacy_epsilon"], c["privacy_delta"], t)
+        case _:
+            _check_composed(c, what, claimed, t)
+            return
+    agree(what, claimed, t.nats(h), relative=1e-6)
+
+
+def gaussian(mu: arb, t: Transfer) -> arb:
+    """x ~ N(mu²/2, mu²): E[e^(tx); x > c] = e^(t(t+1)mu²/2) P(N > c/mu - (1/2 + t) mu) ("General transfer")."""
+
+    def tail(power: arb, side: int) -> arb:
+        scale = (power * (power + 1) * mu**2 / 2).exp()
+        start = t.threshold(side) / mu
+        return scale * normal_above(start - side * (arb(0.5) + power) * mu)
+
+    h = ZERO
+    for side in (1, -1):
+        rise, none, fall = (tail(power, side) for power in (t.e, ZERO, arb(-1)))
+        h += (rise - none) / t.e + fall - (1 + t.a) * none
+    return h
+
+
+def concentrated(rho: arb, t: Transfer) -> arb:
+    """From P(x > s), Q(x < -s) ≤ τ(s) = e^(-(s-rho)²/(4rho)) for s > rho, by parts ("General transfer")."""
+
+    def integral(rate: arb, start: arb) -> arb:  # of e^(rate s) τ(s) from start on
+        tail = normal_above((start - rho - 2 * rho * rate) / (2 * rho).sqrt())
+        return (4 * arb.pi() * rho).sqrt() * (rate * rho + rate**2 * rho).exp() * tail
+
+    right, left = (t.threshold(side).max(rho) for side in (1, -1))
+    flat = t.excess(rho)  # 0 where the threshold lies beyond rho
+    steep = (-rho).exp() * t.excess(-rho)
+    above = integral(t.e, right) - integral(-ONE, right)
+    low, fast = (1 + t.a + 1 / t.e), (1 + t.e) / t.e
+    below = low * integral(-ONE, left) - fast * integral(-1 - t.e, left)
+    return flat + above + steep + below
+
+
+def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
+    """Losses ±ε, and δ at ±∞; δ₃ tells how far beyond ε f was cut off ("General transfer", (ε, δ)-DP)."""
+    if not t.unbounded > t.n * delta:
+        raise Wrong("the failure probability does not pay for losses without a bound")
+    cutoff = epsilon - (1 - t.n * delta / t.unbounded).log()
+    down = (-epsilon).exp()
+    finite = t.excess(epsilon) + down * t.excess(-epsilon)
+    return (1 - delta) / (1 + down) * finite + delta * (1 + t.slope(cutoff))
+
+
+def _check_composed(c: Claim, what: str, claimed: Real, t: Transfer) -> None:
+    """Composed mechanisms: Λ between two numbers, on finer and finer grids, until they decide."""
+    if not c.event:
+        raise Unchecked("the mechanisms behind the distribution of privacy losses are not in the file")
+    replaced = c.raw("privacy_adjacency") == "replace-one"
+    fewest, most = ZERO, INFINITE
+    for made in loss.finer(steps_of(c.event, replaced), replaced):
+        low, high = (t.nats(arb(h)) for h in excess(made, t))
+        fewest, most = fewest.max(low), most.min(high)
+        if ball(claimed) >= most:
+            return
+        if ball(claimed) < fewest:
+            raise Wrong(f"{what} is {claimed!r}, and what ran costs {float(fewest):.9g} or more")
+    raise Unchecked(f"{what} is {claimed!r}, and what ran costs between {float(fewest):.9g} and {float(most):.9g}")
+
+
+def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
+    """H from both sides, with δ₃ n P(x > A - 1)/(1 - 1/e) paid for ("General transfer", losses without a bound)."""
+    spent = lower(t.unbounded) / t.n
+    tail = spent * -math.expm1(-1.0) - made.at_infinity
+    if not tail > 0.0:
+        raise Unchecked("the failure probability does not pay for losses without a bound")
+    cutoff = 1.0 + made.reach(-math.log(tail))
+    slope = upper(t.slope(ball(cutoff)))
+    values, error = _excess_on_the_grid(made.x, float(t.e), float(t.a))
+    beyond = made.at_infinity + math.exp(-loss.FAR)
+    high = made.mean(np.where(made.x > cutoff, slope, values))[1] + beyond * slope
+    near = _not_above_the_cutoff(made, spent)
+    last = values[max(0, int(np.searchsorted(made.x, near)) - 1)]
+    capped = np.where(made.x > near, np.minimum(values, last), values)
+    low = made.mean(np.maximum(capped * (1.0 - 1e-12) - 2 * error, 0.0))[0]
+    return low, high + made.at_zero
+
+
+def _excess_on_the_grid(x: np.ndarray, e: float, a: float) -> tuple[np.ndarray, np.ndarray]:
+    """(ζ(x) - a)^+ under P for x ≥ 0, under Q for x < 0, rounded up, and by how much it may be too large."""
+    rising = np.expm1(e * np.minimum(x, 600 / e)) / e
+    falling = np.expm1(-np.maximum(x, -600.0))
+    error = (16.0 + np.abs(x)) * 2.0**-52 * (np.abs(rising) + np.abs(falling))
+    above = np.maximum(rising + falling + error - a, 0.0)
+    return above * np.exp(np.minimum(x, 0.0)), error
+
+
+def _not_above_the_cutoff(made: loss.Loss, spent: float) -> float:
+    """A loss below every cut-off A that δ₃ may pay for."""
+    points = np.linspace(0.0, made.x[-1], 200)
+    first = bisect_left(points, True, key=lambda s: made.stick(s)[0] <= spent)
+    return points[max(0, first - 1)]
