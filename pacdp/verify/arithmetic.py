@@ -38,10 +38,15 @@ def largest(values: Iterable[arb]) -> arb:
 def log_sum(logs: list[arb]) -> arb:
     """ln Σ e^x over these x."""
     top = max(logs, key=float).mid()
-    return top + total((log - top).exp() for log in logs).log()
+    whole = total((log - top).exp() for log in logs)
+    return top + whole.log()
 
 
-def zero_of(rising: Callable[[arb], arb], low: Real | arb, high: Real | arb) -> arb:
+def zero_of(
+    rising: Callable[[arb], arb],
+    low: Real | arb,
+    high: Real | arb,
+) -> arb:
     """Where a function that grows from below 0 at ``low`` to above 0 at ``high`` is 0; every sign is certain."""
     low, high = arb(low), arb(high)
     below, above = arb(-1), arb(1)
@@ -102,16 +107,11 @@ def kl_upper(q: arb, cost: arb) -> arb:
     return zero_of(lambda p: binary_kl(q, p) - cost, q, 1)
 
 
-def kl_lower(q: arb, cost: arb) -> arb:
-    """inf{p : kl(q‖p) ≤ cost}."""
-    if q == 0 or not cost.is_finite():
-        return ZERO
-    if cost <= 0:
-        return q
-    return zero_of(lambda p: cost - binary_kl(q, p), 0, q)
-
-
-def binomial_below(errors: int, n: int, p: arb) -> arb:
+def binomial_below(
+    errors: int,
+    n: int,
+    p: arb,
+) -> arb:
     """P(Bin(n, p) ≤ errors), term by term."""
     odds = p / (1 - p)
     term = (1 - p) ** n
@@ -122,7 +122,11 @@ def binomial_below(errors: int, n: int, p: arb) -> arb:
     return whole
 
 
-def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
+def binomial_upper(
+    errors: int,
+    n: int,
+    failure_prob: arb,
+) -> arb:
     """sup{p : P(Bin(n, p) ≤ errors) ≥ failure_prob}: Clopper and Pearson's upper limit."""
     if errors == n:
         return ONE
@@ -135,7 +139,11 @@ def binomial_upper(errors: int, n: int, failure_prob: arb) -> arb:
     return zero_of(refuted, 0, 1)
 
 
-def binomial_lower(errors: int, n: int, failure_prob: arb) -> arb:
+def binomial_lower(
+    errors: int,
+    n: int,
+    failure_prob: arb,
+) -> arb:
     """inf{p : P(Bin(n, p) ≥ errors) ≥ failure_prob}."""
     return 1 - binomial_upper(n - errors, n, failure_prob)
 
@@ -145,17 +153,16 @@ def log_xi(n: int) -> arb:
     """ln Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k) = ln(1 + n! e^n n^(-n) P(Poisson(n) < n)), by Abel's identity."""
     m = arb(n)
     log_scale = (m + 1).lgamma() + m - m * m.log()
-    return (1 + log_scale.exp() * m.gamma_upper(m, True)).log()
-
-
-def log_two_sqrt(n: int) -> arb:
-    """ln(2√n)."""
-    return (2 * arb(n).sqrt()).log()
+    terms = log_scale.exp() * m.gamma_upper(m, True)
+    return (1 + terms).log()
 
 
 def log_choose(n: int, k: int) -> arb:
     """ln C(n, k)."""
-    return arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+    whole = arb(n + 1).lgamma()
+    taken = arb(k + 1).lgamma()
+    left = arb(n - k + 1).lgamma()
+    return whole - taken - left
 
 
 def normal_above(z: arb) -> arb:

@@ -29,7 +29,9 @@ from pacdp.verify.claim import (
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED
 from pacdp.verify.formulas.counts import check_noisy_counts, from_draws
 from pacdp.verify.names import check_labels, kind_of, named
+from pacdp.verify.needs import require_proofs
 from pacdp.verify.prices import check_price
+from pacdp.verify.prices.price import Price
 
 FORMAT = "pacdp-certificate/2"
 _FIELDS = {
@@ -65,7 +67,9 @@ _TOLD = {
 """What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
 
 
-def read_claim(record: Fields, privacy: Mapping[str, Any] | None = None) -> Claim:
+def read_claim(
+    record: Fields, privacy: Mapping[str, Any] | None = None
+) -> Claim:
     """A certificate's record as a claim of the kind that its name says."""
     c = Claim(record, privacy)
     c.kind = kind_of(c)
@@ -89,21 +93,24 @@ def check_certificate(
         why = other_format(record.get("format"), FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
-    readable = judged(subject, "value", lambda: _require_readable(made, privacy))
+    readable = judged(subject, "value", _require_readable, made, privacy)
     if readable.why:
         return [readable]
     c = read_claim(made, privacy)
-    found = [judged(subject, claim, check, c) for claim, check in _checks(c).items()]
+    checks = _checks(c).items()
+    found = [judged(subject, claim, check, c) for claim, check in checks]
     if any(one.get("standing") == "proved" for one in made.hypotheses):
-        found.append(judged(subject, "proofs of hypotheses", needs.require_proofs, made, redone))
-    unknown = _unknown(c)
-    if unknown:
+        proofs = "proofs of hypotheses"
+        found.append(judged(subject, proofs, require_proofs, made, redone))
+    if unknown := _unknown(c):
         why = f"this checker does not know what {', '.join(unknown)} is"
         found.append(Statement(subject, "what is told beside", CANNOT, why))
     return found
 
 
-def _require_readable(record: Fields, privacy: Mapping[str, Any] | None) -> None:
+def _require_readable(
+    record: Fields, privacy: Mapping[str, Any] | None
+) -> None:
     c = read_claim(record, privacy)
     _ = c.price_prob
 
@@ -130,8 +137,14 @@ def _unknown(c: Claim) -> list[str]:
     told = _TOLD.union(c.inputs)
     return [
         *sorted(c.record.keys() - _FIELDS),
-        *(f"inputs.{name}" for name in sorted(c.inputs.keys() - c.inputs.names - _TOLD)),
-        *(f"terms.{name}" for name in sorted(c.terms.keys() - c.terms.names - told)),
+        *(
+            f"inputs.{name}"
+            for name in sorted(c.inputs.keys() - c.inputs.names - _TOLD)
+        ),
+        *(
+            f"terms.{name}"
+            for name in sorted(c.terms.keys() - c.terms.names - told)
+        ),
     ]
 
 
@@ -165,13 +178,21 @@ def _hypotheses(c: Claim) -> None:
         raise Wrong(f"a hypothesis is {min(strange)!r}")
     status = "optimistic" if "unproved" in standing.values() else "rigorous"
     if c.record.status != status:
-        raise Wrong(f"the status is {c.record.status!r}, and by the hypotheses {status!r}")
+        raise Wrong(
+            f"the status is {c.record.status!r}, and by the hypotheses {status!r}"
+        )
     for name in _rests_on(c):
         kind = c.kind if name == "best_of" else named(name, c)
-        needs.require(needs.needed(kind.prefix, kind.formula, name, c.inputs), standing)
-    needs.require_unproved(needs.never_shown(c.kind.formula, c.inputs), standing)
+        needs.require(
+            needs.needed(kind.prefix, kind.formula, name, c.inputs), standing
+        )
+    needs.require_unproved(
+        needs.never_shown(c.kind.formula, c.inputs), standing
+    )
     if not standing.keys() & {"records independent", "draws independent"}:
-        raise Wrong("nothing is said of the independence of records or of draws")
+        raise Wrong(
+            "nothing is said of the independence of records or of draws"
+        )
 
 
 def _rests_on(c: Claim) -> list[str]:
@@ -181,11 +202,15 @@ def _rests_on(c: Claim) -> list[str]:
     return [one[0] for one in parsed(c.inputs["among"])]
 
 
-def require_of_a_chain(certificates: Iterable[Fields], sampler: Mapping[str, Any]) -> None:
+def require_of_a_chain(
+    certificates: Iterable[Fields], sampler: Mapping[str, Any]
+) -> None:
     """Raise Wrong unless what rests on a chain's having converged is called unproved."""
     for record in certificates:
         c = read_claim(record)
-        names = needs.never_shown_of_a_chain(c.kind.prefix, c.kind.formula, c.inputs, sampler)
+        names = needs.never_shown_of_a_chain(
+            c.kind.prefix, c.kind.formula, c.inputs, sampler
+        )
         needs.require_unproved(names, needs.standings(record))
 
 
@@ -196,12 +221,16 @@ def _costs(c: Claim) -> None:
     if c.kind.formula in PRICED:
         expected = {price, *PRICED[c.kind.formula][0]}
     if c.costs.keys() - {"draw"} != expected:
-        raise Wrong(f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}")
+        raise Wrong(
+            f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}"
+        )
     for one in c.record.costs:
         what = f"the cost {one.name}"
-        agree(f"{what} per example", one.per_example, exactly(one.nats) / c.size)
+        agree(
+            f"{what} per example", one.per_example, exactly(one.nats) / c.size
+        )
         if one.name == price:
-            check_price(c, what, one.nats, c.n)
+            check_price(Price(c, what, one.nats, c.n, ""))
         else:
             agree(what, one.nats, COSTS[one.name](c))
 
@@ -211,7 +240,9 @@ def _terms(c: Claim) -> None:
     for name, value in c.terms.items():
         source = "risk" if name == "empirical_risk" else name
         if source in c.inputs and number(value) != c.raw(source):
-            raise Wrong(f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}")
+            raise Wrong(
+                f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}"
+            )
     if "empirical_risk" in c.terms and "k" in c.inputs:
         c.term_is_about("empirical_risk", c["k"] / c.n)
     if "draw_prob" in c.terms:
@@ -245,11 +276,20 @@ def _choice(c: Claim) -> None:
     among = parsed(c.inputs["among"])
     chosen = among[c.inputs["chosen_position"]]
     least = min(number(value) for _, _, value, _ in among)
-    if chosen[:3] != [c.inputs["chosen"], c.record["of"], c.record.value] or chosen[2] != least:
-        raise Wrong(f"the one chosen is {chosen}, and not the smallest of those compared")
+    if (
+        chosen[:3] != [c.inputs["chosen"], c.record.of, c.record.value]
+        or chosen[2] != least
+    ):
+        raise Wrong(
+            f"the one chosen is {chosen}, and not the smallest of those compared"
+        )
     if c.terms["compared"] != len(among):
-        raise Wrong(f"{c.terms['compared']} are said to have been compared, and {len(among)} are listed")
-    others = total(exactly(prob) for _, _, _, prob in among) - exactly(chosen[3])
+        raise Wrong(
+            f"{c.terms['compared']} are said to have been compared, and {len(among)} are listed"
+        )
+    others = total(exactly(prob) for _, _, _, prob in among) - exactly(
+        chosen[3]
+    )
     about("what the others may fail with", c.budget.get(OTHERS, 0), others)
     own = c.paid(*c.budget) - c.paid(LOST) - others
     about("failure_prob of the one chosen", chosen[3], own)
@@ -258,20 +298,37 @@ def _choice(c: Claim) -> None:
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.raw("surrogate"))
-    if other.measures != c.record.measures or ball(other.failure_prob) != exactly(c.budget["surrogate"]):
-        raise Wrong(f"the other network's certificate is of {other.measures!r} at {other.failure_prob!r}")
-    _require_silent_of_nothing(needs.standings(c.record), needs.standings(other))
+    if other.measures != c.record.measures or ball(
+        other.failure_prob
+    ) != exactly(c.budget["surrogate"]):
+        raise Wrong(
+            f"the other network's certificate is of {other.measures!r} at {other.failure_prob!r}"
+        )
+    _require_silent_of_nothing(
+        needs.standings(c.record), needs.standings(other)
+    )
     found = check_certificate(other)
     for one in found:
         if one.verdict == DOES_NOT:
-            raise Wrong(f"{one.claim} of the other network's certificate does not follow: {one.why}")
+            raise Wrong(
+                f"{one.claim} of the other network's certificate does not follow: {one.why}"
+            )
     for one in found:
         if one.verdict == CANNOT:
-            raise Unchecked(f"{one.claim} of the other network's certificate: {one.why}")
+            raise Unchecked(
+                f"{one.claim} of the other network's certificate: {one.why}"
+            )
 
 
-def _require_silent_of_nothing(own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-    order = (None, *needs.STANDINGS)  # from what is not there to what is unproved
+def _require_silent_of_nothing(
+    own: Mapping[str, str], theirs: Mapping[str, str]
+) -> None:
+    order = (
+        None,
+        *needs.STANDINGS,
+    )  # from what is not there to what is unproved
     for name, standing in theirs.items():
         if order.index(own.get(name)) < order.index(standing):
-            raise Wrong(f"the hypothesis {name!r} of the other network is said to stand better, or not at all")
+            raise Wrong(
+                f"the hypothesis {name!r} of the other network is said to stand better, or not at all"
+            )

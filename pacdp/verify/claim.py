@@ -42,7 +42,15 @@ class Wrong(Exception):
 
 
 # What reading a record may raise that is not as it was written.
-DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
+DAMAGED = (
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    ZeroDivisionError,
+)
 
 
 class Fields(dict[str, Any]):
@@ -53,6 +61,10 @@ class Fields(dict[str, Any]):
         if name not in self:
             raise AttributeError(f"there is no {name!r}")
         return self[name]
+
+    def part(self, name: str) -> "Fields":
+        """The object under this name; an empty one where there is none."""
+        return self.get(name) or Fields()
 
 
 def fields(value: Any) -> Any:
@@ -89,7 +101,9 @@ class Statement(NamedTuple):
     why: str = ""
 
 
-def judged(subject: str, claim: str, check: Callable[..., None], *given: Any) -> Statement:
+def judged(
+    subject: str, claim: str, check: Callable[..., None], *given: Any
+) -> Statement:
     """The verdict of a check that raises Wrong or Unchecked."""
     try:
         check(*given)
@@ -103,7 +117,11 @@ def judged(subject: str, claim: str, check: Callable[..., None], *given: Any) ->
     return Statement(subject, claim, FOLLOWS)
 
 
-def other_format(found: Any, known: str, maker: str = "") -> str:
+def other_format(
+    found: Any,
+    known: str,
+    maker: str = "",
+) -> str:
     """Why a file of another format is not judged, and what can judge it, if anything can."""
     if f"{str(found).partition('/')[0]}/" not in known:
         return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
@@ -136,7 +154,13 @@ def exactly(value: Any) -> arb:
     return ball(number(value))
 
 
-def agree(what: str, claimed: Any, exact: arb, *, relative: float = 1e-9) -> None:
+def agree(
+    what: str,
+    claimed: Any,
+    exact: arb,
+    *,
+    relative: float = 1e-9,
+) -> None:
     """Raise Wrong unless the claim is the exact number, or above it by no more than rounding up explains."""
     said = exactly(claimed)
     if said.is_finite() and exact.is_finite():
@@ -145,14 +169,22 @@ def agree(what: str, claimed: Any, exact: arb, *, relative: float = 1e-9) -> Non
     else:
         holds = number(claimed) == math.inf and not exact.is_finite()
     if not holds:
-        raise Wrong(f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}")
+        raise Wrong(
+            f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}"
+        )
 
 
-def about(what: str, claimed: Any, exact: arb) -> None:
+def about(
+    what: str,
+    claimed: Any,
+    exact: arb,
+) -> None:
     """Raise Wrong unless the claim is the exact number but for rounding, up or down."""
     room = abs(exact) * 1e-9 + 1e-12
     if not abs(exactly(claimed) - exact) <= room:
-        raise Wrong(f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}")
+        raise Wrong(
+            f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}"
+        )
 
 
 class Asked(dict[str, Any]):
@@ -170,7 +202,11 @@ class Asked(dict[str, Any]):
         self.names.add(name)
         return super().__contains__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(
+        self,
+        name: str,
+        default: Any = None,
+    ) -> Any:
         """The entry, or the default."""
         return self[name] if name in self else default
 
@@ -198,7 +234,11 @@ class Claim:
         kind: what its name says.
     """
 
-    def __init__(self, record: Fields, privacy: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        record: Fields,
+        privacy: Mapping[str, Any] | None = None,
+    ) -> None:
         self.record = record
         self.name = str(record.name)
         self.inputs = Asked(record.inputs)
@@ -224,9 +264,14 @@ class Claim:
 
     def listed(self, name: str) -> list[arb]:
         """An input that is a list of numbers."""
-        return [ball(float(part)) for part in str(self.raw(name)).split(",")]
+        words = str(self.raw(name)).split(",")
+        return [ball(float(word)) for word in words]
 
-    def numbered(self, stem: str, first: int) -> list[arb]:
+    def numbered(
+        self,
+        stem: str,
+        first: int,
+    ) -> list[arb]:
         """Inputs of one name and a number, from this number on."""
         count = 0
         for name in self.inputs:
@@ -238,17 +283,27 @@ class Claim:
         """An ingredient that is not among the inputs."""
         return exactly(self.terms[name])
 
-    def term_agrees(self, name: str, exact: arb) -> None:
+    def term_agrees(
+        self,
+        name: str,
+        exact: arb,
+    ) -> None:
         """Raise Wrong unless the term is the exact number, or it rounded up."""
         agree(f"terms.{name}", self.terms[name], exact)
 
-    def term_is_about(self, name: str, exact: arb) -> None:
+    def term_is_about(
+        self,
+        name: str,
+        exact: arb,
+    ) -> None:
         """Raise Wrong unless the term is the exact number but for rounding."""
         about(f"terms.{name}", self.terms[name], exact)
 
     def paid(self, *names: str) -> arb:
         """What the budget holds under these names."""
-        return total(exactly(self.budget[name]) for name in names if name in self.budget)
+        return total(
+            exactly(self.budget[name]) for name in names if name in self.budget
+        )
 
     @property
     def price_prob(self) -> arb:

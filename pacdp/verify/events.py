@@ -25,13 +25,18 @@ class Step(NamedTuple):
         found = [(ZERO, ONE)]
         for epsilon in map(ball, self.epsilons):
             yes = 1 / (1 + epsilon.exp())
+            no = 1 - yes
             more = [(added + epsilon, p * yes) for added, p in found]
-            less = [(added - epsilon, p * (1 - yes)) for added, p in found]
+            less = [(added - epsilon, p * no) for added, p in found]
             found = more + less
         return found
 
 
-def steps_of(event: Any, replaced: bool = False, rate: float = 1.0) -> Counter[Step]:
+def steps_of(
+    event: Any,
+    replaced: bool = False,
+    rate: float = 1.0,
+) -> Counter[Step]:
     """How often each step ran; a sample of a sample is one at the product of their rates."""
     kind = event["event"]
     inner = event.get("inner")
@@ -41,13 +46,19 @@ def steps_of(event: Any, replaced: bool = False, rate: float = 1.0) -> Counter[S
         return Counter({Step(rate, 0.0): 1})
     if kind == "SelfComposed" and rate == 1.0:
         once = steps_of(inner, replaced)
-        return Counter({step: times * int(event["count"]) for step, times in once.items()})
+        return Counter(
+            {step: times * int(event["count"]) for step, times in once.items()}
+        )
     if kind == "Composed" and rate == 1.0:
         return sum((steps_of(part, replaced) for part in inner), Counter())
     return Counter({_on_one_sample(event, replaced, rate): 1})
 
 
-def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
+def _on_one_sample(
+    event: Any,
+    replaced: bool,
+    rate: float,
+) -> Step:
     noises = list[float]()
     epsilons = list[float]()
     for part in _parts(event):
@@ -55,8 +66,12 @@ def _on_one_sample(event: Any, replaced: bool, rate: float) -> Step:
             noises.append(float(part["noise_multiplier"]))
         else:
             epsilons.append(_pure(part, replaced))
-    if rate < 1.0 and (len(epsilons) > _MOST_ON_A_SAMPLE or (replaced and epsilons)):
-        raise Unchecked(f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours")
+    if rate < 1.0 and (
+        len(epsilons) > _MOST_ON_A_SAMPLE or (replaced and epsilons)
+    ):
+        raise Unchecked(
+            f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours"
+        )
     return Step(rate, noise_of_all(noises), tuple(sorted(epsilons)))
 
 
@@ -85,7 +100,9 @@ def _pure(event: Any, replaced: bool) -> float:
     kind = event["event"]
     added = event.get("adjacency") == "add-remove"
     if kind != "ExponentialMechanism" or not (replaced or added):
-        raise Unchecked(f"this checker composes no {kind} of these neighbours on one sample")
+        raise Unchecked(
+            f"this checker composes no {kind} of these neighbours on one sample"
+        )
     return float(event["epsilon"]) * (2 if added and replaced else 1)
 
 
@@ -125,4 +142,6 @@ def noisy_sums_of(event: Any) -> Iterator[NoisySum]:
             for each in noisy_sums_of(event["inner"]):
                 yield each._replace(times=each.times * int(event["count"]))
         case kind:
-            raise Wrong(f"{kind} is no noisy sum on all records or on one Poisson sample")
+            raise Wrong(
+                f"{kind} is no noisy sum on all records or on one Poisson sample"
+            )

@@ -72,7 +72,9 @@ def read_checkpoint(path: Path) -> Stored:
 
 def text_of(values: Any) -> str:
     """JSON with sorted keys and without spaces, of which hashes are made."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        values, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
 
 
 def digest(values: Any, after: str = "") -> str:
@@ -83,7 +85,11 @@ def digest(values: Any, after: str = "") -> str:
 
 def content_hash(stored: Stored) -> str:
     """The hash of the header without its own hash, and of every tensor's name, type, shape and bytes."""
-    header = {name: value for name, value in stored.header.items() if name != "content_hash"}
+    header = {
+        name: value
+        for name, value in stored.header.items()
+        if name != "content_hash"
+    }
     found = hashlib.sha256(text_of(header).encode())
     for name, tensor in sorted(stored.tensors.items()):
         line = text_of([name, tensor.kind, tensor.shape])
@@ -109,7 +115,9 @@ def chain_of(path: Path) -> list[Fields]:
     for place, line in enumerate(lines, start=1):
         said = line.pop("hash", None)
         if said != digest(line, last):
-            raise Wrong(f"line {place} of {path.name} is not what was written after the one before it")
+            raise Wrong(
+                f"line {place} of {path.name} is not what was written after the one before it"
+            )
         line["hash"] = last = said
     return lines
 
@@ -127,7 +135,9 @@ def read_json(path: Path) -> Any:
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{path.name}: it holds no JSON object, with names and values")
+        raise ValueError(
+            f"{path.name}: it holds no JSON object, with names and values"
+        )
     return found
 
 

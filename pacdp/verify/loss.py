@@ -50,7 +50,12 @@ class Loss(NamedTuple):
         high = float(self.above @ weight) * (1.0 + 1e-12)
         return max(0.0, low - noise), high + noise
 
-    def stick(self, epsilon: float, *, added: bool = False) -> tuple[float, float]:
+    def stick(
+        self,
+        epsilon: float,
+        *,
+        added: bool = False,
+    ) -> tuple[float, float]:
         """δ(ε): the mass of P above e^ε Q, or, where the record is added, of Q above e^ε P."""
         x = -self.x if added else self.x
         beyond = self.at_zero if added else self.at_infinity
@@ -73,16 +78,26 @@ def chosen_on_samples(steps: Counter[Step]) -> bool:
     return any(step.epsilons and step.rate < 1.0 for step in steps)
 
 
-def private(steps: Counter[Step], epsilon: float, delta: float, replaced: bool) -> bool | None:
+def private(
+    steps: Counter[Step],
+    epsilon: float,
+    delta: float,
+    replaced: bool,
+) -> bool | None:
     """Whether what ran is (epsilon, delta)-private in both directions, or at 1.0005 epsilon; None where undecided.
 
     A choice on a sample has no theorem for replaced records; these are two steps of one record more or less.
     """
     if replaced and chosen_on_samples(steps):
         half = epsilon / 2.0
-        return private(steps, half, delta / (1.0 + math.exp(half)), replaced=False)
+        return private(
+            steps, half, delta / (1.0 + math.exp(half)), replaced=False
+        )
     for made in finer(steps, replaced):
-        ends = [made.stick(epsilon * 1.0005, added=added)[1] for added in (False, True)]
+        ends = [
+            made.stick(epsilon * 1.0005, added=added)[1]
+            for added in (False, True)
+        ]
         if max(ends) <= delta:
             return True
         ends = [made.stick(epsilon, added=added)[0] for added in (False, True)]
@@ -92,7 +107,11 @@ def private(steps: Counter[Step], epsilon: float, delta: float, replaced: bool) 
 
 
 @lru_cache(maxsize=8)
-def compose(ran: frozenset[tuple[Step, int]], replaced: bool, resolution: float) -> Loss:
+def compose(
+    ran: frozenset[tuple[Step, int]],
+    replaced: bool,
+    resolution: float,
+) -> Loss:
     """All steps one after another; the grid is ``resolution`` standard deviations of the least loss of a step."""
     if any(step.noise == 0.0 for step, _ in ran):
         raise Wrong("a mechanism without any protection ran")
@@ -110,47 +129,79 @@ def compose(ran: frozenset[tuple[Step, int]], replaced: bool, resolution: float)
     low, low_error = _both_halves(inner, x, start)
     at_infinity = _ever([(one.at_infinity, times) for one, times in outer])
     at_zero = _ever([(one.at_zero, times) for one, times in outer])
-    return Loss(x, high, low, math.hypot(high_error, low_error), at_infinity, at_zero, outer)
+    return Loss(
+        x,
+        high,
+        low,
+        math.hypot(high_error, low_error),
+        at_infinity,
+        at_zero,
+        outer,
+    )
 
 
 def _ever(parts: list[tuple[float, int]]) -> float:
     """How probable it is that what happens with this probability, so many times, happens at all."""
-    never = sum(times * math.log1p(-probability) for probability, times in parts)
+    never = sum(
+        times * math.log1p(-probability) for probability, times in parts
+    )
     return -math.expm1(never) * (1 + 1e-9)
 
 
 def _window(parts: _Parts, spacing: float) -> tuple[int, int]:
     """Where the grid of the sum begins, and how many points it has."""
-    low, high = (_edge(parts, spacing, side, FAR) for side in (-1, 1))
-    size = 1 << math.ceil(math.log2((high - low) / spacing + 2))
+    low = _edge(parts, spacing, -1, FAR)
+    high = _edge(parts, spacing, 1, FAR)
+    points = (high - low) / spacing + 2
+    size = 1 << math.ceil(math.log2(points))
     if size > _MOST_POINTS:
         raise Unchecked(f"the distribution needs {size} points")
     return math.floor(low / spacing), size
 
 
-def _both_halves(parts: _Parts, x: np.ndarray, start: int) -> tuple[np.ndarray, float]:
+def _both_halves(
+    parts: _Parts,
+    x: np.ndarray,
+    start: int,
+) -> tuple[np.ndarray, float]:
     """The sum's law under P where x ≥ 0 and under Q elsewhere, and how far rounding moves it in the 2-norm."""
-    of_p, p_error = _convolved([(one.places, one.p, times) for one, times in parts], len(x))
-    of_q, q_error = _convolved([(one.places, one.q, times) for one, times in parts], len(x))
-    law = np.where(x >= 0.0, np.roll(of_p, -start), np.roll(of_q, -start))
+    of_p, p_error = _convolved(
+        [(one.places, one.p, times) for one, times in parts],
+        len(x),
+    )
+    of_q, q_error = _convolved(
+        [(one.places, one.q, times) for one, times in parts],
+        len(x),
+    )
+    of_p, of_q = np.roll(of_p, -start), np.roll(of_q, -start)
+    law = np.where(x >= 0.0, of_p, of_q)
     return law, math.hypot(p_error, q_error)
 
 
-def _edge(parts: _Parts, spacing: float, side: int, far: float) -> float:
+def _edge(
+    parts: _Parts,
+    spacing: float,
+    side: int,
+    far: float,
+) -> float:
     """A loss beyond which e^(-far) of P (or, on the other side, of Q) lies, by Chernoff's bound."""
     best = math.inf
     for theta in np.geomspace(1e-2, 1e6, 160):
         growth = far
         for one, times in parts:
             mass = one.p if side > 0 else one.q
-            x = (side * theta * spacing * one.places)[mass > 0]
+            x = side * theta * spacing * one.places
+            x, mass = x[mass > 0], mass[mass > 0]
             top = float(x.max())
-            growth += times * (top + math.log(float(np.sum(mass[mass > 0] * np.exp(x - top)))))
+            moment = float(np.sum(mass * np.exp(x - top)))
+            growth += times * (top + math.log(moment))
         best = min(best, growth / theta)
     return side * best * (1.0 + 1e-9)
 
 
-def _convolved(parts: list[tuple[np.ndarray, np.ndarray, int]], size: int) -> tuple[np.ndarray, float]:
+def _convolved(
+    parts: list[tuple[np.ndarray, np.ndarray, int]], size: int
+) -> tuple[np.ndarray, float]:
     """The sum's law on a circle, and how far rounding moves it in the 2-norm."""
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     unit = 16.0 * math.log2(size)

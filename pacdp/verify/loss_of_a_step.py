@@ -37,7 +37,12 @@ class Atoms(NamedTuple):
     at_zero: float = 0.0
 
 
-def _about(z: np.ndarray, step: Step, replaced: bool, response: Any = 0.0) -> np.ndarray:
+def _about(
+    z: np.ndarray,
+    step: Step,
+    replaced: bool,
+    response: Any = 0.0,
+) -> np.ndarray:
     """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
     inside = 0.0 if replaced else response
 
@@ -57,22 +62,36 @@ def spread(step: Step, replaced: bool) -> float:
     square = 0.0
     for added, p in step.responses():
         square += float(p) * _about(z, step, replaced, float(added)) ** 2
-    return float(np.sqrt(np.sum(weight * square) / np.sum(weight)))
+    mean = np.sum(weight * square) / np.sum(weight)
+    return float(np.sqrt(mean))
 
 
-def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
+def _tails(
+    x: arb,
+    step: Step,
+    replaced: bool,
+) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
     of_p, of_q = ZERO, ZERO
     for added, p in step.responses():
         inside, outside = (ONE, added.exp()) if replaced else (added.exp(), ONE)
-        none, more, less = _noise_above(x.exp() / outside, inside, step, replaced)
+        none, more, less = _noise_above(
+            x.exp() / outside, inside, step, replaced
+        )
         of_p += p * outside * ((1 - rate) * none + rate * inside * more)
-        of_q += p * none if not replaced else p * ((1 - rate) * none + rate * less)
+        of_q += (
+            p * none if not replaced else p * ((1 - rate) * none + rate * less)
+        )
     return of_p, of_q
 
 
-def _noise_above(u: arb, inside: arb, step: Step, replaced: bool) -> tuple[arb, arb, arb]:
+def _noise_above(
+    u: arb,
+    inside: arb,
+    step: Step,
+    replaced: bool,
+) -> tuple[arb, arb, arb]:
     """How probable it is that the ratio exceeds u, with noise around 0, s and -s.
 
     The ratio is 1-q + q c y with y = e^(sz) and c = e^(r - s²/2), or (1-q + q c y) / (1-q + q c/y) with c = e^(-s²/2).
@@ -87,7 +106,8 @@ def _noise_above(u: arb, inside: arb, step: Step, replaced: bool) -> tuple[arb, 
     c = (-s * s / 2).exp() * inside
     if replaced:  # q c y² - (1-q)(u-1) y = q c u
         half = (1 - q) * (u - 1) / 2
-        y = (half + (half**2 + (q * c) ** 2 * u).sqrt()) / (q * c)
+        square = half**2 + (q * c) ** 2 * u
+        y = (half + square.sqrt()) / (q * c)
     else:
         y = (u - (1 - q)) / (q * c)
     z = y.log() / s
@@ -103,6 +123,25 @@ class _Grid(NamedTuple):
     p: list[arb]
     q: list[arb]
 
+    @property
+    def missing(self) -> arb:
+        """What Q has beyond the first cell and P has not."""
+        return 1 - self.q[0] - (1 - self.p[0]) / self.g[0]
+
+    def rise(self, k: int) -> float:
+        """C at the end k, rounded down: E_Q (u - g)^+ = P - g Q above it."""
+        return lower(self.p[k] - self.g[k] * self.q[k])
+
+    def fall(self, k: int) -> float:
+        """B at the end k, rounded down: E_Q (g - u)^+ = g Q - P below it."""
+        below = self.g[k] * (1 - self.q[k])
+        return lower(below - (1 - self.p[k]))
+
+    def gap(self, cell: int) -> float:
+        """What a chord may lie above the curve by, rounded up."""
+        width = self.g[cell + 1] - self.g[cell]
+        return upper(self.q_in(cell) * width / 4)
+
     def p_in(self, cell: int) -> arb:
         """The mass of a cell under P."""
         return self.p[cell] - self.p[cell + 1]
@@ -112,9 +151,20 @@ class _Grid(NamedTuple):
         return self.q[cell] - self.q[cell + 1]
 
 
-def _grid(step: Step, replaced: bool, spacing: float, width: int, share: float) -> _Grid:
-    far = np.array([-_REACH, _REACH]) + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
-    ends = _about(far, step, replaced, np.array([-1.0, 1.0]) * sum(step.epsilons))
+def _grid(
+    step: Step,
+    replaced: bool,
+    spacing: float,
+    width: int,
+    share: float,
+) -> _Grid:
+    far = (
+        np.array([-_REACH, _REACH])
+        + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
+    )
+    ends = _about(
+        far, step, replaced, np.array([-1.0, 1.0]) * sum(step.epsilons)
+    )
     index = [0]
     for sign, end in zip((-1, 1), ends, strict=True):
         k = 0
@@ -129,7 +179,13 @@ def _grid(step: Step, replaced: bool, spacing: float, width: int, share: float) 
 
 
 @lru_cache(maxsize=256)  # runs that differ in one step share all others
-def atoms(step: Step, replaced: bool, spacing: float, width: int, share: float) -> tuple[Atoms, Atoms]:
+def atoms(
+    step: Step,
+    replaced: bool,
+    spacing: float,
+    width: int,
+    share: float,
+) -> tuple[Atoms, Atoms]:
     """A step that dominates this one, and one that it dominates; cells of ``width``, or a ``share`` of the loss."""
     grid = _grid(step, replaced, spacing, width, share)
     p, q = _on_the_ends(grid)
@@ -143,7 +199,8 @@ def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     for cell in range(len(grid.index) - 1):
         low, high = grid.g[cell], grid.g[cell + 1]
         mass = grid.p_in(cell)
-        upward = (mass / low - grid.q_in(cell)) / (1 / low - 1 / high)
+        excess = mass / low - grid.q_in(cell)
+        upward = excess / (1 / low - 1 / high)
         p[-1] += mass - upward
         q[-1] += (mass - upward) / low
         p.append(upward)
@@ -151,16 +208,19 @@ def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     return p, q
 
 
-def _above(grid: _Grid, p: list[arb], q: list[arb]) -> Atoms:
+def _above(
+    grid: _Grid,
+    p: list[arb],
+    q: list[arb],
+) -> Atoms:
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
-    missing = 1 - grid.q[0] - (1 - grid.p[0]) / grid.g[0]
     return Atoms(
         np.array(grid.index),
         _up([*p[:-1], p[-1] + beyond]),
         _up([*q[:-1], q[-1] + grid.q[-1]]),
         max(0.0, upper(grid.p[-1] - beyond)),
-        max(0.0, upper(missing)),
+        max(0.0, upper(grid.missing)),
     )
 
 
@@ -171,18 +231,25 @@ def _up(masses: list[arb]) -> np.ndarray:
 def _below(grid: _Grid, q: list[arb]) -> Atoms:
     """The dominated pair: both sides lowered, and what is left at 1 in agreement."""
     zero, last = grid.zero, len(grid.index) - 1
-    gap = [upper(grid.q_in(cell) * (grid.g[cell + 1] - grid.g[cell]) / 4) for cell in range(last)]
-    rise = [lower(grid.p[k] - grid.g[k] * grid.q[k]) for k in range(zero, last + 1)]
-    fall = [lower(grid.g[k] * (1 - grid.q[k]) - (1 - grid.p[k])) for k in range(zero, -1, -1)]
-    right = _lowered(np.array(rise), np.array(gap[zero:]))
-    left = _lowered(np.array(fall), np.array(gap[:zero][::-1]))
-    masses = [q[0] + 1 - grid.q[0] - (1 - grid.p[0]) / grid.g[0], *q[1:]]
+    right = _lowered(
+        [grid.rise(k) for k in range(zero, last + 1)],
+        [grid.gap(cell) for cell in range(zero, last)],
+    )
+    left = _lowered(
+        [grid.fall(k) for k in range(zero, -1, -1)],
+        [grid.gap(cell) for cell in range(zero - 1, -1, -1)],
+    )
+    masses = [q[0] + grid.missing, *q[1:]]
     masses[-1] += grid.q[-1]  # whatever lies farther out
     weights = np.array([lower(mass) for mass in masses])
     inner = np.zeros(last + 1)
     lost = max(right.lost, left.lost)
-    for side, part in ((right, slice(zero, None)), (left, slice(zero, None, -1))):
-        kept = side.keep * (1.0 - lost) / (1.0 - side.lost) * (1.0 - _DUST / 4)
+    for side, part in (
+        (right, slice(zero, None)),
+        (left, slice(zero, None, -1)),
+    ):
+        kept = side.keep * (1.0 - lost) / (1.0 - side.lost)
+        kept *= 1.0 - _DUST / 4
         inner[part][1 : side.cut] = kept * weights[part][1 : side.cut]
         inner[part][side.cut] = kept * weights[part][side.cut :].sum()
     under = inner * np.array([lower(one) for one in grid.g])
@@ -199,12 +266,15 @@ class _Lowered(NamedTuple):
     keep: float
 
 
-def _lowered(height: np.ndarray, gap: np.ndarray) -> _Lowered:
-    """The cut that loses least; ``height`` falls outward."""
+def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
+    """The cut that loses least; the heights fall outward."""
+    height, gap = np.array(heights), np.array(gaps)
     best = _Lowered(1, 1.0, 0.0)
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:
-            needed = np.maximum(gap[:cut] - height[cut], 0.0) / height[1 : cut + 1]
+            needed = (
+                np.maximum(gap[:cut] - height[cut], 0.0) / height[1 : cut + 1]
+            )
             eta = 1.001 * float(np.max(needed))
             lost = 1.0 - (1.0 - eta) * (1.0 - height[cut] / height[0])
             if lost < best.lost:

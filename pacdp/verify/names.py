@@ -2,7 +2,14 @@
 
 import re
 
-from pacdp.verify.claim import GROUPED, Claim, Kind, Unchecked, Wrong, without_unit
+from pacdp.verify.claim import (
+    GROUPED,
+    Claim,
+    Kind,
+    Unchecked,
+    Wrong,
+    without_unit,
+)
 from pacdp.verify.formulas import PLAIN, PRICED
 from pacdp.verify.prices import PREFIXES
 
@@ -17,7 +24,9 @@ _ALIASES = {
     "dp_pac_bayes_2018": "printed_2018_langford_seeger",
     "new_person": "new_person_kl",
 }
-_HEAD = re.compile(r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)")
+_HEAD = re.compile(
+    r"(randomised|half_brier|rescaled_.+|one_draw|test_set|new_examples|prior_mean|vote|)"
+)
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 _PREDICTORS = {
     "randomised": "randomised",
@@ -53,7 +62,9 @@ def kind_of(c: Claim) -> Kind:
     if c.name != "best_of":
         return named(c.name, c)
     if "among" not in c.inputs:
-        raise Unchecked("the certificates that were compared are not in the file")
+        raise Unchecked(
+            "the certificates that were compared are not in the file"
+        )
     return named(str(c.inputs.get("chosen")), c)
 
 
@@ -76,7 +87,9 @@ def named(name: str, c: Claim) -> Kind:
 def _priced(head: str, full: str) -> Kind | None:
     for prefix in PREFIXES:
         formula = full.removeprefix(prefix)
-        if full.startswith(prefix) and formula in (PRICED if prefix else PRICED | PLAIN):
+        if full.startswith(prefix) and formula in (
+            PRICED if prefix else PRICED | PLAIN
+        ):
             return Kind(head, prefix, formula)
     return None
 
@@ -96,10 +109,12 @@ def _calibrated(head: str, c: Claim) -> Kind:
 
 def check_labels(c: Claim) -> None:
     """Predictor and risk are those that the name says; of one record a person, the risk is a new person's."""
-    of = c.record["of"]
+    of = c.record.of
     expected = _PREDICTORS.get(c.kind.head, of)
     if of != expected and not of.startswith(f"{expected} of "):
-        raise Wrong(f"it is said to be about {of!r}, and its name says {expected!r}")
+        raise Wrong(
+            f"it is said to be about {of!r}, and its name says {expected!r}"
+        )
     _check_risk(c)
     _check_unit(c)
 
@@ -111,17 +126,34 @@ def _check_risk(c: Claim) -> None:
         begins = "half the Brier risk"
     if head.startswith("rescaled_"):
         begins = f"{head.removeprefix('rescaled_')} risk, rescaled to [0, 1]"
-    calibration = measures.startswith(("ECE", "MCE")) and begins not in ("ECE", "MCE")
+    calibration = measures.startswith(("ECE", "MCE")) and begins not in (
+        "ECE",
+        "MCE",
+    )
     if calibration or not measures.startswith(begins):
-        raise Wrong(f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}")
+        raise Wrong(
+            f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
+        )
 
 
 def _check_unit(c: Claim) -> None:
     measures = c.record.measures
-    units = {one.unit for one in c.record.hypotheses if one.name == "records independent"}
+    units = {
+        one.unit
+        for one in c.record.hypotheses
+        if one.name == "records independent"
+    }
     unit = without_unit(measures)[1]
     expected = units.intersection(GROUPED) or {None}
-    if units and expected != {unit} and not measures.endswith(" of a new example"):
-        raise Wrong(f"the records are of unit {', '.join(units)!r}, and what is bounded is {measures!r}")
+    if (
+        units
+        and expected != {unit}
+        and not measures.endswith(" of a new example")
+    ):
+        raise Wrong(
+            f"the records are of unit {', '.join(units)!r}, and what is bounded is {measures!r}"
+        )
     if "new_person" in c.name and unit is None:
-        raise Wrong(f"it is said to bound {measures!r}, and its name says that of a new person")
+        raise Wrong(
+            f"it is said to bound {measures!r}, and its name says that of a new person"
+        )

@@ -117,7 +117,12 @@ _ABOUT_THE_WORLD = (
 """What no file and no program shows."""
 
 
-def needed(prefix: str, formula: str, name: str, inputs: Mapping[str, Any]) -> set[str]:
+def needed(
+    prefix: str,
+    formula: str,
+    name: str,
+    inputs: Mapping[str, Any],
+) -> set[str]:
     """The hypotheses of a formula at a price, for a certificate of this name and with these inputs."""
     own = set(OF_FORMULA[formula])
     if prefix:
@@ -125,7 +130,9 @@ def needed(prefix: str, formula: str, name: str, inputs: Mapping[str, Any]) -> s
     drawn = name.startswith("one_draw_") or "monte_carlo_mean" in inputs
     if drawn or inputs.get("log_partition_failure_prob", 0.0) > 0.0:
         own.add(_DRAWS)
-    if name.endswith("hybrid_pac_bayes"):  # some rows were seen freely, and these must be others
+    if name.endswith(
+        "hybrid_pac_bayes"
+    ):  # some rows were seen freely, and these must be others
         own.add(_PRIOR)
     return own.union(OF_PRICE[prefix], never_shown(formula, inputs))
 
@@ -149,7 +156,10 @@ def never_shown_of_a_chain(
 ) -> Iterable[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
     clipped = sampler.get("clip_norm") is not None
-    pure = prefix in _PURE or formula in ("dp_hoeffding_2018", "dp_chernoff_2018")
+    pure = prefix in _PURE or formula in (
+        "dp_hoeffding_2018",
+        "dp_chernoff_2018",
+    )
     if pure or (prefix == "private_" and not clipped):
         yield _STATIONARY
     if pure and clipped:
@@ -178,23 +188,35 @@ def require(names: Iterable[str], standing: Mapping[str, str]) -> None:
     """Raise Wrong unless the certificate speaks of each of these."""
     missing = set(names) - set(standing)
     if missing:
-        raise Wrong(f"the hypothesis {min(missing)!r} is needed, and nothing is said of it")
+        raise Wrong(
+            f"the hypothesis {min(missing)!r} is needed, and nothing is said of it"
+        )
 
 
 def require_unproved(names: Iterable[str], standing: Mapping[str, str]) -> None:
     """Raise Wrong unless the certificate calls each of these unproved."""
     for name in names:
         if standing.get(name) != "unproved":
-            raise Wrong(f"the hypothesis {name!r} is {standing.get(name, 'not there')}, and nothing shows it")
+            raise Wrong(
+                f"the hypothesis {name!r} is {standing.get(name, 'not there')}, and nothing shows it"
+            )
 
 
 def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
-    called = {one.name: one.by for one in record.hypotheses if one.standing == "proved"}
+    called = {
+        one.name: one.by
+        for one in record.hypotheses
+        if one.standing == "proved"
+    }
     impossible = called.keys() & set(_ABOUT_THE_WORLD)
     if impossible:
-        raise Wrong(f"the hypothesis {min(impossible)!r} is called proved, and no file and no program can show it")
+        raise Wrong(
+            f"the hypothesis {min(impossible)!r} is called proved, and no file and no program can show it"
+        )
     left = sorted(called.keys() - set(redone))
     if left:
         said = "; ".join(f"{name!r} (by {called[name]})" for name in left)
-        raise Unchecked(f"these files do not show again what is called proved: {said}")
+        raise Unchecked(
+            f"these files do not show again what is called proved: {said}"
+        )

@@ -53,7 +53,9 @@ def check_predictions(report: Mapping[str, Any]) -> list[Statement]:
     found = list[Statement]()
     for made in r.certificates:
         subject = f"{made.get('measures')} of {made.get('of')}"
-        found += [said._replace(subject=subject) for said in check_certificate(made)]
+        found += [
+            said._replace(subject=subject) for said in check_certificate(made)
+        ]
     checks = {
         "failure probability of everything together": _paid,
         "rows": _rows,
@@ -61,7 +63,10 @@ def check_predictions(report: Mapping[str, Any]) -> list[Statement]:
         "completeness": _complete,
         "gaps": _gaps,
     }
-    return [*found, *(judged("report", claim, check, r) for claim, check in checks.items())]
+    return [
+        *found,
+        *(judged("report", claim, check, r) for claim, check in checks.items()),
+    ]
 
 
 def _paid(report: Fields) -> None:
@@ -79,10 +84,14 @@ def _paid(report: Fields) -> None:
             spent[family].append(exactly(made.failure_prob))
     for name, amount in entries.items():
         if not total(spent[name]) <= amount * SUM:
-            raise Wrong(f"certificates of {name} may fail more often than {float(amount)!r}, which the ledger has")
+            raise Wrong(
+                f"certificates of {name} may fail more often than {float(amount)!r}, which the ledger has"
+            )
     idle = entries.keys() - set(payers.values())
     if idle and not report.not_applicable:
-        raise Wrong(f"the ledger pays for {', '.join(sorted(idle))}, and no row is of it")
+        raise Wrong(
+            f"the ledger pays for {', '.join(sorted(idle))}, and no row is of it"
+        )
 
 
 def _payers(report: Fields) -> dict[int, str]:
@@ -90,8 +99,13 @@ def _payers(report: Fields) -> dict[int, str]:
     payers = dict[int, str]()
     for row in report.details.statements:
         for place in (row.upper_by, row.lower_by):
-            if place is not None and payers.setdefault(place, row.family) != row.family:
-                raise Wrong(f"{row.quantity} is paid for by two entries of the ledger")
+            if (
+                place is not None
+                and payers.setdefault(place, row.family) != row.family
+            ):
+                raise Wrong(
+                    f"{row.quantity} is paid for by two entries of the ledger"
+                )
     if sorted(payers) != list(range(len(report.certificates))):
         raise Wrong("a certificate is behind no row, and nothing pays for it")
     return payers
@@ -102,7 +116,9 @@ def _rows(report: Fields) -> None:
     for row in report.details.statements:
         for end in ("upper", "lower"):
             if (row[end] is None) != (row[f"{end}_by"] is None):
-                raise Wrong(f"the {end} end of {_called(row)} and its certificate are not both there")
+                raise Wrong(
+                    f"the {end} end of {_called(row)} and its certificate are not both there"
+                )
         if row.upper_by is not None:
             _check_upper(row, report.certificates[row.upper_by])
         if row.lower_by is not None:
@@ -115,7 +131,11 @@ def _called(row: Fields) -> str:
 
 def _check_upper(row: Fields, made: Fields) -> None:
     value = made.terms[row.term] if row.term else made.value
-    agree(f"the upper end of {_called(row)}", row.upper, _scaled(row, exactly(value)))
+    agree(
+        f"the upper end of {_called(row)}",
+        row.upper,
+        _scaled(row, exactly(value)),
+    )
     _check_same(row, made, _measures(row)[0])
     mean = _mean(row, made)
     if mean is not None:
@@ -128,7 +148,9 @@ def _check_lower(row: Fields, made: Fields) -> None:
     _check_same(row, made, _measures(row)[1])
     mean = _mean(row, made)
     if mean is not None:
-        about(f"the measured {_called(row)}", row.measured, _scaled(row, 1 - mean))
+        about(
+            f"the measured {_called(row)}", row.measured, _scaled(row, 1 - mean)
+        )
 
 
 def _scaled(row: Fields, mean: arb) -> arb:
@@ -152,19 +174,29 @@ def _mean(row: Fields, made: Fields) -> arb | None:
 
 def _gap_of_a_bin(inputs: Fields, place: int) -> arb:
     names = ("counts", "corrects", "mean_confidences")
-    count, correct, confidence = (ball(float(inputs[name].split(",")[place])) for name in names)
+    count, correct, confidence = (
+        ball(float(inputs[name].split(",")[place])) for name in names
+    )
     return abs(correct / count - confidence)
 
 
-def _check_same(row: Fields, made: Fields, expected: str) -> None:
+def _check_same(
+    row: Fields,
+    made: Fields,
+    expected: str,
+) -> None:
     """A row and its certificate are about one model, one quantity, and as many records where these are counted."""
     n = row.n if row.term else made.inputs.get("n", row.n)
-    if row["of"] != made["of"] or n != row.n:
-        raise Wrong(f"{_called(row)} rests on a certificate of {made['of']} with another n")
+    if row.of != made.of or n != row.n:
+        raise Wrong(
+            f"{_called(row)} rests on a certificate of {made['of']} with another n"
+        )
     said = without_unit(made.measures)[0]
     weighted = "error" if expected == "0-1 risk" else expected
     if said not in (expected, f"weighted {weighted}"):
-        raise Wrong(f"{_called(row)} rests on a certificate of {made.measures!r}")
+        raise Wrong(
+            f"{_called(row)} rests on a certificate of {made.measures!r}"
+        )
 
 
 def _measures(row: Fields) -> tuple[str, str]:
@@ -188,7 +220,7 @@ def _measures(row: Fields) -> tuple[str, str]:
 
 def _difference(row: Fields) -> tuple[str, str]:
     """(1 + X - Y)/2 of two models, and likewise the other way round ("Differences on the same examples")."""
-    model, first = row["of"].rsplit(" against ", 1)
+    model, first = row.of.rsplit(" against ", 1)
     loss = row.quantity.split(" of ", 1)[0]
     one, other = f"{loss} of {model}", f"{loss} of {first}"
     if row.quantity != f"{one} minus {other}":
@@ -200,37 +232,60 @@ def _counts(report: Fields) -> None:
     """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
     if report.unit == "example" and report.n != report.examples:
         raise Wrong(f"{report.n} records are {report.examples} examples")
-    if report.n > report.examples or any(row.n > report.n for row in report.details.statements):
-        raise Wrong(f"a row counts more than the {report.n} records that there are")
+    if report.n > report.examples or any(
+        row.n > report.n for row in report.details.statements
+    ):
+        raise Wrong(
+            f"a row counts more than the {report.n} records that there are"
+        )
     for whole in _of_family(report, "error"):
         if whole.n != report.n:
-            raise Wrong(f"the error of {whole['of']} rests on {whole.n} records of {report.n}")
+            raise Wrong(
+                f"the error of {whole['of']} rests on {whole.n} records of {report.n}"
+            )
         for family in _PARTITIONS:
-            parts = _parts(report, family, whole["of"])
+            parts = _parts(report, family, whole.of)
             inputs = report.certificates[whole.upper_by].inputs
             if parts and all("k" in part for part in (inputs, *parts)):
                 _check_sum(report, family, parts, inputs)
 
 
-def _check_sum(report: Fields, family: str, parts: list[Fields], whole: Fields) -> None:
-    times = len(parts) - 1 if family == "false-alarms" else 1  # of how many classes an example is none
+def _check_sum(
+    report: Fields,
+    family: str,
+    parts: list[Fields],
+    whole: Fields,
+) -> None:
+    times = (
+        len(parts) - 1 if family == "false-alarms" else 1
+    )  # of how many classes an example is none
     k, n = (sum(part[name] for part in parts) for name in ("k", "n"))
     complete = not report.not_applicable
     more = k > whole.k or (complete and n > whole.n * times)
     if more or (complete and (k, n) != (whole.k, whole.n * times)):
-        raise Wrong(f"{family} count {k} errors of {n}, and on all examples there are {whole.k} of {whole.n}")
+        raise Wrong(
+            f"{family} count {k} errors of {n}, and on all examples there are {whole.k} of {whole.n}"
+        )
 
 
 def _of_family(report: Fields, family: str) -> Iterator[Fields]:
     return (row for row in report.details.statements if row.family == family)
 
 
-def _parts(report: Fields, family: str, of: str) -> list[Fields]:
+def _parts(
+    report: Fields,
+    family: str,
+    of: str,
+) -> list[Fields]:
     """The inputs of the certificates that count the errors of a family's parts."""
     begins, end = _PARTITIONS[family]
     places = list[int]()
     for row in _of_family(report, family):
-        if row["of"] == of and row.quantity.startswith(begins) and row[end] is not None:
+        if (
+            row.of == of
+            and row.quantity.startswith(begins)
+            and row[end] is not None
+        ):
             places.append(row[end])
     return [report.certificates[place].inputs for place in places]
 
@@ -238,29 +293,51 @@ def _parts(report: Fields, family: str, of: str) -> list[Fields]:
 def _complete(report: Fields) -> None:
     """What the ledger pays for is there, for every model and every part, as far as counts show it."""
     if report.not_applicable:
-        raise Unchecked("nothing in the file determines which rows have no answer")
-    models = {row["of"] for row in _of_family(report, "error")}
+        raise Unchecked(
+            "nothing in the file determines which rows have no answer"
+        )
+    models = {row.of for row in _of_family(report, "error")}
     families = [name for name, _ in report.details.budget.entries]
     for family in families:
         _check_models(report, family, models)
-    left = [family for family in families if not _counted(report, family, models)]
+    left = [
+        family for family in families if not _counted(report, family, models)
+    ]
     if left:
-        raise Unchecked(f"no counts show whether all rows of {', '.join(left)} are there")
+        raise Unchecked(
+            f"no counts show whether all rows of {', '.join(left)} are there"
+        )
 
 
-def _check_models(report: Fields, family: str, models: set[str]) -> None:
+def _check_models(
+    report: Fields,
+    family: str,
+    models: set[str],
+) -> None:
     rows = list(_of_family(report, family))
-    there = {row["of"] for row in rows}
-    complete = len(there) == len(models) - 1 if family == "differences" else there == models
+    there = {row.of for row in rows}
+    complete = (
+        len(there) == len(models) - 1
+        if family == "differences"
+        else there == models
+    )
     if not complete:
-        raise Wrong(f"{family} has no rows of {', '.join(sorted(models - there)) or 'a model'}")
+        raise Wrong(
+            f"{family} has no rows of {', '.join(sorted(models - there)) or 'a model'}"
+        )
     recalls = sum(row.quantity.startswith("recall of class ") for row in rows)
     errors = sum(row.quantity.startswith("error on class ") for row in rows)
     if family == "recall" and recalls != errors:
-        raise Wrong("an error on a class has no row of its recall, or the other way round")
+        raise Wrong(
+            "an error on a class has no row of its recall, or the other way round"
+        )
 
 
-def _counted(report: Fields, family: str, models: set[str]) -> bool:
+def _counted(
+    report: Fields,
+    family: str,
+    models: set[str],
+) -> bool:
     """Whether counts of errors show that a family has all its parts, or it has none."""
     if family in ("top-k", "losses", "bins"):
         return False
@@ -277,11 +354,25 @@ def _gaps(report: Fields) -> None:
             _check_gap(report, place, gap)
 
 
-def _check_gap(report: Fields, place: int, gap: Fields) -> None:
-    rows = [row for row in _of_family(report, "groups") if row["of"] == gap["of"] and row.upper_by != place]
+def _check_gap(
+    report: Fields,
+    place: int,
+    gap: Fields,
+) -> None:
+    rows = [
+        row
+        for row in _of_family(report, "groups")
+        if row.of == gap.of and row.upper_by != place
+    ]
     for end in ("upper", "lower"):
-        if gap.inputs[f"{end}s"] != ", ".join(repr(float(row[end])) for row in rows):
-            raise Wrong(f"the largest gap of {gap['of']} is not one between its groups")
+        if gap.inputs[f"{end}s"] != ", ".join(
+            repr(float(row[end])) for row in rows
+        ):
+            raise Wrong(
+                f"the largest gap of {gap['of']} is not one between its groups"
+            )
     behind = {row.upper_by for row in rows} | {row.lower_by for row in rows}
-    failing = total(exactly(report.certificates[one].failure_prob) for one in behind)
+    failing = total(
+        exactly(report.certificates[one].failure_prob) for one in behind
+    )
     about("what the groups fail with", gap.failure_prob, failing)

@@ -8,7 +8,14 @@ from typing import Any
 
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import CANNOT, DAMAGED, DOES_NOT, Statement, fields, other_format
+from pacdp.verify.claim import (
+    CANNOT,
+    DAMAGED,
+    DOES_NOT,
+    Statement,
+    fields,
+    other_format,
+)
 from pacdp.verify.files import maker_of, read_checkpoint, read_json
 from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.folder.release import WEIGHTS, check_release
@@ -23,7 +30,12 @@ UNREADABLE, UNSOUND, OPEN = 2, 1, 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 
 
-def check_path(path: Path, *, data: str | None = None, model: str | None = None) -> list[Statement]:
+def check_path(
+    path: Path,
+    *,
+    data: str | None = None,
+    model: str | None = None,
+) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
     folder = path if path.is_dir() else path.parent
     file = path / "certificates.json" if path.is_dir() else path
@@ -48,25 +60,36 @@ def _check_beside(path: Path, report: Any) -> list[Statement]:
     return check_folder(path, report)
 
 
-def check_report(report: Mapping[str, Any], redone: Collection[str] = ()) -> list[Statement]:
+def check_report(
+    report: Mapping[str, Any], redone: Collection[str] = ()
+) -> list[Statement]:
     """All statements of a report, and of the reports in it.
 
     ``redone`` names the hypotheses whose proofs were done again from the files beside the report.
     """
     r = fields(report)
     if r.get("format") != FORMAT:
-        why = other_format(r.get("format"), FORMAT, maker_of(r.get("provenance")))
+        why = other_format(
+            r.get("format"), FORMAT, maker_of(r.get("provenance"))
+        )
         return [Statement("report", "format", CANNOT, why)]
     if r.get("route") == ROUTE:
         return check_predictions(r) + check_shared_with_predictions(r)
     found = check_run(r, redone)
-    nested = (r.get("details") or {}).get("references") or {}
+    nested = r.part("details").get("references") or {}
     for name, other in nested.items():
-        found += [said._replace(subject=f"{name}: {said.subject}") for said in check_report(other)]
+        found += [
+            said._replace(subject=f"{name}: {said.subject}")
+            for said in check_report(other)
+        ]
     return found
 
 
-def _check_file(file: Path, record: Any, redone: Collection[str]) -> list[Statement]:
+def _check_file(
+    file: Path,
+    record: Any,
+    redone: Collection[str],
+) -> list[Statement]:
     """What is said of a file of certificates, by its format."""
     form = record.get("format")
     if form == FORMAT:
@@ -75,7 +98,10 @@ def _check_file(file: Path, record: Any, redone: Collection[str]) -> list[Statem
         return check_self_certified(record)
     if form == CERTIFICATE:
         alone = "no report beside the certificate says what was measured, and of what"
-        return [*check_certificate(record), Statement(file.name, "what it is about", CANNOT, alone)]
+        return [
+            *check_certificate(record),
+            Statement(file.name, "what it is about", CANNOT, alone),
+        ]
     known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
     why = other_format(form, known, maker_of(record.get("provenance")))
     return [Statement(file.name, "format", CANNOT, why)]
@@ -91,9 +117,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = check_path(args.path, data=args.data, model=args.model)
         if not found:
-            raise ValueError("it is neither a file of certificates nor a run's folder")
-    except (OSError, ImportError, RecursionError, MemoryError, *DAMAGED) as error:
-        print(f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}")
+            raise ValueError(
+                "it is neither a file of certificates nor a run's folder"
+            )
+    except (
+        OSError,
+        ImportError,
+        RecursionError,
+        MemoryError,
+        *DAMAGED,
+    ) as error:
+        print(
+            f"pacdp verify: cannot read {args.path}: {type(error).__name__}: {error}"
+        )
         return UNREADABLE
     _print(found, args.json)
     verdicts = {one.verdict for one in found}
@@ -104,9 +140,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pacdp verify", description=__doc__)
-    parser.add_argument("path", type=Path, help="a file of certificates, or a run's folder")
-    parser.add_argument("--data", help="module:callable that returns the bound's inputs, labels and, if known, people")
-    parser.add_argument("--model", help="module:callable that returns the network, to count its errors on those rows")
+    parser.add_argument(
+        "path", type=Path, help="a file of certificates, or a run's folder"
+    )
+    parser.add_argument(
+        "--data",
+        help="module:callable that returns the bound's inputs, labels and, if known, people",
+    )
+    parser.add_argument(
+        "--model",
+        help="module:callable that returns the network, to count its errors on those rows",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

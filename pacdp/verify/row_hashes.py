@@ -14,14 +14,18 @@ def _words(count: int) -> np.ndarray:
 
 
 def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
-    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+    left = x << np.uint64(bits)
+    right = x >> np.uint64(64 - bits)
+    return left | right
 
 
 def _siphash(key: np.ndarray, *blocks: np.ndarray) -> np.ndarray:
     """SipHash-2-4 of 64-bit blocks, for many messages at once."""
-    start = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8").astype(np.uint64)
+    start = np.frombuffer(
+        b"somepseudorandomlygeneratedbytes", dtype=">u8"
+    ).astype(np.uint64)
     state: Any = [start[i : i + 1] ^ key[i % 2] for i in range(4)]
-    length = np.array([8 * len(blocks) << 56], dtype=np.uint64)
+    length = np.array([len(blocks) << 59], dtype=np.uint64)
     for block in (*blocks, length):
         state[3] = state[3] ^ block
         _turn(state, 2)
@@ -69,7 +73,9 @@ def _in_chunks(numbers: np.ndarray) -> np.ndarray:
 
 
 def _multilinear(numbers: np.ndarray) -> np.ndarray:
-    positive = np.ascontiguousarray(numbers + numbers.dtype.type(0))  # 0 in place of -0
+    positive = np.ascontiguousarray(
+        numbers + numbers.dtype.type(0)
+    )  # 0 in place of -0
     words = positive.view("<u4").astype(np.uint64)
     seeds = _words(4 + 2 * words.shape[1])
     first, second = np.split(seeds[4:], 2)
@@ -82,7 +88,11 @@ def _multilinear(numbers: np.ndarray) -> np.ndarray:
     return _siphash(seeds[:2], joined, kind)
 
 
-def rows_digest(inputs: Any, labels: Any, people: Any = None) -> str:
+def rows_digest(
+    inputs: Any,
+    labels: Any,
+    people: Any = None,
+) -> str:
     """SHA-256 of the sorted hashes of examples, of inputs and of people."""
     seen = row_hashes(inputs)
     columns = {
@@ -91,7 +101,11 @@ def rows_digest(inputs: Any, labels: Any, people: Any = None) -> str:
     }
     if people is not None:
         columns["owners"] = row_hashes(np.asarray(people).astype(np.int64))
-    keys = [columns[name] for name in ("inputs", "owners", "examples") if name in columns]
+    keys = [
+        columns[name]
+        for name in ("inputs", "owners", "examples")
+        if name in columns
+    ]
     order = np.lexsort(keys)
     found = hashlib.sha256(b"pacdp-rows/1")
     for name, column in columns.items():

@@ -70,11 +70,17 @@ def check_run(report: Fields, redone: Collection[str]) -> list[Statement]:
     found = list[Statement]()
     for made in report.certificates:
         found += check_certificate(made, report.get("privacy"), redone)
-    found += [judged("report", claim, check, report) for claim, check in _checks(report).items()]
+    found += [
+        judged("report", claim, check, report)
+        for claim, check in _checks(report).items()
+    ]
     found += told_beside(report, _FIELDS | _FIELDS_OF_A_RUN, _DETAILS_OF_A_RUN)
     why = "nothing in the file says whether a certificate was taken out of it"
     found.append(Statement("report", "completeness", CANNOT, why))
-    return found + [judged("report", "epsilon", _epsilon, claim) for claim in _epsilons(report)]
+    return found + [
+        judged("report", "epsilon", _epsilon, claim)
+        for claim in _epsilons(report)
+    ]
 
 
 def check_shared_with_predictions(report: Fields) -> list[Statement]:
@@ -91,7 +97,7 @@ def _checks(report: Fields) -> dict[str, Callable[[Fields], None]]:
         "what is bounded": _bounded,
         "hypotheses of the prior": _of_the_prior,
     }
-    if (report.get("subject") or {}).get("sampler"):
+    if report.part("subject").get("sampler"):
         checks["hypotheses"] = _of_the_chain
     return checks
 
@@ -108,11 +114,19 @@ def _of_the_chain(report: Fields) -> None:
     require_of_a_chain(report.certificates, report.subject.sampler)
 
 
-def told_beside(report: Fields, known: set[str], known_details: set[str]) -> list[Statement]:
+def told_beside(
+    report: Fields,
+    known: set[str],
+    known_details: set[str],
+) -> list[Statement]:
     """What a report says that nothing in it determines."""
-    details = report.get("details") or {}
+    details = report.part("details")
     told = [name for name, said in report.items() if said and name not in known]
-    told += [f"details.{name}" for name, said in details.items() if said and name not in known_details]
+    told += [
+        f"details.{name}"
+        for name, said in details.items()
+        if said and name not in known_details
+    ]
     if not told:
         return []
     why = f"nothing in the file determines {', '.join(told)}"
@@ -126,10 +140,10 @@ def _role(made: Fields) -> str:
 
 def _bounded(report: Fields) -> None:
     """Predictor and loss of each certificate are among those that the report measured."""
-    measured = {(one["of"], one.on, one.loss) for one in report.measured}
+    measured = {(one.of, one.on, one.loss) for one in report.measured}
     left = dict[str, None]()
     for made in report.certificates:
-        if (made["of"], _role(made), _loss_of(made)) not in measured:
+        if (made.of, _role(made), _loss_of(made)) not in measured:
             left[f"{made.measures} of {made['of']}"] = None
     if left:
         raise Unchecked(f"nothing was measured of {'; '.join(left)}")
@@ -160,17 +174,25 @@ def _agrees(report: Fields) -> None:
     for made in report.certificates:
         n = made.inputs.get("n")
         if n is not None and n not in sizes[_role(made)]:
-            raise Wrong(f"{made.name} counts {n} records, and the report {sizes[_role(made)]}")
-        about(f"failure_prob of {made.name}", made.failure_prob, exactly(report.failure_prob))
+            raise Wrong(
+                f"{made.name} counts {n} records, and the report {sizes[_role(made)]}"
+            )
+        about(
+            f"failure_prob of {made.name}",
+            made.failure_prob,
+            exactly(report.failure_prob),
+        )
         _check_shared(report, made)
 
 
 def _check_sizes(report: Fields) -> None:
     """The report's rows are as many as its records and examples."""
     people = None if report.unit == "example" else report.n
-    bound = (report.get("rows") or {}).get("bound")
+    bound = report.part("rows").get("bound")
     if bound and (bound.n, bound.people) != (report.examples, people):
-        raise Wrong(f"the report's rows are {bound}, and it counts {report.n} of {report.examples} examples")
+        raise Wrong(
+            f"the report's rows are {bound}, and it counts {report.n} of {report.examples} examples"
+        )
     if people is None and report.n != report.examples:
         raise Wrong(f"{report.n} records are {report.examples} examples")
 
@@ -181,7 +203,7 @@ def _sizes(report: Fields) -> dict[str, set[int]]:
         "bound": {report.n, report.examples},
         "test": {one.n for one in report.measured},
     }
-    for role, said in (report.get("rows") or {}).items():
+    for role, said in report.part("rows").items():
         sizes.setdefault(role, set())
         if said:
             sizes[role] = {said.n, said.people or said.n}
@@ -190,12 +212,21 @@ def _sizes(report: Fields) -> dict[str, set[int]]:
 
 def _check_shared(report: Fields, made: Fields) -> None:
     """A certificate has the report's promise of privacy, divergence and event."""
-    inputs, privacy = made.inputs, report.get("privacy") or {}
-    for name, said in (privacy.get("record") or {}).items():
-        if "privacy_notion" in inputs and inputs.get(f"privacy_{name}", said) != said:
-            raise Wrong(f"{made.name} has another privacy_{name} than the report")
-    kl = (report.get("details") or {}).get("kl_nats")
-    if made["of"] == "randomised" and kl is not None and inputs.get("kl_nats", kl) != kl:
+    inputs, privacy = made.inputs, report.part("privacy")
+    for name, said in privacy.part("record").items():
+        if (
+            "privacy_notion" in inputs
+            and inputs.get(f"privacy_{name}", said) != said
+        ):
+            raise Wrong(
+                f"{made.name} has another privacy_{name} than the report"
+            )
+    kl = report.part("details").get("kl_nats")
+    if (
+        made.of == "randomised"
+        and kl is not None
+        and inputs.get("kl_nats", kl) != kl
+    ):
         raise Wrong(f"{made.name} has another divergence than the report")
     event = parsed(inputs.get("privacy_event", "null"))
     if event and privacy.get("event") and event != privacy.event:
@@ -204,21 +235,31 @@ def _check_shared(report: Fields, made: Fields) -> None:
 
 def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {(one["of"], one.on, one.loss): one for one in report.measured}
+    means = {(one.of, one.on, one.loss): one for one in report.measured}
     for one in report.measured:
         if one.errors is not None and report.unit == "example":
             about(f"the mean of {one['of']}", one.mean, arb(one.errors) / one.n)
     for one in report.monte_carlo:
         draws = one.n * one.passes
-        about(f"the mean {one.loss} loss", one.mean, arb(one.total) / draws / 2**32)
+        about(
+            f"the mean {one.loss} loss",
+            one.mean,
+            arb(one.total) / draws / 2**32,
+        )
         said = means["randomised", "bound", one.loss]
         about(f"randomised {one.loss} loss", said.mean, exactly(one.mean))
         if not 1 <= one.terms <= draws:
-            raise Wrong(f"{one.terms} independent terms are said to be in {one.passes} passes")
+            raise Wrong(
+                f"{one.terms} independent terms are said to be in {one.passes} passes"
+            )
     for made in report.certificates:
         _check_draws(report, made)
-        counted = "differs from the surrogate" if made.name == "disagreement" else "zero-one"
-        said = means.get((made["of"], _role(made), counted))
+        counted = (
+            "differs from the surrogate"
+            if made.name == "disagreement"
+            else "zero-one"
+        )
+        said = means.get((made.of, _role(made), counted))
         if said is not None and made.measures in _RISKS:
             _check_counted(made, said)
 
@@ -227,7 +268,11 @@ def _check_draws(report: Fields, made: Fields) -> None:
     inputs = made.inputs
     if "monte_carlo_mean" not in inputs:
         return
-    drawn = [one.terms for one in report.monte_carlo if one.mean == inputs.monte_carlo_mean]
+    drawn = [
+        one.terms
+        for one in report.monte_carlo
+        if one.mean == inputs.monte_carlo_mean
+    ]
     if inputs.monte_carlo_draws not in drawn:
         raise Wrong(f"{made.name} rests on draws that the report does not have")
 
@@ -235,14 +280,26 @@ def _check_draws(report: Fields, made: Fields) -> None:
 def _check_counted(made: Fields, said: Fields) -> None:
     """A certificate's errors, or its mean, are those that were measured."""
     inputs = made.inputs
-    if made.name == "compression":  # k records were kept; of the others none but those counted are errors
+    if (
+        made.name == "compression"
+    ):  # k records were kept; of the others none but those counted are errors
         if said.errors is not None and not said.errors <= inputs.k:
-            raise Wrong(f"{said.errors} records are in error, and no more than {inputs.k} were kept")
+            raise Wrong(
+                f"{said.errors} records are in error, and no more than {inputs.k} were kept"
+            )
     elif "k" in inputs and (inputs.k, inputs.n) != (said.errors, said.n):
-        raise Wrong(f"{made.name} counts {inputs.k} errors of {inputs.n}, and the report {said.errors}")
+        raise Wrong(
+            f"{made.name} counts {inputs.k} errors of {inputs.n}, and the report {said.errors}"
+        )
     if "monte_carlo_mean" in inputs:
-        about(f"monte_carlo_mean of {made.name}", inputs.monte_carlo_mean, exactly(said.mean))
-    elif "risk" in inputs and not made.name.startswith(("dp_", "printed", "vote_")):
+        about(
+            f"monte_carlo_mean of {made.name}",
+            inputs.monte_carlo_mean,
+            exactly(said.mean),
+        )
+    elif "risk" in inputs and not made.name.startswith(
+        ("dp_", "printed", "vote_")
+    ):
         about(f"risk of {made.name}", inputs.risk, exactly(said.mean))
 
 
@@ -256,9 +313,13 @@ def _epsilons(value: Any) -> Iterator[Fields]:
     if isinstance(value.get("event"), Mapping) and "delta" in value:
         yield fields(value)
     details = value.get("details") or {}
-    if isinstance(details, Mapping) and isinstance(details.get("spent"), Mapping):
+    if isinstance(details, Mapping) and isinstance(
+        details.get("spent"), Mapping
+    ):
         spent = details["spent"]
-        yield Fields(spent, epsilon=spent.upper, event=fields(value).privacy.event)
+        yield Fields(
+            spent, epsilon=spent.upper, event=fields(value).privacy.event
+        )
     for name, part in value.items():
         if name != "references":
             yield from _epsilons(part)
@@ -268,7 +329,9 @@ def _epsilon(claim: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
     steps = sum(steps_of(claim.event).values())
     if claim.get("mechanisms", steps) != steps:
-        raise Wrong(f"{claim.mechanisms} mechanisms are said to have run, and the event has {steps}")
+        raise Wrong(
+            f"{claim.mechanisms} mechanisms are said to have run, and the event has {steps}"
+        )
     named = {
         "epsilon": claim.get("adjacency") == "replace-one",
         "epsilon_add_remove": claim.get("adjacency") == "replace-one",
@@ -279,13 +342,21 @@ def _epsilon(claim: Fields) -> None:
             _check_epsilon(claim, name, replaced)
 
 
-def _check_epsilon(claim: Fields, name: str, replaced: bool) -> None:
+def _check_epsilon(
+    claim: Fields,
+    name: str,
+    replaced: bool,
+) -> None:
     said, delta = number(claim[name]), number(claim.delta)
     ran = steps_of(claim.event)
     if not loss.chosen_on_samples(ran):
         ran = steps_of(claim.event, replaced)
     found = said == float("inf") or loss.private(ran, said, delta, replaced)
     if found is False:
-        raise Wrong(f"{name} is {said!r}, and what ran is not that private at delta = {delta!r}")
+        raise Wrong(
+            f"{name} is {said!r}, and what ran is not that private at delta = {delta!r}"
+        )
     if found is None:
-        raise Unchecked(f"{name} = {said!r} is between what this checker shows and what it refutes")
+        raise Unchecked(
+            f"{name} = {said!r} is between what this checker shows and what it refutes"
+        )

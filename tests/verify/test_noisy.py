@@ -8,8 +8,11 @@ from made import prices
 
 from bounds import RealisedPoissonSum, declared, ece_pac_bayes, maurer, poisson_sum_realised
 from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
+from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
-from pacdp.verify.prices.noisy import log_moments_of_a_run
+from pacdp.verify.events import noisy_sums_of
+from pacdp.verify.folder.trajectory import realised_contributions
+from pacdp.verify.prices.noisy import log_moment
 from tests.edits import judged, leaves, moved
 
 KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")
@@ -70,8 +73,11 @@ def test_norms_of_a_run_are_added_up_once_more():
     event = Composed(events=(*steps, Gaussian(noise_multiplier=9.0)))
     norms, orders = [20.0, 0.0, 31.5], [1.1, 1.7, 2.0, 2.3, 5.0]
     made = poisson_sum_realised(event=event, squared_norms=norms, records=40, orders=orders)
-    exact = log_moments_of_a_run(event_to_dict(event), norms, orders)
-    for claimed, moment in zip(made.log_moments, exact, strict=True):
-        assert float(moment) <= claimed <= float(moment) * (1 + 1e-9)
-    with pytest.raises(Wrong, match="3 steps ran, and 2 norms were recorded"):
-        log_moments_of_a_run(event_to_dict(event), norms[:2], orders)
+    sums = list(noisy_sums_of(event_to_dict(event)))
+    for order, claimed in zip(orders, made.log_moments, strict=True):
+        moment = sum(norm * float(log_moment(ball(order), one)) for norm, one in zip(norms, sums, strict=True))
+        assert moment * (1 - 1e-12) <= claimed <= moment * (1 + 1e-9)
+    assert float(realised_contributions(norms, [1.0, 2.0, 4.0])) == 20.0 + 31.5 / 16
+    for odd, why in ((norms[:2], "3 steps ran, and 2 norms were recorded"), ([1.0, -1.0, 1.0], "negative")):
+        with pytest.raises(Wrong, match=why):
+            realised_contributions(odd, [1.0, 2.0, 4.0])

@@ -7,14 +7,31 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pacdp.verify.claim import CANNOT, FOLLOWS, Statement, Unchecked, fields, judged
+from pacdp.verify.claim import (
+    CANNOT,
+    FOLLOWS,
+    Statement,
+    Unchecked,
+    fields,
+    judged,
+)
 from pacdp.verify.files import read_json
 from pacdp.verify.folder.compressed import check_kept
 from pacdp.verify.folder.private import check_mechanism, check_spent
 from pacdp.verify.folder.read import Folder
-from pacdp.verify.folder.report import check_hypotheses, check_report_of_run, ended_as_planned
+from pacdp.verify.folder.report import (
+    check_hypotheses,
+    check_report_of_run,
+    ended_as_planned,
+)
 from pacdp.verify.folder.result import check_rest, check_result
-from pacdp.verify.folder.run import check_choices, check_content, check_metrics, check_run, check_steps
+from pacdp.verify.folder.run import (
+    check_choices,
+    check_content,
+    check_metrics,
+    check_run,
+    check_steps,
+)
 from pacdp.verify.folder.trajectory import check_norms, every_record
 
 _READ = {
@@ -34,7 +51,10 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
-    return [judged(path.name, claim, check, f) for claim, check in _checks(f).items()]
+    return [
+        judged(path.name, claim, check, f)
+        for claim, check in _checks(f).items()
+    ]
 
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
@@ -69,7 +89,9 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
 
 
 def _others(f: Folder) -> list[str]:
-    names = {one.name for one in f.path.iterdir() if not one.name.startswith(".")}
+    names = {
+        one.name for one in f.path.iterdir() if not one.name.startswith(".")
+    }
     return sorted(names - _READ)
 
 
@@ -85,7 +107,9 @@ def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
         return shown
     f = Folder(path, read_json(path / "certificates.json"))
     by_sums = {"records enter by noisy sums", "schedule blind to the records"}
-    if "report" in follows and any("sum_event" in one.inputs for one in f.certificates):
+    if "report" in follows and any(
+        "sum_event" in one.inputs for one in f.certificates
+    ):
         shown |= {*by_sums, "contributions bounded"}
     if "norms" in follows:
         shown |= by_sums

@@ -18,10 +18,14 @@ def check_mechanism(f: Folder) -> None:
         raise Wrong("the header's budget or adjacency is not that of its run")
     source = "SeededRandomness" if f.run.reproducible else "SystemRandomness"
     if header.randomness != source:
-        raise Wrong(f"the header's noise is of {header.randomness}, and the run's of {source}")
+        raise Wrong(
+            f"the header's noise is of {header.randomness}, and the run's of {source}"
+        )
     _check_words_of_the_result(f)
     if header.ledger is not None:
-        raise Unchecked("the ledger that counted the run's steps is not in the folder; the rest agrees")
+        raise Unchecked(
+            "the ledger that counted the run's steps is not in the folder; the rest agrees"
+        )
 
 
 def _check_words_of_the_result(f: Folder) -> None:
@@ -36,9 +40,13 @@ def _check_words_of_the_result(f: Folder) -> None:
         expected["units"] = f.report.n
     for name, one in expected.items():
         if said.get(name, one) != one:
-            raise Wrong(f"the result's {name} is {said[name]!r}, and it is {one!r}")
+            raise Wrong(
+                f"the result's {name} is {said[name]!r}, and it is {one!r}"
+            )
     if "noise" in said and (said.noise == "secret") != secret:
-        raise Wrong(f"the result calls the noise {said.noise!r}, and it is of {f.header.randomness}")
+        raise Wrong(
+            f"the result calls the noise {said.noise!r}, and it is of {f.header.randomness}"
+        )
 
 
 def check_spent(f: Folder) -> None:
@@ -48,35 +56,64 @@ def check_spent(f: Folder) -> None:
     if f.result is not None:
         spent = f.result.privacy
         if spent.epsilon != spent.upper:
-            raise Wrong(f"the result's epsilon is {spent.epsilon!r}, and its upper end {spent.upper!r}")
+            raise Wrong(
+                f"the result's epsilon is {spent.epsilon!r}, and its upper end {spent.upper!r}"
+            )
         said[f.result.steps] = spent.upper, spent.delta
         _check_within_budget(f, made[: f.result.steps])
     for step, (epsilon, delta) in said.items():
         if step > len(made):
-            raise Wrong(f"epsilon is {epsilon!r} after {step} steps, and {len(made)} ran")
+            raise Wrong(
+                f"epsilon is {epsilon!r} after {step} steps, and {len(made)} ran"
+            )
         _check_epsilon(f, made[:step], epsilon, delta)
 
 
-def _check_epsilon(f: Folder, ran: list[Step], epsilon: float, delta: float) -> None:
+def _check_epsilon(
+    f: Folder,
+    ran: list[Step],
+    epsilon: float,
+    delta: float,
+) -> None:
     """What ran is private at this epsilon, and not at 5% less."""
     planned, replaced = relation(f.run)
     if delta != planned or affordable(ran, f.run) is False:
-        raise Wrong(f"epsilon {epsilon!r} at delta {delta!r} is not within the budget")
+        raise Wrong(
+            f"epsilon {epsilon!r} at delta {delta!r} is not within the budget"
+        )
     found = private(Counter(ran), epsilon, delta, replaced)
     less = epsilon and private(Counter(ran), 0.95 * epsilon, delta, replaced)
     if found is False or less:
-        raise Wrong(f"epsilon is {epsilon!r} after {len(ran)} steps, which is not what ran")
+        raise Wrong(
+            f"epsilon is {epsilon!r} after {len(ran)} steps, which is not what ran"
+        )
     if found is None:
-        raise Unchecked(f"epsilon {epsilon!r} is between what this checker shows and what it refutes")
+        raise Unchecked(
+            f"epsilon {epsilon!r} is between what this checker shows and what it refutes"
+        )
 
 
 def _check_within_budget(f: Folder, ran: list[Step]) -> None:
     """What the result says was spent, for the budget's own neighbours, is what ran and within the budget."""
     privacy, budget = f.result.privacy, f.run.budget
     if "of_budget" not in privacy:
-        raise Unchecked("the result is of an earlier version, which took the number of records for private")
+        raise Unchecked(
+            "the result is of an earlier version, which took the number of records for private"
+        )
     spent = privacy.of_budget
     if spent.epsilon > budget.epsilon or spent.adjacency != budget.adjacency:
-        raise Wrong(f"epsilon {spent.epsilon!r}, {spent.adjacency}, is not within the budget")
-    if private(Counter(ran), spent.epsilon, privacy.delta, spent.adjacency == "replace-one") is False:
-        raise Wrong(f"what ran spent more of the budget than epsilon {spent.epsilon!r}")
+        raise Wrong(
+            f"epsilon {spent.epsilon!r}, {spent.adjacency}, is not within the budget"
+        )
+    if (
+        private(
+            Counter(ran),
+            spent.epsilon,
+            privacy.delta,
+            spent.adjacency == "replace-one",
+        )
+        is False
+    ):
+        raise Wrong(
+            f"what ran spent more of the budget than epsilon {spent.epsilon!r}"
+        )

@@ -10,11 +10,23 @@ from pacdp.verify.folder.plan import require_same
 from pacdp.verify.loss import private
 
 
-def planned_steps(header: Fields, run: Fields, n: int | None) -> list[Step]:
+def planned_steps(
+    header: Fields,
+    run: Fields,
+    n: int | None,
+) -> list[Step]:
     """All steps that a private run's configuration plans; its header has to say the same."""
     sampling, mechanism = run.sampling, header.settings.mechanism
-    odd = [name for name in ("sample_rate", "steps", "clip_norm") if mechanism[name] != sampling[name]]
-    odd += [name for name, value in header.public.items() if value != mechanism[name]]
+    odd = [
+        name
+        for name in ("sample_rate", "steps", "clip_norm")
+        if mechanism[name] != sampling[name]
+    ]
+    odd += [
+        name
+        for name, value in header.public.items()
+        if value != mechanism[name]
+    ]
     if odd:
         raise Wrong(f"the header's {', '.join(odd)} is not that of its run")
     made = steps_in_order(header.event)
@@ -26,7 +38,11 @@ def planned_steps(header: Fields, run: Fields, n: int | None) -> list[Step]:
     return steps_by_settings(made, run, batch)
 
 
-def steps_by_settings(made: list[Step], run: Fields, batch: float) -> list[Step]:
+def steps_by_settings(
+    made: list[Step],
+    run: Fields,
+    batch: float,
+) -> list[Step]:
     """All steps that a private run's configuration plans; those made are the beginning of them.
 
     ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
@@ -54,8 +70,12 @@ def _noise(made: list[Step], run: Fields) -> float:
     if given := run.sampling.noise_multiplier:
         return given
     noise = made[0].noise
-    if not affordable(_repeated(run, noise), run, certain=True) or affordable(_repeated(run, 0.97 * noise), run):
-        raise Wrong(f"the noise multiplier {noise!r} is not the one that the budget asks for")
+    if not affordable(_repeated(run, noise), run, certain=True) or affordable(
+        _repeated(run, 0.97 * noise), run
+    ):
+        raise Wrong(
+            f"the noise multiplier {noise!r} is not the one that the budget asks for"
+        )
     return noise
 
 
@@ -63,11 +83,18 @@ def _repeated(run: Fields, noise: float) -> list[Step]:
     return [Step(run.sampling.sample_rate, noise)] * run.sampling.steps
 
 
-def _noises_of_dpsgld(made: list[Step], run: Fields, batch: float) -> list[float]:
+def _noises_of_dpsgld(
+    made: list[Step],
+    run: Fields,
+    batch: float,
+) -> list[float]:
     """By the step sizes h: √(2hT), or √(v/h) q/(d C), or, tempered, (K/C) √(2T/h)."""
     method, sampling = run.method, run.sampling
     clip = sampling.clip_norm
-    sizes = [method.step_size * (1 + t / method.decay_offset) ** -method.decay for t in range(sampling.steps)]
+    sizes = [
+        method.step_size * (1 + t / method.decay_offset) ** -method.decay
+        for t in range(sampling.steps)
+    ]
     match method.convention:
         case "gradient-slot":
             return [math.sqrt(2 * size * method.temperature) for size in sizes]
@@ -75,10 +102,15 @@ def _noises_of_dpsgld(made: list[Step], run: Fields, batch: float) -> list[float
             scale = sampling.sample_rate / method.drift / clip
             return [math.sqrt(method.noise / size) * scale for size in sizes]
         case "tempered":
-            first = batch / clip * math.sqrt(2 * method.temperature / sizes[0]) or made[0].noise
+            first = (
+                batch / clip * math.sqrt(2 * method.temperature / sizes[0])
+                or made[0].noise
+            )
             return [first * math.sqrt(sizes[0] / size) for size in sizes]
         case convention:
-            raise Wrong(f"this checker knows no convention {convention!r} of DP-SGLD")
+            raise Wrong(
+                f"this checker knows no convention {convention!r} of DP-SGLD"
+            )
 
 
 def relation(run: Fields) -> tuple[float, bool]:
@@ -88,26 +120,50 @@ def relation(run: Fields) -> tuple[float, bool]:
     """
     if "budget" not in run:
         return 1e-5, True  # a chain
-    return run.budget.delta, not run.sampling.public_size or run.budget.adjacency == "replace-one"
+    return (
+        run.budget.delta,
+        not run.sampling.public_size or run.budget.adjacency == "replace-one",
+    )
 
 
-def steps_paid_for(event: Any, made: int, planned: list[Step], run: Fields) -> list[Step]:
+def steps_paid_for(
+    event: Any,
+    made: int,
+    planned: list[Step],
+    run: Fields,
+) -> list[Step]:
     """The mechanisms that a certificate pays for: those made, and those that the budget has left of the plan."""
     count = sum(steps_of(event).values())
     if not made <= count <= len(planned):
-        raise Wrong(f"{count} steps are paid for, {made} were made and {len(planned)} planned")
+        raise Wrong(
+            f"{count} steps are paid for, {made} were made and {len(planned)} planned"
+        )
     if count > made and affordable(planned[:count], run) is False:
-        raise Wrong(f"{count} steps are paid for, and the budget ends the run before")
-    if count < len(planned) and affordable(planned[: count + 1], run, share=0.99):
+        raise Wrong(
+            f"{count} steps are paid for, and the budget ends the run before"
+        )
+    if count < len(planned) and affordable(
+        planned[: count + 1], run, share=0.99
+    ):
         raise Wrong(f"{count} steps are paid for, and the run was to make more")
     return planned[:count]
 
 
-def affordable(steps: list[Step], run: Fields, *, share: float = 1.0, certain: bool = False) -> bool | None:
+def affordable(
+    steps: list[Step],
+    run: Fields,
+    *,
+    share: float = 1.0,
+    certain: bool = False,
+) -> bool | None:
     """Whether steps keep to a share of the run's epsilon; None where that is undecided."""
     budget = run.budget
     replaced = budget.adjacency == "replace-one"
-    found = private(Counter(steps), share * budget.epsilon, budget.delta, replaced)
+    found = private(
+        Counter(steps), share * budget.epsilon, budget.delta, replaced
+    )
     if certain and found is None:
-        raise Unchecked("whether these steps keep to the budget lies between what this checker shows and refutes")
+        raise Unchecked(
+            "whether these steps keep to the budget lies between what this checker shows and refutes"
+        )
     return found

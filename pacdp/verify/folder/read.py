@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.verify.claim import Fields, other_format
-from pacdp.verify.files import CHECKPOINT, Stored, chain_of, lines_of, maker_of, read_checkpoint, read_json
+from pacdp.verify.files import (
+    CHECKPOINT,
+    Stored,
+    chain_of,
+    lines_of,
+    maker_of,
+    read_checkpoint,
+    read_json,
+)
 
 _RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 COMPRESSION = "compression/1"
@@ -18,13 +26,17 @@ class Folder:
     Attributes:
         stored, header: the checkpoint and its header; empty where there is none.
         config, result: the contents of config.json and result.json; None where there is no such file.
-        report: the contents of certificates.json; None likewise.
+        report: the contents of certificates.json; empty where there is no such file.
         run: the configuration that the checkpoint names.
         chosen: the entry of a list of settings that the checkpoint names; empty without a list.
     """
 
-    def __init__(self, path: Path, report: Any) -> None:
-        self.path, self.report = path, report
+    def __init__(
+        self,
+        path: Path,
+        report: Any,
+    ) -> None:
+        self.path, self.report = path, report or Fields()
         self.stored = Stored(Fields(), {})
         checkpoint = path / "checkpoint.safetensors"
         if checkpoint.is_file():
@@ -32,9 +44,11 @@ class Folder:
         self.header = self.stored.header
         self.config = read_json(path / "config.json")
         self.result = read_json(path / "result.json")
-        about = self.header.get("about") or {}
+        about = self.header.part("about")
         self.run: Any = about.get("run", self.header.get("run"))
-        self.chosen: Any = about.get("choices", self.header.get("choices")) or {}
+        self.chosen: Any = (
+            about.get("choices", self.header.get("choices")) or {}
+        )
 
     @property
     def private(self) -> bool:
@@ -49,12 +63,16 @@ class Folder:
     @property
     def certificates(self) -> list[Fields]:
         """The report's."""
-        return (self.report or {}).get("certificates", [])
+        return self.report.get("certificates", [])
 
     @property
     def paying_for_norms(self) -> list[Fields]:
         """The certificates at a price of norms that the run kept."""
-        return [one for one in self.certificates if "sum_contributions" in one.inputs]
+        return [
+            one
+            for one in self.certificates
+            if "sum_contributions" in one.inputs
+        ]
 
     @cached_property
     def rows(self) -> list[Fields]:

@@ -13,7 +13,10 @@ from pacdp.verify.folder.read import Folder
 
 def check_report_of_run(f: Folder) -> None:
     """The report is of this checkpoint, and pays for its list of settings, its moments to stop and its mechanisms."""
-    subject, details = f.report.get("subject") or {}, f.report.get("details") or {}
+    subject, details = (
+        f.report.part("subject"),
+        f.report.part("details"),
+    )
     if "content_hash" not in subject:
         raise Unchecked("it does not say that it is of this checkpoint")
     for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
@@ -29,26 +32,34 @@ def check_report_of_run(f: Folder) -> None:
 
 
 def _check_choices_paid(f: Folder) -> None:
-    count = (f.report.get("choices") or {}).get("count", 1)
+    count = f.report.part("choices").get("count", 1)
     listed = f.chosen.get("J", 1)
     if count == listed:
         return
     said = f"a list of {count} settings, all paid for"
     for made in f.certificates:
         for one in made.hypotheses:
-            if not f.chosen and one.name == "settings fixed beforehand" and said in one.by:
+            if (
+                not f.chosen
+                and one.name == "settings fixed beforehand"
+                and said in one.by
+            ):
                 return
     raise Wrong(f"{count} settings are paid for, of {listed} that were listed")
 
 
 def _events(f: Folder) -> list[Any]:
     """Those that the report and its certificates pay for."""
-    paying = [(f.report.get("privacy") or {}).get("event")]
+    paying = [f.report.part("privacy").get("event")]
     for name in ("sum_event", "privacy_event"):
-        paying += [parsed(one.inputs[name]) for one in f.certificates if name in one.inputs]
+        paying += [
+            parsed(one.inputs[name])
+            for one in f.certificates
+            if name in one.inputs
+        ]
     if not any(paying):
         return []
-    accounted = (f.report.get("details") or {}).get("accounted") or {}
+    accounted = f.report.part("details").part("accounted")
     return [event for event in (*paying, accounted.get("event")) if event]
 
 
@@ -59,12 +70,16 @@ def _due(f: Folder, event: Any) -> list[Step]:
         made = steps_in_order(header.event)
         if not f.run:
             return made
-        return steps_paid_for(event, len(made), planned_steps(header, f.run, f.report.n), f.run)
+        return steps_paid_for(
+            event, len(made), planned_steps(header, f.run, f.report.n), f.run
+        )
     due = header.get("planned_steps", header.step)
-    later = [step for step in header.get("listed_steps", []) if step >= header.step]
+    later = [
+        step for step in header.get("listed_steps", []) if step >= header.step
+    ]
     if later:
         due = later[0]
-    charged = (f.report.get("details") or {}).get("charged_steps", due)
+    charged = f.report.part("details").get("charged_steps", due)
     if charged != due:
         raise Wrong(f"{charged} steps are paid for, and {due} are due")
     return steps_of_chain(header.sampler, header.n, due)
@@ -73,7 +88,7 @@ def _due(f: Folder, event: Any) -> list[Step]:
 def check_hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
     require_of_a_chain(f.certificates, f.header.sampler)
-    network = (f.header.get("problem") or {}).get("architecture", {})
+    network = f.header.part("problem").get("architecture", {})
     for made in f.certificates:
         standing = needs.standings(made)
         if "privacy covers these rows" in standing:
@@ -85,7 +100,7 @@ def check_hypotheses(f: Folder) -> None:
 def ended_as_planned(f: Folder) -> bool:
     """Whether the run made all steps that are paid for, or stopped at one that was listed."""
     if f.private:
-        event = (f.report.get("privacy") or {}).get("event")
+        event = f.report.part("privacy").get("event")
         made = steps_in_order(f.header.event)
         return event is not None and len(made) == sum(steps_of(event).values())
     planned = [f.header.get("planned_steps")]

@@ -45,11 +45,13 @@ def check_result(f: Folder) -> None:
     _check_rests_on(f)
     _check_final_row(f)
     event = f.header.get("event")
-    if (said.get("privacy") or {}).get("event", event) != event:
+    if said.part("privacy").get("event", event) != event:
         raise Wrong("its event is not the checkpoint's")
     if f.header and said.steps != f.header.step:
-        raise Wrong(f"it says {said.steps} steps, and the checkpoint {f.header.step}")
-    n = f.header.get("n") or (f.report or {}).get("examples")
+        raise Wrong(
+            f"it says {said.steps} steps, and the checkpoint {f.header.step}"
+        )
+    n = f.header.get("n") or f.report.get("examples")
     if n is not None and said.n != n:
         raise Wrong(f"it says {said.n} examples, and there are {n}")
     if f.compression:
@@ -91,7 +93,7 @@ def check_rest(f: Folder) -> None:
     if f.compression:
         known |= {"algorithm", "value"} if f.report else {"algorithm"}
     told = sorted(f.result.keys() - known)
-    privacy = f.result.get("privacy") or {}
+    privacy = f.result.part("privacy")
     told += [f"privacy.{name}" for name in sorted(privacy.keys() - _ACCOUNTED)]
     if "final" in f.result and f.rows:
         measured = f.rows[-1].keys() - _KNOWN_OF_A_ROW

@@ -32,13 +32,17 @@ def check_steps(f: Folder) -> None:
     """As many steps as the configuration plans, and a private run's mechanisms."""
     header, run = f.header, f.run
     if f.private and run:
-        planned_steps(header, run, (f.report or {}).get("n"))
+        planned_steps(header, run, f.report.get("n"))
     if "planned_steps" not in header:
         return
     planned = length(run, header.n)
     if header.planned_steps != planned or not 0 <= header.step <= planned:
-        raise Wrong(f"it says step {header.step} of {header.planned_steps}, and the run has {planned}")
-    marks = {round(k * planned / run.records) for k in range(1, run.records + 1)}
+        raise Wrong(
+            f"it says step {header.step} of {header.planned_steps}, and the run has {planned}"
+        )
+    marks = {
+        round(k * planned / run.records) for k in range(1, run.records + 1)
+    }
     listed = sorted(marks - {0})
     if header.get("listed_steps", listed) != listed:
         raise Wrong("the listed steps are not those at which the run records")
@@ -60,7 +64,10 @@ def check_choices(f: Folder) -> None:
     settings = [text_of(line.settings) for line in lines if "settings" in line]
     last = lines[-1]
     started_with = f.chosen.get("digest"), f.chosen.get("J")
-    if not last.get("closed") or started_with != (last.hash, len(set(settings))):
+    if not last.get("closed") or started_with != (
+        last.hash,
+        len(set(settings)),
+    ):
         raise Wrong("the run was started with another list")
     if settings[f.chosen.index] != text_of(f.run):
         raise Wrong("the list does not have this run under its number")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import log_two_sqrt, log_xi
+from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
 from pacdp.verify.formulas import calibration, counts, pac_bayes
 from pacdp.verify.formulas.compression import compression
@@ -37,7 +37,7 @@ COSTS: dict[str, Formula] = {
     "renyi": lambda c: c["renyi_nats"],
     "log_density_ratio": lambda c: c["log_density_ratio"],
     "log_xi": lambda c: log_xi(c.n),
-    "log_two_sqrt_n": lambda c: log_two_sqrt(c.n),
+    "log_two_sqrt_n": lambda c: (2 * arb(c.n).sqrt()).log(),
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
     "union": lambda c: arb(2).log(),
     "free_energy": pac_bayes.free_energy,

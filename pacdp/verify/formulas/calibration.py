@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, binomial_lower, binomial_upper, largest, total
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    binomial_lower,
+    binomial_upper,
+    largest,
+    total,
+)
 from pacdp.verify.claim import Claim
 from pacdp.verify.formulas.pac_bayes import bernstein
 
@@ -20,7 +27,7 @@ def ece_hoeffding(c: Claim) -> arb:
     return c["calibration_error"] + (2 * c.share).sqrt()
 
 
-class _Bin(NamedTuple):
+class Bin(NamedTuple):
     """Examples with a confidence from low to high, how many, how many of them are right, and their mean confidence."""
 
     low: arb
@@ -41,49 +48,65 @@ class _Bin(NamedTuple):
 
 
 def mce_hoeffding(c: Claim) -> arb:
-    """|E[g | b]| ≤ |ĝ_b| + (1 + w_b) √(ln(K/δ)/(2n_b)) ("Calibration bin by bin")."""
+    """The largest of the bins' bounds by Hoeffding ("Calibration bin by bin")."""
+    return _worst_bin(c, by_hoeffding)
 
-    def bound(one: _Bin, delta: arb) -> arb:
-        reach = (-delta.log() / (2 * one.count)).sqrt()
-        return one.gap + (1 + one.width) * reach
 
-    return _worst_bin(c, bound)
+def by_hoeffding(one: Bin, delta: arb) -> arb:
+    """|E[g | b]| ≤ |ĝ_b| + (1 + w_b) √(ln(K/δ)/(2n_b)), delta = δ/K ("Calibration bin by bin")."""
+    square = -delta.log() / (2 * one.count)
+    return one.gap + (1 + one.width) * square.sqrt()
 
 
 def mce_clopper_pearson(c: Claim) -> arb:
+    """The largest of the bins' bounds by Clopper and Pearson ("Calibration bin by bin")."""
+    return _worst_bin(c, by_clopper_pearson)
+
+
+def by_clopper_pearson(one: Bin, delta: arb) -> arb:
     """max{a⁺ - f⁻, f⁺ - a⁻}, a± at δ/(2K), f± = mean confidence ± w_b √(ln(2K/δ)/(2n_b)) ("Calibration bin by bin")."""
+    half = delta / 2
+    square = -half.log() / (2 * one.count)
+    reach = one.width * square.sqrt()
+    least = (one.confidence - reach).max(one.low)
+    most = (one.confidence + reach).min(one.high)
+    right, count = int(float(one.right)), int(float(one.count))
+    above = binomial_upper(right, count, half) - least
+    below = most - binomial_lower(right, count, half)
+    return above.max(below)
 
-    def bound(one: _Bin, delta: arb) -> arb:
-        half = delta / 2
-        reach = one.width * (-half.log() / (2 * one.count)).sqrt()
-        right, count = int(float(one.right)), int(float(one.count))
-        above = binomial_upper(right, count, half) - (one.confidence - reach).max(one.low)
-        below = (one.confidence + reach).min(one.high) - binomial_lower(right, count, half)
-        return above.max(below)
 
-    return _worst_bin(c, bound)
-
-
-def _worst_bin(c: Claim, bound: Callable[[_Bin, arb], arb]) -> arb:
-    """The largest bound on a bin's gap, among those with enough examples; δ is divided by their number K."""
-    names = ("lows", "highs", "counts", "corrects", "mean_confidences")
-    columns = [c.listed(name) for name in names]
-    bins = [_Bin(*row) for row in zip(*columns, strict=True)]
-    enough = [one.count >= c.raw("min_count") for one in bins]
-    delta = c["failure_prob"] / max(1, sum(enough))
+def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
+    """The largest bound, among bins with enough examples; δ is divided by their number K ("Calibration bin by bin")."""
+    bins = _bins(c)
+    kept = [one for one in bins if one.count >= c.raw("min_count")]
+    delta = c["failure_prob"] / max(1, len(kept))
     values = list[arb]()
     for place, one in enumerate(bins):
-        value = bound(one, delta).min(ONE) if enough[place] else ONE
-        c.term_agrees(f"gap_{place}", value)
-        if enough[place]:
+        value = ONE
+        if one.count >= c.raw("min_count"):
+            value = bound(one, delta).min(ONE)
             values.append(value)
-    _check_summary(c, bins, [one for one in bins if one.count >= c.raw("min_count")])
+        c.term_agrees(f"gap_{place}", value)
+    _check_summary(c, bins, kept)
     return largest(values) if values else ONE
 
 
-def _check_summary(c: Claim, bins: list[_Bin], kept: list[_Bin]) -> None:
+def _bins(c: Claim) -> list[Bin]:
+    names = ("lows", "highs", "counts", "corrects", "mean_confidences")
+    columns = [c.listed(name) for name in names]
+    return [Bin(*row) for row in zip(*columns, strict=True)]
+
+
+def _check_summary(
+    c: Claim,
+    bins: list[Bin],
+    kept: list[Bin],
+) -> None:
     whole = total(one.count for one in bins).max(ONE)
     c.term_is_about("bins", arb(len(bins)))
     c.term_is_about("bins_certified", arb(len(kept)))
-    c.term_is_about("largest_empirical_gap", largest([ZERO, *(one.gap for one in kept)]))
+    c.term_is_about(
+        "largest_empirical_gap", largest([ZERO, *(one.gap for one in kept)])
+    )
     c.term_is_about("share_certified", total(one.count for one in kept) / whole)

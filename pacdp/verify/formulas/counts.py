@@ -2,8 +2,26 @@
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, binomial_upper, kl_upper, largest, normal_above, total, zero_of
-from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, exactly, parsed
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    ball,
+    binomial_upper,
+    kl_upper,
+    largest,
+    normal_above,
+    total,
+    zero_of,
+)
+from pacdp.verify.claim import (
+    Claim,
+    Unchecked,
+    Wrong,
+    about,
+    agree,
+    exactly,
+    parsed,
+)
 from pacdp.verify.formulas.pac_bayes import bernstein
 
 
@@ -26,8 +44,11 @@ def one_of_finitely_many(c: Claim) -> arb:
     if "weights" in c.inputs:
         weights = c.listed("weights")
         about("the sum of the weights", 1, total(weights))
-        if len(weights) != c.raw("networks") or any(one < 0 for one in weights):
-            raise Wrong(f"the weights are {c.inputs['weights']}, of {c.raw('networks')} networks")
+        networks = c.raw("networks")
+        if len(weights) != networks or any(one < 0 for one in weights):
+            raise Wrong(
+                f"the weights are {c.inputs['weights']}, of {networks} networks"
+            )
         weight = weights[c.raw("chosen_network")]
     about("inputs.tail", c.raw("tail"), c["failure_prob"] * weight)
     return counted(c, c["tail"])
@@ -51,7 +72,9 @@ def from_draws(c: Claim, prefix: str) -> arb:
     """r = kl⁻¹(mean, ln(1/δ_MC)/N) ("The overall certificate"); the terms repeat what it was made from."""
     mean, draws = c[f"{prefix}mean"], c.term("monte_carlo_draws")
     nats = -c[f"{prefix}failure_prob"].log()
-    _require_draws(c, draws, f"{prefix}draws", draws == c.inputs.get(f"{prefix}draws"))
+    _require_draws(
+        c, draws, f"{prefix}draws", draws == c.inputs.get(f"{prefix}draws")
+    )
     for kind in ("terms", "kept_steps"):
         if f"{prefix}{kind}" in c.inputs:
             most = c[f"{prefix}{kind}"] + 1e-6
@@ -62,27 +85,36 @@ def from_draws(c: Claim, prefix: str) -> arb:
     return kl_upper(mean, nats / draws)
 
 
-def _require_draws(c: Claim, draws: arb, name: str, holds: bool) -> None:
+def _require_draws(
+    c: Claim,
+    draws: arb,
+    name: str,
+    holds: bool,
+) -> None:
     if name in c.inputs and not holds:
-        raise Wrong(f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{name} {c.raw(name)!r}")
+        raise Wrong(
+            f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{name} {c.raw(name)!r}"
+        )
 
 
 def new_example_kl(c: Claim) -> arb:
     """The largest r with K [kl(risk‖r) - kl(risk‖q)] < Λ, where q < r and n kl(q‖r) = Λ ("Prices", docs/people.md)."""
-    risk, people = c["risk"], c["examples"] / c["most_examples"]
-
-    def margin(q: arb) -> arb:
-        r = kl_upper(q, c.share)
-        if not r < 1:
-            return ONE
-        gain = (1 - risk) * ((1 - q) / (1 - r)).log()
-        if risk > 0:
-            gain += risk * (q / r).log()
-        return people * gain - c.nats
-
-    if risk == 0 and not margin(ZERO) < 0:
+    if c["risk"] == 0 and not _margin(c, ZERO) < 0:
         return kl_upper(ZERO, c.share)
-    return kl_upper(zero_of(margin, 0, 1), c.share)
+    q = zero_of(lambda q: _margin(c, q), 0, 1)
+    return kl_upper(q, c.share)
+
+
+def _margin(c: Claim, q: arb) -> arb:
+    """K [kl(risk‖r) - kl(risk‖q)] - Λ at the r of q ("Prices", docs/people.md)."""
+    risk, r = c["risk"], kl_upper(q, c.share)
+    if not r < 1:
+        return ONE
+    odds = (1 - q) / (1 - r)
+    gain = (1 - risk) * odds.log()
+    if risk > 0:
+        gain += risk * (q / r).log()
+    return c["examples"] / c["most_examples"] * gain - c.nats
 
 
 def new_example_pac_bayes(c: Claim) -> arb:
@@ -105,7 +137,9 @@ def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
     mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
     if not exactly(c.record.value) >= mean:
-        raise Wrong(f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen")
+        raise Wrong(
+            f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen"
+        )
     whose = "the people" if "new_person" in c.name else "the examples"
     raise Unchecked(f"the losses of {whose} are not in the file")
 
@@ -114,7 +148,9 @@ def largest_gap(c: Claim) -> arb:
     """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
     uppers, lowers = c.listed("uppers"), c.listed("lowers")
     if len(uppers) != len(lowers) or len(uppers) < 2:
-        raise Wrong(f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups")
+        raise Wrong(
+            f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups"
+        )
     gaps = list[arb]()
     for place, high in enumerate(uppers):
         others = lowers[:place] + lowers[place + 1 :]
@@ -140,14 +176,26 @@ def check_noisy_counts(c: Claim) -> None:
     agree("inputs.risk", c.raw("risk"), (most / fewest).min(ONE))
 
 
-def _check_noisy_end(c: Claim, name: str, reach: arb, next_one: arb) -> None:
+def _check_noisy_end(
+    c: Claim,
+    name: str,
+    reach: arb,
+    next_one: arb,
+) -> None:
     """The worst count is where half of what the noise may fail with says, and no farther."""
     share = c.paid(_PAID_FOR_NOISE) / 2
     std = c["std_n"] if name == "n" else c["std_errors"]
     if not share > 0:
-        raise Wrong("the counts have noise, and nothing of the failure probability is for it")
+        raise Wrong(
+            "the counts have noise, and nothing of the failure probability is for it"
+        )
     if not normal_above((reach + next_one - _GRID / 2) / std) <= share:
-        raise Wrong(f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often")
+        raise Wrong(
+            f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often"
+        )
     nearest = normal_above((reach - _GRID) / std - ball(1e-9))
-    if not nearest >= share * (1 - ball(1e-6)) and c[name] > 0:
-        raise Wrong(f"{name} is {c.raw(name)!r}, which is more than the noise asks for")
+    enough = nearest >= share * (1 - ball(1e-6))
+    if not enough and c[name] > 0:
+        raise Wrong(
+            f"{name} is {c.raw(name)!r}, which is more than the noise asks for"
+        )

@@ -2,7 +2,14 @@
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, binary_kl, kl_upper, zero_of
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    ball,
+    binary_kl,
+    kl_upper,
+    zero_of,
+)
 from pacdp.verify.claim import Claim, Wrong
 
 
@@ -15,7 +22,15 @@ class _Gibbs:
         self.v = c["log_partition_lower_nats"]
         self.low, self.high = c["loss_low"], c["loss_high"]
         self.scale = c["error_loss"] - self.low
-        self.top = (-self.v / self.tau).max(self.low).min(self.high)
+        self.top = self.within(-self.v / self.tau, self.high)
+
+    def within(
+        self,
+        x: arb,
+        most: arb,
+    ) -> arb:
+        """The nearest number from low to most."""
+        return x.max(self.low).min(most)
 
     def cap(self) -> arb:
         """KL(Q‖P) ≤ min{-ln Z - τa, τΔ, (τΔ)²/8} ("Divergence of a Gibbs posterior")."""
@@ -29,12 +44,15 @@ class _Gibbs:
 
     def kl(self, x: arb) -> arb:
         """c(x) = max{0, -v - τx}, capped ("Certificates without draws of the posterior")."""
-        return (-self.v - self.tau * x).max(ZERO).min(self.cap())
+        nats = -self.v - self.tau * x
+        return nats.max(ZERO).min(self.cap())
 
     def worst(self, value: arb) -> arb:
         """The x at which n kl(u(x)‖value) - c(x), which is convex in x, is least."""
-        first = ((-self.v - self.cap()) / self.tau).max(self.low).min(self.top)
-        odds = (value / (1 - value)).log() - self.tau * self.scale / self.c.n
+        capped = (-self.v - self.cap()) / self.tau
+        first = self.within(capped, self.top)
+        odds = (value / (1 - value)).log()
+        odds -= self.tau * self.scale / self.c.n
         flat = self.low + self.scale / (1 + (-odds).exp())
         return flat.max(first).min(self.top)
 
@@ -43,7 +61,8 @@ class _Gibbs:
         if self.risk(self.top) > value:
             return arb(-1)
         x = self.worst(value)
-        return self.c.n * binary_kl(self.risk(x), value) - self.kl(x) - self.c.nats
+        divergence = self.c.n * binary_kl(self.risk(x), value)
+        return divergence - self.kl(x) - self.c.nats
 
 
 def gibbs_pac_bayes(c: Claim) -> arb:
@@ -56,5 +75,7 @@ def gibbs_pac_bayes(c: Claim) -> arb:
     attained = kl_upper(risk, (kl + c.nats) / c.n)
     there = gibbs.low <= worst <= gibbs.top + ball(1e-9)
     if not there or not abs(attained - value) < ball(1e-6):
-        raise Wrong(f"terms.worst_mean_loss is {c.terms['worst_mean_loss']!r}, which is not the worst one")
+        raise Wrong(
+            f"terms.worst_mean_loss is {c.terms['worst_mean_loss']!r}, which is not the worst one"
+        )
     return value

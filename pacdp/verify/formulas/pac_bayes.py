@@ -2,7 +2,7 @@
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, kl_upper, least, total
+from pacdp.verify.arithmetic import ONE, ZERO, ball, kl_upper, least
 from pacdp.verify.claim import Claim, Wrong
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
@@ -35,7 +35,8 @@ def thiemann(c: Claim) -> arb:
     """(R̂ + c/λ)/(1 - λ/2); the best λ gives the quadratic form ("PAC-Bayes with an independent prior")."""
     if "lam" in c.inputs:
         lam = c["lam"]
-        return (c["risk"] + c.share / lam) / (1 - lam / 2)
+        above = c["risk"] + c.share / lam
+        return above / (1 - lam / 2)
     root = (2 * c["risk"] / c.share + 1).sqrt()
     c.term_is_about("lam", 2 / (root + 1))
     return quadratic(c)
@@ -51,20 +52,24 @@ def catoni_grid(c: Claim) -> arb:
     grid = c.listed("inverse_temperatures")
     taken = c.term("inverse_temperature")
     if not any(taken == one for one in grid):
-        raise Wrong(f"terms.inverse_temperature is {c.terms['inverse_temperature']!r}, which is not of the grid")
+        raise Wrong(
+            f"terms.inverse_temperature is {c.terms['inverse_temperature']!r}, which is not of the grid"
+        )
     return least(_catoni_at(c, one) for one in grid)
 
 
 def _catoni_at(c: Claim, temperature: arb) -> arb:
     exponent = temperature * c["risk"] + c.nats
-    bound = (-exponent / c.n).expm1() / (-temperature / c.n).expm1()
-    return bound.max(c["risk"])
+    above = (-exponent / c.n).expm1()
+    below = (-temperature / c.n).expm1()
+    return (above / below).max(c["risk"])
 
 
 def linear(c: Claim) -> arb:
     """[R̂(Q) + λ c] / (1 - 1/(2λ)), λ > 1/2 ("PAC-Bayes with an independent prior")."""
     lam = c["lam"]
-    return (c["risk"] + lam * c.share) / (1 - 1 / (2 * lam))
+    above = c["risk"] + lam * c.share
+    return above / (1 - 1 / (2 * lam))
 
 
 def unexpected_bernstein(c: Claim) -> arb:
@@ -74,16 +79,21 @@ def unexpected_bernstein(c: Claim) -> arb:
 
 def bernstein(c: Claim, mean: arb, square: arb) -> arb:
     """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η) ("Un-expected Bernstein")."""
-    etas = [ball(eta) for eta in ETAS]
-    if "eta" in c.terms:
-        if c.terms["eta"] not in ETAS:
-            raise Wrong(f"terms.eta is {c.terms['eta']!r}, which is not of the grid")
-        etas = [c.term("eta")]
     bounds = list[arb]()
-    for eta in etas:
+    for eta in _etas(c):
         slope = -eta - (1 - eta).log()
         bounds.append(mean + slope / eta * square + c.share / eta)
     return least(bounds)
+
+
+def _etas(c: Claim) -> list[arb]:
+    """The grid, or the one of it that the terms name ("Un-expected Bernstein")."""
+    if "eta" not in c.terms:
+        return [ball(eta) for eta in ETAS]
+    eta = c.terms["eta"]
+    if eta not in ETAS:
+        raise Wrong(f"terms.eta is {eta!r}, which is not of the grid")
+    return [ball(eta)]
 
 
 def split_kl(c: Claim) -> arb:
@@ -95,14 +105,20 @@ def split_kl(c: Claim) -> arb:
     return split(levels, shares, c.share)
 
 
-def split(levels: list[arb], shares: list[arb], per_example: arb) -> arb:
+def split(
+    levels: list[arb],
+    shares: list[arb],
+    per_example: arb,
+) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
     return _between(levels, [kl_upper(share, per_example) for share in shares])
 
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
-    parts = zip(levels[:-1], levels[1:], shares, strict=True)
-    return levels[0] + total((high - low) * share for low, high, share in parts)
+    whole = levels[0]
+    for place, share in enumerate(shares):
+        whole += (levels[place + 1] - levels[place]) * share
+    return whole
 
 
 def dp_hoeffding_2018(c: Claim) -> arb:
@@ -115,7 +131,8 @@ def dp_chernoff_2018(c: Claim) -> arb:
     """R̂ + √(6R̂)(ε̄ + n^(-1/2)) + 6(ε̄² + 1/n) ("Private weights", the printed forms of 2018)."""
     bar, root = _bar_2018(c)
     slope = (6 * c["risk"]).sqrt()
-    return c["risk"] + slope * (bar + root) + 6 * (bar**2 + root**2)
+    square = bar**2 + root**2
+    return c["risk"] + slope * (bar + root) + 6 * square
 
 
 def _bar_2018(c: Claim) -> tuple[arb, arb]:
@@ -140,4 +157,6 @@ def gibbs_catoni(c: Claim) -> arb:
     """[1 - exp(-(-v - τa + Λ)/n)]/(1 - e^(-C/n)), C = τ(b - a) ("Certificates without draws of the posterior")."""
     spread = c["tau"] * (c["loss_high"] - c["loss_low"])
     c.term_is_about("inverse_temperature", spread)
-    return (-c.nats / c.n).expm1() / (-spread / c.n).expm1()
+    above = (-c.nats / c.n).expm1()
+    below = (-spread / c.n).expm1()
+    return above / below

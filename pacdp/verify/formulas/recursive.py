@@ -6,6 +6,7 @@ from pacdp.verify.arithmetic import ONE, ZERO, log_xi, total
 from pacdp.verify.claim import Claim, Wrong
 from pacdp.verify.formulas.pac_bayes import inverse_kl, split
 from pacdp.verify.prices import check_price
+from pacdp.verify.prices.price import Price
 
 
 def recursive(c: Claim) -> arb:
@@ -23,7 +24,11 @@ def recursive(c: Claim) -> arb:
     return bound
 
 
-def _excess(c: Claim, step: int, size: int) -> arb:
+def _excess(
+    c: Claim,
+    step: int,
+    size: int,
+) -> arb:
     """The split kl of the excess, with the levels -γ, 0, 1-γ, 1 ("Recursive PAC-Bayes")."""
     share = _nats(c, step, size) / size
     c.term_agrees(f"total_per_example_{step}", share)
@@ -36,14 +41,12 @@ def _excess(c: Claim, step: int, size: int) -> arb:
 
 def _nats(c: Claim, step: int, size: int) -> arb:
     """KL, ln ξ(n_t), ln 3 of each step, and the price ("Prices", Formula × price)."""
-    costs = {
-        "kl": c[f"kl_nats_{step}"],
-        "log_xi": log_xi(size),
-        "levels": arb(3).log(),
-    }
-    for name, exact in costs.items():
-        c.term_agrees(f"{name}_nats_{step}", exact)
+    c.term_agrees(f"kl_nats_{step}", c[f"kl_nats_{step}"])
+    c.term_agrees(f"log_xi_nats_{step}", log_xi(size))
+    c.term_agrees(f"levels_nats_{step}", arb(3).log())
     price = "transfer" if "transfer" in c.costs else "confidence"
     paid = f"{price}_nats_{step}"
-    check_price(c, f"terms.{paid}", c.terms[paid], size, f"_{step}")
-    return total(c.term(f"{name}_nats_{step}") for name in (*costs, price))
+    what, claimed = f"terms.{paid}", c.terms[paid]
+    check_price(Price(c, what, claimed, size, f"_{step}"))
+    names = ("kl", "log_xi", "levels", price)
+    return total(c.term(f"{name}_nats_{step}") for name in names)

@@ -6,54 +6,50 @@ accounted privacy.
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import Real
-from pacdp.verify.claim import Claim, agree
 from pacdp.verify.prices import accounted, noisy
-
-_CLOSED = ("", "dp_", "max_information_", "printed_2018_")
-PREFIXES = (*_CLOSED, "private_", *noisy.PRICES)
+from pacdp.verify.prices.price import Price
 
 
-def check_price(c: Claim, what: str, claimed: Real, n: int, suffix: str = "") -> None:
-    """Raise unless ``claimed`` nats pay for a prior of the claim's kind on n records.
-
-    Args:
-        c: the claim; its budget says at which failure probability the price is paid.
-        what: how the price is called where it is wrong.
-        claimed: the price in nats.
-        n: how many records.
-        suffix: of the terms that belong to this price, in a recursion.
-    """
-    prefix = c.kind.prefix
+def check_price(p: Price) -> None:
+    """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
+    prefix = p.c.kind.prefix
     if prefix == "private_":
-        accounted.check(c, what, claimed, n, suffix)
-        return
-    log = -c.price_prob.log()
-    if prefix in noisy.PRICES:
-        exact = noisy.PRICES[prefix](c, n, log, suffix)
+        accounted.check(p)
+    elif prefix in noisy.PRICES:
+        p.agree(noisy.PRICES[prefix](p))
     else:
-        exact = _closed(c, n, log)
-    agree(what, claimed, exact)
+        p.agree(_CLOSED[prefix](p))
 
 
-def _closed(c: Claim, n: int, log: arb) -> arb:
-    match c.kind.prefix:
-        case "":  # ln(1/δ), Markov
-            return log
-        case "dp_":
-            return accounted.sharp(c["epsilon"], n, log)
-        case "max_information_":
-            return max_information(c["epsilon"], n, log)
-        case _:
-            return printed_2018(c["epsilon"], n, log)
+def independent(p: Price) -> arb:
+    """ln(1/δ): y was fixed before the sample was seen ("Prices")."""
+    return p.log
 
 
-def max_information(epsilon: arb, n: int, log: arb) -> arb:
+def sharp(p: Price) -> arb:
+    """(√ln(1/δ) + ε√(n/8))² ("Prices", "Sharp pure-DP transfer")."""
+    return accounted.sharp(p, p.c["epsilon"])
+
+
+def max_information(p: Price) -> arb:
     """ln(2/δ) + nε²/2 + ε√(n ln(4/δ)/2) ("Prices")."""
-    root = (n * (arb(4).log() + log) / 2).sqrt()
-    return arb(2).log() + log + n * epsilon**2 / 2 + epsilon * root
+    epsilon = p.c["epsilon"]
+    square = p.n * (arb(4).log() + p.log) / 2
+    nats = arb(2).log() + p.log
+    return nats + p.n * epsilon**2 / 2 + epsilon * square.sqrt()
 
 
-def printed_2018(epsilon: arb, n: int, log: arb) -> arb:
+def printed_2018(p: Price) -> arb:
     """2 max{ln(3/δ), nε²} ("Prices")."""
-    return 2 * (arb(3).log() + log).max(n * epsilon**2)
+    nats = arb(3).log() + p.log
+    return 2 * nats.max(p.n * p.c["epsilon"] ** 2)
+
+
+_CLOSED = {
+    "": independent,
+    "dp_": sharp,
+    "max_information_": max_information,
+    "printed_2018_": printed_2018,
+}
+PREFIXES = (*_CLOSED, "private_", *noisy.PRICES)
+"""Of the names of certificates, by which their prices are known."""

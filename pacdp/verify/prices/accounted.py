@@ -7,15 +7,34 @@ e^A along its tangent, and δ₃ pays n P(x > A - t)/(1 - e^(-t)). Below e = α 
 
 import math
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import loss
-from pacdp.verify.arithmetic import INFINITE, ONE, ZERO, Real, ball, lower, normal_above, total, upper, zero_of
-from pacdp.verify.claim import Claim, Unchecked, Wrong, about, agree, exactly, number
+from pacdp.verify.arithmetic import (
+    INFINITE,
+    ONE,
+    ZERO,
+    ball,
+    lower,
+    normal_above,
+    total,
+    upper,
+    zero_of,
+)
+from pacdp.verify.claim import (
+    Claim,
+    Unchecked,
+    Wrong,
+    about,
+    agree,
+    exactly,
+    number,
+)
 from pacdp.verify.events import steps_of
+from pacdp.verify.prices.price import Price
 
 _SPLIT = {
     "transfer_prob": "transfer",
@@ -63,44 +82,60 @@ class Transfer(NamedTuple):
         return (rising - 1 / self.e - 1 - self.a).max(ZERO)
 
 
-def check(c: Claim, what: str, claimed: Real, n: int, suffix: str) -> None:
-    """Raise unless ``claimed`` nats pay for what the claim says of privacy ("General transfer")."""
-    parts = _split(c, suffix)
-    alpha, level = (number(c.terms[name + suffix]) for name in ("transfer_alpha", "transfer_level"))
-    notion, adjacency = c.raw("privacy_notion"), c.raw("privacy_adjacency")
-    added = adjacency == "add-remove"
+def check(p: Price) -> None:
+    """Raise unless the nats pay for what the claim says of privacy ("General transfer")."""
+    c, parts = p.c, _split(p)
+    alpha = number(p.term("transfer_alpha"))
+    level = number(p.term("transfer_level"))
+    notion = c.raw("privacy_notion")
+    added = c.raw("privacy_adjacency") == "add-remove"
     if notion == "gaussian" and c.event:
         _check_mu(c, added)
-    if notion == "pure" or (notion == "approximate" and c["privacy_delta"] == 0):
-        _check_pure(c, what, claimed, n, 2 if added else 1, suffix)
+    if notion == "pure" or (
+        notion == "approximate" and c["privacy_delta"] == 0
+    ):
+        _check_pure(p, c["privacy_epsilon"] * (2 if added else 1))
     elif alpha == math.inf and _loses_nothing(c):
-        agree(what, claimed, -c.price_prob.log())
-    elif claimed == math.inf or not (1 < alpha < math.inf and 0 <= level < math.inf):
-        agree(what, claimed, INFINITE)
+        p.agree(p.log)
+    elif p.claimed == math.inf or not (1 < alpha < math.inf):
+        p.agree(INFINITE)
+    elif not 0 <= level < math.inf:
+        p.agree(INFINITE)
     else:
-        t = Transfer(n, ball(alpha) - 1, ball(level), *parts)
-        _check_transfer(c, what, claimed, t)
+        t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
+        _check_transfer(p, notion, t)
 
 
-def _split(c: Claim, suffix: str) -> list[arb]:
+def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
-    terms = {name: c.terms[name + suffix] for name in _SPLIT if name + suffix in c.terms}
-    if "transfer" in c.budget:
-        budget = {name: c.budget[entry] for name, entry in _SPLIT.items() if entry in c.budget}
+    terms, budget = dict[str, Any](), dict[str, Any]()
+    for name, entry in _SPLIT.items():
+        if name + p.suffix in p.c.terms:
+            terms[name] = p.term(name)
+        if entry in p.c.budget:
+            budget[name] = p.c.budget[entry]
+    if "transfer" in p.c.budget:
         if terms not in ({}, budget):
-            raise Wrong(f"the budget and the terms divide the failure probability differently, {budget} and {terms}")
+            raise Wrong(
+                f"the budget divides the failure probability as {budget}, and the terms as {terms}"
+            )
         terms = budget
     if not terms:
-        raise Unchecked("how the failure probability of the transfer was divided is not in the file")
+        raise Unchecked(
+            "how the failure probability of the transfer was divided is not in the file"
+        )
     parts = [exactly(terms.get(name, 0.0)) for name in _SPLIT]
-    about("the parts of the transfer's failure probability", float(total(parts)), c.price_prob)
+    whole = float(total(parts))
+    about(
+        "the parts of the transfer's failure probability", whole, p.c.price_prob
+    )
     return parts
 
 
 def _loses_nothing(c: Claim) -> bool:
     """Whether mu or rho is there and 0: what was released does not depend on the records."""
-    losses = [c[name] for name in ("privacy_mu", "privacy_rho") if name in c.inputs]
-    return bool(losses) and all(loss == 0 for loss in losses)
+    names = {"privacy_mu", "privacy_rho"}.intersection(c.inputs)
+    return bool(names) and all(c[name] == 0 for name in names)
 
 
 def _check_mu(c: Claim, added: bool) -> None:
@@ -110,95 +145,127 @@ def _check_mu(c: Claim, added: bool) -> None:
         if step.rate < 1 or step.epsilons:
             raise Wrong("what ran is no Gaussian mechanism on all records")
         precision += times / ball(step.noise) ** 2
-    factor = 1 if added else 2
-    agree("inputs.privacy_mu", c.raw("privacy_mu"), precision.sqrt() * factor)
+    mu = precision.sqrt()
+    if not added:
+        mu *= 2
+    agree("inputs.privacy_mu", c.raw("privacy_mu"), mu)
 
 
-def sharp(epsilon: arb, n: int, log: arb) -> arb:
+def sharp(p: Price, epsilon: arb) -> arb:
     """(√ln(1/δ) + ε√(n/8))² ("Sharp pure-DP transfer")."""
-    return (log.sqrt() + epsilon * (arb(n) / 8).sqrt()) ** 2
+    root = p.log.sqrt() + epsilon * (arb(p.n) / 8).sqrt()
+    return root**2
 
 
-def _check_pure(c: Claim, what: str, claimed: Real, n: int, factor: int, suffix: str) -> None:
+def _check_pure(p: Price, epsilon: arb) -> None:
     """The sharp price, at 2ε for adding or removing a record; α = 1 + √(L/c) ("Sharp pure-DP transfer")."""
-    epsilon = c["privacy_epsilon"] * factor
-    log = -c.price_prob.log()
     if epsilon > 0 and epsilon.is_finite():
-        order = 1 + (8 * log / n).sqrt() / epsilon
-        c.term_is_about(f"transfer_alpha{suffix}", order)
-        c.term_is_about(f"transfer_level{suffix}", order * epsilon**2 / 8)
-    agree(what, claimed, sharp(epsilon, n, log))
+        order = 1 + (8 * p.log / p.n).sqrt() / epsilon
+        level = order * epsilon**2 / 8
+        about("terms.transfer_alpha", p.term("transfer_alpha"), order)
+        about("terms.transfer_level", p.term("transfer_level"), level)
+    p.agree(sharp(p, epsilon))
 
 
-def _check_transfer(c: Claim, what: str, claimed: Real, t: Transfer) -> None:
-    match c.raw("privacy_notion"):
+def _check_transfer(
+    p: Price,
+    notion: str,
+    t: Transfer,
+) -> None:
+    c = p.c
+    match notion:
         case "gaussian":
             h = gaussian(c["privacy_mu"].max(ball(1e-12)), t)
         case "zero-concentrated":
             h = concentrated(c["privacy_rho"].max(ball(1e-24)), t)
         case "approximate":
-            h = approximate(c["privacy_epsilon"], c["privacy_delta"], t)
+            epsilon, delta = c["privacy_epsilon"], c["privacy_delta"]
+            h = approximate(epsilon, delta, t)
         case _:
-            _check_composed(c, what, claimed, t)
+            _check_composed(p, t)
             return
-    agree(what, claimed, t.nats(h), relative=1e-6)
+    p.agree(t.nats(h), relative=1e-6)
 
 
 def gaussian(mu: arb, t: Transfer) -> arb:
-    """x ~ N(mu²/2, mu²): E[e^(tx); x > c] = e^(t(t+1)mu²/2) P(N > c/mu - (1/2 + t) mu) ("General transfer")."""
+    """x ~ N(mu²/2, mu²): E[e^(sx); x > c] = e^(s(s+1)mu²/2) P(N > c/mu - (1/2 + s) mu) ("General transfer")."""
 
     def tail(power: arb, side: int) -> arb:
-        scale = (power * (power + 1) * mu**2 / 2).exp()
+        scale = power * (power + 1) * mu**2 / 2
         start = t.threshold(side) / mu
-        return scale * normal_above(start - side * (arb(0.5) + power) * mu)
+        shift = (arb(0.5) + power) * mu
+        return scale.exp() * normal_above(start - side * shift)
 
     h = ZERO
     for side in (1, -1):
-        rise, none, fall = (tail(power, side) for power in (t.e, ZERO, arb(-1)))
-        h += (rise - none) / t.e + fall - (1 + t.a) * none
+        none = tail(ZERO, side)
+        h += (tail(t.e, side) - none) / t.e
+        h += tail(-ONE, side) - (1 + t.a) * none
     return h
 
 
 def concentrated(rho: arb, t: Transfer) -> arb:
     """From P(x > s), Q(x < -s) ≤ τ(s) = e^(-(s-rho)²/(4rho)) for s > rho, by parts ("General transfer")."""
-
-    def integral(rate: arb, start: arb) -> arb:  # of e^(rate s) τ(s) from start on
-        tail = normal_above((start - rho - 2 * rho * rate) / (2 * rho).sqrt())
-        return (4 * arb.pi() * rho).sqrt() * (rate * rho + rate**2 * rho).exp() * tail
-
-    right, left = (t.threshold(side).max(rho) for side in (1, -1))
+    right = t.threshold(1).max(rho)
+    left = t.threshold(-1).max(rho)
     flat = t.excess(rho)  # 0 where the threshold lies beyond rho
     steep = (-rho).exp() * t.excess(-rho)
-    above = integral(t.e, right) - integral(-ONE, right)
-    low, fast = (1 + t.a + 1 / t.e), (1 + t.e) / t.e
-    below = low * integral(-ONE, left) - fast * integral(-1 - t.e, left)
-    return flat + above + steep + below
+    above = _tail(rho, t.e, right) - _tail(rho, -ONE, right)
+    slow = (1 + t.a + 1 / t.e) * _tail(rho, -ONE, left)
+    fast = (1 + t.e) / t.e * _tail(rho, -1 - t.e, left)
+    return flat + above + steep + slow - fast
 
 
-def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
+def _tail(
+    rho: arb,
+    rate: arb,
+    start: arb,
+) -> arb:
+    """∫ e^(rate s) τ(s) ds from start on ("General transfer", rho-zCDP)."""
+    distance = start - rho - 2 * rho * rate
+    above = normal_above(distance / (2 * rho).sqrt())
+    exponent = rate * rho + rate**2 * rho
+    return (4 * arb.pi() * rho).sqrt() * exponent.exp() * above
+
+
+def approximate(
+    epsilon: arb,
+    delta: arb,
+    t: Transfer,
+) -> arb:
     """Losses ±ε, and δ at ±∞; δ₃ tells how far beyond ε f was cut off ("General transfer", (ε, δ)-DP)."""
     if not t.unbounded > t.n * delta:
-        raise Wrong("the failure probability does not pay for losses without a bound")
+        raise Wrong(
+            "the failure probability does not pay for losses without a bound"
+        )
     cutoff = epsilon - (1 - t.n * delta / t.unbounded).log()
     down = (-epsilon).exp()
     finite = t.excess(epsilon) + down * t.excess(-epsilon)
-    return (1 - delta) / (1 + down) * finite + delta * (1 + t.slope(cutoff))
+    finite *= (1 - delta) / (1 + down)
+    return finite + delta * (1 + t.slope(cutoff))
 
 
-def _check_composed(c: Claim, what: str, claimed: Real, t: Transfer) -> None:
+def _check_composed(p: Price, t: Transfer) -> None:
     """Composed mechanisms: Λ between two numbers, on finer and finer grids, until they decide."""
-    if not c.event:
-        raise Unchecked("the mechanisms behind the distribution of privacy losses are not in the file")
-    replaced = c.raw("privacy_adjacency") == "replace-one"
+    if not p.c.event:
+        raise Unchecked(
+            "the mechanisms behind the distribution of privacy losses are not in the file"
+        )
+    replaced = p.c.raw("privacy_adjacency") == "replace-one"
+    ran = steps_of(p.c.event, replaced)
     fewest, most = ZERO, INFINITE
-    for made in loss.finer(steps_of(c.event, replaced), replaced):
-        low, high = (t.nats(arb(h)) for h in excess(made, t))
-        fewest, most = fewest.max(low), most.min(high)
-        if ball(claimed) >= most:
+    for made in loss.finer(ran, replaced):
+        low, high = excess(made, t)
+        fewest = fewest.max(t.nats(arb(low)))
+        most = most.min(t.nats(arb(high)))
+        if ball(p.claimed) >= most:
             return
-        if ball(claimed) < fewest:
-            raise Wrong(f"{what} is {claimed!r}, and what ran costs {float(fewest):.9g} or more")
-    raise Unchecked(f"{what} is {claimed!r}, and what ran costs between {float(fewest):.9g} and {float(most):.9g}")
+        if ball(p.claimed) < fewest:
+            raise Wrong(
+                f"{p.what} is {p.claimed!r}, and what ran costs {float(fewest):.9g} or more"
+            )
+    between = f"between {float(fewest):.9g} and {float(most):.9g}"
+    raise Unchecked(f"{p.what} is {p.claimed!r}, and what ran costs {between}")
 
 
 def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
@@ -206,24 +273,31 @@ def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
     spent = lower(t.unbounded) / t.n
     tail = spent * -math.expm1(-1.0) - made.at_infinity
     if not tail > 0.0:
-        raise Unchecked("the failure probability does not pay for losses without a bound")
+        raise Unchecked(
+            "the failure probability does not pay for losses without a bound"
+        )
     cutoff = 1.0 + made.reach(-math.log(tail))
     slope = upper(t.slope(ball(cutoff)))
-    values, error = _excess_on_the_grid(made.x, float(t.e), float(t.a))
-    beyond = made.at_infinity + math.exp(-loss.FAR)
-    high = made.mean(np.where(made.x > cutoff, slope, values))[1] + beyond * slope
+    values, error = _excess_on_the_grid(made.x, t)
+    _, high = made.mean(np.where(made.x > cutoff, slope, values))
+    high += (made.at_infinity + math.exp(-loss.FAR)) * slope
     near = _not_above_the_cutoff(made, spent)
-    last = values[max(0, int(np.searchsorted(made.x, near)) - 1)]
-    capped = np.where(made.x > near, np.minimum(values, last), values)
-    low = made.mean(np.maximum(capped * (1.0 - 1e-12) - 2 * error, 0.0))[0]
+    last = int(np.searchsorted(made.x, near)) - 1
+    most = np.where(made.x > near, values[max(0, last)], np.inf)
+    capped = np.minimum(values, most) * (1.0 - 1e-12)
+    low, _ = made.mean(np.maximum(capped - 2 * error, 0.0))
     return low, high + made.at_zero
 
 
-def _excess_on_the_grid(x: np.ndarray, e: float, a: float) -> tuple[np.ndarray, np.ndarray]:
+def _excess_on_the_grid(
+    x: np.ndarray, t: Transfer
+) -> tuple[np.ndarray, np.ndarray]:
     """(ζ(x) - a)^+ under P for x ≥ 0, under Q for x < 0, rounded up, and by how much it may be too large."""
+    e, a = float(t.e), float(t.a)
     rising = np.expm1(e * np.minimum(x, 600 / e)) / e
     falling = np.expm1(-np.maximum(x, -600.0))
-    error = (16.0 + np.abs(x)) * 2.0**-52 * (np.abs(rising) + np.abs(falling))
+    size = np.abs(rising) + np.abs(falling)
+    error = (16.0 + np.abs(x)) * 2.0**-52 * size
     above = np.maximum(rising + falling + error - a, 0.0)
     return above * np.exp(np.minimum(x, 0.0)), error
 
@@ -231,5 +305,9 @@ def _excess_on_the_grid(x: np.ndarray, e: float, a: float) -> tuple[np.ndarray, 
 def _not_above_the_cutoff(made: loss.Loss, spent: float) -> float:
     """A loss below every cut-off A that δ₃ may pay for."""
     points = np.linspace(0.0, made.x[-1], 200)
-    first = bisect_left(points, True, key=lambda s: made.stick(s)[0] <= spent)
+    first = bisect_left(
+        points,
+        True,
+        key=lambda point: made.stick(point)[0] <= spent,
+    )
     return points[max(0, first - 1)]

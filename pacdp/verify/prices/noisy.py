@@ -7,49 +7,58 @@ Whether these norms add up to what it pays for is asked in ``pacdp.verify.folder
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ZERO, ball, log_sum, total, zero_of
-from pacdp.verify.claim import Claim, Wrong, agree, parsed
+from pacdp.verify.arithmetic import ZERO, log_sum, total, zero_of
+from pacdp.verify.claim import Claim, Wrong, agree, exactly, parsed
 from pacdp.verify.events import NoisySum, noisy_sums_of
+from pacdp.verify.prices.price import Price
 
 
-def worst_case_sum(c: Claim, n: int, log: arb, suffix: str) -> arb:
+def worst_case_sum(p: Price) -> arb:
     """(√ln(1/δ) + mu√(n/2))², mu² the sum of all steps' x ("Prices", "Noisy sums")."""
-    if "sum_event" in c.inputs:
-        steps = list(noisy_sums_of(_event(c)))
-        if any(step.rate < 1 for step in steps):
-            raise Wrong("what ran took samples, and is charged as steps on all records")
-        square = total(step.times * step.x for step in steps)
-        agree("inputs.sum_mu", c.raw("sum_mu"), square.sqrt())
-    root = c["sum_mu"] * (arb(n) / 2).sqrt()
-    return (log.sqrt() + root) ** 2
+    mu = p.c["sum_mu"]
+    if "sum_event" in p.c.inputs:
+        square = ZERO
+        for step in noisy_sums_of(_event(p.c)):
+            if step.rate < 1:
+                raise Wrong(
+                    "what ran took samples, and is charged as steps on all records"
+                )
+            square += step.times * step.x
+        agree("inputs.sum_mu", p.c.raw("sum_mu"), square.sqrt())
+    root = p.log.sqrt() + mu * (arb(p.n) / 2).sqrt()
+    return root**2
 
 
-def poisson_sum(c: Claim, n: int, log: arb, suffix: str) -> arb:
+def poisson_sum(p: Price) -> arb:
     """n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/δ), at the α that the terms name ("Noisy sums on secret batches")."""
-    order = c.term(f"transfer_alpha{suffix}")
+    order = exactly(p.term("transfer_alpha"))
     if not 1 < order <= 1024:
         raise Wrong(f"the order is {float(order)!r}")
-    each = total(step.times * log_moment(order, step) for step in noisy_sums_of(_event(c)))
-    return (n * each + order * log) / (order - 1)
+    each = ZERO
+    for step in noisy_sums_of(_event(p.c)):
+        each += step.times * log_moment(order, step)
+    return (p.n * each + order * p.log) / (order - 1)
 
 
-def realised_sum(c: Claim, n: int, log: arb, suffix: str) -> arb:
+def realised_sum(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - (α_j - 1)V/2) = 1/δ, V the realised sum ("Noisy sums")."""
-    contributions = c["sum_contributions"]
-    moments = [a * (a - 1) * contributions / 2 for a in c.listed("sum_orders")]
-    return root(c, moments, log)
+    contributions = p.c["sum_contributions"]
+    moments = list[arb]()
+    for order in p.c.listed("sum_orders"):
+        moments.append(order * (order - 1) * contributions / 2)
+    return root_of_orders(p, moments)
 
 
-def realised_poisson_sum(c: Claim, n: int, log: arb, suffix: str) -> arb:
+def realised_poisson_sum(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches")."""
-    return root(c, c.listed("sum_log_moments"), log)
+    return root_of_orders(p, p.c.listed("sum_log_moments"))
 
 
-PRICES: dict[str, Callable[[Claim, int, arb, str], arb]] = {
+PRICES: dict[str, Callable[[Price], arb]] = {
     "noisy_sum_": worst_case_sum,
     "realised_sum_": realised_sum,
     "poisson_sum_": poisson_sum,
@@ -62,18 +71,37 @@ def _event(c: Claim) -> Any:
     return parsed(str(c.raw("sum_event")))
 
 
-def root(c: Claim, moments: list[arb], log: arb) -> arb:
+class _Order(NamedTuple):
+    """An order α, ln of its weight w, and its moment M."""
+
+    a: arb
+    log_weight: arb
+    moment: arb
+
+    def at(self, nats: arb) -> arb:
+        """ln of w exp(((α - 1)/α) Λ - M/α)."""
+        return self.log_weight + ((self.a - 1) * nats - self.moment) / self.a
+
+    def alone(self, log: arb) -> arb:
+        """Λ if there were no other order."""
+        nats = self.moment + self.a * (log - self.log_weight)
+        return nats / (self.a - 1)
+
+
+def root_of_orders(p: Price, moments: list[arb]) -> arb:
     """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
-    rows = list(zip(c.listed("sum_orders"), _weights(c), moments, strict=True))
-    rows = [(a, weight.log(), m) for a, weight, m in rows if m.is_finite()]
-    if not rows:
-        return arb("inf")
+    orders = list[_Order]()
+    columns = p.c.listed("sum_orders"), _weights(p.c), moments
+    for order, weight, moment in zip(*columns, strict=True):
+        if moment.is_finite():
+            orders.append(_Order(order, weight.log(), moment))
+    if not orders:
+        return INFINITE
+    above = min(float(one.alone(p.log)) for one in orders) + 1
 
     def rising(nats: arb) -> arb:
-        return log_sum([weight + ((a - 1) * nats - m) / a for a, weight, m in rows]) - log
+        return log_sum([one.at(nats) for one in orders]) - p.log
 
-    alone = [(m + a * (log - weight)) / (a - 1) for a, weight, m in rows]
-    above = min(map(float, alone)) + 1
     return zero_of(rising, 0, above * (1 + 2.0**-40))
 
 
@@ -83,10 +111,15 @@ def _weights(c: Claim) -> list[arb]:
     weights = [1 / arb(len(orders))] * len(orders)
     if "sum_weights" in c.inputs:
         weights = c.listed("sum_weights")
-    if len(weights) != len(orders) or not all(order > 1 for order in orders):
-        raise Wrong(f"the orders are {c.inputs['sum_orders']}, with {len(weights)} weights")
-    if not total(weights) <= 1 + 1e-12 or not all(weight > 0 for weight in weights):
-        raise Wrong(f"the weights are {c.inputs['sum_weights']}, which are no probabilities")
+    sound = all(order > 1 for order in orders) and all(
+        one > 0 for one in weights
+    )
+    if not sound or len(weights) != len(orders):
+        raise Wrong(
+            f"the orders are {c.inputs['sum_orders']}, with {len(weights)} weights"
+        )
+    if not total(weights) <= 1 + 1e-12:
+        raise Wrong("the weights of the orders add up to more than 1")
     return weights
 
 
@@ -106,31 +139,14 @@ def log_moment(order: arb, step: NoisySum) -> arb:
     return between
 
 
-def _at_whole_order(order: int, rate: arb, x: arb) -> arb:
+def _at_whole_order(
+    order: int,
+    rate: arb,
+    x: arb,
+) -> arb:
     """ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2) ("Noisy sums on secret batches")."""
     excess = ZERO
     for j in range(2, order + 1):
         probability = math.comb(order, j) * (1 - rate) ** (order - j) * rate**j
         excess += probability * (j * (j - 1) * x / 2).expm1()
     return excess.log1p()
-
-
-def log_moments_of_a_run(event: Any, squared_norms: list[float], orders: list[float]) -> list[arb]:
-    """Σ_t squared_norms_t ln m_α,t(1) at each order, for norms in clip norms ("Noisy sums on secret batches")."""
-    steps = list[NoisySum]()
-    for step in noisy_sums_of(event):
-        steps += [step._replace(times=1)] * step.times
-    if len(steps) != len(squared_norms):
-        raise Wrong(f"{len(steps)} steps ran, and {len(squared_norms)} norms were recorded")
-    return [_moment_of_a_run(ball(order), steps, squared_norms) for order in orders]
-
-
-def _moment_of_a_run(order: arb, steps: list[NoisySum], squared_norms: list[float]) -> arb:
-    known = dict[Any, arb]()
-    moment = ZERO
-    for step, norm in zip(steps, squared_norms, strict=True):
-        key = step.rate.str(), step.x.str()
-        if key not in known:
-            known[key] = log_moment(order, step)
-        moment += ball(norm) * known[key]
-    return moment
