@@ -117,7 +117,7 @@ def _noise_above(
 class _Grid(NamedTuple):
     """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them."""
 
-    index: list[int]
+    places: list[int]
     zero: int
     g: list[arb]
     p: list[arb]
@@ -196,7 +196,7 @@ def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
     first = 1 - grid.p[0]
     p, q = [first], [first / grid.g[0]]
-    for cell in range(len(grid.index) - 1):
+    for cell in range(len(grid.places) - 1):
         low, high = grid.g[cell], grid.g[cell + 1]
         mass = grid.p_in(cell)
         excess = mass / low - grid.q_in(cell)
@@ -216,7 +216,7 @@ def _above(
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
     return Atoms(
-        np.array(grid.index),
+        np.array(grid.places),
         _up([*p[:-1], p[-1] + beyond]),
         _up([*q[:-1], q[-1] + grid.q[-1]]),
         max(0.0, upper(grid.p[-1] - beyond)),
@@ -230,7 +230,7 @@ def _up(masses: list[arb]) -> np.ndarray:
 
 def _below(grid: _Grid, q: list[arb]) -> Atoms:
     """The dominated pair: both sides lowered, and what is left at 1 in agreement."""
-    zero, last = grid.zero, len(grid.index) - 1
+    zero, last = grid.zero, len(grid.places) - 1
     right = _lowered(
         [grid.rise(k) for k in range(zero, last + 1)],
         [grid.gap(cell) for cell in range(zero, last)],
@@ -255,7 +255,7 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
     under = inner * np.array([lower(one) for one in grid.g])
     elsewhere = max(math.fsum(inner), math.fsum(under))
     inner[zero] = under[zero] = max(0.0, 1.0 - elsewhere - _DUST)
-    return Atoms(np.array(grid.index), under, inner)
+    return Atoms(np.array(grid.places), under, inner)
 
 
 class _Lowered(NamedTuple):

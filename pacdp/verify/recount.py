@@ -98,12 +98,10 @@ def _check_errors(
 ) -> None:
     said = dict[str, int]()
     for one in report.measured:
-        counted = one.errors is not None and (one.on, one.loss) == (
-            "bound",
-            "zero-one",
-        )
-        if counted and one.of in _NAMES:
-            said[one.of] = one.errors
+        errors: int | None = one.errors
+        counted = (one.on, one.loss) == ("bound", "zero-one")
+        if counted and errors is not None and one.of in _NAMES:
+            said[one.of] = errors
     if not said:
         raise Unchecked("the report counts no errors of a network as it is")
     found = count_errors(network, stored, inputs, labels)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pacdp.verify.claim import Unchecked, Wrong
+from pacdp.verify.claim import Fields, Unchecked, Wrong
 from pacdp.verify.events import Step, steps_in_order
 from pacdp.verify.folder.private_plan import affordable, relation
 from pacdp.verify.folder.read import Folder
@@ -29,7 +29,8 @@ def check_mechanism(f: Folder) -> None:
 
 
 def _check_words_of_the_result(f: Folder) -> None:
-    said, budget = (f.result or {}).get("privacy") or {}, f.run.budget
+    said = (f.result or Fields()).part("privacy")
+    budget = f.run.budget
     secret = not f.run.reproducible
     expected = {
         "adjacency": "replace-one" if relation(f.run)[1] else budget.adjacency,

@@ -32,14 +32,14 @@ class Bin(NamedTuple):
 
     low: arb
     high: arb
-    count: arb
+    size: arb
     right: arb
     confidence: arb
 
     @property
     def gap(self) -> arb:
         """|ĝ_b|."""
-        return abs(self.right / self.count - self.confidence)
+        return abs(self.right / self.size - self.confidence)
 
     @property
     def width(self) -> arb:
@@ -54,7 +54,7 @@ def mce_hoeffding(c: Claim) -> arb:
 
 def by_hoeffding(one: Bin, delta: arb) -> arb:
     """|E[g | b]| ≤ |ĝ_b| + (1 + w_b) √(ln(K/δ)/(2n_b)), delta = δ/K ("Calibration bin by bin")."""
-    square = -delta.log() / (2 * one.count)
+    square = -delta.log() / (2 * one.size)
     return one.gap + (1 + one.width) * square.sqrt()
 
 
@@ -66,11 +66,11 @@ def mce_clopper_pearson(c: Claim) -> arb:
 def by_clopper_pearson(one: Bin, delta: arb) -> arb:
     """max{a⁺ - f⁻, f⁺ - a⁻}, a± at δ/(2K), f± = mean confidence ± w_b √(ln(2K/δ)/(2n_b)) ("Calibration bin by bin")."""
     half = delta / 2
-    square = -half.log() / (2 * one.count)
+    square = -half.log() / (2 * one.size)
     reach = one.width * square.sqrt()
     least = (one.confidence - reach).max(one.low)
     most = (one.confidence + reach).min(one.high)
-    right, count = int(float(one.right)), int(float(one.count))
+    right, count = int(float(one.right)), int(float(one.size))
     above = binomial_upper(right, count, half) - least
     below = most - binomial_lower(right, count, half)
     return above.max(below)
@@ -79,12 +79,12 @@ def by_clopper_pearson(one: Bin, delta: arb) -> arb:
 def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     """The largest bound, among bins with enough examples; δ is divided by their number K ("Calibration bin by bin")."""
     bins = _bins(c)
-    kept = [one for one in bins if one.count >= c.raw("min_count")]
+    kept = [one for one in bins if one.size >= c.raw("min_count")]
     delta = c["failure_prob"] / max(1, len(kept))
     values = list[arb]()
     for place, one in enumerate(bins):
         value = ONE
-        if one.count >= c.raw("min_count"):
+        if one.size >= c.raw("min_count"):
             value = bound(one, delta).min(ONE)
             values.append(value)
         c.term_agrees(f"gap_{place}", value)
@@ -103,10 +103,10 @@ def _check_summary(
     bins: list[Bin],
     kept: list[Bin],
 ) -> None:
-    whole = total(one.count for one in bins).max(ONE)
+    whole = total(one.size for one in bins).max(ONE)
     c.term_is_about("bins", arb(len(bins)))
     c.term_is_about("bins_certified", arb(len(kept)))
     c.term_is_about(
         "largest_empirical_gap", largest([ZERO, *(one.gap for one in kept)])
     )
-    c.term_is_about("share_certified", total(one.count for one in kept) / whole)
+    c.term_is_about("share_certified", total(one.size for one in kept) / whole)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ZERO, log_sum, total, zero_of
+from pacdp.verify.arithmetic import INFINITE, ZERO, log_sum, total, zero_of
 from pacdp.verify.claim import Claim, Wrong, agree, exactly, parsed
 from pacdp.verify.events import NoisySum, noisy_sums_of
 from pacdp.verify.prices.price import Price
