@@ -27,6 +27,11 @@ folder.release              what is checked of an exported folder, and in which 
 recount, replay, rerun      with data and network: rows, errors, kept steps of a chain, a compression's learner
 claim                       when a number agrees, and what a verdict is
 arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as intervals
-files, row_hashes, margins  reading files and their hashes, hashes of rows, what an error is
+files, row_hashes           reading files and their hashes, and hashes of rows
+examples                    examples record by record, and what an error is
 ==========================  ============================================================================================
+
+So the price of a trajectory is ``realised_sum`` in ``prices/noisy.py``, held against "Noisy sums" of docs/guarantees.md, and
+that the norms add up to what it pays for is ``check_norms`` in ``folder/trajectory.py``. What is checked of a private run's
+folder, and in which order, is ``_checks`` in ``folder/__init__.py``.
 """
