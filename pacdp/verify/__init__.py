@@ -32,6 +32,6 @@ examples                    examples record by record, and what an error is
 ==========================  ============================================================================================
 
 So the price of a trajectory is ``realised_sum`` in ``prices/noisy.py``, held against "Noisy sums" of
-docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``folder/trajectory.py``. What is
-checked of a private run's folder, and in which order, is ``_checks`` in ``folder/__init__.py``.
+docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``folder/trajectory.py``. What
+is checked of a private run's folder, and in which order, is ``_checks`` in ``folder/__init__.py``.
 """
