@@ -27,12 +27,12 @@ def total(values: Iterable[arb]) -> arb:
 
 def least(values: Iterable[arb]) -> arb:
     """The ball whose middle is the smallest."""
-    return min(values, key=lambda value: float(value.mid()))
+    return min(values, key=float)
 
 
 def largest(values: Iterable[arb]) -> arb:
     """The ball whose middle is the largest."""
-    return max(values, key=lambda value: float(value.mid()))
+    return max(values, key=float)
 
 
 def log_sum(logs: list[arb]) -> arb:

@@ -119,38 +119,30 @@ def _rows(report: Fields) -> None:
                 raise Wrong(
                     f"the {end} end of {_called(row)} and its certificate are not both there"
                 )
-        if row.upper_by is not None:
-            _check_upper(row, report.certificates[row.upper_by])
-        if row.lower_by is not None:
-            _check_lower(row, report.certificates[row.lower_by])
+            if row[f"{end}_by"] is not None:
+                _check_end(row, report.certificates[row[f"{end}_by"]], end)
 
 
 def _called(row: Fields) -> str:
-    return f"{row.quantity} of {row['of']}"
+    return f"{row.quantity} of {row.of}"
 
 
-def _check_upper(row: Fields, made: Fields) -> None:
-    value = made.terms[row.term] if row.term else made.value
-    agree(
-        f"the upper end of {_called(row)}",
-        row.upper,
-        _scaled(row, exactly(value)),
-    )
-    _check_same(row, made, _measures(row)[0])
+def _check_end(row: Fields, made: Fields, end: str) -> None:
+    """An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most."""
+    above, below = _measures(row)
     mean = _mean(row, made)
+    if end == "upper":
+        value = made.terms[row.term] if row.term else made.value
+        exact = _scaled(row, exactly(value))
+        agree(f"the upper end of {_called(row)}", row.upper, exact)
+        _check_same(row, made, above)
+    else:
+        exact = _scaled(row, 1 - exactly(made.value))
+        agree(f"the lower end of {_called(row)}", -number(row.lower), -exact)
+        _check_same(row, made, below)
+        mean = None if mean is None else 1 - mean
     if mean is not None:
         about(f"the measured {_called(row)}", row.measured, _scaled(row, mean))
-
-
-def _check_lower(row: Fields, made: Fields) -> None:
-    lower = _scaled(row, 1 - exactly(made.value))
-    agree(f"the lower end of {_called(row)}", -number(row.lower), -lower)
-    _check_same(row, made, _measures(row)[1])
-    mean = _mean(row, made)
-    if mean is not None:
-        about(
-            f"the measured {_called(row)}", row.measured, _scaled(row, 1 - mean)
-        )
 
 
 def _scaled(row: Fields, mean: arb) -> arb:
