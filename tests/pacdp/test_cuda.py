@@ -12,8 +12,8 @@ from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
 from pacdp.chains.graphs import recorded
-from pacdp.chains.native.philox import words
-from pacdp.step import cipher, device_cipher
+from pacdp.random import cipher, device_cipher
+from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness
 from pacdp.trained import load_trained, objectives, save_trained
 

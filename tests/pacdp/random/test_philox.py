@@ -6,8 +6,9 @@ from numpy import array_equal
 from scipy import stats
 from torch import equal
 
-from pacdp.chains import Keys, normal_like, philox
-from pacdp.chains.native.philox import _direction, _radius, block, words
+from pacdp.chains import Keys, normal_like
+from pacdp.random import philox
+from pacdp.random.philox_compiled import _direction, _radius, block, words
 from tests.marks import every_case, parametrize
 
 U = np.uint64
