@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A decorator: compile at the first call, to run without the interpreter's lock; ``options`` are those of numba.
 
-    What the function takes in from another file must lie in ``pacdp.chains.native``.
+    What the function takes in from another file must lie in one of :func:`sources`.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
@@ -49,9 +49,10 @@ def cached_under(path: Path, **options: Any) -> Callable[[Callable[..., Any]], A
 
 
 def sources() -> list[Path]:
-    """The files that loops may take something in from: those of ``pacdp.chains.native`` that hold compiled code."""
+    """The files that loops may take something in from: compiled code of ``pacdp.chains.native``, and Philox's forms."""
     files = sorted((_HERE / "chains/native").glob("*.py"))
-    return [path for path in files if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text]
+    native = [path for path in files if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text]
+    return [*native, *sorted((_HERE / "random").glob("philox*.py"))]
 
 
 @functools.cache

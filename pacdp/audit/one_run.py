@@ -18,8 +18,9 @@ from pacdp.audit.recomputed import Recomputed
 from pacdp.audit.replayed import moves_again
 from pacdp.audit.told import choice_of, multipliers_of, noise_of, rate_of, told_of
 from pacdp.loop import PrivateRun
+from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
-from pacdp.step.noise import GRID_LOG2, share
+from pacdp.step.noise import share
 
 _SAME = 1e-3
 """Relative difference that the rounding of single precision explains."""

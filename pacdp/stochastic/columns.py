@@ -11,13 +11,14 @@ law: its covariance between positions is zero.
 """
 
 import math
+from typing import no_type_check
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pacdp._kernels import kernel
 from pacdp.chains.native import threads
-from pacdp.stochastic import _root
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.noise import Draws, normals
 
@@ -62,10 +63,33 @@ def gram_root(columns: Float[Tensor, "*batch fan_in positions"]) -> Float[Tensor
         positions = gram.shape[-1]
         threads.use(gram.numel() * positions)
         many = gram.view(-1, positions, positions).numpy()
-        threads.each(_root.roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT)
+        threads.each(_roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT)
     else:
         root = gram_root_of(gram)
     return root.to(columns.dtype)
+
+
+@kernel()
+@no_type_check
+def _roots(first, last, gram, out, least_pivot):
+    """Cholesky's upper triangular factors of [batch, d, d], from ``first`` to ``last``, into ``out``, zero before.
+
+    Rows of pivots that vanish stay zero.
+    """
+    d = gram.shape[1]
+    for b in range(first, last):
+        rest, root = gram[b], out[b]
+        least = 0.0
+        for k in range(d):
+            least = max(least, rest[k, k] * least_pivot)
+        for k in range(d):
+            if rest[k, k] > least:
+                scale = 1.0 / math.sqrt(rest[k, k])
+                for j in range(k, d):
+                    root[k, j] = rest[k, j] * scale
+                for i in range(k + 1, d):
+                    for j in range(i, d):
+                        rest[i, j] -= root[k, i] * root[k, j]
 
 
 def gram_root_of(rest: Tensor) -> Tensor:
