@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.planned import Planned, of_length
+from pacdp.audit.observed import Planned, of_length
 from pacdp.loop import train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.clip import Weights
@@ -101,12 +101,11 @@ def gain_of(
     A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
     """
     mechanism = algorithm.mechanism
-    short: Any = of_length(algorithm, 1)
     recorder, small = Recorder(signs=np.ones(1)), 1e-3 * mechanism.clip_norm
     data = canary_dataset(dataset, np.ones(1, dtype=bool), records=records)
     people = torch.cat([torch.zeros(size(dataset), dtype=torch.int64), torch.ones(records, dtype=torch.int64)])
     train(
-        short,
+        of_length(algorithm, 1),
         CanaryNetwork(module, canaries=1, shape=shape),
         data,
         loss=canary_loss(loss, recorder, small),
