@@ -66,7 +66,7 @@ class _Potential:
         records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
         return cls(
             objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
-            exact=Recomputed(module, Units(records, None), loss, clip_norm=clip_norm),
+            exact=Recomputed(module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm),
         )
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:

@@ -6,7 +6,7 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,11 +63,19 @@ class Subject:
         """The same for so many steps."""
         return replace(self, algorithm=of_length(self.algorithm, steps))
 
+    def with_mechanism(self, **changes: Any) -> "Subject":
+        """The same with other public numbers.
+
+        Raises:
+            ValueError: the algorithm does not allow them.
+        """
+        mechanism = replace(self.algorithm.mechanism, **changes)
+        return replace(self, algorithm=replace(self.algorithm, mechanism=mechanism))
+
     def by_reference(self) -> "Subject":
         """The same without a fast mode, which takes long to set up, where the algorithm allows that."""
         try:
-            reference = replace(self.algorithm.mechanism, grad_sample_mode="reference")
-            return replace(self, algorithm=replace(self.algorithm, mechanism=reference))
+            return self.with_mechanism(grad_sample_mode="reference")
         except ValueError:
             return self
 
@@ -281,7 +289,3 @@ class Planned(SeededRandomness):
         del sample_rate
         chosen = None if n == 1 else next(self._planned)
         return torch.arange(n) if chosen is None else torch.tensor(chosen, dtype=torch.int64)
-
-    def state(self) -> Mapping[str, Tensor]:
-        """None."""
-        return {}

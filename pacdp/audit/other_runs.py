@@ -173,8 +173,7 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
 
 def _sums(subject: Subject, plan: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """The sums of a run without noise on batches of these units, beside the units' contributions."""
-    steps = replace(subject.algorithm.mechanism, steps=len(plan), max_physical_batch=None)
-    observed = observe(replace(subject, algorithm=replace(subject.algorithm, mechanism=steps)), Planned(plan))
+    observed = observe(subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan))
     exact = Recomputed.of(observed)
     for chosen, seen, before in zip(plan, observed.steps, observed.weights, strict=False):
         yield chosen, seen.released[0].double().cpu(), exact(before, chosen)

@@ -7,6 +7,7 @@ many units: fast modes, batches, clipping, sums. None of these is used here, so 
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -19,47 +20,42 @@ from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.units import Network, UnitBatch, UnitFunction, Units, each_unit, take
 
 
+@dataclass(kw_only=True)
 class Recomputed:
-    """Contributions at given weights; random layers draw what they drew in the run, if asked in its order.
+    """Contributions at given weights; random layers draw what they drew in the run, if asked in its order."""
 
-    Args:
-        units: the auditor's own list of whose records are whose.
-        contribution: what a unit adds in place of a gradient, from its records in batches of ``width``.
-        draws: forward passes whose losses are averaged.
-        seeds: of the random layers' generators, by name.
-        most: examples that pass random layers as one batch, or None for all; 1 sends them one by one.
-    """
+    module: nn.Module
+    """Copied, and not changed."""
+    units: Units
+    """The auditor's own list of whose records are whose."""
+    loss: PerExampleLoss
+    clip_norm: float
+    contribution: UnitFunction | None = None
+    """What a unit adds in place of a gradient, from its records in batches of ``width``."""
+    width: int | None = None
+    draws: int = 1
+    """Forward passes whose losses are averaged."""
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """Of the random layers' generators, by name."""
+    most: int | None = None
+    """Examples that pass random layers as one batch, or None for all; 1 sends them one by one."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        units: Units,
-        loss: PerExampleLoss,
-        *,
-        clip_norm: float,
-        contribution: UnitFunction | None = None,
-        width: int | None = None,
-        draws: int = 1,
-        seeds: Mapping[str, int] | None = None,
-        most: int | None = None,
-    ) -> None:
-        self.units, self.clip_norm, self.draws = units, clip_norm, draws
-        self.contribution, self.width = contribution, width
-        self.module = copy.deepcopy(module).train()
-        self.network = Network.of(self.module, loss)
-        for name, generator in generators(self.module).items():
-            generator.manual_seed((seeds or {})[name])
-        self.most = most if generators(self.module) else 1
+    def __post_init__(self) -> None:
+        self.module = copy.deepcopy(self.module).train()
+        self.network, random = Network.of(self.module, self.loss), generators(self.module)
+        for name, generator in random.items():
+            generator.manual_seed(self.seeds[name])
+        self.most = self.most if random else 1
 
     @classmethod
     def of(cls, observed: Observer) -> "Recomputed":
         """The contributions of a run that was watched."""
         subject, algorithm = observed.subject, observed.algorithm
-        records = None if subject.people is None else tuple(torch.tensor(own) for own in subject.members)
+        records = None if subject.people is None else tuple(map(torch.tensor, subject.members))
         return cls(
-            subject.module,
-            Units(subject.dataset, records),
-            subject.loss,
+            module=subject.module,
+            units=Units(subject.dataset, records),
+            loss=subject.loss,
             clip_norm=algorithm.mechanism.clip_norm,
             contribution=algorithm.contribution,
             width=algorithm.width,
