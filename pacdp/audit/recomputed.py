@@ -1,6 +1,6 @@
 """The clipped contributions of units, computed anew: one after the other, clipped and added up in double precision.
 
-The gradient of an example is taken of that example alone. What another unit adds is the reference of one unit
+The gradient of an example is autograd's, of that example alone. What another unit adds is the reference of one unit
 (:func:`pacdp.step.units.each_unit`), asked for one unit at a time, unpadded. What is audited is what a run makes of
 many units: fast modes, batches, clipping, sums. None of these is used here, so that a fault in one of them shows.
 """
@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad
 
 from pacdp.audit.observed import Observer, flat
-from pacdp.layers.random import generators, random_state, rewind
+from pacdp.layers.random import forget_draws, generators, random_state, rewind
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.units import Network, UnitBatch, UnitFunction, Units, each_unit, take
@@ -67,7 +66,7 @@ class Recomputed:
     def __call__(self, weights: Tensor, chosen: Sequence[int]) -> Tensor:
         """Clipped contributions of the chosen units at these weights of all parameters; (units, dim)."""
         live = self._live(weights)
-        rows = self._gradients(live, chosen) if self.contribution is None else self._contributions(live, chosen)
+        rows = self._gradients(chosen) if self.contribution is None else self._contributions(live, chosen)
         none = flat(live.values()).double()[None][:0]
         found = torch.cat([none, *(flat(row.values()).double()[None] for row in rows)])
         norms = found.norm(dim=1, keepdim=True)
@@ -92,7 +91,7 @@ class Recomputed:
         found = [each_unit(self.contribution, self.network, live, self._batch(u), vectorised=False) for u in chosen]
         return [{name: row[name][0] for name in live} for row in found]
 
-    def _gradients(self, live: Weights, chosen: Sequence[int]) -> list[Weights]:
+    def _gradients(self, chosen: Sequence[int]) -> list[Weights]:
         """Gradients of single examples.
 
         Where examples passed random layers as one batch, each is put in its own place, with copies of itself for the
@@ -102,15 +101,17 @@ class Recomputed:
         for start in range(0, len(chosen), most):
             part, before = chosen[start : start + most], random_state(self.module)
             for place, index in enumerate(part):
-                rewind(self.module, before)
-                rows.append(self._gradient(live, [index] * len(part), place))
+                if place:
+                    rewind(self.module, before)
+                rows.append(self._gradient([index] * len(part), place))
         return rows
 
-    def _gradient(self, live: Weights, indices: Sequence[int], place: int) -> Weights:
+    def _gradient(self, indices: Sequence[int], place: int) -> Weights:
+        leaves = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         inputs, targets = take(self.units.dataset, torch.tensor(indices))
-
-        def loss_of_one(weights: Weights) -> Tensor:
-            drawn = [self.network.losses(weights, inputs, targets)[place] for _ in range(self.draws)]
-            return torch.stack(drawn).mean()
-
-        return grad(loss_of_one)(live)
+        losses = [self.loss(self.module(inputs), targets)[place] for _ in range(self.draws)]
+        forget_draws(self.module)
+        slopes = torch.autograd.grad(
+            torch.stack(losses).mean(), list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
+        return dict(zip(leaves, slopes, strict=True))
