@@ -32,7 +32,7 @@ from scipy.special import ndtri
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canary_network import CanaryNetwork, Recorder, canary_dataset, canary_loss, gain_of, with_canaries
@@ -115,16 +115,12 @@ def audit_training(
     Raises:
         ValueError: no canary, a scale that is not positive, or what ``train`` refuses.
     """
-    if canaries < 1:
-        raise ValueError(f"canaries must be at least 1, got {canaries}")
-    if not 0.0 < scale < float("inf"):
-        raise ValueError(f"scale must be positive and finite, got {scale}")
+    _check.count(canaries=canaries)
+    _check.positive(scale=scale)
     included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
     shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
-    copies = 1 if people is None else records
-    gain, each = (
-        (1.0, 1) if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
-    )
+    copies, each = 1 if people is None else records, len(algorithm.noises(0))
+    gain = 1.0 if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
     recorder = Recorder(signs=signs * math.copysign(1.0, gain), each=each)
     run = train(

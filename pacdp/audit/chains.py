@@ -10,15 +10,16 @@ asks: where it led is seen by making the outer step once more, under the same ke
 weights there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from bounds.accounting import Event
 from pacdp.algorithms import Settings, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.evidence import Evidence, noise_of, told_of
@@ -46,11 +47,7 @@ class _Asked(NamedTuple):
     total: Tensor
     """The gradient times the batch size."""
     exact: Tensor
-    """The clipped gradients of the batch, computed anew; (batch, dim)."""
-
-    @property
-    def apart(self) -> float:
-        return float((self.total - self.exact.sum(0)).norm())
+    """The sum of the batch's clipped gradients, computed anew."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +71,7 @@ class _Potential:
         found = self.objective.estimate(weights, keys, tick)
         batch, own = drawn[0].tolist(), self.flat(weights)
         total = self.flat(found.gradient) * self.objective.batch_size
-        self.asked.append(_Asked(own, batch, total, self.exact(own.float(), batch)))
+        self.asked.append(_Asked(own, batch, total, self.exact(own.float(), batch).sum(0)))
         return found
 
     def flat(self, vector: Tensor) -> Tensor:
@@ -121,30 +118,15 @@ def audit_chain(
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
         states.append(sampler.step(states[-1], keys)[0])
-    after = [*(one.weights for one in asked[1:]), potential.flat(states[-1].weights)]
-    quiet, inside = build(settings, potential.objective), settings.ending_inside
-    for t, state in enumerate(states[:-1] if inside else ()):  # where the inner loop of each step ended
-        numbers = {**quiet.coefficients(state.step), **{name: np.array([value]) for name, value in inside.items()}}
-        after[(t + 1) * inner - 1] = potential.flat(quiet.transition(state, numbers, keys, state.step)[0].weights)
-
-    made, noise, batches = [settings.langevin_step(t) for t in range(len(asked))], [], np.zeros((len(asked), n), bool)
-    for t, (one, later, step) in enumerate(zip(asked, after, made, strict=True)):
-        batches[t, one.batch] = True
-        centre, total = asked[t - t % inner].weights, one.exact.sum(0)
-        left = later - step.keep * one.weights - step.pull * centre + step.rate / size * total
-        noise.append((left / step.std).float().numpy())
-    sums = np.stack([one.exact.sum(0).float().numpy() for one in asked])
-    evidence = Evidence(noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told)
+    evidence = _evidence(settings, asked, _after(settings, potential, states, keys), n, told)
 
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
         yield from of_batches(evidence)
-        differ = max(one.apart / clip_norm / max(1, len(one.batch)) for one in asked)
-        seen, claim = (
-            f"at most {differ:.1e} C an example apart",
-            "gradients times the batch size are sums of clipped examples",
-        )
-        yield certain("divisor", claim, not differ <= _ROUNDING, seen)
+        differ = max(float((one.total - one.exact).norm()) / clip_norm / max(1, len(one.batch)) for one in asked)
+        claim = "gradients times the batch size are sums of clipped examples"
+        yield certain("divisor", claim, not differ <= _ROUNDING, f"at most {differ:.1e} C an example apart")
+        made = [settings.langevin_step(t) for t in range(len(asked))]
         own = np.sort([size / clip_norm * step.std / step.rate for step in made])
         said = np.sort([noise_of(event) for event in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
@@ -161,6 +143,31 @@ def audit_chain(
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
 
+def _after(settings: Settings, potential: _Potential, states: Sequence[Any], keys: Keys) -> list[Tensor]:
+    """Where each Langevin step led: where the potential is asked next, or, of the last of a loop, where that ended."""
+    after = [*(one.weights for one in potential.asked[1:]), potential.flat(states[-1].weights)]
+    sampler, inner = build(settings, potential.objective), settings.gradients_per_step
+    inside = {name: np.array([value]) for name, value in settings.ending_inside.items()}
+    for t, state in enumerate(states[:-1] if inside else ()):
+        numbers = {**sampler.coefficients(state.step), **inside}
+        after[(t + 1) * inner - 1] = potential.flat(sampler.transition(state, numbers, keys, state.step)[0].weights)
+    return after
+
+
+def _evidence(
+    settings: Settings, asked: Sequence[_Asked], after: Sequence[Tensor], n: int, told: list[Event]
+) -> Evidence:
+    """The noise is what the drift leaves over."""
+    noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
+    for t, (one, later) in enumerate(zip(asked, after, strict=True)):
+        batches[t, one.batch] = True
+        step, centre = settings.langevin_step(t), asked[t - t % settings.gradients_per_step].weights
+        drift = step.keep * one.weights + step.pull * centre - step.rate / settings.batch_size * one.exact
+        noise.append(((later - drift) / step.std).float().numpy())
+    sums = np.stack([one.exact.float().numpy() for one in asked])
+    return Evidence(noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told)
+
+
 def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: float) -> Check:
     """Sums over a whole small data set, with one example more that was made to hurt."""
     moved = dict[str, float]()
@@ -172,7 +179,8 @@ def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: floa
             potential = _Potential.of(module, loss, more, clip_norm, more.n)
             potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
             (asked,) = potential.asked
-            moved[name] = float((asked.total - asked.exact[:-1].sum(0)).norm()) / clip_norm
+            others = potential.exact(asked.weights.float(), range(few.n)).sum(0)
+            moved[name] = float((asked.total - others).norm()) / clip_norm
     worst = max(moved, key=lambda name: moved[name])
     broken = not moved[worst] <= 1.0 + _ROUNDING * few.n
     claim = "one example more moves the sum by at most C"

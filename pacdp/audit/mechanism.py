@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from bounds import _check
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
@@ -77,8 +78,7 @@ def audit_mechanism(
     Raises:
         ValueError: what ``train`` refuses, or a probability or a number of steps out of range.
     """
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob}")
+    _check.open_probability(failure_prob=failure_prob)
     dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
     steps = max(20, min(150, _NUMBERS // dim)) if steps is None else steps
     if steps < 2:
