@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.private_steps import BATCH, NOISE, data, ours
 from benchmarks.timing import in_turn, publish, spread
-from pacdp.step import cipher, noise
+from pacdp.random import cipher, grid
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness, add_noise
 
 NUMBERS = 1 << 18
@@ -53,7 +53,7 @@ def numbers(rounds: int) -> dict[str, dict[str, float]]:
         "torch's normal_": lambda: total.clone().normal_(generator=generator),
         "the words alone, ChaCha20": lambda: cipher.fill(words),
         "the words alone, os.urandom": lambda: os.urandom(8 * NUMBERS),
-        "secure, by torch operations": lambda: noise._by_torch(
+        "secure, by torch operations": lambda: grid._by_torch(
             total, 1500.0, 2.0**-10, cipher.fill, torch.empty_like(total)
         ),
     }

@@ -10,7 +10,6 @@ are in docs/guarantees.md.
 
 from bounds import accounting
 from bounds._threshold_tests import RiskControl, ThresholdTest
-from bounds.annealing import ThermodynamicEstimate, annealed_log_weights, thermodynamic_integration
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
 from bounds.combine import GridScale, best_of, overall_certificate, prior_scale_grid
@@ -120,13 +119,11 @@ __all__ = [
     "RiskControl",
     "Sharp",
     "StreamingLogMeanExp",
-    "ThermodynamicEstimate",
     "ThresholdTest",
     "TransferCost",
     "WorstCaseSum",
     "ZeroConcentratedDP",
     "accounting",
-    "annealed_log_weights",
     "best_lambda",
     "best_of",
     "betting_upper",
@@ -237,7 +234,6 @@ __all__ = [
     "recursive",
     "second_moment_upper",
     "split_kl",
-    "thermodynamic_integration",
     "thiemann",
     "thinned",
     "tolstikhin_seldin",

@@ -117,8 +117,8 @@ def log_partition_lower(log_mean_exp: float, failure_prob: float) -> float:
     """ln Z ≥ ln Ẑ - ln(1/failure_prob), rounded down, for an unbiased estimate Ẑ ≥ 0 of Z, by Markov's inequality.
 
     Formal guarantee: if E Ẑ ≤ Z and Ẑ ≥ 0, then ln Z ≥ value with probability at least 1 - failure_prob; nothing else
-    is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does the mean of the
-    weights of ``annealed_log_weights``; draws of Q do not.
+    is asked of Ẑ. The mean of e^(-loss) over exact independent prior draws qualifies, and so does that of importance
+    weights, whose proposals are drawn from known densities; draws of Q do not.
     """
     _check.real(log_mean_exp=log_mean_exp)
     _check.open_probability(failure_prob=failure_prob)

@@ -20,6 +20,7 @@ from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
 from pacdp.data import Dataset
 from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
+from pacdp.random import Words
 from pacdp.risks import Estimate as Estimate
 from pacdp.risks import Risks as Risks
 from pacdp.step.by_person import People, mean_over_people
@@ -28,7 +29,7 @@ from pacdp.step.compiled import CompiledSums, disagreement
 from pacdp.step.fixed_size import FixedSizeSums
 from pacdp.step.gradients import NO_CLIPPING, require_true_sums
 from pacdp.step.one_by_one import OneByOne
-from pacdp.step.sample import Words, poisson, with_replacement
+from pacdp.step.sample import poisson, with_replacement
 from pacdp.trials import (
     MOST,
     Unwritten,

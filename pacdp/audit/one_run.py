@@ -15,8 +15,9 @@ from pacdp.audit.observed import Observer
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import Recomputed
 from pacdp.audit.replayed import moves_again
+from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
-from pacdp.step.noise import GRID_LOG2, share
+from pacdp.step.noise import share
 
 _SAME = 1e-3
 """Relative difference that the rounding of single precision explains."""

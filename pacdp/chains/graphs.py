@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.chains.keys import Keys
 from pacdp.devices import current
+from pacdp.random.keys import Keys
 
 _WARM_UPS = 3
 _held: ContextVar[list[Tensor] | None] = ContextVar("held", default=None)

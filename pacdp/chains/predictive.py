@@ -8,7 +8,7 @@ which is never negative since H is concave. Sums are kept in float64, one snapsh
 does not grow with T.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -56,24 +56,16 @@ class PredictiveAverage:
         self.snapshots = 0
 
     @torch.no_grad()
-    def add(self, weights: Float[Tensor, "*chains dim"]) -> None:
-        """Count one draw [dim], or one of each chain [chains, dim]; all of them or, after an error, none.
+    def add(self, weights: Float[Tensor, " dim"]) -> None:
+        """Count one draw; after an error the average is as before.
 
         Raises:
-            ValueError: no chain, logits of another shape, or logits that are not finite.
+            ValueError: logits of another shape, or logits that are not finite.
         """
-        draws = weights.reshape(-1, weights.shape[-1])
-        if not len(draws):
-            raise ValueError(f"expected weights [dim] or [chains, dim] of one chain or more, got {list(weights.shape)}")
-        probabilities = torch.zeros_like(self._probabilities)
-        entropies = torch.zeros_like(self._entropies)
-        for number, draw in enumerate(draws, start=self.snapshots + 1):
-            prediction = self._prediction(draw, number)
-            probabilities += prediction
-            entropies += _entropy(prediction)
-        self._probabilities += probabilities
-        self._entropies += entropies
-        self.snapshots += len(draws)
+        prediction = self._prediction(weights)
+        self._probabilities += prediction
+        self._entropies += _entropy(prediction)
+        self.snapshots += 1
 
     def result(self) -> Predictive:
         """The averages so far.
@@ -90,36 +82,8 @@ class PredictiveAverage:
             mutual_information_nats=entropy - expected, snapshots=self.snapshots,
         )  # fmt: skip
 
-    def state(self) -> dict[str, Tensor]:
-        """Copies of the sums on the CPU, for a checkpoint: ``probabilities``, ``entropies``, ``snapshots``."""
-        return {
-            "probabilities": self._probabilities.cpu().clone(),
-            "entropies": self._entropies.cpu().clone(),
-            "snapshots": torch.tensor(self.snapshots),
-        }
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from :meth:`state`; the averages end, bit for bit, as those never interrupted.
-
-        Raises:
-            ValueError: the state is of other inputs or classes, lacks a tensor, or holds impossible numbers.
-        """
-        kinds = {name: (list(tensor.shape), tensor.dtype) for name, tensor in state.items()}
-        expected = {name: (list(tensor.shape), tensor.dtype) for name, tensor in self.state().items()}
-        if kinds != expected:
-            raise ValueError(f"expected the state of a predictive average {expected}, got {kinds}")
-        probabilities, entropies, snapshots = (state[name] for name in ("probabilities", "entropies", "snapshots"))
-        count = int(snapshots)
-        rows = probabilities.sum(dim=1)
-        whole = count >= 0 and bool(((rows - count).abs() <= 1e-6 * max(count, 1)).all())  # false for NaN as well
-        if not (whole and bool((probabilities >= 0).all()) and bool(torch.isfinite(entropies).all())):
-            raise ValueError(f"expected probabilities that sum to snapshots={count} in each row: the state is damaged")
-        self._probabilities.copy_(probabilities)
-        self._entropies.copy_(entropies)
-        self.snapshots = count
-
-    def _prediction(self, draw: Tensor, number: int) -> Tensor:
-        logits = self._logits(draw)
+    def _prediction(self, weights: Tensor) -> Tensor:
+        logits, number = self._logits(weights), self.snapshots + 1
         n, classes = self._probabilities.shape
         shapes = [(n,), (n, 1)] if classes == 2 else []
         if tuple(logits.shape) not in [*shapes, (n, classes)]:

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.chains.keys import Keys
 from pacdp.errors import Diverged
 from pacdp.losses import Loss
+from pacdp.random.keys import Keys
 
 KEPT = frozenset(4**k - 1 for k in range(20))
 """Steps 0, 3, 15, 63, ... of chains that keep norms are kept whole, before and after, so that they can be checked."""

@@ -1,37 +1,36 @@
-"""Snapshots of chains, streamed to disk in bounded memory.
+"""Snapshots of a chain in a folder: one safetensors file each, written whole or not at all. No code runs on load.
 
-A snapshot is the weights of all chains at one step, float32 [chains, dim]; ``shards`` says how a folder holds them. A
-process killed at any moment leaves a folder with the first snapshots of the chain.
+Format ``pacdp-snapshots/2``: the file ``snapshots-00000.safetensors`` holds the first snapshot, the next number the
+next one. Each holds one tensor ``weights`` [dim], float32; under the metadata key ``pacdp`` one JSON object says after
+which step it was taken, the names and shapes of the parameters in the order of the weights, and how they are laid out.
 
-The shard being filled lies in one buffer. Flush *before* writing a checkpoint: the folder then lacks no snapshot up to
-the checkpoint's step, and newer ones are dropped on resumption. One process writes at a time.
+A snapshot is on disk when :meth:`Snapshots.append` returns. So a process that is killed at any moment leaves the first
+snapshots of its chain, and of those up to a checkpoint none is missing; newer ones are dropped when the chain goes on
+from there, and taken again. One process writes at a time.
 """
 
+import json
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from pacdp.chains.shards import FORMAT as FORMAT
-from pacdp.chains.shards import SHARD_BYTES as SHARD_BYTES
-from pacdp.chains.shards import (
-    STEP_BYTES,
-    WORKPLACE,
-    Shard,
-    capacity_of,
-    header_bytes,
-    name_of,
-    shards_of,
-    weights_of,
-    write,
-)
-from pacdp.chains.shards import WeightsShape as WeightsShape
 from pacdp.errors import CheckpointError, Diverged
+from pacdp.files import replacing
+
+FORMAT = "pacdp-snapshots/2"
+_EARLIER = {"pacdp-snapshots/1": "commit f26159e"}
+"""Formats that are no longer read, and the version of pacdp that reads them."""
+_LARGEST_STEP = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,202 +54,179 @@ class Thinning:
         return self.count(step) > self.count(step - 1)
 
     def count(self, step: int) -> int:
-        """Number of snapshots up to ``step``: what a store holds at a checkpoint there."""
+        """Number of snapshots up to ``step``: what a folder holds at a checkpoint there."""
         return min(self.keep, max(0, step - self.burn_in) // self.every)
 
 
-@runtime_checkable
-class Snapshots(Protocol):
-    """A growing list of snapshots; iterating gives steps and copies of their weights [chains, dim], one at a time."""
-
-    @property
-    def steps(self) -> Sequence[int]:
-        """Return the steps after which the snapshots were taken, in order."""
-        ...
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[tuple[int, Tensor]]: ...
-
-    def append(self, step: int, weights: Float[Tensor, "*chains dim"]) -> None:
-        """Take a snapshot; weights [dim] will do for one chain.
-
-        Raises:
-            ValueError: not after the last step, not float32 [chains, dim], or no room left in memory.
-            Diverged: a weight is not finite.
-            CheckpointError: the disk is full. After any error the store is as before, and the call can be repeated.
-        """
-        ...
-
-    def flush(self) -> None:
-        """Make what was appended as durable as the store can.
-
-        Raises:
-            CheckpointError: the disk is full; the store is as before.
-        """
-        ...
-
-
-class MemorySnapshots:
-    """At most ``keep`` snapshots in one buffer; they end with the process."""
-
-    def __init__(self, *, shape: WeightsShape, keep: int, device: torch.device | str = "cpu") -> None:
-        if keep < 1:
-            raise ValueError(f"expected keep >= 1 snapshots, got {keep}")
-        self.shape = shape
-        self.steps: list[int] = []
-        self._buffer = torch.empty((keep, shape.chains, shape.dim), device=device)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __iter__(self) -> Iterator[tuple[int, Tensor]]:
-        for row, step in enumerate(self.steps):
-            yield step, self._buffer[row].clone()
-
-    def append(self, step: int, weights: Float[Tensor, "*chains dim"]) -> None:
-        """Copy the weights into the buffer; a full one raises ValueError."""
-        weights = _accepted(self.shape, self.steps, step, weights)
-        if len(self) == len(self._buffer):
-            raise ValueError(f"the buffer holds keep={len(self)} snapshots already: raise keep or thin the chain more")
-        self._buffer[len(self)].copy_(weights)
-        self.steps.append(step)
-
-    def flush(self) -> None:
-        """Do nothing: memory can be no more durable than it is."""
-        pass
-
-
-class SnapshotFolder:
-    """The snapshots that a folder held when it was read; iterating reads them one at a time."""
-
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self.shape = shards[0].shape
-        self.steps = [step for shard in shards for step in shard.steps]
-        self._shards = tuple(shards)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __iter__(self) -> Iterator[tuple[int, Tensor]]:
-        for shard in self._shards:
-            yield from weights_of(shard)
-
-
-def read_snapshots(folder: Path | str) -> SnapshotFolder:
-    """The snapshots in ``folder``, also while its chain still runs; only headers are read before iteration.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsShape:
+    """What a snapshot is: parameters that lie one after the other in a vector.
 
     Raises:
-        CheckpointError: no snapshots, or a shard missing, truncated or foreign.
+        ValueError: no parameters, a name twice, or a size below 1.
     """
-    return SnapshotFolder(shards_of(Path(folder)))
+
+    parameters: tuple[tuple[str, tuple[int, ...]], ...]
+    """Name and shape of each, in the order of the vector."""
+    layout: str
+    """How a parameter fills its part of the vector, such as ``row-major``."""
+
+    def __post_init__(self) -> None:
+        names = {name for name, _ in self.parameters}
+        sizes = [size for _, shape in self.parameters for size in shape]
+        if not names or len(names) < len(self.parameters) or min(sizes, default=1) < 1:
+            raise ValueError(f"expected parameters of different names and positive sizes, got {self}")
+
+    @property
+    def dim(self) -> int:
+        """The number of weights."""
+        return sum(math.prod(shape) for _, shape in self.parameters)
+
+    def header(self, step: int) -> str:
+        """What a file says of the snapshot in it."""
+        return json.dumps({"format": FORMAT, "step": step, "parameters": self.parameters, "layout": self.layout})
 
 
-class DiskSnapshots:
-    """Snapshots in a folder, of which one shard lies in memory; iterating flushes first."""
+class Snapshots:
+    """The snapshots that a folder held when it was read, and those appended since.
 
-    def __init__(self, folder: Path, *, shape: WeightsShape, capacity: int, steps: Sequence[int], full: int) -> None:
+    Iterating reads them one at a time, and gives steps and weights [dim].
+    """
+
+    def __init__(self, folder: Path, shape: WeightsShape, steps: Sequence[int]) -> None:
         self.folder = folder
         self.shape = shape
         self.steps = list(steps)
-        self._full = full  # shards on disk that no append will touch
-        self._buffer = torch.empty((capacity, shape.chains, shape.dim))
-        self._durable = False
-
-    @classmethod
-    def create(cls, folder: Path | str, *, shape: WeightsShape, shard_bytes: int = SHARD_BYTES) -> "DiskSnapshots":
-        """Begin a folder whose shards are files of at most ``shard_bytes``.
-
-        Raises:
-            ValueError: one snapshot is larger than that.
-            CheckpointError: the folder holds snapshots already, or cannot be written.
-        """
-        folder = Path(folder)
-        store = cls(folder, shape=shape, capacity=capacity_of(shape, shard_bytes), steps=(), full=0)
-        if any(folder.glob("snapshots-*")):
-            raise CheckpointError(f"{folder} holds snapshots already: open it to go on, or choose another folder")
-        store.flush()
-        return store
-
-    @classmethod
-    def open(cls, folder: Path | str, *, up_to_step: int, shape: WeightsShape | None = None) -> "DiskSnapshots":
-        """Go on from a checkpoint at step ``up_to_step``: newer snapshots are dropped from the folder.
-
-        However often a chain is resumed, its folder ends as that of one never interrupted, byte for byte.
-
-        Raises:
-            CheckpointError: no snapshots, a shard missing, truncated or foreign, or snapshots of another ``shape``.
-        """
-        folder = Path(folder)
-        shards = shards_of(folder)
-        if shape not in (None, shards[0].shape):
-            raise CheckpointError(f"{folder} holds snapshots of {shards[0].shape}, not of {shape}: open the run's own")
-        kept = [shard for shard in shards if shard.steps and shard.steps[0] <= up_to_step] or shards[:1]
-        steps = [step for shard in kept for step in shard.steps if step <= up_to_step]
-        store = cls(folder, shape=kept[0].shape, capacity=kept[0].capacity, steps=steps, full=len(kept) - 1)
-        for row, (_, weights) in zip(store._filled(), weights_of(kept[-1]), strict=False):
-            row.copy_(weights)
-        shutil.rmtree(folder / WORKPLACE, ignore_errors=True)
-        for shard in shards[: len(kept) - 1 : -1]:
-            shard.path.unlink()  # the newest first: what is left is always a beginning of the chain
-        store._durable = steps[-1:] == list(kept[-1].steps[-1:])
-        store.flush()
-        return store
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def __iter__(self) -> Iterator[tuple[int, Tensor]]:
-        self.flush()
-        yield from read_snapshots(self.folder)
+        for number, step in enumerate(tuple(self.steps)):
+            path = _path(self.folder, number)
+            if not path.exists() or _read(path) != (self.shape, step):
+                raise CheckpointError(f"{self.folder} was cut back while it was read: read the folder again")
+            with safe_open(path, framework="pt", device="cpu") as file:
+                weights = file.get_tensor("weights").clone()  # the tensor lies in the mapped file
+            yield step, weights
 
-    def append(self, step: int, weights: Float[Tensor, "*chains dim"]) -> None:
-        """Copy the weights into the buffer, which is written first if it is full."""
-        weights = _accepted(self.shape, self.steps, step, weights)
-        if len(self._filled()) == len(self._buffer):
-            self.flush()
-            self._full += 1
-        self._buffer[len(self._filled())].copy_(weights)
+    def append(self, step: int, weights: Float[Tensor, " dim"]) -> None:
+        """Write the weights after ``step`` steps to disk.
+
+        Raises:
+            ValueError: the step is not after the last one, or the weights are not float32 [dim].
+            Diverged: a weight is not finite.
+            CheckpointError: the disk is full. After any error the folder is as before, and the call can be repeated.
+        """
+        last = self.steps[-1] if self.steps else -1
+        if step <= last:
+            raise ValueError(f"expected the step of a snapshot to be above {last}, got {step}: append in order")
+        if weights.shape != (self.shape.dim,) or weights.dtype != torch.float32:
+            raise ValueError(
+                f"expected weights as float32 [dim] = [{self.shape.dim}], got {weights.dtype} {list(weights.shape)}"
+            )
+        if not bool(torch.isfinite(weights).all()):
+            raise Diverged(step, "a weight")
+        path = _path(self.folder, len(self))
+        data = save({"weights": weights.detach()}, metadata={"pacdp": self.shape.header(step)})
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as file:
+                file.write(data)
+        except OSError as error:
+            raise CheckpointError(f"cannot write {path}: {error}; free space or choose another folder") from error
         self.steps.append(step)
-        self._durable = False
-
-    def flush(self) -> None:
-        """Write what the buffer holds to its file, unless that is done already."""
-        if not self._durable:
-            capacity = len(self._buffer)
-            path = self.folder / name_of(self._full)
-            write(Shard(path, self.shape, capacity, tuple(self.steps[self._full * capacity :])), self._filled())
-            self._durable = True
-
-    def _filled(self) -> Tensor:
-        return self._buffer[: len(self.steps) - self._full * len(self._buffer)]
 
 
-def require_space(folder: Path | str, *, shape: WeightsShape, snapshots: int, shard_bytes: int = SHARD_BYTES) -> None:
-    """Refuse to start where ``snapshots`` more would not fit, with one shard twice while the new replaces the old.
+def read_snapshots(folder: Path | str) -> Snapshots:
+    """The snapshots in ``folder``, also while its chain still runs; only headers are read before iteration.
+
+    Raises:
+        CheckpointError: there are none, or one is missing, truncated, foreign, or does not follow the one before.
+    """
+    found = _found(Path(folder))
+    if found is None:
+        raise CheckpointError(f"no snapshots in {folder}: give the folder of a chain that took some")
+    return found
+
+
+def resume_snapshots(folder: Path | str, *, shape: WeightsShape, up_to_step: int) -> Snapshots:
+    """The snapshots of a chain that begins, or goes on from a checkpoint at step ``up_to_step``: newer ones go.
+
+    However often a chain is resumed, its folder ends as that of one never interrupted, byte for byte.
+
+    Raises:
+        CheckpointError: as :func:`read_snapshots`, but for an empty folder; or the snapshots are of another ``shape``.
+    """
+    folder = Path(folder)
+    found = _found(folder) or Snapshots(folder, shape, ())
+    if found.shape != shape:
+        raise CheckpointError(f"{folder} holds snapshots of {found.shape}, not of {shape}: open the run's own")
+    while found.steps and found.steps[-1] > up_to_step:  # the newest first: what is left is always a beginning
+        _path(folder, len(found) - 1).unlink()
+        found.steps.pop()
+    return found
+
+
+def require_space(folder: Path | str, *, shape: WeightsShape, snapshots: int) -> None:
+    """Refuse to start a chain whose snapshots would not fit.
 
     Raises:
         CheckpointError: too little room on the disk of ``folder``.
     """
     disk = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
-    capacity = capacity_of(shape, shard_bytes)
-    headers = (2 + snapshots // capacity) * header_bytes(shape)
-    needed = headers + (snapshots + min(snapshots, capacity)) * (shape.bytes + STEP_BYTES)
+    header = 512 + len(json.dumps(shape.header(_LARGEST_STEP)))
+    needed = snapshots * (header + 4 * shape.dim)
     if (free := shutil.disk_usage(disk).free) < needed:
         raise CheckpointError(
             f"{folder} has {free} bytes free, {snapshots} snapshots need {needed}: make room or thin the chain more"
         )
 
 
-def _accepted(shape: WeightsShape, earlier: Sequence[int], step: int, weights: Tensor) -> Tensor:
-    last = earlier[-1] if earlier else -1
-    if step <= last:
-        raise ValueError(f"expected the step of a snapshot to be above {last}, got {step}: append in order")
-    full = (shape.chains, shape.dim)
-    fits = tuple(weights.shape) in (full, full[shape.chains == 1 :])
-    if not fits or weights.dtype != torch.float32:
-        raise ValueError(
-            f"expected weights as float32 [chains, dim] = {list(full)}, got {weights.dtype} {list(weights.shape)}"
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"snapshots-{number:05d}.safetensors"
+
+
+def _found(folder: Path) -> Snapshots | None:
+    """The snapshots of a folder, in order, or None where there are none; only headers are read."""
+    names = {path.name for path in folder.glob("snapshots-*")}
+    paths = [_path(folder, number) for number in range(len(names))]
+    if names != {path.name for path in paths}:
+        raise CheckpointError(
+            f"{folder} lacks one of its first {len(names)} snapshots or holds a foreign one; restore it"
         )
-    if not bool(torch.isfinite(weights).all()):
-        raise Diverged(step, "a weight")
-    return weights.detach().reshape(full)
+    parts = [(path, *_read(path)) for path in paths]
+    for (before, shape, step), (path, own_shape, own_step) in pairwise(parts):
+        if own_shape != shape or own_step <= step:
+            raise CheckpointError(f"{path} does not go on from {before.name}: a snapshot of another chain?")
+    return Snapshots(folder, parts[0][1], [step for _, _, step in parts]) if parts else None
+
+
+def _read(path: Path) -> tuple[WeightsShape, int]:
+    """What a file says of its snapshot, found to describe the tensor in it."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            slices = {name: file.get_slice(name) for name in file.keys()}
+            tensors = {name: (part.get_dtype(), list(part.get_shape())) for name, part in slices.items()}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is truncated or no safetensors file ({error}); restore it") from error
+    try:
+        header: Any = json.loads(metadata["pacdp"])
+        written_as = header["format"]
+        reader = _EARLIER.get(written_as)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        header, written_as, reader = {}, None, None
+    if reader is not None:
+        raise CheckpointError(f"{path} is of the earlier format {written_as}, which pacdp at {reader} reads")
+    if written_as != FORMAT:
+        raise CheckpointError(f"{path} is a safetensors file but holds no {FORMAT} (it says {written_as!r})")
+    try:
+        parameters = tuple((name, tuple(sizes)) for name, sizes in header["parameters"])
+        shape, step = WeightsShape(parameters=parameters, layout=header["layout"]), header["step"]
+        same = json.loads(shape.header(step)) == header
+        if not (same and type(step) is int and step >= 0 and tensors == {"weights": ("F32", [shape.dim])}):
+            raise ValueError("the header contradicts itself or the tensor")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} holds {tensors}, which its header does not describe; restore it") from error
+    return shape, step

@@ -1,8 +1,8 @@
 """The step of :mod:`pacdp.chains.update` as one Triton kernel: words, normal numbers, drift, noise and running average.
 
-A program is a page of one chain: it makes the page's random words in registers (Philox4x32-10, the words of
-:mod:`pacdp.chains.philox`), turns them into normal numbers, and reads and writes each weight once. The traffic is the
-least there is: 12 bytes a weight with a gradient, 4 more with a centre, 8 more with a running average.
+A program is a page of one chain: it makes the page's random words in registers (:mod:`pacdp.random.philox_triton`),
+turns them into normal numbers, and reads and writes each weight once. The traffic is the least there is: 12 bytes a
+weight with a gradient, 4 more with a centre, 8 more with a running average.
 """
 
 from typing import Any
@@ -12,23 +12,12 @@ import triton  # pyright: ignore[reportMissingImports]  # comes with torch for G
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from pacdp.chains.native.philox import LANES, MULTIPLIERS, PAGE, ROUNDS, WEYL
 from pacdp.chains.update import require_settings
 from pacdp.devices import current
+from pacdp.random.philox import LANES, PAGE
+from pacdp.random.philox_triton import block, normal_pair
 
-_M0, _M1 = (tl.constexpr(value) for value in MULTIPLIERS)
-_W0, _W1 = (tl.constexpr(value) for value in WEYL)
-_LANES, _PAGE, _ROUNDS = tl.constexpr(LANES), tl.constexpr(PAGE), tl.constexpr(ROUNDS)
-_TURN = tl.constexpr(6.283185307179586 * 2.0**-32)
-
-
-@triton.jit
-def _gaussian(radius_word, angle_word):
-    """Box and Muller's pair of two words."""
-    inside = (radius_word.to(tl.float32) + 0.5) * 2.3283064365386963e-10
-    radius = tl.sqrt(-2.0 * tl.minimum(tl.log(inside), 0.0))
-    angle = angle_word.to(tl.int32, bitcast=True).to(tl.float32) * _TURN
-    return radius * tl.cos(angle), radius * tl.sin(angle)
+_LANES, _PAGE = tl.constexpr(LANES), tl.constexpr(PAGE)
 
 
 @triton.jit
@@ -61,18 +50,9 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
     c1 = tl.zeros([_LANES], tl.uint32) + stream
     c2 = tl.zeros([_LANES], tl.uint32) + (step & 0xFFFFFFFF).to(tl.uint32)
     c3 = tl.zeros([_LANES], tl.uint32) + ((step >> 32) & 0xFFFFFFFF).to(tl.uint32)
-    m0 = tl.full([_LANES], _M0, tl.uint32)
-    m1 = tl.full([_LANES], _M1, tl.uint32)
-    for _ in tl.static_range(_ROUNDS):  # pyright: ignore[reportGeneralTypeIssues]  # a form of the compiler's own
-        n0 = tl.umulhi(m1, c2) ^ c1 ^ low
-        n2 = tl.umulhi(m0, c0) ^ c3 ^ high
-        c1 = m1 * c2
-        c3 = m0 * c0
-        c0, c2 = n0, n2
-        low = (low + _W0).to(tl.uint32)
-        high = (high + _W1).to(tl.uint32)
-    first, second = _gaussian(c0, c1)
-    third, fourth = _gaussian(c2, c3)
+    w0, w1, w2, w3 = block(c0, c1, c2, c3, low, high)
+    first, second = normal_pair(w0, w1)
+    third, fourth = normal_pair(w2, w3)
     k = tl.load(keep + chain * keep_by)
     r = tl.load(rate + chain * rate_by)
     p = tl.load(pull + chain * pull_by)

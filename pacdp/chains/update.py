@@ -8,12 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.chains import philox
-from pacdp.chains.fused import fused
-from pacdp.chains.keys import Keys, SecretKeys
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
-from pacdp.devices import current
+from pacdp.devices import current, fused
+from pacdp.random import philox
+from pacdp.random.keys import Keys, SecretKeys
 
 Coefficient = float | np.ndarray | Tensor
 """One number for all chains, or one a chain [K]; a device tensor where a CUDA graph replays the step."""

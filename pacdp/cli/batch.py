@@ -87,8 +87,6 @@ class Batch:
     def save(self, chain: int) -> None:
         """Write one run's checkpoint."""
         run = self.runs[chain]
-        if self.ensembles:
-            self.ensembles[chain].flush()
         save_trained(
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pacdp.chains.predictive import PredictiveAverage
-from pacdp.chains.snapshots import DiskSnapshots, Thinning, WeightsShape, require_space
+from pacdp.chains.snapshots import Thinning, WeightsShape, require_space, resume_snapshots
+from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
 
 
@@ -18,19 +19,21 @@ class Ensemble:
     """
 
     def __init__(self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int) -> None:
-        shape = WeightsShape(chains=1, parameters=tuple(objective.layout.shapes.items()), layout="input-major")
+        shape = WeightsShape(parameters=tuple(objective.layout.shapes.items()), layout="input-major")
         self._thinning = thinning
         self._labels = test.labels[0]
         self._average = PredictiveAverage(
             test.logits, n=test.n, classes=max(2, test.logits(objective.weights()[0])[:1].numel()), device=test.device
         )
-        if step == 0 and not any(folder.glob("snapshots-*")):  # a run killed at its first checkpoint has left some
-            require_space(folder, shape=shape, snapshots=thinning.keep)
-            self._store = DiskSnapshots.create(folder, shape=shape)
-        else:
-            self._store = DiskSnapshots.open(folder, up_to_step=step, shape=shape)
-            for _, weights in self._store:
-                self._average.add(weights.to(test.device))
+        self._store = resume_snapshots(folder, shape=shape, up_to_step=step)
+        if len(self._store) != thinning.count(step):
+            raise CheckpointError(
+                f"{folder} holds {len(self._store)} snapshots up to step {step}, where the run took "
+                f"{thinning.count(step)}: restore them, or overwrite the run with --force"
+            )
+        require_space(folder, shape=shape, snapshots=thinning.keep - len(self._store))
+        for _, weights in self._store:
+            self._average.add(weights.to(test.device))
 
     def next_after(self, step: int) -> int | None:
         """The next step that leaves a snapshot."""
@@ -42,10 +45,6 @@ class Ensemble:
         if self._thinning.takes(step):
             self._store.append(step, weights.cpu())
             self._average.add(weights)
-
-    def flush(self) -> None:
-        """Make what was taken durable; call before writing a checkpoint."""
-        self._store.flush()
 
     def summary(self) -> dict[str, Any]:
         """Error and mean uncertainty of the mean prediction on the test set."""

@@ -98,8 +98,9 @@ class Folder:
             if name not in known and os.path.lexists(self.path / name):
                 raise ValueError(f"{self.path / name} was not written by pacdp: move it away, or choose another --out")
         remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
-        for shard in self.snapshots.glob("snapshots-[0-9][0-9][0-9][0-9][0-9].safetensors"):
-            shard.unlink()
+        for snapshot in self.snapshots.glob("snapshots-*.safetensors"):
+            if snapshot.stem.removeprefix("snapshots-").isdecimal():
+                snapshot.unlink()
 
     def _of_earlier_version(self) -> bool:
         """Whether a run began here before folders listed what was written."""

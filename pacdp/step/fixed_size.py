@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from pacdp.chains.layout import Layout
 from pacdp.chains.memory import room_on
 from pacdp.losses import Loss, in_error
+from pacdp.random import Words
 from pacdp.step.clip import Clip
 from pacdp.step.gradients import clipped_gradient, fully_connected, mean_over
-from pacdp.step.sample import Words, most_of_poisson, poisson_rows
+from pacdp.step.sample import most_of_poisson, poisson_rows
 
 _COPIES = 3
 """What a step holds at a time, in gradients of single examples: these, those that count, and what leads to them."""

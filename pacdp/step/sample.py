@@ -14,15 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bounds import binary_kl
+from pacdp.random import Words
 
 _RARE = 80
-
-
-class Words(NamedTuple):
-    """Independent uniform whole numbers below 2^bits: one for each unit, or a row of them for each batch."""
-
-    values: Int64[Tensor, "*rows size"]
-    bits: int
 
 
 def poisson(words: Words, sample_rate: float) -> Int64[Tensor, " chosen"]:

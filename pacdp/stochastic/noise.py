@@ -1,22 +1,24 @@
 """Who draws what: the weights of example i in pass p are a function of (seed, i, p), whoever computes them and when.
 
-Counter-based numbers (Philox, :mod:`pacdp.chains.philox`): the key comes from the seed, the stream is the number of
+Counter-based numbers (Philox, :mod:`pacdp.random.philox`): the key comes from the seed, the stream is the number of
 the parameter, and the tick holds the pass and the example. Batch sizes, ranks and interruptions change no draw.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cache
+from typing import no_type_check
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from pacdp.chains import Keys, philox
+from pacdp._kernels import kernel
 from pacdp.chains.native import threads
-from pacdp.chains.native.philox import LANES, PAGE
-from pacdp.stochastic import _normals
+from pacdp.random import philox
+from pacdp.random.keys import Keys
+from pacdp.random.philox import LANES, PAGE
+from pacdp.random.philox_compiled import normal_page
 
 MONTE_CARLO = 2
 """Purpose of keys: posterior draws, which must be those neither of training nor of another certificate."""
@@ -74,7 +76,7 @@ def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor)
         centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
         ticks = draws.ticks.numpy().astype(np.uint64)
         threads.each(
-            _normals.gaussians, len(ticks), out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks
+            _gaussians, len(ticks), out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks
         )
         return out
     return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
@@ -85,13 +87,39 @@ def _standard(draws: Draws, stream: int, dim: int, device: torch.device) -> Floa
     blocks = torch.arange(dim // PAGE * LANES + last, device=device)[None, :]
     ticks = draws.ticks.to(device)[:, None]
     words = philox.words(blocks, stream, ticks, draws.key & 0xFFFFFFFF, draws.key >> 32)
-    four: list[Tensor] = []
-    for radius_word, angle_word in (words[:2], words[2:]):
-        radius = torch.sqrt(-2.0 * torch.log((radius_word.float() + 0.5) * 2.0**-32).clamp(max=0.0))
-        signed = torch.where(angle_word < 2**31, angle_word, angle_word - 2**32)
-        angle = signed.float() * (2.0 * math.pi * 2.0**-32)
-        four += [radius * torch.cos(angle), radius * torch.sin(angle)]
-    lanes = torch.stack(four, dim=1)
+    lanes = torch.stack(philox.box_muller(words), dim=1)
     whole = dim // PAGE * LANES
     pages = lanes[:, :, :whole].unflatten(2, (-1, LANES)).transpose(1, 2).flatten(1)
     return torch.cat([pages, lanes[:, :, whole:].flatten(1)], dim=1)[:, :dim]
+
+
+@kernel(fastmath={"contract", "nsz"})
+@no_type_check
+def _gaussians(begin, end, out, mean, std, key, stream, ticks):
+    """out[b, j] ← mean[j] + std[j] ξ(b, j) for [batch, dim], the rows from ``begin`` to ``end``.
+
+    ``mean`` and ``std`` have one number or dim of them. The last page has as many lanes as it needs, since a row is
+    often short.
+    """
+    dim = out.shape[1]
+    k0, k1 = np.uint32(key), np.uint32(key >> np.uint64(32))
+    number = out.dtype.type
+    for b in range(begin, end):
+        noise = np.empty(PAGE, np.float32)
+        low, high = np.uint32(ticks[b]), np.uint32(ticks[b] >> np.uint64(32))
+        for page in range((dim + PAGE - 1) // PAGE):
+            start = page * PAGE
+            y = out[b, start : min(start + PAGE, dim)]
+            lanes = (len(y) + 3) // 4
+            normal_page(noise, np.uint32(page * LANES), lanes, lanes, k0, k1, stream, low, high)
+            if len(mean) == 1 and len(std) == 1:
+                for j in range(len(y)):
+                    y[j] = mean[0] + std[0] * number(noise[j])
+            elif len(std) == 1:
+                m = mean[start : start + PAGE]
+                for j in range(len(y)):
+                    y[j] = m[j] + std[0] * number(noise[j])
+            else:
+                s = std[start : start + PAGE]
+                for j in range(len(y)):
+                    y[j] = (mean[start + j] if len(mean) > 1 else mean[0]) + s[j] * number(noise[j])

@@ -59,7 +59,6 @@ from bounds import (
     recursive,
     second_moment_upper,
     split_kl,
-    thermodynamic_integration,
     thiemann,
     thinned,
     transfer_cost,
@@ -100,7 +99,6 @@ TABLE = [
     (catoni, POSTERIOR, {"inverse_temperature": [0.0]}),
     (linear, POSTERIOR, {"lam": [0.5]}),
     (thiemann, POSTERIOR, {"lam": [0.0, 2.0]}),
-    (thermodynamic_integration, {"mean_losses": [0.5]}, {"taus": [[0.0], [0.0, 1.0]]}),
     (declared, {"name": "records independent"}, {"by": [" ", 3]}),
     (catoni_grid, POSTERIOR, {"inverse_temperatures": [(), (1.0, 1.0)]}),
     (

@@ -19,7 +19,7 @@ from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.serial import from_dict
 from pacdp.ledger import Ledger
-from pacdp.step.noise import GRID_LOG2
+from pacdp.random.grid import GRID_LOG2
 from tests.edits import leaves, moved
 
 

@@ -19,7 +19,7 @@ from pacdp.cli.private.recipes import PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
 from pacdp.ledger import Ledger
-from pacdp.step import cipher
+from pacdp.random import cipher
 from pacdp.step import event as events
 from tests.file_faults import Fault, carried_out, note
 

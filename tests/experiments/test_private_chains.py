@@ -24,7 +24,7 @@ from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
-from pacdp.step import cipher
+from pacdp.random import cipher
 from pacdp.verify.report import check_path
 from tests.marks import refusal
 

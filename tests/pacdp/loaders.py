@@ -19,7 +19,7 @@ import bounds
 from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import Checkpoint, GaussianPosterior, load_checkpoint, save_checkpoint
-from pacdp.chains.snapshots import DiskSnapshots, WeightsShape, read_snapshots
+from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
 from pacdp.choices import Choices
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
@@ -170,11 +170,10 @@ def film(folder):
 
 
 def snapshots(folder):
-    store = DiskSnapshots.create(folder / "s", shape=WeightsShape(chains=1, parameters=(("w", (2, 2)),), layout="x"))
+    store = resume_snapshots(folder / "s", shape=WeightsShape(parameters=(("w", (2, 2)),), layout="x"), up_to_step=0)
     for step in (1, 2):
-        store.append(step, torch.full((1, 4), float(step)))
-    store.flush()
-    return next((folder / "s").glob("snapshots-*"))
+        store.append(step, torch.full((4,), float(step)))
+    return min((folder / "s").glob("snapshots-*"))
 
 
 def sums(path):

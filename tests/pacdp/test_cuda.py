@@ -12,10 +12,11 @@ from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
 from pacdp.chains.graphs import recorded
-from pacdp.chains.native.philox import words
-from pacdp.step import cipher, device_cipher
+from pacdp.random import cipher, device_cipher
+from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness
 from pacdp.trained import load_trained, objectives, save_trained
+from tests.pacdp.random.known_answers import VECTORS, numbers
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 PROBLEM = Problem(dataset="digits2")
@@ -34,6 +35,14 @@ def test_words_are_equal_and_normals_agree(tick):
     x = torch.empty(3, 10_000)
     ours, theirs = (normal_like(y, keys=KEYS, stream=0, tick=tick) for y in (x, x.cuda()))
     assert (ours - theirs.cpu()).abs().max() < 2e-5
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+def test_the_words_of_triton_are_the_known_answers(counter, key, expected):
+    pytest.importorskip("triton")
+    from tests.pacdp.random.triton_block import words_of
+
+    assert words_of(torch.tensor(numbers(f"{counter} {key}"), device=CUDA)) == numbers(expected)
 
 
 def test_an_update_agrees():

@@ -7,8 +7,9 @@ import pytest
 import torch
 from toys import keys_of, toy_data, toy_objective
 
+from pacdp import devices
 from pacdp.algorithms import SGLD, build
-from pacdp.chains import Replayed, SecretKeys, fused, graphs, langevin, update
+from pacdp.chains import Replayed, SecretKeys, graphs, langevin, update
 from pacdp.devices import current
 
 CPU, SECOND = torch.device("cpu"), torch.device("cuda:1")
@@ -70,7 +71,7 @@ class Launched:
 def test_triton_s_kernels_are_launched_there(monkeypatch):
     pytest.importorskip("triton")
     from pacdp.chains import triton_update
-    from pacdp.step import triton_cipher
+    from pacdp.random import triton_cipher
 
     x, one = torch.zeros(2, 8), torch.ones(1, 1)
     for module, name, call in (
@@ -96,10 +97,10 @@ class OnSecond(torch.Tensor):
 
 @pytest.mark.wrong_types
 def test_compiled_programs_run_there(monkeypatch):
-    inside, _ = watch(monkeypatch, fused)
+    inside, _ = watch(monkeypatch, devices)
     seen = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: lambda *args: seen.append(list(inside)))
-    fused.fused(lambda x: x)(torch.zeros(3).as_subclass(OnSecond))
+    devices.fused(lambda x: x)(torch.zeros(3).as_subclass(OnSecond))
     assert seen == [[SECOND]]
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from pacdp._kernels import kernel
 from pacdp.chains.native import threads
-from pacdp.chains.native.philox import LANES, PAGE, four_normals, normal_page
+from pacdp.random.philox import LANES, PAGE
+from pacdp.random.philox_compiled import four_normals, normal_page
 
 
 @numba.njit(inline="always")
@@ -91,6 +92,6 @@ def _normal(begin, end, out, keys, stream, tick):
         noise = np.empty(PAGE, np.float32)
         k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
         stop = min((page + 1) * PAGE, dim)
-        normal_page(noise, page, stop - page * PAGE, k0, k1, stream, low, high)
+        normal_page(noise, np.uint32(page * LANES), LANES, min(stop - page * PAGE, LANES), k0, k1, stream, low, high)
         for j in range(stop - page * PAGE):
             out[k, page * PAGE + j] = noise[j]

@@ -8,11 +8,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from toys import seeded
 
-from pacdp.chains import philox, update
+from pacdp.chains import update
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import build as network
 from pacdp.objective import Objective
+from pacdp.random import philox
 
 META = torch.device("meta")
 VIEWS = {
@@ -85,7 +86,7 @@ def one_program(*shape):
 
 
 def as_one_program(monkeypatch):
-    """Functions under `pacdp.chains.fused` are one program on a GPU: they make what they return and nothing else."""
+    """Functions under `pacdp.devices.fused` are one program on a GPU: they make what they return and nothing else."""
     words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
     monkeypatch.setattr(philox, "uniform_words", words)
     monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))

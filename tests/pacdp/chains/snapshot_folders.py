@@ -2,36 +2,28 @@
 
 from torch import equal
 
-from pacdp.chains import shards as module
-from pacdp.chains.snapshots import (
-    DiskSnapshots,
-    WeightsShape,
-)
+from pacdp.chains.snapshots import WeightsShape, resume_snapshots
 from tests.pacdp.draws import randn
 
-SHAPE = WeightsShape(chains=2, parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
-SMALL = module.header_bytes(SHAPE) + 3 * (SHAPE.bytes + module.STEP_BYTES)  # three snapshots a shard
+SHAPE = WeightsShape(parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
 
 
 def weights_at(step, shape=SHAPE):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return randn((shape.chains, shape.dim), seed=step)
+    return randn(shape.dim, seed=step)
 
 
-def fill(store, steps, *, flush_every=10**9):
+def begun(folder, shape=SHAPE):
+    return resume_snapshots(folder, shape=shape, up_to_step=-1)
+
+
+def fill(store, steps):
     for step in steps:
         store.append(step, weights_at(step))
-        if step % flush_every == 0:
-            store.flush()
-    store.flush()
-
-
-def created(folder, shape=SHAPE):
-    return DiskSnapshots.create(folder, shape=shape, shard_bytes=SMALL)
 
 
 def written(folder, *, steps=8):
-    fill(created(folder), list(range(1, steps + 1)))
+    fill(begun(folder), range(1, steps + 1))
     return folder
 
 

@@ -53,7 +53,7 @@ def passed(examples=4, channels=2):
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"
 REFUSED = [
     (lambda: Thinning(burn_in=0, every=0, keep=1), "expected burn_in >= 0, every >= 1 and keep >= 1"),
-    (lambda: WeightsShape(chains=1, parameters=(("w", (2,)), ("w", (3,))), layout=""), "parameters of different names"),
+    (lambda: WeightsShape(parameters=(("w", (2,)), ("w", (3,))), layout=""), "parameters of different names"),
     (lambda: diagnose({"x": TRACE}, burn_in=1.0), "burn_in in"),
     (lambda: diagnose({"x": TRACE[0]}), r"\[chains, steps\], got shape"),
     (lambda: diagnose({"x": np.where(np.arange(200) == 150, np.inf, TRACE)}), "is not finite in chain 0, kept step"),
@@ -65,7 +65,6 @@ REFUSED = [
     (lambda: normal_like(torch.zeros(3, 5), keys=keys_of(0, 1), stream=0, tick=0), "got 2 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
-    (lambda: average().add(torch.ones(0, 9)), "of one chain or more"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
     (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),
     (lambda: passed(examples=5), "at most batch=4"),

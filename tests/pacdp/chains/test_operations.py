@@ -1,6 +1,6 @@
 """What a step of many chains costs a GPU, counted on `meta`, where nothing is computed and nothing can be read back.
 
-Operations stand for kernels. Functions under `pacdp.chains.fused` are one program on a GPU and count as one.
+Operations stand for kernels. Functions under `pacdp.devices.fused` are one program on a GPU and count as one.
 """
 
 import functools
@@ -18,10 +18,11 @@ from torch.testing import assert_close
 from toys import keys_of
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
-from pacdp.chains import Keys, philox, update
-from pacdp.chains.native.philox import MULTIPLIERS
+from pacdp.chains import Keys, update
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from pacdp.random import philox
+from pacdp.random.philox import MULTIPLIERS
 from pacdp.step import fixed_size
 from pacdp.step.sample import most_of_poisson
 from tests.marks import parametrize, refusal, slow

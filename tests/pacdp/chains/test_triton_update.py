@@ -95,7 +95,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from pacdp.chains.triton_update import _kernel
-from pacdp.step.triton_cipher import _blocks
+from pacdp.random.triton_cipher import _blocks
 numbers = {name: "*fp32" for name in "out x keep g rate c pull scale mean alpha".split()}
 numbers |= {"keys": "*i64", "tick": "*i64"}
 fixed = {"stream": 2, "HAS_G": True, "HAS_C": True, "HAS_MEAN": True}

@@ -11,7 +11,8 @@ from toys import keys_of, toy_data, toy_objective
 from pacdp.algorithms import SGLD, EntropySGD, build
 from pacdp.chains import Replayed, SecretKeys, run_chains
 from pacdp.errors import Diverged
-from pacdp.step.sample import Words, most_of_poisson, poisson, poisson_rows
+from pacdp.random import Words
+from pacdp.step.sample import most_of_poisson, poisson, poisson_rows
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randint
 

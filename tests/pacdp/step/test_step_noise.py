@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from secure_toys import fix_keys, normals_of, words_of
 from torch import equal
 from toys import dtypes
 
-from pacdp.step import cipher, noise, quantile
-from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, arithmetic_cost, share
+from pacdp.random import cipher, quantile
+from pacdp.random import grid as on_grid
+from pacdp.random.grid import arithmetic_cost
+from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
 from pacdp.step.processes import RankRandomness
 from tests.marks import near, parametrize
+from tests.pacdp.random.secure_toys import fix_keys, normals_of, words_of
 
 CPU = torch.device("cpu")
 WHOLE = {"dtype": torch.float64, "device": CPU}
@@ -44,7 +46,7 @@ def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     words = words_of(cipher.WORDS_PER_KEY)
     monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words[: len(out)]))
     found = add_noise(total, std=std, randomness=SystemRandomness())
-    numbers = normals_of(words[noise._SPARE :][: len(total)], words[: noise._SPARE])
+    numbers = normals_of(words[on_grid._SPARE :][: len(total)], words[: on_grid._SPARE])
     for x, z, y in zip(total.tolist(), numbers.tolist(), found.tolist(), strict=True):
         exact = Fraction(x) / Fraction(grid) + Fraction(z) * Fraction(std) / Fraction(grid)
         point = Fraction(y) / Fraction(grid)
@@ -96,7 +98,7 @@ def test_other_layouts_of_memory_keep_their_places(monkeypatch):
 
 def test_few_spare_words_are_fetched_again(monkeypatch):
     fix_keys(monkeypatch)
-    monkeypatch.setattr(noise, "_SPARE", 24)
+    monkeypatch.setattr(on_grid, "_SPARE", 24)
     found = SystemRandomness().normal((400_000,), std=1.0, **WHOLE).numpy()
     assert stats.kstest(found, "norm").pvalue > 1e-3
     tails = np.abs(found)[np.abs(found) > 3.1]
@@ -234,10 +236,10 @@ def test_the_price_of_finite_arithmetic(coordinates, steps, processes):
     """Every number of the run pays, by an advanced composition of its own cost, there and back."""
     epsilon, delta = arithmetic_cost(coordinates=coordinates, steps=steps, delta=1e-12, processes=processes)
     with mpmath.workdps(40):
-        numbers, each = mpmath.mpf(coordinates) * steps * processes, mpmath.mpf(noise.CELL_ERROR)
+        numbers, each = mpmath.mpf(coordinates) * steps * processes, mpmath.mpf(on_grid.CELL_ERROR)
         spread = mpmath.sqrt(2 * numbers * mpmath.log(mpmath.mpf(10) ** 12)) * each
         assert epsilon == near(float(2 * (spread + numbers * each * (mpmath.exp(each) - 1))), rel=1e-12)
-        assert delta - 1e-12 == near(float(numbers * noise.TAIL_MASS), rel=1e-3, abs=1e-27)
+        assert delta - 1e-12 == near(float(numbers * on_grid.TAIL_MASS), rel=1e-3, abs=1e-27)
 
 
 def test_the_constants_of_the_argument():
@@ -250,5 +252,5 @@ def test_the_constants_of_the_argument():
     moved = scale * (inside + (2.05 * reach + 0.5) * u) + 2.01 * u * scale * reach + u
     assert moved < scale * u * (4.1 * reach + 4.0) < 2.0**-36.3
     ratio = 2.0 * moved * math.exp((reach + 0.01) / 2.0**10)
-    assert ratio * 1.001 < noise.CELL_ERROR
-    assert 2.0 * stats.norm.sf(reach - 8.0 / 2.0**10) < noise.TAIL_MASS
+    assert ratio * 1.001 < on_grid.CELL_ERROR
+    assert 2.0 * stats.norm.sf(reach - 8.0 / 2.0**10) < on_grid.TAIL_MASS

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import fft, stats
-from secure_toys import fix_keys
 
-from pacdp.step import cipher
+from pacdp.random import cipher
 from pacdp.step.noise import SeededRandomness, SystemRandomness
 from tests.marks import parametrize, slow
+from tests.pacdp.random.secure_toys import fix_keys
 
 CPU = torch.device("cpu")
 WIDE = cipher.WORDS_PER_KEY + 7001  # more than one key has words for

@@ -2,10 +2,10 @@
 
 import torch
 
-from pacdp.step import device_cipher
+from pacdp.random import Words, device_cipher
 from pacdp.step.event import sampled_step
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
-from pacdp.step.sample import Words, poisson
+from pacdp.step.sample import poisson
 from tests.refusals import refuses
 
 

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import torch
 
+from pacdp.random import Words
 from pacdp.step.noise import SeededRandomness
-from pacdp.step.sample import Words, poisson, with_replacement
+from pacdp.step.sample import poisson, with_replacement
 from tests.marks import parametrize
 
 

@@ -7,19 +7,19 @@ import pytest
 import torch
 from numpy import array_equal
 from numpy.random import default_rng
-from reads import Reads
 from scipy import stats
-from secure_toys import fix_keys
 from torch import equal
 
-from pacdp.step import cipher, device_cipher, noise, quantile
+from pacdp.random import cipher, device_cipher, grid, quantile
 from tests.marks import parametrize
+from tests.pacdp.random.secure_toys import fix_keys
+from tests.pacdp.step.reads import Reads
 
 KEY, PLACE = bytes(range(32)), bytes(range(100, 112))
 CPU = torch.device("cpu")
 FORMS = {"torch operations": device_cipher.blocks}
 try:
-    from pacdp.step.triton_cipher import blocks as kernel
+    from pacdp.random.triton_cipher import blocks as kernel
 
     FORMS["Triton"] = kernel
 except ImportError:
@@ -96,7 +96,7 @@ def test_noise_made_on_a_device_waits_for_nothing_and_has_the_size_asked_for(mon
     fix_keys(monkeypatch)
     total, out = torch.zeros(30_000), torch.empty(30_000)
     with Reads() as reads:
-        noise._by_torch(total, 1024.0, 2.0**-10, cipher.Fresh(), out)
+        grid._by_torch(total, 1024.0, 2.0**-10, cipher.Fresh(), out)
     assert reads.seen == []
     assert stats.kstest(out.numpy(), "norm").pvalue > 1e-4
     assert not bool((out * 1024.0).frac().any()), "on the grid"

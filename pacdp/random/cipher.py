@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pacdp.step import device_cipher
+from pacdp.random import device_cipher
 
 WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
 _START = bytes(16)  # block counter and nonce: each key is used once
@@ -36,7 +36,7 @@ def fill(words: NDArray[np.int64]) -> None:
 
 
 @runtime_checkable
-class Words(Protocol):
+class Source(Protocol):
     """Where uniform 64-bit words come from."""
 
     def fill(self, words: NDArray[np.int64]) -> None:

@@ -1,4 +1,4 @@
-"""ChaCha20's keystream (RFC 8439) made on the device that needs it: the bits of :mod:`pacdp.step.cipher`.
+"""ChaCha20's keystream (RFC 8439) made on the device that needs it: the bits of :mod:`pacdp.random.cipher`.
 
 A GPU makes words at its own pace, and nothing but a key of 32 bytes crosses over to it: as one Triton kernel where
 Triton is here, else as torch operations. Freed memory of the device is not scrubbed either.
@@ -22,7 +22,7 @@ TURNS = (16, 12, 8, 7)
 
 
 def keystream(key: bytes, place: bytes, *, first: int, count: int, device: torch.device) -> Int64[Tensor, " count"]:
-    """Words ``first`` to ``first + count`` of the key and place, as :class:`pacdp.step.cipher.Keystream` counts them.
+    """Words ``first`` to ``first + count`` of the key and place, as :class:`pacdp.random.cipher.Keystream` counts them.
 
     Args:
         key: 32 bytes.
@@ -73,7 +73,7 @@ def _turned(x: Tensor, by: int) -> Tensor:
 @cache
 def _kernel() -> Callable[[Tensor, int, int], Tensor] | None:
     try:
-        from pacdp.step.triton_cipher import blocks as made
+        from pacdp.random.triton_cipher import blocks as made
     except ImportError:
         return None
     return made

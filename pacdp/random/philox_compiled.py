@@ -1,12 +1,4 @@
-"""Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011) and Gaussian numbers from it, compiled for the CPU.
-
-A counter-based generator has no state: its words are a fixed function of a 64-bit key and a 128-bit counter, so that
-number i of step t of a chain is the same whatever else is drawn, by whom and in which order.
-
-Coordinates are laid out in pages of 4,096: coordinate i of a vector is word (i mod 4096) // 1024 of block
-1024 (i // 4096) + (i mod 1024), so that a page is four loops of 1,024 lanes that vectorise. Counter words are
-(block, stream, low and high half of the tick).
-"""
+"""Philox4x32-10 and normal numbers from it, compiled for the CPU: the words of :mod:`pacdp.random.philox`."""
 
 from typing import no_type_check
 
@@ -17,12 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pacdp._kernels import kernel
-
-LANES = 1024
-PAGE = 4 * LANES
-ROUNDS = 10
-MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-WEYL = (0x9E3779B9, 0xBB67AE85)
+from pacdp.random.philox import MULTIPLIERS, ROUNDS, WEYL
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _W0, _W1 = np.uint32(WEYL[0]), np.uint32(WEYL[1])
@@ -114,15 +101,17 @@ def four_normals(counter, k0, k1, stream, low, high):
 
 @numba.njit(inline="always")
 @no_type_check
-def normal_page(page, number, used, k0, k1, stream, low, high):
-    """Standard normal numbers into float32 ``page`` [4096]; only ``used`` of them are wanted."""
-    first = _u(number * LANES)
-    for lane in range(min(used, LANES)):
+def normal_page(page, first, stride, lanes, k0, k1, stream, low, high):
+    """Standard normal numbers into float32 ``page``: number i is word i // stride of block first + i mod stride.
+
+    Only the first ``lanes`` of each stride are made.
+    """
+    for lane in range(lanes):
         four = four_normals(_u(first + _u(lane)), k0, k1, stream, low, high)
         page[lane] = four[0]
-        page[LANES + lane] = four[1]
-        page[2 * LANES + lane] = four[2]
-        page[3 * LANES + lane] = four[3]
+        page[stride + lane] = four[1]
+        page[2 * stride + lane] = four[2]
+        page[3 * stride + lane] = four[3]
 
 
 @kernel()

@@ -1,7 +1,7 @@
 """Who draws what: a chain's random numbers are a function of (key, chain, stream, tick) and of nothing else.
 
 :class:`Keys` come from seeds, for studies that must be reproduced, by Philox. :class:`SecretKeys` come from the
-operating system, for chains whose privacy counts on noise that nobody knows, by the cipher of :mod:`pacdp.step`.
+operating system, for chains whose privacy counts on noise that nobody knows, by ChaCha20 (:mod:`pacdp.random.cipher`).
 """
 
 import hashlib
@@ -15,10 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.chains import philox
-from pacdp.chains.native.philox import words
-from pacdp.step import cipher, noise
-from pacdp.step.sample import Words
+from pacdp.random import Words, cipher, grid, philox
+from pacdp.random.philox_compiled import words
 
 NOISE, OUTER_NOISE, BATCH, PRIOR, PROBE = range(5)
 """Streams: purposes whose numbers must not coincide at one step."""
@@ -107,8 +105,8 @@ class Keys:
 class SecretKeys(Keys):
     """Keys of 256 bits, one a chain, from the operating system: what they fix, nobody can predict.
 
-    Noise is that of :mod:`pacdp.step.noise`, added on its grid to what it hides; its words and those of minibatches are
-    ChaCha20's under a key that is a keyed hash (BLAKE2b) of the chain's number, at the place (stream, tick). Whoever
+    Noise is that of :mod:`pacdp.random.grid`, added to what it hides; its words and those of minibatches are ChaCha20's
+    under a key that is a keyed hash (BLAKE2b) of the chain's number, at the place (stream, tick). Whoever
     holds the keys can draw all of it again: checkpoints hold them, so that a killed run goes on bit for bit, and
     nothing that leaves does.
 
@@ -161,9 +159,9 @@ class SecretKeys(Keys):
     ) -> Tensor:
         """``total`` with N(0, std²) on every coordinate, of the chain at this place, on a grid; in ``out``, if given.
 
-        Formal guarantee: as for :func:`pacdp.step.noise.noised`.
+        Formal guarantee: as for :func:`pacdp.random.grid.noised`.
         """
-        return noise.noised(total, std=std, words=self.keystream(chain, stream, tick), out=out)
+        return grid.noised(total, std=std, words=self.keystream(chain, stream, tick), out=out)
 
     def keystream(self, chain: int, stream: int, tick: int) -> cipher.Keystream:
         """The words of a place."""

@@ -1,4 +1,4 @@
-"""Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.step.device_cipher.blocks`, bit for bit."""
+"""Blocks of ChaCha20's keystream as one Triton kernel: :func:`pacdp.random.device_cipher.blocks`, bit for bit."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from pacdp.devices import current
-from pacdp.step.device_cipher import CONSTANTS, TURNS
+from pacdp.random.device_cipher import CONSTANTS, TURNS
 
 _BLOCK = 128
 _C0, _C1, _C2, _C3 = (tl.constexpr(each) for each in CONSTANTS)
@@ -83,7 +83,7 @@ def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
 
 
 def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
-    """As :func:`pacdp.step.device_cipher.blocks`."""
+    """As :func:`pacdp.random.device_cipher.blocks`."""
     out = torch.empty((count, 16), dtype=torch.int32, device=fixed.device)
     kernel: Any = _blocks
     if count:

@@ -1,40 +1,51 @@
-"""Random words are Philox4x32-10's, and the same from the compiled code and from torch; normal numbers are normal."""
+"""Random words are Philox4x32-10's, in torch, from the compiled code and from Triton; normal numbers are normal."""
+
+import os
 
 import numpy as np
+import pytest
 import torch
 from numpy import array_equal
 from scipy import stats
 from torch import equal
 
-from pacdp.chains import Keys, normal_like, philox
-from pacdp.chains.native.philox import _direction, _radius, block, words
+from pacdp.chains import Keys, normal_like
+from pacdp.random import philox
+from pacdp.random.philox_compiled import _direction, _radius, block, words
 from tests.marks import every_case, parametrize
+from tests.pacdp.random.known_answers import VECTORS, numbers
 
 U = np.uint64
-VECTORS = [  # counter, key, words: Random123's known answers
-    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
-]
 KEYS = Keys.derive([11, 12, 13, 2**40])
 PAIRS = [(0, 0), (3, 1), (2**32 - 1, 0), (2**32, 2), (2**32 + 5, 4), (2**62 + 12345, 77)]
-
-
-def numbers(hexadecimal):
-    return [int(word, 16) for word in hexadecimal.split()]
 
 
 def normals(dim, keys=KEYS, *, tick=0, stream=0):
     return normal_like(torch.empty(keys.count, dim), keys=keys, stream=stream, tick=tick).numpy()
 
 
-@parametrize(("counter", "key", "expected"), VECTORS)
-def test_known_answers(counter, key, expected):
-    c, k = (numbers(part) for part in (counter, key))
-    compiled = block(*(np.uint32(word) for word in (*c, *k)))
-    assert [int(word) for word in compiled] == numbers(expected)
-    found = philox.words(torch.tensor([c[0]]), c[1], c[2] | c[3] << 32, k[0], k[1])
-    assert [int(word) for word in found] == numbers(expected)
+def by_reference(c, k):
+    return philox.words(torch.tensor([c[0]]), c[1], c[2] | c[3] << 32, k[0], k[1])
+
+
+def by_compiled_code(c, k):
+    return block(*(np.uint32(word) for word in (*c, *k)))
+
+
+def by_triton(c, k):
+    """The block of the step's kernel, alone, in Triton's interpreter."""
+    if os.environ["TRITON_INTERPRET"] != "1":
+        pytest.skip("tests/pacdp/test_cuda.py runs it")
+    pytest.importorskip("triton")
+    from tests.pacdp.random.triton_block import words_of
+
+    return words_of(torch.tensor([*c, *k]))
+
+
+@every_case("form", [by_reference, by_compiled_code, by_triton])
+def test_known_answers(form):
+    for counter, key, expected in VECTORS:
+        assert [int(word) for word in form(numbers(counter), numbers(key))] == numbers(expected)
 
 
 every_pair = parametrize(("tick", "stream"), PAIRS)

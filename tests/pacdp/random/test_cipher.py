@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 from numpy import array_equal
-from secure_toys import fix_keys
 
-from pacdp.step import cipher, device_cipher
+from pacdp.random import cipher, device_cipher
 from tests.marks import parametrize
+from tests.pacdp.random.secure_toys import fix_keys
 
 # RFC 8439, appendix A.1: key and nonce are zero, block counters 0 and 1
 VECTORS = (

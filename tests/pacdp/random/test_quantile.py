@@ -12,10 +12,10 @@ import torch
 from flint import arb, ctx, fmpq
 from numpy import array_equal
 from scipy import stats
-from secure_toys import normals_of, words_of
 
-from pacdp.step import quantile
+from pacdp.random import quantile
 from tests.marks import parametrize, slow
+from tests.pacdp.random.secure_toys import normals_of, words_of
 
 U = 2.0**-53
 TERMS = 11  # of Taylor's series, the last one with its remainder

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 from numpy.random import default_rng
 
-from pacdp.step import cipher, quantile
+from pacdp.random import cipher, quantile
 
 FINE = 2.0**60  # a grid so fine that the numbers are what the polynomials gave
 
