@@ -20,15 +20,15 @@ from matplotlib.figure import Figure
 
 from experiments import panels
 from experiments.claims import Below, Every, Measured, Number, Sentence, Within, cell, exact
-from experiments.runs.chains import BRIEF, EXAMPLES, QUICK, network_name
+from experiments.runs.chains import BRIEF, ENTROPY
 from experiments.runs.temperature import CLIMB, Ladder
 from experiments.study import Done, Row, Section, Study, columns
 from experiments.tables import part
 from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
+from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
 
-ENTROPY: dict[str, Any] = {"algorithm": "Entropy-SGLD", "gibbs": QUICK, "step_size": 0.5}
 BOTH, ONE = ("base", "sgd"), ("sgd",)
 WIDE = tuple(2.0**k for k in range(-8, 11))
 """Multiples of √n of SGLD's ladder."""
@@ -40,7 +40,7 @@ NOISY = 2.0 / 0.1**2
 def jobs(smoke: bool, seed: int) -> list[Job]:
     """Ladders of temperatures, then what is changed one at a time; one chain a start for ``smoke``."""
     data = "digits2" if smoke else "mnist2"
-    root = math.sqrt(EXAMPLES[data])
+    root = math.sqrt(SIZES[data])
     if smoke:
         less: dict[str, Any] = {"problem": Problem(dataset=data), "batch_size": 32, "fit": 1.0, "records": 2}
         plan = {"sgld": _plan("ladder", (1.0,), 4.0, **less),
@@ -119,7 +119,8 @@ def rows(done: Done) -> Iterator[Row]:
     config, result = done.job.config, done.result
     architecture = config.problem.architecture
     own = {name: getattr(config, name) for name in COLUMNS if hasattr(config, name)}
-    own |= {"run": done.job.key, "network": network_name(architecture), "norm": architecture.norm}
+    network = f"fc{'-'.join(map(str, architecture.hidden))}" if architecture.name == "fc" else architecture.name
+    own |= {"run": done.job.key, "network": network.upper(), "norm": architecture.norm}
     for chain in result["chains"]:
         yield {**result, **chain, **own, **done.tags, "times": chain["tau"] / math.sqrt(result["n"])}
 
@@ -193,7 +194,7 @@ _LAWS = {
     "conv_mean": law("Entropy-SGLD", "test_error", **_CONV),
     "conv_gibbs": law("Entropy-SGLD", "gibbs_test_error", **_CONV),
 }  # fmt: skip
-_HOT = {"noisy": law("SGLD", times=NOISY / math.sqrt(EXAMPLES["mnist2"]), **LADDER), "conv": law("SGLD", **_CONV),
+_HOT = {"noisy": law("SGLD", times=NOISY / math.sqrt(SIZES["mnist2"]), **LADDER), "conv": law("SGLD", **_CONV),
         "batch": law("SGLD", **{**_CONV, "norm": "batch"})}  # fmt: skip
 
 PAPER = (

@@ -6,6 +6,7 @@ two-class MNIST, true or random labels, for 150 epochs; the recipes' outer step 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,8 @@ import bounds
 from experiments import panels
 from experiments.claims import Below, Every, Measured, Most, Number, Printed, Sentence, Shown, cell, exact, exactly
 from experiments.ours.temperature_map import PAPER
-from experiments.runs.chains import BRIEF, COLUMNS, LABELS, ended, final, records
-from experiments.study import Section, Study
+from experiments.runs.chains import BOUNDS, BRIEF, LABELS
+from experiments.study import Done, Row, Section, Study, columns
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.recipes import SIZES, run, tau_of
@@ -45,7 +46,31 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
     return found
 
 
-LABEL_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in ("network", "gamma", "beta")}
+INNER_STEPS = 20
+"""The paper's axis is epochs over Entropy-SGD's L, for all algorithms."""
+MEASURED = "train_loss train_error test_error gibbs_train_error gibbs_test_error kl_nats kl_raw_nats epsilon"
+COLUMNS = columns(
+    *((pl.String, "algorithm labels"), (pl.Float64, "thermal_noise tau"), (pl.String, "run")),
+    *((pl.Int64, "n n_test step"), (pl.Float64, f"epochs epochs_over_l {MEASURED} {' '.join(BOUNDS)}")),
+)
+
+
+def records(done: Done) -> Iterator[Row]:
+    """A row a record: errors, KL, epsilon and all bounds."""
+    n = done.result["n"]
+    for row in done.records:
+        over = {"run": done.job.key, "n": n, "epochs_over_l": row["epochs"] / INNER_STEPS}
+        yield {**row, **row.get("bounds", {}), **done.tags, **over}
+
+
+def final(table: pl.DataFrame) -> pl.DataFrame:
+    """The last record of each run."""
+    return table.group_by("run", maintain_order=True).last().select(table.columns)
+
+
+def ended(number: Number) -> Number:
+    """The same number of the last record of each run."""
+    return lambda table: number(final(table))
 
 
 def at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
@@ -199,7 +224,7 @@ RANDOM_LABELS = Study(
     paper="Dziugaite and Roy, 2018, Figure 1",
     jobs=jobs,
     rows=records,
-    columns=LABEL_COLUMNS,
+    columns=COLUMNS,
     figures={"figure": by_noise},
     sentences=SENTENCES,
     numbers=(
