@@ -4,20 +4,18 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 
+from experiments.claims import HOLDS
 from experiments.page import PAGE, write_page
-from experiments.registry import studies, study, titles
-from experiments.runner import RESULTS, Plan, conduct, judged, publish, read_table, require_own
+from experiments.registry import studies, titles
+from experiments.runner import RESULTS, Plan, conduct, publish, read_table, require_own
 from pacdp.cli.config import Runtime
 from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
-
-_SAID = {True: "holds", False: "DOES NOT HOLD", None: "cannot be told"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ class Experiment:
             raise RuntimeError("; ".join(wrong))
 
     def _plan(self, name: str) -> Plan:
-        found, folder = study(name), self.runs / ("studies-smoke" if self.smoke else "studies")
+        found, folder = studies()[name], self.runs / ("studies-smoke" if self.smoke else "studies")
         return Plan(study=found, jobs=found.jobs(self.smoke, self.seed), folder=folder)
 
     def _out(self, name: str) -> Path:
@@ -81,19 +79,15 @@ class Experiment:
         return (self.out or (self.runs / "smoke" if self.smoke else RESULTS)) / name
 
     def _say(self, plan: Plan, out: Path) -> None:
-        found = judged(plan.study, read_table(out))
-        sentences: list[dict[str, Any]] = [
-            {"place": one.place, "printed": one.printed, **seen._asdict(), "why": one.why}
-            for one, seen in zip(plan.study.sentences, found, strict=True)
-        ]
+        found = plan.study.judged(read_table(out))
         if self.json:
-            print(json.dumps({"study": plan.study.name, "sentences": sentences}))
+            print(json.dumps({"study": plan.study.name, "sentences": [one.to_dict() for one in found]}))
             return
-        counts, done = Counter(seen.holds for seen in found), len(plan.jobs) - len(plan.failed)
-        told = ", ".join(f"{counts[holds]} {said}" for holds, said in _SAID.items())
+        counts, done = Counter(one.holds for one in found), len(plan.jobs) - len(plan.failed)
+        told = ", ".join(f"{counts[holds]} {said}" for holds, said in HOLDS.items())
         print(f"{plan.study.name}: {done} of {len(plan.jobs)} runs finished; of its sentences {told}")
-        for one in sentences:
-            print(f"  {_SAID[one['holds']]}: {one['printed']} {one['said']} [{one['evidence']}]")
+        for one in found:
+            print(f"  {one.word}: {one.sentence.printed} {one.said} [{one.evidence}]")
         print(f"wrote table, figures and what made them to {out}")
 
 

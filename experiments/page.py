@@ -20,7 +20,6 @@ from pacdp.cli.folder import read_json
 from pacdp.files import replacing
 
 PAGE = Path("docs/results.md")
-HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 _HEAD = """\
 # Results
 
@@ -131,7 +130,7 @@ def _sentences(found: Sequence[Sentence], table: pl.DataFrame, *, paper: bool) -
         seen = judge(one, table)
         printed = one.printed.rstrip(".")
         place = f" ({one.place})" if paper and one.place else ""
-        yield f"- *{printed}*{place}: **{HOLDS[seen.holds]}**. {seen.said}{' ' + one.why if one.why else ''}\n"
+        yield f"- *{printed}*{place}: **{seen.word}**. {seen.told}\n"
 
 
 def _numbers(place: str, lines: Sequence[Printed], tables: Tables, name: str) -> Iterator[str]:

@@ -32,17 +32,6 @@ def studies() -> dict[str, Study]:
     return by_name
 
 
-def study(name: str) -> Study:
-    """The study of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if name not in studies():
-        raise ValueError(f"no study is called {name!r}: choose one of\n{titles()}")
-    return studies()[name]
-
-
 def titles() -> str:
     """A line for every study: name, title and paper."""
     width = max(map(len, studies()))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments.claims import Printed, Sentence
+from experiments.claims import Judged, Printed, Sentence, judge
 from pacdp.cli.figures import style
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
@@ -74,6 +74,10 @@ class Study:
     def draw(self, table: pl.DataFrame, out: Path) -> list[Path]:
         """Write the figures into a folder, as PNG and PDF; returns where."""
         return [path for name, figure in self.figures.items() for path in style.save(figure(table), out / name)]
+
+    def judged(self, table: pl.DataFrame) -> list[Judged]:
+        """What is said of each of its sentences."""
+        return [judge(sentence, table) for sentence in self.sentences]
 
 
 def columns(*groups: tuple[Any, str]) -> dict[str, Any]:

@@ -48,9 +48,10 @@ from experiments.claims import (
     Printed,
     Ratio,
     Sentence,
-    Within,
     cell,
+    made_of,
     ratio,
+    within,
 )
 from experiments.runs.frontier import BENCHES, CLIPS, CNN, MNIST, XRAYS, Bench, frontier_jobs, pair_jobs, tempered_jobs
 from experiments.study import Done, Row, Section, Study, columns
@@ -105,11 +106,10 @@ def _alone(bench: Bench, folds: int, more: float, less: float, judges: str, **wh
              for (end, clip), name in product((("more", more), ("less", less)), ("ece", "accuracy"))}  # fmt: skip
     fold = ratio(found["ece_more"], found["ece_less"])
     return Sentence(
-        place="",
         printed=f"{bench.name}: the clip norm, at one product with the step size, changes DP-SGD's ECE {folds}-fold.",
         ours=f"ECE is {{ece_more}} at clip norm {more:g} with accuracy {{accuracy_more:.3f}}, and {{ece_less}} at "
         f"{less:g} with {{accuracy_less:.3f}}: {{ratio:.1f}}-fold, {judges}.",
-        holds=Every([Below(folds - 0.5, fold), Within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
+        holds=Every([Below(folds - 0.5, fold), within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
         evidence=found | {"ratio": fold},
     )
 
@@ -211,7 +211,7 @@ _LANGEVIN = (
         answers=("K08",), place="Equations 8, 9",
         printed="DP-SGLD with constant steps is DP-SGD if its noise multiplier is the root of 2 α τ.",
         ours="Its ECE is {same:.3f} times DP-SGD's on MNIST at three clip norms.",
-        holds=Within(_SAME, 1.0, 0.001), evidence={"same": _SAME},
+        holds=within(_SAME, 1.0, 0.001), evidence={"same": _SAME},
         why="This is an identity: it decides which differences can be due to Langevin dynamics.",
     ),
     _better(
@@ -232,24 +232,23 @@ _LANGEVIN = (
         printed="DP-SGLD provides only point estimates of the network's parameters.",
         ours="Weights kept on the way cost no epsilon more: with their mean prediction confidence is {kept:.3f} for "
         "{last:.3f} on MNIST at clip norm 1, and ECE becomes {mnist:.2f} times as large over 20 settings.",
-        holds=Within(_KEPT["kept"], _KEPT["last"], 0.005),
+        holds=within(_KEPT["kept"], _KEPT["last"], 0.005),
         why="We ask whether the mean moves confidence by half a point.",
         evidence=_KEPT | {"mnist": _times(MNIST, {"averaged": True}, {}, clip_norm=MNIST.clips, reach=MNIST.reaches)},
     ),
 )  # fmt: skip
 
 
-def _over_clip_norms(table: pl.DataFrame, *, tempered: bool) -> Measured | None:
-    """The mean ECE of all clip norms, by seed."""
-    found = [at(MNIST, clip_norm=clip, tempered=tempered)(table) for clip in MNIST.clips]
-    known = [one.values for one in found if one]
-    if len(known) < len(found):
-        return None
-    return Measured({seed: fmean(one[seed] for one in known) for seed in known[0]})
+def _by_seed(*found: Measured) -> Measured:
+    return Measured({seed: fmean(one.values[seed] for one in found) for seed in found[0].values})
 
 
 _ENDS = {name: at(MNIST, clip_norm=3.0, tempered=name == "after") for name in ("before", "after")}
-_ALL = {f"all_{name}": partial(_over_clip_norms, tempered=name == "after") for name in _ENDS}
+_ALL = {
+    f"all_{name}": made_of(_by_seed, *(at(MNIST, clip_norm=clip, tempered=hot) for clip in MNIST.clips))
+    for name, hot in (("before", False), ("after", True))
+}
+"""Means of all clip norms."""
 RECALIBRATED = Sentence(
     answers=("K06",), place="2",
     printed="Post-hoc calibration methods significantly improve calibration without hindering performance.",

@@ -57,7 +57,7 @@ def _contradicted(table: pl.DataFrame) -> Measured | None:
 
 
 UNCONTRADICTED = Sentence(
-    place="", printed="No certificate is contradicted by the test error of what it certifies.",
+    printed="No certificate is contradicted by the test error of what it certifies.",
     ours="Of {able} compared {below} lies below the printed test error and {wrong} below its lower 95% Chernoff limit, "
     "which alone contradicts.",
     holds=Below(_contradicted, 0.5),
@@ -98,7 +98,6 @@ STUDY = Study(
     ),
     sentences=(
         Sentence(
-            place="",
             printed="With a prior from half of the data, PAC-Bayes certifies less than a count of the errors of its "
             "mean.",
             ours="On ten classes it certifies {ten:up} against {ten_count:up}, on two {two:up} against {two_count:up}.",
@@ -108,7 +107,7 @@ STUDY = Study(
             "posterior: .0155 (Pérez-Ortiz et al. 2021); of one draw, .012 (Viallard et al. 2023).",
         ),
         Sentence(
-            place="", printed="Every posterior has left its prior.",
+            printed="Every posterior has left its prior.",
             ours="Of {all} certificates of 0-1 risks that pay a KL, {idle} pay one of 0: the posterior is the prior.",
             holds=Below(_idle, 0.5),
             evidence={"idle": _idle, "all": lambda table: exact(table["kl_nats"].count())},

@@ -82,7 +82,7 @@ def _worst(dataset: str, route: str) -> Number:
 def _less(printed: str, one: str, other: str) -> Sentence:
     """That a route certifies at least a tenth less risk than another on both data sets, over seeds of the noise."""
     return Sentence(
-        place="", printed=printed,
+        printed=printed,
         ours="The certificates are {one:up} and {other:up} on ten classes, {two:up} and {more:up} on two.",
         holds=Every([Below(_value(name, one), _value(name, other), share=RELEVANT) for name in DATA]),
         evidence={"one": _worst("mnist", one), "other": _worst("mnist", other),
@@ -101,7 +101,6 @@ STUDY = Study(
     figures={"figure": figure},
     sentences=(
         Sentence(
-            place="",
             printed="A prior that learnt from the bound's own rows by noisy sums certifies ten classes below 4%.",
             ours="With clipped sums, which are private, it certifies {private:up}; with sums that are not clipped and "
             "whose norms are kept, {norms:up}.",

@@ -19,7 +19,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from experiments import panels
-from experiments.claims import Below, Every, Measured, Number, Sentence, Within, cell, exact
+from experiments.claims import Below, Every, Measured, Number, Sentence, cell, exact, made_of, within
 from experiments.runs.chains import BRIEF, ENTROPY
 from experiments.runs.temperature import CLIMB, Ladder
 from experiments.study import Done, Row, Section, Study, columns
@@ -136,14 +136,10 @@ START = {"base": "from the base measure", "sgd": "from SGD's weights"}
 def law(algorithm: str, column: str = "mean_error", *, times: float = 1.0, **where: Any) -> Number:
     """The mean over starts of an error of chains at τ = √n times ``times``, with two of its standard errors."""
 
-    def number(table: pl.DataFrame, /) -> Measured | None:
-        found, noise = (
-            cell(name, by="start", algorithm=algorithm, times=times, **where)(table)
-            for name in (column, "mean_error_mcse")
-        )
-        return found and noise and Measured(found.values, error=2.0 * max(noise.values.values()))
-
-    return number
+    return made_of(
+        lambda found, noise: Measured(found.values, error=2.0 * max(noise.values.values())),
+        *(cell(name, by="start", algorithm=algorithm, times=times, **where) for name in (column, "mean_error_mcse")),
+    )
 
 
 def coldest(algorithm: str, column: str) -> Number:
@@ -215,22 +211,20 @@ PAPER = (
         printed="At 0.1 thermal noise, SGLD's risk is close to 50%.",
         ours="SGLD stays at {noisy} with 100 hidden units; at noise 0.09 at {conv} with CONV, and at {batch} with "
         "BatchNorm too, which the paper has.",
-        holds=Every([Within(one, 0.5, ABOUT) for one in _HOT.values()]),
+        holds=Every([within(one, 0.5, ABOUT) for one in _HOT.values()]),
         evidence=_HOT,
     ),
 )
 """Sentences of the paper that this table answers."""
 SENTENCES = (
     Sentence(
-        place="",
         printed="At tau = sqrt(n) chains from the base measure and from SGD's weights stay at one training error.",
         ours="They stay at {base:.3f} and {sgd:.3f} with SGLD, at {entropy_base:.3f} and {entropy_sgd:.3f} with "
         "Entropy-SGLD.",
-        holds=Every([Within(one["base"], one["sgd"], SAME) for one in (_SGLD, _ENTROPY)]),
+        holds=Every([within(one["base"], one["sgd"], SAME) for one in (_SGLD, _ENTROPY)]),
         evidence=_SGLD | {f"entropy_{start}": one for start, one in _ENTROPY.items()},
     ),
     Sentence(
-        place="",
         printed="A training error of 2% needs a colder target than that of tau = sqrt(n).",
         ours="From SGD's weights SGLD has it at {sgld:.0f} sqrt(n) and Entropy-SGLD at {entropy:.0f} sqrt(n), with an "
         "epsilon of {epsilon:up}; from the base measure Entropy-SGLD keeps {base} at 64 sqrt(n).",
@@ -241,7 +235,6 @@ SENTENCES = (
         why="Chains this cold do not leave the region where they start.",
     ),
     Sentence(
-        place="",
         printed="Shorter steps bring SGLD's training error at tau = sqrt(n) to about 2%.",
         ours="A line through four step lengths ends at {limit} where the length is 0.",
         holds=Below(zero_step, ABOUT),

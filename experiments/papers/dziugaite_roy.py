@@ -33,12 +33,13 @@ from experiments.claims import (
     Printed,
     Relation,
     Sentence,
-    Within,
     cell,
     count_noise,
     exact,
     exactly,
     least_risk,
+    made_of,
+    within,
 )
 from experiments.ours.temperature_map import COLUMNS as OF_LADDERS
 from experiments.ours.temperature_map import rows as chains
@@ -148,25 +149,17 @@ def gap(run: str, kind: str = "") -> Number:
 
     Its noise is that of one count on the test set and one on the training examples, which the chains share."""
 
-    def number(table: pl.DataFrame) -> Measured | None:
-        train, test = at(f"{kind}train_error", run)(table), at(f"{kind}test_error", run)(table)
-        if train is None or test is None:
-            return None
+    def difference(train: Measured, test: Measured) -> Measured:
         noise = count_noise(*((one.mean, one.examples) for one in (train, test) if one.examples))
         return Measured({0: test.mean - train.mean}, error=noise)
 
-    return number
+    return made_of(difference, at(f"{kind}train_error", run), at(f"{kind}test_error", run))
 
 
 def learns(run: str, chance: float) -> Relation:
     """Whether both chains on true labels come below half of the error of guessing; open where they do not, for then a
     gap that is missing says nothing."""
-
-    def relation(table: pl.DataFrame) -> bool | None:
-        found = at("train_error", run)(table)
-        return True if found and max(found.values.values()) < chance / 2.0 else None
-
-    return relation
+    return made_of(lambda found: max(found.values.values()) < chance / 2.0 or None, at("train_error", run))
 
 
 def no_gap(run: str, most: float = HARMLESS) -> Sequence[Relation]:
@@ -241,16 +234,14 @@ def _kind(row: Row) -> str:
             f"chains: {row['chains']}, seeds: {row['seeds']}")  # fmt: skip
 
 
-def price(table: pl.DataFrame) -> Measured | None:
-    """2 ε², the privacy's share of the bounds."""
-    spent = exactly("epsilon", by="chain", run="conv-entropy-true")(table)
-    return None if spent is None else exact(2.0 * spent.mean**2)
+PRICE = made_of(lambda spent: exact(2.0 * spent.mean**2), exactly("epsilon", by="chain", run="conv-entropy-true"))
+"""2 ε², the privacy's share of the bounds."""
 
 
 def _mnist() -> Iterator[Printed]:
     place = "Sections 1 and 4.1, MNIST"
     what = "price of the privacy, 2 epsilon²"
-    yield Printed(answers=("D05",), place=place, what=what, numbers={"Entropy-SGLD": (0.002, price)})
+    yield Printed(answers=("D05",), place=place, what=what, numbers={"Entropy-SGLD": (0.002, PRICE)})
     networks = {"FC600": "fc600-entropy-true", "CONV with GroupNorm": "conv-entropy-true"}
     for k, (network, run) in enumerate(networks.items()):
         numbers = {"Entropy-SGLD": ("0.03 to 0.08", at("test_error", run))}
@@ -329,7 +320,7 @@ TEN = Sentence(
     "has {bare:.3f}.",
     holds=Every([
         *no_gap("conv-group-ten-random", 0.01), learns("conv-group-ten-true", 0.9),
-        *(Within(at(name, "conv-group-ten-random"), 0.9, 0.03) for name in ERRORS),
+        *(within(at(name, "conv-group-ten-random"), 0.9, 0.03) for name in ERRORS),
         *(Below(at(name, "conv-group-ten-true"), at(name, "fc1024-ten-true")) for name in ERRORS),
     ]),
     evidence={

@@ -15,7 +15,19 @@ from matplotlib.figure import Figure
 
 import bounds
 from experiments import panels
-from experiments.claims import Below, Every, Measured, Most, Number, Printed, Sentence, Shown, cell, exact, exactly
+from experiments.claims import (
+    Below,
+    Every,
+    Most,
+    Number,
+    Printed,
+    Sentence,
+    Shown,
+    cell,
+    exact,
+    exactly,
+    made_of,
+)
 from experiments.ours.temperature_map import PAPER
 from experiments.runs.chains import BOUNDS, BRIEF, LABELS
 from experiments.study import Done, Row, Section, Study, columns
@@ -89,11 +101,12 @@ def _overfits(errors: dict[str, Number], *names: str, margin: float) -> list[Bel
     return [Below(errors[f"{name}_train"], errors[f"{name}_test"], margin=margin) for name in names]
 
 
-def invalid_bound(table: pl.DataFrame, /) -> Measured | None:
-    """The PAC-Bayes bound of Entropy-SGD's Gibbs classifier if the data had not chosen its prior. They have: it bounds
-    nothing, and pacdp issues no such certificate."""
-    risk, kl = (at(name, "Entropy-SGD", "random", 0.005)(table) for name in ("gibbs_train_error", "kl_nats"))
-    return risk and kl and exact(bounds.langford_seeger(risk=risk.mean, kl_nats=kl.mean, n=N, failure_prob=0.05).value)
+invalid_bound = made_of(
+    lambda risk, kl: exact(bounds.langford_seeger(risk=risk.mean, kl_nats=kl.mean, n=N, failure_prob=0.05).value),
+    *(at(name, "Entropy-SGD", "random", 0.005) for name in ("gibbs_train_error", "kl_nats")),
+)
+"""The PAC-Bayes bound of Entropy-SGD's Gibbs classifier if the data had not chosen its prior. They have: it bounds
+nothing, and pacdp issues no such certificate."""
 
 
 LOOK = {"SGD": ("black", "D"), "SGLD": ("tab:blue", "o"), "Entropy-SGD": ("tab:orange", "s"),

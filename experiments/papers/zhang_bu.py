@@ -36,11 +36,12 @@ from experiments.claims import (
     Printed,
     Relation,
     Sentence,
-    Within,
     cell,
-    exact,
+    count,
     exactly,
+    made_of,
     ratio,
+    within,
 )
 from experiments.runs.bayesian_plans import (
     DELTA,
@@ -178,7 +179,7 @@ TABLE_1 = Study(
             printed="Every DP-SGLD is equivalent to some DP-SGD.",
             ours="DP-SGLD's last weights have an accuracy of {langevin:.4f}, those of DP-SGD at its numbers "
             "{descent:.4f}.",
-            holds=Within(_image("last_accuracy", "SGLD"), _accuracy(*TWIN), 0.005),
+            holds=within(_image("last_accuracy", "SGLD"), _accuracy(*TWIN), 0.005),
             evidence={"langevin": _image("last_accuracy", "SGLD"), "descent": _accuracy(*TWIN)},
         ),
         Sentence(
@@ -225,11 +226,6 @@ def _smaller(one: tuple[str, str, bool], other: tuple[str, str, bool]) -> Relati
     return Below(*(_image("filled_mce", *cell, private=private) for *cell, private in (one, other)), share=0.1)
 
 
-def _count(relations: Sequence[Relation]) -> Number:
-    """How many hold."""
-    return lambda table: exact(sum(one(table) is True for one in relations))
-
-
 _PLAIN, _PRIVATE = ([_smaller((one, "normal", flag), (one, "none", flag)) for one in METHODS] for flag in (False, True))
 _WORSE = [_smaller((one, "none", False), (one, "none", True)) for one in METHODS]
 _BAYESIAN = [_smaller((one, prior, private), ("SGD", prior, private))
@@ -256,7 +252,7 @@ TABLE_2 = Study(
             ours="The MCE of filled bins is a tenth smaller with the prior for {plain} of 4 methods without privacy, "
             "for {private} with it.",
             holds=Every([Most(_PLAIN), Most(_PRIVATE)]),
-            evidence={"plain": _count(_PLAIN), "private": _count(_PRIVATE)},
+            evidence={"plain": count(_PLAIN), "private": count(_PRIVATE)},
         ),
         Sentence(
             answers=("Z41",),
@@ -264,7 +260,7 @@ TABLE_2 = Study(
             printed="DP leads to worse MCE when the non-informative prior is used.",
             ours="Privacy makes the MCE of filled bins a tenth larger for {worse} of 4 methods.",
             holds=Most(_WORSE),
-            evidence={"worse": _count(_WORSE)},
+            evidence={"worse": count(_WORSE)},
             why="The printed table has 2 of 4 as well.",
         ),
         Sentence(
@@ -273,7 +269,7 @@ TABLE_2 = Study(
             printed="BNNs often enjoy smaller MCE than the regular MLP.",
             ours="The MCE of filled bins is a tenth smaller in {smaller} of 12 comparisons.",
             holds=Most(_BAYESIAN),
-            evidence={"smaller": _count(_BAYESIAN)},
+            evidence={"smaller": count(_BAYESIAN)},
             why="A filled bin holds a hundredth of the test images.",
         ),
     ),
@@ -334,11 +330,8 @@ def _effect(name: str, algorithm: str) -> Number:
 
 
 def _median(algorithm: str, *_: str, private: bool) -> Number:
-    def found(table: pl.DataFrame) -> Measured | None:
-        every = _curve("train_mse", algorithm, private=private)(table)
-        return every and Measured({0: statistics.median(every.values.values())})
-
-    return found
+    every = _curve("train_mse", algorithm, private=private)
+    return made_of(lambda found: Measured({0: statistics.median(found.values.values())}), every)
 
 
 def _bands(table: pl.DataFrame) -> Figure:

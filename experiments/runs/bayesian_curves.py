@@ -51,12 +51,7 @@ def simulated(seed: int) -> Curve:
 
 
 def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train on the simulation of the run's seed; judge on its training and test points.
-
-    Raises:
-        ValueError: the numbers do not fit together.
-        Diverged: a weight is not finite.
-    """
+    """Train on the simulation of the run's seed; judge on its training and test points."""
     del folder
     curve = simulated(run.seed)
     public = Public(input_shape=(1,), classes=2, size=float(len(curve.x)))

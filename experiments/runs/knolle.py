@@ -59,12 +59,7 @@ class PlainConfig:
 
 
 def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train, and judge on test and training data; nothing is kept in ``folder``, for it is done in a minute.
-
-    Raises:
-        ValueError: data and network do not fit together.
-        Diverged: a weight is not finite.
-    """
+    """Train, and judge on test and training data; nothing is kept in ``folder``, for it is done in a minute."""
     del folder
     data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))

@@ -31,6 +31,7 @@ from pacdp.cli.private.methods import Method
 from pacdp.cli.sweep.jobs import single
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.loop import train
+from pacdp.losses import cross_entropies
 from pacdp.step.accountant import privacy_spent
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
@@ -41,7 +42,6 @@ _MAP = 14
 """The first convolution strides so that its maps have about this side."""
 ACTIVATIONS = (1, 4)
 """Places of the convolutions' activations."""
-LOSSES = nn.CrossEntropyLoss(reduction="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +183,7 @@ def sgd(
     settings: Plain, module: nn.Sequential, inputs: Tensor, labels: Tensor, *, generator: torch.Generator,
     how: str = "", rate: float = 0.0,
 ) -> None:  # fmt: skip
-    """Train ``module`` in place with momentum and weight decay on shuffled minibatches.
-
-    Raises:
-        Diverged: a loss is not finite.
-    """
+    """Train ``module`` in place with momentum and weight decay on shuffled minibatches."""
     own = seeded(int(torch.randint(2**62, (), generator=generator)))
     noisy = regularised(module, how, rate, generator=own)
     optimizer = optim.SGD(module.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
@@ -205,7 +201,7 @@ def sgd(
 def privately(algorithm: Algorithm, module: nn.Module, found: Sides, *, seed: int) -> Event | None:
     """Train ``module`` in place, with noise from a seed, as for public data only; returns what was done."""
     data = TensorDataset(found.inputs, found.labels)
-    run = train(algorithm, module, data, people=found.people, loss=LOSSES, randomness=SeededRandomness(seed))
+    run = train(algorithm, module, data, people=found.people, loss=cross_entropies, randomness=SeededRandomness(seed))
     module.load_state_dict(run.weights)
     return run.event
 
@@ -221,7 +217,7 @@ def scores(module: nn.Module, found: Sides) -> dict[str, Any]:
     made = dict[str, Any]()
     for side, inputs, labels in (("train", *found[:2]), ("test", *found[3:])):
         outputs = torch.cat([module(some) for some in inputs.split(1000)])
-        made[f"{side}_loss"] = float(LOSSES(outputs.double(), labels).mean())
+        made[f"{side}_loss"] = float(cross_entropies(outputs.double(), labels).mean())
         made[f"{side}_accuracy"] = 100.0 * float((outputs.argmax(1) == labels).double().mean())
     return made | {"gap": made["train_accuracy"] - made["test_accuracy"]}
 

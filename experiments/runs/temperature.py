@@ -76,12 +76,7 @@ class Ladder:
 
 
 def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Run the chains and say where each was in its second half.
-
-    Raises:
-        ValueError: data, network and numbers do not fit together.
-        Diverged: a weight is not finite.
-    """
+    """Run the chains and say where each was in its second half."""
     del folder
     train, test = config.problem.data(root=runtime.data_root)
     every = [config.settings(tau) for _, tau in config.chains]
