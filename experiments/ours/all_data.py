@@ -31,7 +31,7 @@ from experiments.runs import compression, learnt, trajectory
 from experiments.runs.compression import COMPRESSED, COUNTED, SIZES
 from experiments.runs.learnt import GRADIENTS, STILL, WAVES
 from experiments.runs.trajectory import TEMPERATURES
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.reading import certificates_of, error_on_test
@@ -148,10 +148,7 @@ TRAJECTORY = Study(
     paper="this project",
     jobs=trajectory.jobs,
     rows=risks,
-    columns=columns(
-        (pl.String, "dataset learner sampler of certificate status"), (pl.Int64, "n steps"),
-        (pl.Float64, "tau nats value test_error n_test seconds"),
-    ),
+    columns="dataset learner sampler of certificate status n steps tau nats value test_error n_test seconds",
     figures={"figure": _temperatures},
     numbers=(
         _weights("ten-class MNIST, oriented gradients", "mnist", "linear on fine-gradients"),
@@ -223,10 +220,7 @@ COMPRESSION = Study(
     paper="Campi and Garatti 2023; beside Dziugaite and Roy 2018 and Bazinet et al. 2025",
     jobs=compression.jobs,
     rows=compressions,
-    columns=columns(
-        (pl.String, "dataset labels learner route status unit"), (pl.Int64, "n k n_test start"),
-        (pl.Float64, "value test_error seconds"),
-    ),
+    columns="dataset labels learner route status unit n k n_test start value test_error seconds",
     figures={"figure": _sizes},
     numbers=(
         _compressed("ten-class MNIST, Entropy-SGD", "mnist", "entropy-sgd", 0.0306),
@@ -284,10 +278,7 @@ LEARNT = Study(
     paper="this project; beside Lotfi et al. 2022",
     jobs=learnt.jobs,
     rows=heads,
-    columns=columns(
-        (pl.String, "dataset recipe of certificate status"), (pl.Int64, "n n_test"),
-        (pl.Float64, "value test_error empirical_risk kl_nats"),
-    ),
+    columns="dataset recipe of certificate status n n_test value test_error empirical_risk kl_nats",
     numbers=(
         _heads("ten-class MNIST, gradients", GRADIENTS, "mnist", 0.116),
         _heads("two-class MNIST, gradients and random waves", WAVES, "mnist2"),

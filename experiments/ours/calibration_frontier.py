@@ -28,7 +28,6 @@ average; six more were run, and the standard error does not account for that loo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -54,13 +53,13 @@ from experiments.claims import (
     within,
 )
 from experiments.runs.frontier import BENCHES, CLIPS, CNN, MNIST, XRAYS, Bench, frontier_jobs, pair_jobs, tempered_jobs
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 
-COLUMNS = columns(
-    *((pl.String, "bench method slot"), (pl.Boolean, "averaged decay"), (pl.Int64, "steps seed")),
-    (pl.Float64, "clip_norm reach pre_noise accuracy ece sce ace nll_nats mce rmsce mean_confidence epsilon"),
+COLUMNS = (
+    "bench method slot averaged decay steps seed clip_norm reach pre_noise accuracy ece sce ace nll_nats mce rmsce "
+    "mean_confidence epsilon"
 )
 """Averages are over weights kept on the way; the other rows are of the last. ``reach`` is step size times clip norm."""
 
@@ -120,19 +119,15 @@ _LINES = {
     "DP-SGLD, noise before clipping": ("x", "tab:green", {"pre_noise": 0.5}),
     "DP-SGLD, both": ("+", "black", {"decay": True, "pre_noise": 0.5}),
 }
-_TEMPERED = {
-    "as trained": ("o-", "tab:blue", {"tempered": False}),
-    "with one temperature": ("s-", "tab:orange", {"tempered": True}),
-}
 
 
-def _by_clip_norm(table: pl.DataFrame, lines: Mapping[str, tuple[str, str, dict[str, Any]]]) -> Figure:
+def _by_clip_norm(table: pl.DataFrame) -> Figure:
     """Mean ECE of the last weights against the clip norm, a panel a bench; other step lengths in grey."""
     seeds = {bench: count for bench in BENCHES if (count := part(table, bench=bench.name)["seed"].n_unique())}
     drawn, (panes,) = style.figure(1, len(seeds), width=3.6)
     for axes, (bench, count) in zip(panes, seeds.items(), strict=True):
-        grey = {f"_{reach}": (".-", "0.8", {"reach": reach}) for reach in bench.reaches if lines is _LINES}
-        for label, (marker, colour, where) in {**grey, **lines}.items():
+        grey = {f"_{reach}": (".-", "0.8", {"reach": reach}) for reach in bench.reaches}
+        for label, (marker, colour, where) in {**grey, **_LINES}.items():
             found = {clip: at(bench, clip_norm=clip, **where)(table) for clip in bench.clips}
             known = {clip: one.mean for clip, one in found.items() if one}
             axes.plot(list(known), list(known.values()), marker, color=colour, label=label)
@@ -151,7 +146,7 @@ FRONTIER = Study(
     jobs=frontier_jobs,
     rows=rows,
     columns=COLUMNS,
-    figures={"effects": partial(_by_clip_norm, lines=_LINES)},
+    figures={"effects": _by_clip_norm},
     sentences=[
         _alone(MNIST, 5, 0.1, 10.0, "in 800 steps, by the three seeds that did not choose", steps=800, seed=(3, 4, 5))
     ],
@@ -173,8 +168,7 @@ POST_HOC = Study(
     paper="Knolle et al. (2021), section 2",
     jobs=tempered_jobs,
     rows=rows,
-    columns=COLUMNS | columns((pl.Boolean, "tempered"), (pl.Float64, "temperature")),
-    figures={"figure": partial(_by_clip_norm, lines=_TEMPERED)},
+    columns=f"{COLUMNS} tempered temperature",
     numbers=tuple(
         Printed(
             place="DP-SGD on MNIST in 200 steps, and the same with one temperature",

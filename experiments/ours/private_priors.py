@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from experiments import panels
 from experiments.claims import RELEVANT, Below, Cell, Every, Number, Sentence, cell, largest
 from experiments.runs.private_priors import CLIPPED, CURVE, KEPT, SMOKE, TAUGHT, ZEROS, Config, conduct
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.reading import certificates_of, error_on_test
@@ -32,10 +32,6 @@ from pacdp.cli.sweep.jobs import Job, single
 DATA = {"mnist": "ten classes", "mnist2": "two classes"}
 SEEDS = 3
 AIM = 0.04
-COLUMNS = columns(
-    *((pl.String, "dataset route certificate status"), (pl.Int64, "seed n settings")),
-    (pl.Float64, "value failure_prob test_error"),
-)
 KIND = single(conduct)
 
 
@@ -97,7 +93,7 @@ STUDY = Study(
     paper="this project; private priors as in Dziugaite and Roy 2018",
     jobs=jobs,
     rows=rows,
-    columns=COLUMNS,
+    columns="dataset route certificate status seed n settings value failure_prob test_error",
     figures={"figure": figure},
     sentences=(
         Sentence(

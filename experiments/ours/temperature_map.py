@@ -22,7 +22,7 @@ from experiments import panels
 from experiments.claims import Below, Every, Measured, Number, Sentence, cell, exact, made_of, within
 from experiments.runs.chains import BRIEF, ENTROPY
 from experiments.runs.temperature import CLIMB, Ladder
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
@@ -103,14 +103,9 @@ def _networks() -> dict[str, Any]:
     return found
 
 
-COLUMNS = columns(
-    (pl.String, "run about network norm algorithm start"),
-    (pl.Float64, "tau times base_std step_size inner_step_size epochs"),
-    (pl.Int64, "inner_steps n n_test dim steps"),
-    (
-        pl.Float64,
-        "mean_error mean_error_mcse train_error test_error epsilon gibbs_train_error gibbs_test_error kl_nats",
-    ),
+COLUMNS = (
+    "run about network norm algorithm start tau times base_std step_size inner_step_size epochs inner_steps n n_test "
+    "dim steps mean_error mean_error_mcse train_error test_error epsilon gibbs_train_error gibbs_test_error kl_nats"
 )
 
 
@@ -118,7 +113,7 @@ def rows(done: Done) -> Iterator[Row]:
     """One row a chain."""
     config, result = done.job.config, done.result
     architecture = config.problem.architecture
-    own = {name: getattr(config, name) for name in COLUMNS if hasattr(config, name)}
+    own = {name: getattr(config, name) for name in COLUMNS.split() if hasattr(config, name)}
     network = f"fc{'-'.join(map(str, architecture.hidden))}" if architecture.name == "fc" else architecture.name
     own |= {"run": done.job.key, "network": network.upper(), "norm": architecture.norm}
     for chain in result["chains"]:

@@ -46,7 +46,7 @@ from experiments.ours.temperature_map import rows as chains
 from experiments.runs.chains import BOUNDS
 from experiments.runs.laws import laws_jobs
 from experiments.runs.local_entropy import plane_jobs
-from experiments.study import Done, Erratum, Row, Section, Study, columns
+from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.figures.names import GIBBS_BOUNDS
@@ -116,18 +116,12 @@ LOCAL_ENTROPY = Study(
     paper=f"{PAPER}, Theorem 3.1",
     jobs=plane_jobs,
     rows=grid_rows,
-    columns=columns(
-        (pl.String, "what"), (pl.Float64, "first second local_entropy_nats bound risk bound_of_gibbs bound_searched")
-    ),
+    columns="what first second local_entropy_nats bound risk bound_of_gibbs bound_searched",
     figures={"figure": maps},
     sentences=(THEOREM,),
 )
 
 
-LAW_COLUMNS = OF_LADDERS | columns(
-    (pl.Float64, f"kl_raw_nats {' '.join(BOUNDS)}"),
-    *((pl.String, "labels dataset"), (pl.Float64, "thermal_noise"), (pl.Int64, "chain")),
-)
 LETTERS = {"H": "dp_hoeffding_2018", "C": "dp_chernoff_2018"}
 PAC = "dp_pac_bayes_2018"
 
@@ -337,7 +331,7 @@ LAWS = Study(
     paper=f"{PAPER}, Figures 1 to 4",
     jobs=laws_jobs,
     rows=law_rows,
-    columns=LAW_COLUMNS,
+    columns=f"{OF_LADDERS} kl_raw_nats {' '.join(BOUNDS)} labels dataset thermal_noise chain",
     figures={"figure": at_rest},
     sentences=(NO_GAPS, WARM, WORSE, TIGHTER, TEN),
     numbers=tuple(_mnist()),

@@ -26,19 +26,16 @@ from experiments.claims import Below, Cell, Every, Printed, Sentence, cell, exac
 from experiments.ours.calibration_frontier import BESIDE_KNOLLE
 from experiments.papers.zhang_bu import BESIDE_KNOLLE as CENTRAL_LIMIT
 from experiments.runs.knolle import DATA, PlainConfig, table_jobs
-from experiments.study import Done, Erratum, Row, Section, Study, columns
-from experiments.tables import ordered, part
+from experiments.study import Done, Erratum, Row, Section, Study
+from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.private.config import PrivateConfig
 
 AVERAGED = ", averaged"
-COLUMNS = columns(
-    *((pl.String, "data stands_for procedure"), (pl.Int64, "seed"), (pl.Boolean, "pre_noise decay")),
-    (pl.Float64, "epsilon delta budget"),
-    *((pl.String, "unit"), (pl.Int64, "units"), (pl.Float64, "epsilon_central_limit"), (pl.Int64, "steps")),
-    *((pl.Boolean, "halted"), (pl.Int64, "parameters n n_test")),
-    (pl.Float64, "accuracy macro_auc ece nll_nats brier smooth_ece adaptive_ece sce ace mean_confidence"),
-    (pl.Float64, "certain seconds"),
+COLUMNS = (
+    "data stands_for procedure seed pre_noise decay epsilon delta budget unit units epsilon_central_limit steps halted "
+    "parameters n n_test accuracy macro_auc ece nll_nats brier smooth_ece adaptive_ece sce ace mean_confidence certain "
+    "seconds"
 )
 """``certain`` is the share of test examples in the last bin of confidence; ``epsilon_central_limit`` what the paper's
 accountant makes of the run: no bound."""
@@ -80,10 +77,17 @@ _PRINTED = {
 def _scores(table: pl.DataFrame, data: str) -> Figure:
     """Accuracy, AUC and ECE of each procedure, a dot a seed, beside the printed numbers."""
     drawn, (line,) = style.figure(1, 3, width=3.6)
-    there = ordered(table, "procedure")
+    there = [one for one in COLOURS if one in table["procedure"]]
     for axes, (k, (label, name)) in zip(line, enumerate(_SCORES.items()), strict=True):
-        values = {one: part(table, procedure=one)[name].to_list() for one in COLOURS if one in there}
-        panels.groups(axes, values, COLOURS, {one: scores[k] for one, scores in _PRINTED[data].items()})
+        for x, one in enumerate(there):
+            found = part(table, procedure=one)[name].to_list()
+            axes.plot([x] * len(found), found, "o", color=COLOURS[one], markersize=4, alpha=0.7)
+            axes.hlines(sum(found) / len(found), x - 0.25, x + 0.25, color=COLOURS[one], linewidth=2)
+            if one in _PRINTED[data]:
+                printed = [_PRINTED[data][one][k]]
+                axes.plot([x + 0.15], printed, "x", color="black", label="paper" if x == 0 else None)
+        axes.set_xticks(range(len(there)), [one.replace(", ", ",\n").replace(" by", "\nby") for one in there])
+        axes.tick_params("x", labelsize=6)
         axes.set_ylabel({"AUC": "AUC (one against the rest)", "ECE": "ECE (l1, 15 bins)"}.get(label, label))
     line[1].set_title(f"{data}, n = {table['n'][0]:,}, {table['seed'].n_unique()} seeds, "
                       f"epsilon {table['budget'].max():g}")  # fmt: skip

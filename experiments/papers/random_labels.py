@@ -30,7 +30,7 @@ from experiments.claims import (
 )
 from experiments.ours.temperature_map import PAPER
 from experiments.runs.chains import BOUNDS, BRIEF, LABELS
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.recipes import SIZES, run, tau_of
@@ -61,10 +61,6 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
 INNER_STEPS = 20
 """The paper's axis is epochs over Entropy-SGD's L, for all algorithms."""
 MEASURED = "train_loss train_error test_error gibbs_train_error gibbs_test_error kl_nats kl_raw_nats epsilon"
-COLUMNS = columns(
-    *((pl.String, "algorithm labels"), (pl.Float64, "thermal_noise tau"), (pl.String, "run")),
-    *((pl.Int64, "n n_test step"), (pl.Float64, f"epochs epochs_over_l {MEASURED} {' '.join(BOUNDS)}")),
-)
 
 
 def records(done: Done) -> Iterator[Row]:
@@ -237,7 +233,7 @@ RANDOM_LABELS = Study(
     paper="Dziugaite and Roy, 2018, Figure 1",
     jobs=jobs,
     rows=records,
-    columns=COLUMNS,
+    columns=f"algorithm labels thermal_noise tau run n n_test step epochs epochs_over_l {MEASURED} {' '.join(BOUNDS)}",
     figures={"figure": by_noise},
     sentences=SENTENCES,
     numbers=(

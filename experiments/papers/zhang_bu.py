@@ -23,7 +23,6 @@ from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
-from matplotlib.transforms import offset_copy
 
 from experiments import panels
 from experiments.claims import (
@@ -134,16 +133,14 @@ def _numbers(place: str, why: str, lines: Sequence[Line], ours: Mapping[str, Cal
     ]  # fmt: skip
 
 
-def _points(table: pl.DataFrame, x: str, y: str, title: str, groups: Mapping[str, Row], *, apart: float = 0.0,
-            **labels: Any) -> Figure:  # fmt: skip
-    """A mark a row, by groups, which stand so many points apart; the title may name the largest value of a column."""
+def _points(table: pl.DataFrame, x: str, y: str, groups: Mapping[str, Row], **labels: Any) -> Figure:
+    """A mark a row, by groups."""
     drawn, ((axes,),) = style.figure(1, 1, width=5.8, height=3.6)
-    for k, ((label, where), mark) in enumerate(zip(groups.items(), "os^v", strict=False)):
+    for (label, where), mark in zip(groups.items(), "os^", strict=False):
         own = part(table, **where)
-        (line,) = axes.plot(own[x].to_list(), own[y].to_list(), mark, label=label, alpha=0.7)
-        line.set_transform(offset_copy(axes.transData, drawn, k * apart, units="points"))
+        axes.plot(own[x].to_list(), own[y].to_list(), mark, label=label, alpha=0.7)
     axes.margins(x=0.1)
-    axes.set(title=title.format(**table.select(pl.col(pl.Float64).max()).row(0, named=True)), **labels)
+    axes.set(**labels)
     panels.legend(axes)
     return drawn
 
@@ -164,14 +161,6 @@ TABLE_1 = Study(
     paper="Zhang, Bu et al., 2021, Table 1",
     jobs=partial(table_1_jobs, _CELLS),
     rows=rows,
-    figures={"figure": partial(
-        _points, x="algorithm", y="accuracy", ylabel="test accuracy, a mark a seed",
-        apart=9.0,
-        title=f"MNIST, n = {SIZE:,}, 4 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
-        groups={f"{network}, {'with' if private else 'without'} privacy":
-                {"network": network, "private": private, "held_out": 0}
-                for network, private in product(("MLP", "CNN"), EITHER)},
-    )},
     sentences=(
         Sentence(
             answers=("Z02",),
@@ -236,13 +225,6 @@ TABLE_2 = Study(
     paper="Zhang, Bu et al., 2021, Table 2",
     jobs=partial(table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
     rows=rows,
-    figures={"figure": partial(
-        _points, x="algorithm", y="filled_mce", ylabel="MCE of filled bins, a mark a seed",
-        apart=9.0,
-        title=f"MLP, MNIST, n = {SIZE:,}, 6 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
-        groups={f"{PRIORS[prior]} prior, {'with' if private else 'without'} privacy":
-                {"prior": prior, "private": private} for prior, private in product(("normal", "none"), EITHER)},
-    )},
     sentences=(
         Sentence(
             answers=("Z39", "Z40"),

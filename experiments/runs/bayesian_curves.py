@@ -52,7 +52,6 @@ def simulated(seed: int) -> Curve:
 
 def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train on the simulation of the run's seed; judge on its training and test points."""
-    del folder
     curve = simulated(run.seed)
     public = Public(input_shape=(1,), classes=2, size=float(len(curve.x)))
     module = network(run.config, public, device=runtime.device)

@@ -24,7 +24,6 @@ FEWEST = 0.01
 
 def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, judge on test data; see :func:`judged` for what is recorded."""
-    del folder
     train, test = load(run.config.dataset, root=runtime.data_root)
     if run.held_out:
         train, test = (replace(train, inputs=train.inputs[own], labels=train.labels[own])

@@ -10,7 +10,7 @@ Networks, first weights, data and the judgement of the predictions are those of 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn, optim
@@ -30,46 +30,34 @@ from pacdp.cli.sweep.kinds import PRIVATE
 DATA = ("MNIST", "X-rays")
 SEEDS = (3, 5)
 """On MNIST and on the X-rays."""
-FORMAT = "pacdp-plain-result/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainConfig:
     """One run without privacy: everything that determines its numbers."""
 
-    dataset: str = "digits"
-    features: Literal["pixels", "spots", "backbone"] = "pixels"
-    architecture: str = "cnn5"
-    hidden: tuple[int, ...] = (100,)
-    optimizer: Literal["sgd"] = "sgd"
+    run: PrivateConfig
+    """Of which data, network and seed are taken: those of first weights and minibatches."""
     learning_rate: float = 0.05
     momentum: float = 0.9
     batch_size: int = 128
     epochs: int = 5
-    seed: int = 0
-    """Of first weights and minibatches."""
 
-    def __post_init__(self) -> None:
-        if not (self.learning_rate > 0.0 and 0.0 <= self.momentum < 1.0):
-            raise ValueError(
-                f"expected learning_rate > 0 and 0 <= momentum < 1, got {self.learning_rate} and {self.momentum}"
-            )
-        if self.batch_size < 1 or self.epochs < 1:
-            raise ValueError(f"expected batch_size and epochs >= 1, got {self.batch_size} and {self.epochs}")
+    @property
+    def seed(self) -> int:
+        """The run's."""
+        return self.run.seed
 
 
 def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, and judge on test and training data; nothing is kept in ``folder``, for it is done in a minute."""
-    del folder
-    data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
+    data = examples(config.run.dataset, features=config.run.features, by_person=False, root=runtime.data_root)
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-    same = PrivateConfig(dataset=config.dataset, features=config.features, architecture=config.architecture,
-                         hidden=config.hidden, seed=config.seed)  # fmt: skip
-    module = network(same, public, device=runtime.device)
+    module = network(config.run, public, device=runtime.device)
     steps = _fit(module, data, config, runtime.device)
     module.cpu().eval()
     return {
-        "format": FORMAT, "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
+        "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
         "parameters": sum(p.numel() for p in module.parameters()),
         "test": judged(lambda inputs: module(inputs).softmax(-1), data.test, curve=True),
         "train": judged(lambda inputs: module(inputs).softmax(-1), data.train),
@@ -149,20 +137,14 @@ def table_jobs(data: Sequence[str], smoke: bool, seed: int, *, patients: bool = 
     for bench, count in zip((MNIST, XRAYS), SEEDS, strict=True):
         bench, seeds = (DIGITS._replace(name=bench.name), 1) if smoke else (bench, count)
         for one in range(seed, seed + seeds) if bench.name in data else ():
-            same = {name: getattr(bench.run, name) for name in ("dataset", "features", "architecture", "hidden")}
-            plain = PlainConfig(**same, learning_rate=bench.plain_rate, epochs=bench.plain_epochs, seed=one)
+            run, langevin = replace(bench.run, seed=one), replace(bench.sgld(snapshots=2 if smoke else 4), seed=one)
             found += [
-                _job(bench, "SGD", plain),
-                _job(bench, "DP-SGD", replace(bench.run, seed=one)),
-                _sgld(bench, 2 if smoke else 4, one),
+                _job(bench, "SGD", PlainConfig(run=run, learning_rate=bench.plain_rate, epochs=bench.plain_epochs)),
+                _job(bench, "DP-SGD", run),
+                _job(bench, "DP-SGLD", langevin, pre_noise=True, decay=True),
             ]
             people.append(_job(bench, "DP-SGD by patient", replace(bench.by_patient(), seed=one)))
     return found + people if patients else found
-
-
-def _sgld(bench: Bench, snapshots: int, seed: int) -> Job:
-    config = bench.sgld(snapshots=snapshots)
-    return _job(bench, "DP-SGLD", replace(config, seed=seed), pre_noise=True, decay=True)
 
 
 def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig, **tags: bool) -> Job:

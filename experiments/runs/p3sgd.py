@@ -36,8 +36,8 @@ from pacdp.step.accountant import privacy_spent
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
 
-SELECTION_EPSILON = 0.1**0.5
-"""ε' of Section 4.2."""
+SAMPLE_RATE, STEPS, SELECTION_EPSILON, DELTA = 0.1, 100, 0.1**0.5, 1000**-1.1
+"""q, the rounds T, ε' and δ of Section 4.2."""
 _MAP = 14
 """The first convolution strides so that its maps have about this side."""
 ACTIVATIONS = (1, 4)
@@ -224,7 +224,6 @@ def scores(module: nn.Module, found: Sides) -> dict[str, Any]:
 
 def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, judge, attack."""
-    del folder
     data = examples(config.dataset, features=config.features, by_person=True, root=runtime.data_root)
     assert data.people is not None
     test = torch.tensor(data.test.inputs), torch.tensor(data.test.labels)
@@ -263,22 +262,17 @@ class Accounting:
     """Settings of P3SGD that cost privacy; the paper's by default (Sections 4.2 and 4.3)."""
 
     noise_scales: tuple[float, ...]
-    sample_rate: float = 0.1
-    steps: int = 100
-    selection_epsilon: float = SELECTION_EPSILON
-    delta: float = 1000**-1.1
     seed: int = 0
     """The seed of nothing: an accountant draws no numbers."""
 
 
 def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """By an accountant that holds, and by the paper's. Clip norm, divisor and learning rate cost nothing."""
-    del runtime, folder
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0, steps=config.steps)
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=SAMPLE_RATE, expected_batch_size=1.0, steps=STEPS)
     settings = P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
-                     selection_epsilon=config.selection_epsilon)  # fmt: skip
-    published = settings.published(steps=config.steps, delta=config.delta).epsilon
-    return price(settings.promise(0, config.steps), config.delta) | {"published_epsilon": published}
+                     selection_epsilon=SELECTION_EPSILON)  # fmt: skip
+    published = settings.published(steps=STEPS, delta=DELTA).epsilon
+    return price(settings.promise(0, STEPS), DELTA) | {"published_epsilon": published}
 
 
 ACCOUNTING = single(account)

@@ -21,8 +21,10 @@ from torch import Tensor, nn
 from experiments.runs.p3sgd import (
     LINEAR,
     PLAIN,
+    SAMPLE_RATE,
     SELECTION_EPSILON,
     SMALL,
+    STEPS,
     Network,
     Plain,
     Sides,
@@ -42,8 +44,8 @@ from pacdp.step.choice import clipped_scores, probabilities_of
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
 
-SAMPLE_RATE, CLIP_NORM, SAMPLED, STEPS = 0.1, 5.0, 100.0, 100
-"""Of Section 4.2: q, C_u, 0.1 of 1000 patients, and the rounds T."""
+CLIP_NORM, SAMPLED = 5.0, 100.0
+"""Of Section 4.2: C_u, and 0.1 of 1000 patients."""
 _PUBLIC_SEED = 2019
 _TAUGHT = Plain(epochs=6, batch_size=64)
 
@@ -147,7 +149,6 @@ def _start(config: Comparing, root: str | None) -> nn.Sequential:
 
 def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """A row a strategy. A coin is the printed rule that looks at no loss; epsilon is that of the corrected one."""
-    del folder
     found, _ = sides(config, runtime.data_root)
     start, people = _start(replace(config, seed=0), runtime.data_root), config.people
     rows = [{"strategy": "start", **scores(start, found)}]
@@ -196,7 +197,6 @@ class Walking:
 
 def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """A row a mark of each walk: test accuracy in percent. Of two scales either is taken with probability one half."""
-    del folder
     data = examples(config.dataset, by_person=False, root=runtime.data_root)
     inputs, labels = data.tensors()[: config.images]
     test = (torch.tensor(one[: config.test_images]) for one in (data.test.inputs, data.test.labels))

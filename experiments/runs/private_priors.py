@@ -264,7 +264,6 @@ def taught(seen: Seen, config: Config) -> Float[Tensor, "classes dim"]:
 
 def conduct(config: Config, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Heads, posteriors and certificates; the report of the head with kept norms, all others among its details."""
-    del folder
     seen = split_and_seen(config, root=runtime.data_root)
     reports = {route: one.to_dict() for route, one in _assessments(seen, config)}
     main = reports.pop(KEPT)

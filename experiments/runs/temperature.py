@@ -56,10 +56,6 @@ class Ladder:
     """Effort on the Gibbs classifier around the last weights of Entropy-SGLD; None makes none."""
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if not self.taus or not self.starts:
-            raise ValueError(f"taus and starts must not be empty, got {self.taus} and {self.starts}")
-
     @property
     def chains(self) -> list[tuple[str, float]]:
         """Start and temperature of each chain."""
@@ -77,7 +73,6 @@ class Ladder:
 
 def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Run the chains and say where each was in its second half."""
-    del folder
     train, test = config.problem.data(root=runtime.data_root)
     every = [config.settings(tau) for _, tau in config.chains]
     objective, held_out = objectives(config.problem, every[0], train, test, device=runtime.device)
