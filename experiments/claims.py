@@ -1,6 +1,6 @@
 """Sentences of papers as data: relations between numbers of a table, and the one judge that evaluates them.
 
-A number is a function of the table (:func:`cell`, :func:`exactly`, :class:`Ratio`, or one of a study's own) that gives
+A number is a function of the table (:func:`cell`, :func:`exactly`, :func:`ratio`, or one of a study's own) that gives
 a :class:`Measured`, or None where runs are missing. A relation holds, does not hold, or is open (None) where the
 difference lies within its 95% interval: by Student's law over seeds, of the differences of runs that share their seeds
 where there are such, else of both means; of counts on one test set where a number is a share of so many examples.
@@ -161,29 +161,21 @@ def exactly(column: str, *, by: str = "seed", **where: Any) -> Cell:
     return Cell(column, where, by, exact=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+def ratio(over: Number | Sequence[Number], under: Number | Sequence[Number]) -> Number:
     """The geometric mean of one number over another, by repetitions that they share; over several pairs of numbers,
-    of the repetitions that all of them share."""
+    of the repetitions that all of them share. None without a repetition in common."""
+    tops, bottoms = ([side] if callable(side) else list(side) for side in (over, under))
 
-    over: Sequence[Number]
-    under: Sequence[Number]
-
-    def __call__(self, table: pl.DataFrame, /) -> Measured | None:
-        """The ratio; None without a repetition in common."""
-        return made_of(self._of_all, *self.over, *self.under)(table)
-
-    def _of_all(self, *found: Measured) -> Measured | None:
+    def of_all(*found: Measured) -> Measured | None:
         tables = [one.values for one in found]
         keys = [key for key in tables[0] if all(one.get(key, 0.0) > 0.0 for one in tables)]
-        sides = (tables[: len(self.over)], tables[len(self.over) :])
-        tops, bottoms = ({key: statistics.geometric_mean(t[key] for t in side) for key in keys} for side in sides)
-        return Measured({key: tops[key] / bottoms[key] for key in keys}, log=True) if keys else None
+        above, below = (
+            {key: statistics.geometric_mean(own[key] for own in side) for key in keys}
+            for side in (tables[: len(tops)], tables[len(tops) :])
+        )
+        return Measured({key: above[key] / below[key] for key in keys}, log=True) if keys else None
 
-
-def ratio(over: Number, under: Number) -> Ratio:
-    """Of two numbers."""
-    return Ratio([over], [under])
+    return made_of(of_all, *tops, *bottoms)
 
 
 Holds = bool | None

@@ -139,15 +139,8 @@ def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
 
 
 def read_table(folder: Path, file: str = "table.csv") -> pl.DataFrame:
-    """A table in a folder of results, of the types that it was written with.
-
-    Raises:
-        ValueError: there is none.
-    """
-    path = folder / file
-    if not path.is_file():
-        raise ValueError(f"{path} is missing: run the study, or give the folder of its results")
-    table = pl.read_csv(path, infer_schema_length=None, schema_overrides=_TEXT)
+    """A table in a folder of results, of the types that it was written with."""
+    table = pl.read_csv(folder / file, infer_schema_length=None, schema_overrides=_TEXT)
     empty = [
         name for name, kind in table.schema.items() if kind == pl.String and table[name].null_count() == len(table)
     ]

@@ -45,7 +45,6 @@ from experiments.claims import (
     Most,
     Number,
     Printed,
-    Ratio,
     Sentence,
     cell,
     made_of,
@@ -82,11 +81,11 @@ def at(bench: Bench, column: str = "ece", *, decay: bool = False, pre_noise: flo
     return cell(column, bench=bench.name, decay=decay, pre_noise=pre_noise, **where)
 
 
-def _times(bench: Bench, after: Mapping[str, Any], before: Mapping[str, Any], **over: Sequence[Any]) -> Ratio:
+def _times(bench: Bench, after: Mapping[str, Any], before: Mapping[str, Any], **over: Sequence[Any]) -> Number:
     """ECE after over ECE before, each at all combinations of what both share."""
     cells = [dict(zip(over, values, strict=True)) for values in product(*over.values())]
     one, other = ([at(bench, **{**shared, **own}) for shared in cells] for own in (after, before))
-    return Ratio(one, other)
+    return ratio(one, other)
 
 
 def _both(after: Mapping[str, Any], **over: Sequence[Any]) -> dict[str, Number]:

@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 
 from experiments import panels
 from experiments.claims import Below, Every, Measured, Number, Sentence, cell, exact, made_of, within
-from experiments.runs.chains import BRIEF, ENTROPY
-from experiments.runs.temperature import CLIMB, Ladder
+from experiments.runs.temperature import BRIEF, CLIMB, ENTROPY, Ladder
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp import Architecture, Problem
@@ -116,8 +115,9 @@ def rows(done: Done) -> Iterator[Row]:
     own = {name: getattr(config, name) for name in COLUMNS.split() if hasattr(config, name)}
     network = f"fc{'-'.join(map(str, architecture.hidden))}" if architecture.name == "fc" else architecture.name
     own |= {"run": done.job.key, "network": network.upper(), "norm": architecture.norm}
-    for chain in result["chains"]:
-        yield {**result, **chain, **own, **done.tags, "times": chain["tau"] / math.sqrt(result["n"])}
+    for number, chain in enumerate(result["chains"]):
+        found = {"times": chain["tau"] / math.sqrt(result["n"]), "thermal_noise": math.sqrt(2.0 / chain["tau"])}
+        yield {**result, **chain, **own, **done.tags, **found, "chain": number}
 
 
 PRINTED, ABOUT = 0.02, 0.05

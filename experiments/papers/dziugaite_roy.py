@@ -18,6 +18,7 @@ Every bound takes the weights for a draw from the chain's target, which nothing 
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -42,14 +43,16 @@ from experiments.claims import (
     within,
 )
 from experiments.ours.temperature_map import COLUMNS as OF_LADDERS
-from experiments.ours.temperature_map import rows as chains
-from experiments.runs.chains import BOUNDS
-from experiments.runs.laws import laws_jobs
+from experiments.ours.temperature_map import rows
 from experiments.runs.local_entropy import plane_jobs
+from experiments.runs.temperature import BOUNDS, BRIEF, CLIMB, ENTROPY, LABELS, Ladder
 from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import part
+from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
 from pacdp.cli.figures.names import GIBBS_BOUNDS
+from pacdp.cli.recipes import SIZES, tau_of
+from pacdp.cli.sweep.jobs import Job
 
 PAPER = "Dziugaite and Roy, 2018"
 ERRORS = ("train_error", "test_error")
@@ -126,10 +129,53 @@ LETTERS = {"H": "dp_hoeffding_2018", "C": "dp_chernoff_2018"}
 PAC = "dp_pac_bayes_2018"
 
 
-def law_rows(done: Done) -> Iterator[Row]:
-    """One row a chain that stays where it is."""
-    for number, row in enumerate(chains(done)):
-        yield {**row, "chain": number, "thermal_noise": math.sqrt(2.0 / row["tau"])}
+CONV = Architecture(name="conv")
+GROUPED = Architecture(name="conv", norm="group")
+HOT = 0.05
+"""The thermal noise at which Figure 1 has SGLD with almost no gap."""
+WIDTHS = 4
+"""Seeds of the networks of Figure 2, four chains each; later ones make no Gibbs classifier."""
+
+
+def laws_jobs(smoke: bool, seed: int) -> list[Job]:
+    """Several chains of each kind, those that take long first."""
+    plan = _plan(seed)
+    if smoke:
+        own: dict[str, Any] = ENTROPY | {"gibbs": BRIEF, "fit": 1.0, "batch_size": 32, "inner_steps": 5, "records": 2}
+        small = _ladder(Architecture(hidden=(32,)), 1.0, dataset="digits2", random_labels=1.0, seed=seed, **own)
+        plan = iter([("conv-entropy-random", small)])
+    return [Job(key=key, kind=CLIMB, config=made, tags=_tags(made.problem)) for key, made in plan]
+
+
+def _tags(problem: Problem) -> dict[str, str]:
+    return {"labels": "random" if problem.random_labels else "true", "dataset": problem.dataset}
+
+
+def _plan(seed: int) -> Iterator[tuple[str, Ladder]]:
+    for name in ("fc1200", "fc600"):
+        network = Architecture(name=name)  # type: ignore[arg-type]
+        for number in range(WIDTHS):
+            own: dict[str, Any] = ENTROPY | ({"gibbs": None, "records": 6} if number else {})
+            key = f"{name}-entropy-true" + (f"-{number}" if number else "")
+            yield key, _ladder(network, 12.0, seed=seed + number, chains=4, **own)
+    for labels, share in LABELS.items():
+        own = {"seed": seed, "random_labels": share}
+        yield f"conv-entropy-{labels}", _ladder(GROUPED, 10.0, fit=2.0, **ENTROPY, **own)
+        for name, tau in (("sgld", None), ("hot", tau_of(HOT))):
+            yield f"conv-{name}-{labels}", _ladder(GROUPED, 6.0, tau=tau, fit=2.0, step_size=0.1, **own)
+        dense = Architecture(name="fc1024")
+        for name, network, epochs in (("fc1024", dense, 16.0), ("conv", CONV, 16.0), ("conv-group", GROUPED, 10.0)):
+            yield f"{name}-ten-{labels}", _ladder(network, epochs, dataset="mnist", **ENTROPY, **own)
+
+
+def _ladder(
+    network: Architecture, epochs: float, *, tau: float | None = None, chains: int = 2, dataset: str = "mnist2",
+    random_labels: float = 0.0, **settings: Any,
+) -> Ladder:  # fmt: skip
+    """Chains from SGD's weights at one temperature, by default τ = √n; ``settings`` are fields of :class:`Ladder`."""
+    problem = Problem(dataset=dataset, architecture=network, random_labels=random_labels)
+    taus = (tau or math.sqrt(SIZES[dataset]),) * chains
+    return Ladder(problem=problem, taus=taus, starts=("sgd",), epochs=epochs, **{"records": 3, **settings})
 
 
 def at(name: str, run: str) -> Cell:
@@ -330,7 +376,7 @@ LAWS = Study(
     title="Figures 1 to 4 where chains stay at τ = √n",
     paper=f"{PAPER}, Figures 1 to 4",
     jobs=laws_jobs,
-    rows=law_rows,
+    rows=rows,
     columns=f"{OF_LADDERS} kl_raw_nats {' '.join(BOUNDS)} labels dataset thermal_noise chain",
     figures={"figure": at_rest},
     sentences=(NO_GAPS, WARM, WORSE, TIGHTER, TEN),

@@ -29,7 +29,7 @@ from experiments.claims import (
     made_of,
 )
 from experiments.ours.temperature_map import PAPER
-from experiments.runs.chains import BOUNDS, BRIEF, LABELS
+from experiments.runs.temperature import BOUNDS, BRIEF, LABELS
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style

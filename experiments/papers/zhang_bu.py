@@ -42,23 +42,7 @@ from experiments.claims import (
     ratio,
     within,
 )
-from experiments.runs.bayesian_plans import (
-    DELTA,
-    DRAWN,
-    EFFECTS,
-    EITHER,
-    EPOCHS,
-    KNOLLE,
-    SIGMAS,
-    SIZE,
-    TWIN,
-    accounting_jobs,
-    curve_jobs,
-    figure_1_jobs,
-    langevin,
-    table_1_jobs,
-    table_2_jobs,
-)
+from experiments.runs import bayesian_plans as plans
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
@@ -109,7 +93,7 @@ def rows(done: Done) -> Iterator[Row]:
     """One a run; of the drawn simulation one a point of its bands and of its data as well."""
     plain = {name: value for name, value in done.result.items() if not isinstance(value, list | dict)}
     yield {**done.tags, **plain}
-    if done.tags.get("judges") and done.tags["seed"] == DRAWN:
+    if done.tags.get("judges") and done.tags["seed"] == plans.DRAWN:
         yield from ({**done.tags, **point} for point in done.result["points"])
 
 
@@ -151,7 +135,7 @@ _ACCURACIES = {
     f"{algorithm.split()[-1]}_{network}{'' if private else '_plain'}".lower(): _accuracy(
         algorithm, prior, network, private=private
     )
-    for (algorithm, prior, network), private in product(_CELLS, EITHER)
+    for (algorithm, prior, network), private in product(_CELLS, plans.EITHER)
     if prior != "laplace"
 }
 """By names such as sgld_mlp and dropout_cnn_plain."""
@@ -159,7 +143,7 @@ TABLE_1 = Study(
     name="dp-bnn-accuracy",
     title="Accuracy of private Bayesian networks on MNIST",
     paper="Zhang, Bu et al., 2021, Table 1",
-    jobs=partial(table_1_jobs, _CELLS),
+    jobs=partial(plans.table_1_jobs, _CELLS),
     rows=rows,
     sentences=(
         Sentence(
@@ -168,8 +152,8 @@ TABLE_1 = Study(
             printed="Every DP-SGLD is equivalent to some DP-SGD.",
             ours="DP-SGLD's last weights have an accuracy of {langevin:.4f}, those of DP-SGD at its numbers "
             "{descent:.4f}.",
-            holds=within(_image("last_accuracy", "SGLD"), _accuracy(*TWIN), 0.005),
-            evidence={"langevin": _image("last_accuracy", "SGLD"), "descent": _accuracy(*TWIN)},
+            holds=within(_image("last_accuracy", "SGLD"), _accuracy(*plans.TWIN), 0.005),
+            evidence={"langevin": _image("last_accuracy", "SGLD"), "descent": _accuracy(*plans.TWIN)},
         ),
         Sentence(
             answers=("Z23", "Z24"),
@@ -218,12 +202,12 @@ def _smaller(one: tuple[str, str, bool], other: tuple[str, str, bool]) -> Relati
 _PLAIN, _PRIVATE = ([_smaller((one, "normal", flag), (one, "none", flag)) for one in METHODS] for flag in (False, True))
 _WORSE = [_smaller((one, "none", False), (one, "none", True)) for one in METHODS]
 _BAYESIAN = [_smaller((one, prior, private), ("SGD", prior, private))
-             for one, prior, private in product(METHODS[:3], ("normal", "none"), EITHER)]  # fmt: skip
+             for one, prior, private in product(METHODS[:3], ("normal", "none"), plans.EITHER)]  # fmt: skip
 TABLE_2 = Study(
     name="dp-bnn-calibration",
     title="Calibration of private Bayesian networks, with and without prior",
     paper="Zhang, Bu et al., 2021, Table 2",
-    jobs=partial(table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
+    jobs=partial(plans.table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
     rows=rows,
     sentences=(
         Sentence(
@@ -261,7 +245,7 @@ TABLE_2 = Study(
         "none. Rates are those of Table 1.",
         TABLE_2_PRINTED,
         {f"{'DP-' if private else ''}{heading}": partial(_image, name, private=private)
-         for private, (heading, name) in product(EITHER, (("ECE", "one_bin_ece"), ("MCE", "mce")))},
+         for private, (heading, name) in product(plans.EITHER, (("ECE", "one_bin_ece"), ("MCE", "mce")))},
     ),
 )  # fmt: skip
 
@@ -275,12 +259,12 @@ FIGURE_1 = Study(
     name="dp-bnn-tradeoff",
     title="Accuracy against epsilon of DP-SGLD among DP-SGDs",
     paper="Zhang, Bu et al., 2021, Figure 1",
-    jobs=figure_1_jobs,
+    jobs=plans.figure_1_jobs,
     rows=rows,
     figures={"figure": partial(
         _points, x="epsilon", y="accuracy", groups={f"DP-{one}": {"algorithm": one} for one in ("SGD", "SGLD")},
-        xlabel=f"epsilon at most, delta {DELTA:g}", ylabel="test accuracy",
-        title=f"CNN, MNIST, n = {SIZE:,}, 2 epochs, one seed",
+        xlabel=f"epsilon at most, delta {plans.DELTA:g}", ylabel="test accuracy",
+        title=f"CNN, MNIST, n = {plans.SIZE:,}, 2 epochs, one seed",
     )},
     sentences=(
         Sentence(
@@ -319,7 +303,7 @@ def _median(algorithm: str, *_: str, private: bool) -> Number:
 def _bands(table: pl.DataFrame) -> Figure:
     """Mean prediction with the aleatoric and the total deviation around it, and the data."""
     drawn, grid = style.figure(2, 3, width=3.0, height=2.5)
-    for axes, (private, name) in zip(chain(*grid), product(EITHER, METHODS[:3]), strict=True):
+    for axes, (private, name) in zip(chain(*grid), product(plans.EITHER, METHODS[:3]), strict=True):
         own = part(table, judges=True, private=private, algorithm=name)
         band, data = part(own, part="band"), part(own, part="data")
         for parts, colour in ((["aleatoric", "epistemic"], "tab:orange"), (["aleatoric"], "tab:blue")):
@@ -341,7 +325,7 @@ TABLE_3 = Study(
     name="dp-bnn-regression",
     title="Heteroscedastic regression: error and uncertainty under privacy",
     paper="Zhang, Bu et al., 2021, Table 3 and Figure 4",
-    jobs=curve_jobs,
+    jobs=plans.curve_jobs,
     rows=rows,
     figures={"figure": _bands},
     sentences=(
@@ -393,17 +377,19 @@ def _valid(**where: Any) -> Relation:
 
 
 _DP = {"base": _account("upper"), "more": _account("upper", batch=512)}
-_DP |= {name: _account("upper", **langevin(*one)) for name, one in EFFECTS.items()}
+_DP |= {name: _account("upper", **plans.langevin(*one)) for name, one in plans.EFFECTS.items()}
 ACCOUNTING = Study(
     name="central-limit",
     title="Epsilon by the central limit beside proved bounds, at the papers' settings",
     paper="Zhang, Bu et al., 2021, Theorems 2 and 3, Figure 2; Knolle et al., 2021, 4.1",
-    jobs=accounting_jobs,
+    jobs=plans.accounting_jobs,
     rows=rows,
     figures={"figure": partial(
         _points, x="noise_multiplier", y="lacks", xlabel="noise multiplier", yscale="log",
-        groups={f"Zhang, Bu: {one} epochs": {"batch": 256, "epochs": one} for one in EPOCHS} | {"Knolle": KNOLLE},
-        ylabel="share of the proved lower end\nthat the central limit lacks", title=f"n = {SIZE:,}, delta {DELTA:g}",
+        groups={f"Zhang, Bu: {one} epochs": {"batch": 256, "epochs": one} for one in plans.EPOCHS}
+        | {"Knolle": plans.KNOLLE},
+        ylabel="share of the proved lower end\nthat the central limit lacks",
+        title=f"n = {plans.SIZE:,}, delta {plans.DELTA:g}",
     )},
     sentences=(
         Sentence(
@@ -412,10 +398,10 @@ ACCOUNTING = Study(
             printed="Gaussian differential privacy and the moments accountant both give valid upper bounds of epsilon.",
             ours="At noise multiplier 1.3 and 15 epochs the former's central limit says {limit:.4f}, where at least "
             "{lower:.4f} is proved; it is {least:.1%} low at noise 3 and {most:.1%} at 0.5.",
-            holds=Every([_valid(noise_multiplier=sigma) for sigma in SIGMAS]),
+            holds=Every([_valid(noise_multiplier=sigma) for sigma in plans.SIGMAS]),
             evidence={"limit": _account("central_limit"), "lower": _account("lower"),
-                      "least": _account("lacks", noise_multiplier=SIGMAS[-1]),
-                      "most": _account("lacks", noise_multiplier=SIGMAS[0])},
+                      "least": _account("lacks", noise_multiplier=plans.SIGMAS[-1]),
+                      "most": _account("lacks", noise_multiplier=plans.SIGMAS[0])},
             why="The moments accountant proves its bound.",
         ),
         Sentence(
@@ -438,8 +424,8 @@ BESIDE_KNOLLE: tuple[Sentence, ...] = (
         place="4.1",
         printed="Gaussian differential privacy offers a tighter bound on the privacy loss.",
         ours="At our settings of MNIST its central limit says {limit:.4f}, where at least {lower:.4f} is proved.",
-        holds=_valid(**KNOLLE),
-        evidence={"limit": _account("central_limit", **KNOLLE), "lower": _account("lower", **KNOLLE)},
+        holds=_valid(**plans.KNOLLE),
+        evidence={"limit": _account("central_limit", **plans.KNOLLE), "lower": _account("lower", **plans.KNOLLE)},
         why="Less than what is proved to be spent is no bound.",
     ),
 )

@@ -166,11 +166,8 @@ class Fitted(NamedTuple):
 def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
         ) -> Fitted:  # fmt: skip
     """Train ``module`` on all rows of inputs and targets."""
-    kept, sampling, budget = (
-        sorted({*run.posterior_steps(), *run.curve_steps()}),
-        run.config.sampling,
-        run.config.budget,
-    )
+    kept = sorted({*run.posterior_steps(), *run.curve_steps()})
+    sampling, budget = run.config.sampling, run.config.budget
     settings = algorithm(run.config, public)
     assert isinstance(settings, Descent)
     if not run.private:

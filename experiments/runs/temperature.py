@@ -21,6 +21,7 @@ from pacdp.certify.chain import gibbs_certificates, weights_certificates
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
 from pacdp.cli.config import Runtime
+from pacdp.cli.figures import names
 from pacdp.cli.sweep.jobs import single
 from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
@@ -30,6 +31,14 @@ from pacdp.trained import first_model, objectives
 Algorithm = Literal["SGLD", "Entropy-SGLD"]
 FAILURE_PROB = 0.05
 """Of each bound."""
+LABELS = {"true": 0.0, "random": 1.0}
+"""Share of labels that are drawn anew."""
+QUICK = GibbsSettings(epochs=2.0, prior_draws=5, test_draws=5)
+BRIEF = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+"""Of runs that show that everything works."""
+ENTROPY: dict[str, Any] = {"algorithm": "Entropy-SGLD", "gibbs": QUICK, "step_size": 0.5}
+"""Ladders of Entropy-SGLD. Its outer steps are large enough to move (docs/entropy_sgld.md says why)."""
+BOUNDS = tuple(name for name in names.CONVERGED if name != "test_set_clopper_pearson")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from experiments.claims import least_risk
 from experiments.ours.all_data import COMPRESSION, LEARNT, SECTION, TRAJECTORY, compressions
 from experiments.runner import RESULTS, read_table
 from experiments.runs import learnt
-from experiments.runs.chains import BRIEF
 from experiments.runs.compression import COMPRESSED, COUNT, COUNTED
+from experiments.runs.temperature import BRIEF
 from experiments.runs.trajectory import TRIED
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job

@@ -10,7 +10,6 @@ from experiments.claims import (
     Every,
     Measured,
     Most,
-    Ratio,
     Sentence,
     Shown,
     beyond,
@@ -111,7 +110,7 @@ def test_ratios_are_geometric_means_of_shared_repetitions_as_logarithms():
     found = ratio(A, B)(values)
     assert (len(found.values), found.mean) == (4, pytest.approx(sqrt(8.0)))
     assert found.noise == pytest.approx(3.1824 / 2.0 * log(2.0) / sqrt(3.0), rel=1e-4)
-    several = Ratio([A, B], [C, C])(table(a=[1.0, 4.0, 9.0], b=[4.0, 1.0], c=[1.0, 1.0, 1.0]))
+    several = ratio([A, B], [C, C])(table(a=[1.0, 4.0, 9.0], b=[4.0, 1.0], c=[1.0, 1.0, 1.0]))
     assert several.values == pytest.approx({0: 2.0, 1: 2.0})
     assert ratio(A, B)(table(a={0: 1.0}, b={1: 1.0})) is None
 
