@@ -288,16 +288,6 @@ class Judged(NamedTuple):
         """What ``holds`` is in words."""
         return HOLDS[self.holds]
 
-    @property
-    def told(self) -> str:
-        """Our sentence, and what was done otherwise."""
-        return f"{self.said} {self.sentence.why}".rstrip()
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        own = {name: getattr(self.sentence, name) for name in ("place", "printed", "why")}
-        return own | {"holds": self.holds, "said": self.said, "evidence": self.evidence}
-
 
 class Shown(float):
     """A number in a sentence: three significant digits, or as the format says; "up" rounds a certificate up."""

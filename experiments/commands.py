@@ -8,14 +8,15 @@ from pathlib import Path
 import tyro
 
 from experiments.claims import HOLDS
-from experiments.page import PAGE, write_page
-from experiments.registry import studies, titles
+from experiments.page import PAGE, render
+from experiments.registry import studies
 from experiments.runner import RESULTS, Plan, conduct, publish, read_table, require_own
 from pacdp.cli.config import Runtime
 from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
+from pacdp.files import replacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +44,14 @@ class Experiment:
         """Run the studies that are named, or list them, or say which runs there would be."""
         no_more(rest)
         if self.name == "list":
-            print(titles())
+            width = max(map(len, studies()))
+            print("\n".join(f"  {one.name:{width}}  {one.title} ({one.paper})" for one in studies().values()))
             return
         if self.name != "all" and self.name not in studies():
             usage(f"no experiment is called {self.name!r}: {nearest(self.name, ['all', *studies()])}")
-        plans = [self._plan(name) for name in (studies() if self.name == "all" else [self.name])]
+        folder = self.runs / ("studies-smoke" if self.smoke else "studies")
+        asked = studies().values() if self.name == "all" else [studies()[self.name]]
+        plans = [Plan(study=one, jobs=one.jobs(self.smoke, self.seed), folder=folder) for one in asked]
         if self.dry_run:
             for plan in plans:
                 planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in plan.jobs}
@@ -69,10 +73,6 @@ class Experiment:
         if wrong:
             raise RuntimeError("; ".join(wrong))
 
-    def _plan(self, name: str) -> Plan:
-        found, folder = studies()[name], self.runs / ("studies-smoke" if self.smoke else "studies")
-        return Plan(study=found, jobs=found.jobs(self.smoke, self.seed), folder=folder)
-
     def _out(self, name: str) -> Path:
         if self.out is not None and self.name != "all":
             return self.out
@@ -81,7 +81,12 @@ class Experiment:
     def _say(self, plan: Plan, out: Path) -> None:
         found = plan.study.judged(read_table(out))
         if self.json:
-            print(json.dumps({"study": plan.study.name, "sentences": [one.to_dict() for one in found]}))
+            asked = [
+                {name: getattr(one.sentence, name) for name in ("place", "printed", "why")}
+                | {"holds": one.holds, "said": one.said, "evidence": one.evidence}
+                for one in found
+            ]
+            print(json.dumps({"study": plan.study.name, "sentences": asked}))
             return
         counts, done = Counter(one.holds for one in found), len(plan.jobs) - len(plan.failed)
         told = ", ".join(f"{counts[holds]} {said}" for holds, said in HOLDS.items())
@@ -105,4 +110,7 @@ class Results:
         no_more(rest)
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
-        print(f"wrote {write_page(self.results, self.out)}")
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.out) as file:
+            file.write(render(self.results, self.out.parent).encode())
+        print(f"wrote {self.out}")

@@ -1,16 +1,7 @@
-"""What several papers' figures are made of: legends where something is labelled, numbers on axes."""
+"""Numbers on the axes of figures."""
 
-from typing import Any
-
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-
-def legend(axes: Axes, **how: Any) -> None:
-    """A legend, unless nothing is labelled."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(**how)
 
 
 def plain_log(axis: Axis) -> None:

@@ -35,7 +35,6 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments import panels
 from experiments.claims import (
     RELEVANT,
     Below,
@@ -51,6 +50,7 @@ from experiments.claims import (
     ratio,
     within,
 )
+from experiments.panels import plain_log
 from experiments.runs.frontier import BENCHES, CLIPS, CNN, MNIST, XRAYS, Bench, frontier_jobs, pair_jobs, tempered_jobs
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
@@ -133,7 +133,7 @@ def _by_clip_norm(table: pl.DataFrame) -> Figure:
         axes.set(xscale="log", yscale="log", xlabel="clip norm", ylabel="ECE (l1, 15 bins) of the last weights",
                  title=f"{bench.name}\nn = {bench.size:,}, {count} seeds, epsilon {bench.run.budget.epsilon:g}"
                  )  # fmt: skip
-        panels.plain_log(axes.yaxis)
+        plain_log(axes.yaxis)
     drawn.legend(*panes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return drawn
 

@@ -46,10 +46,6 @@ def _able(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _below(table: pl.DataFrame) -> Measured | None:
-    return exact(_able(table).filter(pl.col("value") < pl.col("test_error")).height)
-
-
 def _contradicted(table: pl.DataFrame) -> Measured | None:
     """Those below the least risk that the test error allows."""
     found = _able(table).iter_rows(named=True)
@@ -61,7 +57,9 @@ UNCONTRADICTED = Sentence(
     ours="Of {able} compared {below} lies below the printed test error and {wrong} below its lower 95% Chernoff limit, "
     "which alone contradicts.",
     holds=Below(_contradicted, 0.5),
-    evidence={"able": lambda table: exact(_able(table).height), "below": _below, "wrong": _contradicted},
+    evidence={"able": lambda table: exact(_able(table).height),
+              "below": lambda table: exact(_able(table).filter(pl.col("value") < pl.col("test_error")).height),
+              "wrong": _contradicted},
 )  # fmt: skip
 
 

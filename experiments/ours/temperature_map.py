@@ -18,8 +18,8 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments import panels
 from experiments.claims import Below, Every, Measured, Number, Sentence, cell, exact, made_of, within
+from experiments.panels import plain_log
 from experiments.runs.temperature import BRIEF, CLIMB, ENTROPY, Ladder
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
@@ -173,8 +173,8 @@ def by_temperature(table: pl.DataFrame) -> Figure:
     unit = (table["epsilon"] / table["times"])[0]
     above = axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit))
     above.set_xlabel("epsilon of the target, replace-one")
-    panels.plain_log(axes.yaxis)
-    panels.legend(axes, loc="lower left")
+    plain_log(axes.yaxis)
+    axes.legend(loc="lower left")
     return drawn
 
 

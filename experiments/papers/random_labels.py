@@ -14,7 +14,6 @@ import polars as pl
 from matplotlib.figure import Figure
 
 import bounds
-from experiments import panels
 from experiments.claims import (
     Below,
     Every,
@@ -121,7 +120,7 @@ def by_noise(table: pl.DataFrame) -> Figure:
             axes.plot(own["thermal_noise"], own["train_error"], f"{mark}:", color=colour, markerfacecolor="white")
         axes.set(xlabel="thermal noise", ylabel="0-1 error", title=f"{labels} labels, n = {N:,}, one seed")
         axes.set_xscale("symlog", linthresh=1e-3)
-    panels.legend(line[0], title="filled: test, hollow: training")
+    line[0].legend(title="filled: test, hollow: training")
     return drawn
 
 

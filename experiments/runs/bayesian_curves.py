@@ -79,4 +79,3 @@ def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 REGRESS = single(regress)
-"""Jobs on the regression."""

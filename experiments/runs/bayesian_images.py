@@ -44,7 +44,6 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 CLASSIFY = single(classify)
-"""Jobs on images."""
 
 
 def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:

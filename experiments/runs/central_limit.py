@@ -36,4 +36,3 @@ def _account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, fl
 
 
 ACCOUNT = single(_account)
-"""Jobs of :class:`Accounting`."""

@@ -237,7 +237,6 @@ def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
 
 
 FRONTIER, TEMPERED = single(carry_out), single(temper)
-"""Jobs of :class:`FrontierRun`."""
 CLIPS = (0.1, 1.0, 10.0)
 """At which falling steps and noise before clipping are compared."""
 LATER = 1000

@@ -30,6 +30,8 @@ from pacdp.cli.sweep.kinds import PRIVATE
 DATA = ("MNIST", "X-rays")
 SEEDS = (3, 5)
 """On MNIST and on the X-rays."""
+BY_PATIENT = "DP-SGD by patient"
+"""DP-SGD with the patient as the unit of privacy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,6 @@ def _fit(module: nn.Module, data: Examples, config: PlainConfig, device: str) ->
 
 
 PLAIN = single(train_plain)
-"""Jobs of :class:`PlainConfig`."""
 
 
 class Bench(NamedTuple):
@@ -98,17 +99,19 @@ class Bench(NamedTuple):
     plain_epochs: int
     plain_rate: float
 
-    def sgld(self, *, snapshots: int) -> PrivateConfig:
-        """DP-SGLD with both of its additions, keeping ``snapshots`` weights from the second half of the run."""
-        method = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
-        # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
-        return replace(self.run, method=method, sampling=replace(self.run.sampling, grad_sample_mode="hooks"))
-
-    def by_patient(self) -> PrivateConfig:
-        """DP-SGD with the patient as the unit of privacy."""
-        assert isinstance(self.run.method, DPSGD)
-        method = UserDPSGD(learning_rate=self.run.method.learning_rate)
-        return replace(self.run, method=method, sampling=replace(self.run.sampling, max_physical=64))
+    def procedures(self, seed: int, *, snapshots: int) -> dict[str, PlainConfig | PrivateConfig]:
+        """By name; DP-SGLD has both of its additions and keeps ``snapshots`` weights from its second half."""
+        run = replace(self.run, seed=seed)
+        assert isinstance(run.method, DPSGD)
+        langevin = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
+        people = UserDPSGD(learning_rate=run.method.learning_rate)
+        return {
+            "SGD": PlainConfig(run=run, learning_rate=self.plain_rate, epochs=self.plain_epochs),
+            "DP-SGD": run,
+            # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
+            "DP-SGLD": replace(run, method=langevin, sampling=replace(run.sampling, grad_sample_mode="hooks")),
+            BY_PATIENT: replace(run, method=people, sampling=replace(run.sampling, max_physical=64)),
+        }
 
 
 def _run(rate: float, steps: int, epsilon: float, delta: float, *, step: float, **others: Any) -> PrivateConfig:
@@ -133,23 +136,19 @@ def table_jobs(data: Sequence[str], smoke: bool, seed: int, *, patients: bool = 
     """SGD, DP-SGD and DP-SGLD of Tables 1 and 2; DP-SGD that protects patients instead of images where asked for.
 
     For ``smoke`` scikit-learn's digits stand in for both, one seed each."""
-    found, people = list[Job](), list[Job]()
+    found = list[Job]()
     for bench, count in zip((MNIST, XRAYS), SEEDS, strict=True):
         bench, seeds = (DIGITS._replace(name=bench.name), 1) if smoke else (bench, count)
         for one in range(seed, seed + seeds) if bench.name in data else ():
-            run, langevin = replace(bench.run, seed=one), replace(bench.sgld(snapshots=2 if smoke else 4), seed=one)
-            found += [
-                _job(bench, "SGD", PlainConfig(run=run, learning_rate=bench.plain_rate, epochs=bench.plain_epochs)),
-                _job(bench, "DP-SGD", run),
-                _job(bench, "DP-SGLD", langevin, pre_noise=True, decay=True),
-            ]
-            people.append(_job(bench, "DP-SGD by patient", replace(bench.by_patient(), seed=one)))
-    return found + people if patients else found
+            configs = bench.procedures(one, snapshots=2 if smoke else 4)
+            found += [_job(bench, name, own) for name, own in configs.items() if patients or name != BY_PATIENT]
+    return sorted(found, key=lambda job: job.tags["procedure"] == BY_PATIENT)
 
 
-def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig, **tags: bool) -> Job:
+def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig) -> Job:
     private = isinstance(config, PrivateConfig)
     config = replace(config, reproducible=True) if private else config
     key = f"knolle {bench.name} {procedure} seed {config.seed} {digest(config, digits=8)}".lower().replace(" ", "-")
     own = {"data": bench.name, "procedure": procedure, "seed": config.seed, "stands_for": bench.run.dataset}
+    tags = {"pre_noise": True, "decay": True} if procedure == "DP-SGLD" else {}
     return Job(key=key, kind=PRIVATE if private else PLAIN, config=config, tags=own | tags)

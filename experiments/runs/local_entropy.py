@@ -106,7 +106,6 @@ def _log_sum(values: np.ndarray) -> float:
 
 
 PLANE = single(plane)
-"""Jobs of this kind."""
 
 
 def plane_jobs(smoke: bool, seed: int) -> list[Job]:

@@ -151,7 +151,7 @@ def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]
                 selection_epsilon=1e-12 if rule == "coin" else p3sgd.SELECTION_EPSILON,
             ), copy.deepcopy(start)  # fmt: skip
             event = p3sgd.privately(settings, module, found, seed=config.seed)
-            row = {"strategy": f"P3SGD, {rule}", "noise_scales": p3sgd.scale_name(scales)}
+            row: dict[str, Any] = {"strategy": f"P3SGD, {rule}", "noise_scales": p3sgd.scale_name(scales)}
             row |= p3sgd.scores(module, found)
             if not isinstance(settings, PrintedP3SGD):
                 row |= p3sgd.price(event, people**-1.1)

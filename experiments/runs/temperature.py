@@ -28,7 +28,6 @@ from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
 from pacdp.trained import first_model, objectives
 
-Algorithm = Literal["SGLD", "Entropy-SGLD"]
 FAILURE_PROB = 0.05
 """Of each bound."""
 LABELS = {"true": 0.0, "random": 1.0}
@@ -46,7 +45,7 @@ class Ladder:
     """Chains of one algorithm on one network, one for each temperature and start."""
 
     problem: Problem = field(default_factory=Problem)
-    algorithm: Algorithm = "SGLD"
+    algorithm: Literal["SGLD", "Entropy-SGLD"] = "SGLD"
     taus: tuple[float, ...] = (245.0,)
     starts: tuple[str, ...] = ("base", "sgd")
     base_std: float = 1.0
@@ -118,7 +117,6 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 CLIMB = single(climb)
-"""Jobs of this kind."""
 
 
 def _starts(config: Ladder, objective: Objective, train: Any) -> dict[str, Tensor]:
