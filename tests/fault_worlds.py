@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).parent / "experiments"
-sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in sys.path]
+HERE = Path(__file__).parent
+FOLDERS = (HERE / "pacdp" / "cli", HERE / "experiments" / "studies")
+sys.path[:0] = [str(one) for one in FOLDERS if str(one) not in sys.path]
 
 import tiny_study  # noqa: E402
 from cli_tools import QUICK, tensors  # noqa: E402

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
@@ -26,6 +25,7 @@ from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress
 from pacdp.fixed_settings import carried_on
 from pacdp.ledger import Ledger
+from pacdp.losses import cross_entropies
 from pacdp.reservation import Books
 from pacdp.step import accountant
 from pacdp.step import event as events
@@ -111,7 +111,7 @@ class _Training:
         self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
         self.report = report
         self.common: dict[str, Any] = {
-            "loss": _loss,
+            "loss": cross_entropies,
             "randomness": SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "ledger": books,
@@ -165,10 +165,6 @@ class _Training:
             row = {"step": step, "epsilon": epsilon(), "delta": self.config.budget.delta}
             self.folder.append_row(row)
         self.report(step, self.config.sampling.steps, row)
-
-
-def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return cross_entropy(outputs, targets, reduction="none")
 
 
 @torch.no_grad()
