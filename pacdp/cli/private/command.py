@@ -30,7 +30,7 @@ def is_private(path: Path) -> bool:
 
 def train_private_recipe(
     name: str | None, rest: list[str], *, scale: str, out: Path | None, seed: int, runtime: Runtime, resume: bool,
-    force: bool, as_json: bool, show: bool, fields: bool, alone: bool, choices: Path | None = None,
+    force: bool, as_json: bool, show: bool, fields: bool, alone: bool,
     ledger: Path | None = None, uncounted: bool = False,
 ) -> None:  # fmt: skip
     """Train the private recipe of that name, or go on with the private run in ``out``.
@@ -66,7 +66,7 @@ def train_private_recipe(
             advance(step, f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])}" if row else None)
 
         result = train_private(config, out, runtime, resume=resume, force=force, report=report,
-                               progressbar=DownloadBar(), choices=choices, ledger=counted_in)  # fmt: skip
+                               progressbar=DownloadBar(), ledger=counted_in)  # fmt: skip
     if as_json:
         print(json.dumps(result, allow_nan=False))
     else:
