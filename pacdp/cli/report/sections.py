@@ -17,7 +17,7 @@ from pacdp.cli.serial import from_dict
 _MOST_ROWS = 50
 _SCORES = (
     ("accuracy", "accuracy"), ("macro_auc", "AUC (mean over classes)"), ("nll_nats", "NLL (nats)"), ("brier", "Brier"),
-    ("ece", "ECE"), ("mce", "MCE"), ("debiased_l2", "debiased l2"), ("smooth_ece", "smooth ECE"),
+    ("ece", "ECE"), ("mce", "MCE"), ("sce", "SCE"), ("ace", "ACE"),
 )  # fmt: skip
 _TRACED = (
     ("step", "step"), ("epochs", "epochs"), ("train_loss", "training loss"), ("train_error", "training error"),
