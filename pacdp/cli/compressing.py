@@ -220,7 +220,10 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     data, test, before = config.parts(runtime)
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
-        raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
+        raise CheckpointError(
+            f"{folder.checkpoint} is of another run or of other data than {folder.config} says, or an earlier version "
+            "hashed its rows"
+        )
     trace = Trace.of(checkpoint, folder.checkpoint)
     records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
     require_counted(config.learner, trace, records, folder.checkpoint)

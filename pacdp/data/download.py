@@ -53,7 +53,7 @@ def fetch(mirrors: Sequence[str], target: Path, *, sha256: str, progressbar: boo
     )
 
 
-def _downloader(progressbar: bool | Progress) -> pooch.HTTPDownloader:
+def _downloader(progressbar: bool | Progress) -> Any:  # of whose type pooch.retrieve says nothing
     # the files are gzipped already: a server that unpacks or packs them on the way changes their bytes
     headers = {"Accept-Encoding": "identity"}
     bar: Any = progressbar  # pooch annotates a bool and documents both

@@ -59,6 +59,9 @@ def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
         for form in (arrays, {name: torch.tensor(array) for name, array in arrays.items()}):
             again = Rows.from_arrays(form)
             assert (again.summary(), again.key_mark) == (rows.summary(), rows.key_mark)
+        for other in ({**arrays, "format": np.array([1])}, {k: a for k, a in arrays.items() if k != "format"}):
+            with refusal("not hashed as pacdp-rows/2, and so cannot be compared", DataError):
+                Rows.from_arrays(other)
 
 
 def test_a_flipped_bit_and_a_changed_label_are_seen():
