@@ -6,9 +6,8 @@ from pathlib import Path
 
 import tyro
 
-from bounds.sentence import first_sentence
+from bounds.sentence import first_sentence, up_digits
 from pacdp.cli.config import Runtime
-from pacdp.cli.figures.numbers import up_digits
 from pacdp.cli.parsing import no_more
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.terminal import messages, word

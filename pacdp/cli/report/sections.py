@@ -5,9 +5,8 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
-from bounds.sentence import confidence
+from bounds.sentence import confidence, down, down_digits, up, up_digits
 from pacdp.cli.config import Run
-from pacdp.cli.figures.numbers import down, down_digits, up, up_digits
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.methods import NAMES as PRIVATE_NAMES
 from pacdp.cli.report import figures as report_figures
