@@ -135,10 +135,6 @@ class Rows:
         """How many people both have; 0 if either knows of none."""
         return 0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
 
-    def subset_of(self, other: "Rows") -> bool:
-        """Whether ``other`` has every example of these, however often."""
-        return self.missing_from(other) == 0
-
     def missing_from(self, other: "Rows") -> int:
         """How many distinct examples of these ``other`` lacks."""
         return len(np.unique(self.examples)) - self.shared(other)
