@@ -49,13 +49,6 @@ def kl_upper(q: arb, cost: arb) -> arb:
     return q if cost <= 0 else zero_of(lambda p: binary_kl(q, p) - cost, q, 1)
 
 
-def kl_lower(q: arb, cost: arb) -> arb:
-    """inf{p : kl(q‖p) ≤ cost}."""
-    if q == 0 or not cost.is_finite():
-        return arb(0)
-    return q if cost <= 0 else zero_of(lambda p: cost - binary_kl(q, p), 0, q)
-
-
 def binomial_below(errors: int, n: int, p: arb) -> arb:
     """P(Bin(n, p) ≤ errors), term by term."""
     term, odds = (1 - p) ** n, p / (1 - p)

@@ -22,7 +22,6 @@ from pacdp.verify.files import (
     maker_of,
     read_checkpoint,
     read_json,
-    text_of,
 )
 from pacdp.verify.formulas_noisy import log_moments_of_a_run
 from pacdp.verify.loss import Step, private, steps_of
@@ -34,7 +33,7 @@ _ACCOUNTED = ("epsilon", "upper", "of_budget", "delta", "adjacency", "event", "n
 """What this checker determines of the privacy in a private run's result."""
 
 _FILES = {"checkpoint.safetensors", "config.json", "metrics.jsonl", "result.json", "certificates.json",
-          "choices.jsonl", "provenance.json"}  # fmt: skip
+          "provenance.json"}  # fmt: skip
 """What is read of a folder; its provenance for the version alone."""
 _GRID = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
 """The orders of a realised price, all of which are paid for."""
@@ -49,7 +48,7 @@ class Folder:
         config, result: the contents of config.json and result.json; None where there is no such file.
         report: the contents of certificates.json; None likewise.
         own: the configuration that the checkpoint names.
-        chosen: the entry of a list of settings that the checkpoint names; empty without a list.
+        listed: whether the checkpoint names a list of settings, as those of an earlier version do.
     """
 
     def __init__(self, path: Path, report: Any) -> None:
@@ -59,7 +58,7 @@ class Folder:
         self.config, self.result = (read_json(path / name) for name in ("config.json", "result.json"))
         about = {**self.header, **(self.header.get("about") or {})}
         self.own: Any = about.get("run")
-        self.chosen = about.get("choices") or {}
+        self.listed = bool(about.get("choices"))
 
     @property
     def header(self) -> dict[str, Any]:
@@ -103,7 +102,6 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
         "mechanism": (f.private and f.own, _mechanism),
         "privacy spent": (f.private and f.own, _spent),
         "kept records": (f.header.get("kind") == KIND and f.own, _kept),
-        "choices": ((path / "choices.jsonl").is_file(), _choices),
         "report": (report and f.header, _report),
         "hypotheses": (report and f.header.get("sampler"), _hypotheses),
         "norms": (f.paying and f.header, _norms),
@@ -130,8 +128,6 @@ def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
         shown |= {"batches drawn without the records"} if _every_record(f.header) else set()
     if "report" in follows and _ended_as_planned(f):
         shown.add("steps fixed beforehand")
-    if {"choices", "report"} <= follows:
-        shown.add("settings fixed beforehand")
     return shown
 
 
@@ -140,6 +136,8 @@ def _another_version(f: Folder) -> str:
     maker = maker_of(read_json(f.path / "provenance.json"))
     if f.header and f.header.get("format") != CHECKPOINT:
         return f"the checkpoint: {other_format(f.header.get('format'), CHECKPOINT, maker)}"
+    if f.listed:
+        return f"the checkpoint names a list of settings: check it with {maker or 'what wrote it'}"
     if f.result is not None and f.result.get("format") not in _RESULTS:
         return f"result.json: {other_format(f.result.get('format'), ' or '.join(_RESULTS), maker)}"
     if f.result is not None and "rests_on" not in f.result:
@@ -298,19 +296,8 @@ def _kept(f: Folder) -> None:
         raise Wrong("the rounds of metrics.jsonl are not those of the checkpoint")
 
 
-def _choices(f: Folder) -> None:
-    """The list is the one that the run was started with, and has it."""
-    lines = chain_of(f.path / "choices.jsonl")
-    settings = [line["settings"] for line in lines if "settings" in line]
-    size = len({text_of(one) for one in settings})
-    if not lines[-1].get("closed") or (f.chosen.get("digest"), f.chosen.get("J")) != (lines[-1]["hash"], size):
-        raise Wrong("the run was started with another list")
-    if text_of(settings[f.chosen["index"]]) != text_of(f.own):
-        raise Wrong("the list does not have this run under its number")
-
-
 def _report(f: Folder) -> None:
-    """The report is of this checkpoint, and pays for its list of settings, its moments to stop and its mechanisms."""
+    """The report is of this checkpoint, and pays for settings that were tried, moments to stop and mechanisms."""
     subject, details = f.report.get("subject") or {}, f.report.get("details") or {}
     if "content_hash" not in subject:
         raise Unchecked("it does not say that it is of this checkpoint")
@@ -331,15 +318,15 @@ def _report(f: Folder) -> None:
 
 
 def _require_choices_paid(f: Folder) -> None:
-    count, size = (f.report.get("choices") or {}).get("count", 1), f.chosen.get("J", 1)
-    paid_more = not f.chosen and any(
+    count = (f.report.get("choices") or {}).get("count", 1)
+    said = any(
         f"a list of {count} settings, all paid for" in one["by"]
         for made in f.certificates
         for one in made["hypotheses"]
         if one["name"] == "settings fixed beforehand"
     )
-    if count != size and not paid_more:
-        raise Wrong(f"{count} settings are paid for, of {size} that were listed")
+    if count != 1 and not said:
+        raise Wrong(f"{count} settings are paid for, and no certificate says that they were tried")
 
 
 def _due(f: Folder, event: Any, details: Any) -> list[Any]:

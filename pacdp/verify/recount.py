@@ -16,6 +16,7 @@ from pacdp.verify.rerun import is_learner, rerun
 _NAMES = ("weights", "mean weights", "your network", "predictor")
 """Predictors in a report that are one network as it is."""
 _CHUNK = 512
+ROWS = "pacdp-rows/2"
 
 
 def called(name: str) -> Any:
@@ -24,63 +25,35 @@ def called(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)()
 
 
-def _words(count: int) -> np.ndarray:
-    return np.frombuffer(hashlib.shake_256(b"pacdp-rows/1").digest(8 * count), dtype="<u8")
-
-
-def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
-    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
-
-
-def _siphash(key: np.ndarray, *blocks: np.ndarray) -> np.ndarray:
-    """SipHash-2-4 of 64-bit blocks, for many messages at once."""
-    start = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8").astype(np.uint64)
-    state: Any = [start[i : i + 1] ^ key[i % 2] for i in range(4)]
-
-    def turn(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
-        a, c = a + b, c + d
-        b, d = _rotate(b, 13) ^ a, _rotate(d, 16) ^ c
-        a, c = _rotate(a, 32) + d, c + b
-        return a, _rotate(b, 17) ^ c, _rotate(c, 32), _rotate(d, 21) ^ a
-
-    for block in (*blocks, np.array([8 * len(blocks) << 56], dtype=np.uint64)):
-        a, b, c, d = state
-        a, b, c, d = turn(*turn(a, b, c, d ^ block))
-        state = a ^ block, b, c, d
-    a, b, c, d = state
-    a, b, c, d = turn(*turn(*turn(*turn(a, b, c ^ np.uint64(255), d))))
-    return a ^ b ^ c ^ d
+def _hashes(rows: np.ndarray, kind: str) -> np.ndarray:
+    """BLAKE2b, cut to 64 bits, of each row's bytes."""
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8, person=kind.encode()).digest() for row in rows]
+    return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
 def row_hashes(values: Any) -> np.ndarray:
-    """Two multilinear hashes of a row's 32-bit words, cut to 32 bits each, and SipHash of these and of the format."""
+    """The hash of each row, in single precision where that is exact."""
     rows = np.asarray(values)
-    wide = rows.reshape(len(rows), -1).astype({"f": "f8", "u": "u8"}.get(rows.dtype.kind, "i8"))
-    narrow, hashes = wide.astype(np.float32), np.empty(len(rows), dtype=np.uint64)
+    wide = rows.reshape(len(rows), -1).astype({"f": "<f8", "u": "<u8"}.get(rows.dtype.kind, "<i8"))
+    narrow, hashes = wide.astype("<f4"), np.empty(len(rows), dtype=np.uint64)
     exact = ((narrow.astype(wide.dtype) == wide) | (wide != wide)).all(axis=1)
     for places, numbers in ((np.flatnonzero(exact), narrow), (np.flatnonzero(~exact), wide)):
-        kind = hashlib.sha256(f"{numbers.dtype.str}{numbers.shape[1]}".encode()).digest()[:8]
-        for cut in range(0, len(places), _CHUNK):
-            part = places[cut : cut + _CHUNK]
-            words = np.ascontiguousarray(numbers[part] + numbers.dtype.type(0)).view("<u4").astype(np.uint64)
-            seeds = _words(4 + 2 * words.shape[1])
-            high, low = (np.einsum("ij,j->i", words, m) + seeds[2 + i] for i, m in enumerate(np.split(seeds[4:], 2)))
-            joined = (high >> np.uint64(32) << np.uint64(32)) | (low >> np.uint64(32))
-            hashes[part] = _siphash(seeds[:2], joined, np.frombuffer(kind, dtype="<u8"))
+        kind = f"{numbers.dtype.str}{numbers.shape[1]}"
+        hashes[places] = _hashes(numbers[places] + numbers.dtype.type(0), kind)
     return hashes
 
 
 def rows_digest(inputs: Any, labels: Any, people: Any = None) -> str:
-    """SHA-256 of the sorted hashes of examples, of inputs and of people."""
+    """SHA-256 of the sorted hashes of examples, of inputs and of people, after the name of their format."""
     seen = row_hashes(inputs)
-    columns = {"examples": _siphash(_words(2), seen, row_hashes(labels)), "inputs": seen}
+    columns = {"examples": _hashes(np.stack([seen, row_hashes(labels)], axis=1), "pair"), "inputs": seen}
     if people is not None:
         columns["owners"] = row_hashes(np.asarray(people).astype(np.int64))
     order = np.lexsort([columns[name] for name in ("inputs", "owners", "examples") if name in columns])
-    found = hashlib.sha256(b"pacdp-rows/1")
+    found = hashlib.sha256(ROWS.encode())
     for name, column in columns.items():
         found.update(name.encode() + column[order].astype("<u8").tobytes())
-    return found.hexdigest()
+    return f"{ROWS}:{found.hexdigest()}"
 
 
 def count_errors(network: Any, stored: Stored | None, inputs: Any, labels: Any) -> int:
@@ -114,6 +87,8 @@ def recount(report: Mapping[str, Any], stored: Stored | None, data: str | None, 
         said = (report.get("rows") or {}).get("bound")
         if said is None:
             raise Unchecked("the report does not name its rows")
+        if not said["digest"].startswith(f"{ROWS}:"):
+            raise Unchecked(f"the report's rows are not hashed as {ROWS}: check it with what wrote it")
         if said["n"] != len(inputs) or said["digest"] != rows_digest(inputs, labels, *people):
             raise Wrong(f"the report is about {said['n']} other rows than these {len(inputs)}")
 

@@ -89,6 +89,7 @@ def _told(report: Mapping[str, Any]) -> list[Statement]:
     predicted, details = report.get("route") == ROUTE, report.get("details") or {}
     known = _FIELDS if predicted else _FIELDS | {"prior", "privacy", "rows", "choices"}
     told = [name for name, said in report.items() if said and name not in known]
+    told += [f"choices.{name}" for name in report.get("choices") or () if name != "count"]
     told += [f"details.{name}" for name, said in details.items() if said and name not in _DETAILS[predicted]]
     why = f"nothing in the file determines {', '.join(told)}"
     found = [Statement("report", "what is told beside", CANNOT, why)] if told else []
