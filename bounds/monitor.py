@@ -21,7 +21,7 @@ from bounds.certificate import Certificate
 from bounds.hypotheses import Hypothesis, declared, proved
 from bounds.needs import standing
 from bounds.running_mean import running_mean_lower, running_mean_upper
-from bounds.sentence import at_least, at_most, confidence
+from bounds.sentence import confidence, down, up
 
 FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -193,8 +193,8 @@ class Monitor:
             return "No loss has been counted yet."
         late = f" {len(self.waiting)} more wait for earlier ones." if self.waiting else ""
         said = (
-            f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {at_least(self.lower)} and "
-            f"{at_most(self.upper)}, with {confidence(self.failure_prob)} confidence at all times together.{late}"
+            f"{self.n} losses with mean {self.mean:.4f}: the running risk lies between {down(self.lower)} and "
+            f"{up(self.upper)}, with {confidence(self.failure_prob)} confidence at all times together.{late}"
         )
         if self.alarm is None:
             return (
@@ -204,7 +204,7 @@ class Monitor:
         either = math.fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
             f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
-            f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {at_most(either)}."
+            f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,6 +1,10 @@
-"""A certificate as one true sentence, with numbers that never look better than they are."""
+"""A certificate as one true sentence, with numbers that never look better than they are.
 
-from collections.abc import Sequence
+Rounding starts from the shortest decimal that is the float, so that 0.05 is written 0.05.
+"""
+
+import math
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from bounds.certificate import Certificate
@@ -30,9 +34,8 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     where = f"on a new {record}" if new else "on new data"
     if made.vacuous:
         return f"Nothing is known of the {risk} of {of} {where}: its certificate is 1."
-    most = (Decimal(repr(made.value)) * 100).quantize(Decimal("0.01"), ROUND_CEILING)
     sure = confidence(made.failure_prob if failure_prob is None else failure_prob)
-    said = f"The {risk} of {of} {where} is at most {most}%, with {sure} confidence"
+    said = f"The {risk} of {of} {where} is at most {percent(made.value)}%, with {sure} confidence"
     known = records(made)
     said += f", from {known}" if known else ""
     taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
@@ -54,14 +57,45 @@ def confidence(failure_prob: float) -> str:
     return f"{min(sure.quantize(Decimal('0.01'), ROUND_FLOOR), Decimal('99.99')).normalize():f}%"
 
 
-def at_most(value: float, places: int = 4) -> str:
-    """``value`` as a decimal that is no smaller."""
-    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_CEILING):f}"
+def up(value: float, places: int = 4) -> str:
+    """``value`` rounded up to ``places`` decimals; "∞" for infinity.
+
+    Raises:
+        ValueError: NaN.
+    """
+    return _rounded(value, lambda _: -places, ROUND_CEILING)
 
 
-def at_least(value: float, places: int = 4) -> str:
-    """``value`` as a decimal that is no larger."""
-    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), ROUND_FLOOR):f}"
+def down(value: float, places: int = 4) -> str:
+    """``value`` rounded down to ``places`` decimals; raises as :func:`up`."""
+    return _rounded(value, lambda _: -places, ROUND_FLOOR)
+
+
+def up_digits(value: float, digits: int = 5) -> str:
+    """``value`` rounded up to ``digits`` significant digits; raises as :func:`up`."""
+    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_CEILING)
+
+
+def down_digits(value: float, digits: int = 5) -> str:
+    """``value`` rounded down to ``digits`` significant digits; raises as :func:`up`."""
+    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_FLOOR)
+
+
+def percent(share: float) -> str:
+    """A share of one in per cent, without the sign, rounded up to two decimals."""
+    return f"{(Decimal(repr(float(share))) * 100).quantize(Decimal('0.01'), ROUND_CEILING):f}"
+
+
+def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
+    if math.isnan(value):
+        raise ValueError("expected a number, got NaN: the file is damaged, or was not written by pacdp")
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    exact = Decimal(repr(float(value)))
+    if not exact:
+        return "0"
+    shown = exact.quantize(Decimal(1).scaleb(exponent(exact)), rounding=rounding)
+    return f"{shown:f}" if abs(shown.adjusted()) < 7 else f"{shown.normalize():g}"
 
 
 def whose(of: str) -> str:

@@ -1,6 +1,6 @@
 """Sentences of papers as data: relations between numbers of a table, and the one judge that evaluates them.
 
-A number is a function of the table (:func:`cell`, :func:`exactly`, :class:`Ratio`, or one of a study's own) that gives
+A number is a function of the table (:func:`cell`, :func:`exactly`, :func:`ratio`, or one of a study's own) that gives
 a :class:`Measured`, or None where runs are missing. A relation holds, does not hold, or is open (None) where the
 difference lies within its 95% interval: by Student's law over seeds, of the differences of runs that share their seeds
 where there are such, else of both means; of counts on one test set where a number is a share of so many examples.
@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import polars as pl
 from scipy.stats import t as student
@@ -66,20 +66,20 @@ class Measured:
     def _scaled(self) -> Mapping[Any, float]:
         return {key: math.log(one) for key, one in self.values.items()} if self.log else self.values
 
-    def gap(self, other: "Measured", *, share: float = 0.0, margin: float = 0.0) -> tuple[float, float | None]:
-        """This minus (1 - share) times the other, minus the margin, with half of its 95% interval."""
+    def gap(self, other: "Measured", *, share: float = 0.0) -> tuple[float, float | None]:
+        """This minus (1 - share) times the other, with half of its 95% interval."""
         log = self.log or other.log
         if log and not (self.log and other.log):
-            return replace(self, log=True).gap(replace(other, log=True), share=share, margin=margin)
+            return replace(self, log=True).gap(replace(other, log=True), share=share)
         less = replace(other, values={key: (1.0 - share) * value for key, value in other.values.items()})
         own, theirs = self._scaled, less._scaled
-        difference = statistics.fmean(own.values()) - statistics.fmean(theirs.values()) - margin
+        difference = statistics.fmean(own.values()) - statistics.fmean(theirs.values())
         shared = [own[key] - theirs[key] for key in own if key in theirs]
         if len(shared) >= FEWEST_PAIRS and self.error is None and other.error is None:
             middle, noise = statistics.fmean(shared), spread(shared)
             if self.examples:  # one test set: at least so many examples are answered otherwise
                 noise = math.hypot(noise, 2.0 * math.sqrt(min(abs(middle), 1.0) / self.examples))
-            return middle - margin, noise
+            return middle, noise
         if self.noise is None or other.noise is None:
             return difference, None
         return difference, math.hypot(self.noise, (1.0 if log else 1.0 - share) * other.noise)
@@ -94,6 +94,9 @@ class Measured:
         return f"{self.mean:.4g} (s.d. {statistics.stdev(self.values.values()):.2g}, {len(self.values)} seeds)"
 
 
+Made = TypeVar("Made")
+
+
 class Number(Protocol):
     """A number of a table; None where it is missing."""
 
@@ -102,9 +105,19 @@ class Number(Protocol):
         ...
 
 
+def made_of(function: Callable[..., Made], *numbers: Number | float) -> Callable[[pl.DataFrame], Made | None]:
+    """What a function makes of numbers; None where one of them is missing."""
+
+    def made(table: pl.DataFrame, /) -> Made | None:
+        found = [number(table) if callable(number) else exact(number) for number in numbers]
+        return None if None in found else function(*found)
+
+    return made
+
+
 def largest(number: Number) -> Number:
     """The largest of a number's repetitions: a certificate that each of them proves."""
-    return lambda table: exact(max(found.values.values())) if (found := number(table)) else None
+    return made_of(lambda found: exact(max(found.values.values())), number)
 
 
 def exact(value: float | None) -> Measured | None:
@@ -148,38 +161,27 @@ def exactly(column: str, *, by: str = "seed", **where: Any) -> Cell:
     return Cell(column, where, by, exact=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+def ratio(over: Number | Sequence[Number], under: Number | Sequence[Number]) -> Number:
     """The geometric mean of one number over another, by repetitions that they share; over several pairs of numbers,
-    of the repetitions that all of them share."""
+    of the repetitions that all of them share. None without a repetition in common."""
+    tops, bottoms = ([side] if callable(side) else list(side) for side in (over, under))
 
-    over: Sequence[Number]
-    under: Sequence[Number]
-
-    def __call__(self, table: pl.DataFrame, /) -> Measured | None:
-        """The ratio; None without a repetition in common."""
-        found = [one(table) for one in (*self.over, *self.under)]
-        if not found or None in found:
-            return None
-        tables = [one.values for one in found if one]
+    def of_all(*found: Measured) -> Measured | None:
+        tables = [one.values for one in found]
         keys = [key for key in tables[0] if all(one.get(key, 0.0) > 0.0 for one in tables)]
-        sides = (tables[: len(self.over)], tables[len(self.over) :])
-        tops, bottoms = ({key: statistics.geometric_mean(t[key] for t in side) for key in keys} for side in sides)
-        return Measured({key: tops[key] / bottoms[key] for key in keys}, log=True) if keys else None
+        above, below = (
+            {key: statistics.geometric_mean(own[key] for own in side) for key in keys}
+            for side in (tables[: len(tops)], tables[len(tops) :])
+        )
+        return Measured({key: above[key] / below[key] for key in keys}, log=True) if keys else None
 
-
-def ratio(over: Number, under: Number) -> Ratio:
-    """Of two numbers."""
-    return Ratio([over], [under])
+    return made_of(of_all, *tops, *bottoms)
 
 
 Holds = bool | None
+HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 Relation = Callable[[pl.DataFrame], Holds]
 """What the judge evaluates: the records below, or a study's own function where no record says it."""
-
-
-def _measured(number: Number | float, table: pl.DataFrame) -> Measured | None:
-    return number(table) if callable(number) else exact(number)
 
 
 def beyond(difference: float, noise: float | None) -> Holds:
@@ -198,28 +200,11 @@ class Below:
 
     def __call__(self, table: pl.DataFrame, /) -> Holds:
         """Whether it holds beyond its 95% interval."""
-        one, other = _measured(self.one, table), _measured(self.other, table)
-        if one is None or other is None:
-            return None
+        return made_of(self._decided, self.one, self.other)(table)
+
+    def _decided(self, one: Measured, other: Measured) -> Holds:
         difference, noise = one.gap(other, share=self.share)
         return beyond(-difference - self.margin, noise)
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """|one - other| < margin."""
-
-    one: Number | float
-    other: Number | float
-    margin: float
-
-    def __call__(self, table: pl.DataFrame, /) -> Holds:
-        """Whether it holds beyond its 95% interval."""
-        one, other = _measured(self.one, table), _measured(self.other, table)
-        if one is None or other is None:
-            return None
-        difference, noise = one.gap(other)
-        return beyond(self.margin - abs(difference), noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +217,16 @@ class Every:
         """Whether all hold."""
         found = [one(table) for one in self.relations]
         return False if False in found else None if not found or None in found else True
+
+
+def within(one: Number | float, other: Number | float, margin: float) -> Every:
+    """|one - other| < margin."""
+    return Every([Below(one, other, margin=-margin), Below(other, one, margin=-margin)])
+
+
+def count(relations: Sequence[Relation]) -> Number:
+    """How many relations hold."""
+    return lambda table: exact(sum(relation(table) is True for relation in relations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +248,8 @@ class Sentence:
 
     answers: tuple[str, ...] = ()
     """The rows of sentences.csv that it answers, by their keys."""
-    place: str
-    """Such as "Table 1" or "5.2"."""
+    place: str = ""
+    """Such as "Table 1" or "5.2"; none of our own sentences has one."""
     printed: str
     """A whole sentence, in the paper's words as near as may be."""
     ours: str
@@ -281,11 +276,17 @@ class Printed:
 class Judged(NamedTuple):
     """What the judge says of a sentence."""
 
+    sentence: Sentence
     holds: Holds
     said: str
     """``ours`` with its numbers; that runs are missing, where they are."""
     evidence: str
     """Each number of it with its spread."""
+
+    @property
+    def word(self) -> str:
+        """What ``holds`` is in words."""
+        return HOLDS[self.holds]
 
 
 class Shown(float):
@@ -303,8 +304,8 @@ def judge(sentence: Sentence, table: pl.DataFrame) -> Judged:
     found = {name: None if table.is_empty() else number(table) for name, number in sentence.evidence.items()}
     shown = "; ".join(f"{name} {one}" for name, one in found.items() if one)
     if None in found.values():
-        return Judged(None, "Runs are missing.", shown)
-    return Judged(sentence.holds(table), say(sentence.ours, found), shown)
+        return Judged(sentence, None, "Runs are missing.", shown)
+    return Judged(sentence, sentence.holds(table), say(sentence.ours, found), shown)
 
 
 def say(text: str, numbers: Mapping[str, Measured | None]) -> str:

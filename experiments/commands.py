@@ -4,20 +4,19 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tyro
 
-from experiments.page import PAGE, write_page
-from experiments.registry import studies, study, titles
-from experiments.runner import RESULTS, Plan, conduct, judged, publish, read_table, require_own
+from experiments.claims import HOLDS
+from experiments.page import PAGE, render
+from experiments.registry import studies
+from experiments.runner import RESULTS, Plan, conduct, publish, read_table, require_own
 from pacdp.cli.config import Runtime
 from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
-
-_SAID = {True: "holds", False: "DOES NOT HOLD", None: "cannot be told"}
+from pacdp.files import replacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +44,14 @@ class Experiment:
         """Run the studies that are named, or list them, or say which runs there would be."""
         no_more(rest)
         if self.name == "list":
-            print(titles())
+            width = max(map(len, studies()))
+            print("\n".join(f"  {one.name:{width}}  {one.title} ({one.paper})" for one in studies().values()))
             return
         if self.name != "all" and self.name not in studies():
             usage(f"no experiment is called {self.name!r}: {nearest(self.name, ['all', *studies()])}")
-        plans = [self._plan(name) for name in (studies() if self.name == "all" else [self.name])]
+        folder = self.runs / ("studies-smoke" if self.smoke else "studies")
+        asked = studies().values() if self.name == "all" else [studies()[self.name]]
+        plans = [Plan(study=one, jobs=one.jobs(self.smoke, self.seed), folder=folder) for one in asked]
         if self.dry_run:
             for plan in plans:
                 planned = {job.key: {"config": to_dict(job.config), "tags": dict(job.tags)} for job in plan.jobs}
@@ -71,29 +73,26 @@ class Experiment:
         if wrong:
             raise RuntimeError("; ".join(wrong))
 
-    def _plan(self, name: str) -> Plan:
-        found, folder = study(name), self.runs / ("studies-smoke" if self.smoke else "studies")
-        return Plan(study=found, jobs=found.jobs(self.smoke, self.seed), folder=folder)
-
     def _out(self, name: str) -> Path:
         if self.out is not None and self.name != "all":
             return self.out
         return (self.out or (self.runs / "smoke" if self.smoke else RESULTS)) / name
 
     def _say(self, plan: Plan, out: Path) -> None:
-        found = judged(plan.study, read_table(out))
-        sentences: list[dict[str, Any]] = [
-            {"place": one.place, "printed": one.printed, **seen._asdict(), "why": one.why}
-            for one, seen in zip(plan.study.sentences, found, strict=True)
-        ]
+        found = plan.study.judged(read_table(out))
         if self.json:
-            print(json.dumps({"study": plan.study.name, "sentences": sentences}))
+            asked = [
+                {name: getattr(one.sentence, name) for name in ("place", "printed", "why")}
+                | {"holds": one.holds, "said": one.said, "evidence": one.evidence}
+                for one in found
+            ]
+            print(json.dumps({"study": plan.study.name, "sentences": asked}))
             return
-        counts, done = Counter(seen.holds for seen in found), len(plan.jobs) - len(plan.failed)
-        told = ", ".join(f"{counts[holds]} {said}" for holds, said in _SAID.items())
+        counts, done = Counter(one.holds for one in found), len(plan.jobs) - len(plan.failed)
+        told = ", ".join(f"{counts[holds]} {said}" for holds, said in HOLDS.items())
         print(f"{plan.study.name}: {done} of {len(plan.jobs)} runs finished; of its sentences {told}")
-        for one in sentences:
-            print(f"  {_SAID[one['holds']]}: {one['printed']} {one['said']} [{one['evidence']}]")
+        for one in found:
+            print(f"  {one.word}: {one.sentence.printed} {one.said} [{one.evidence}]")
         print(f"wrote table, figures and what made them to {out}")
 
 
@@ -111,4 +110,7 @@ class Results:
         no_more(rest)
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")
-        print(f"wrote {write_page(self.results, self.out)}")
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.out) as file:
+            file.write(render(self.results, self.out.parent).encode())
+        print(f"wrote {self.out}")

@@ -4,9 +4,9 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from experiments.page import HOLDS, shown
+from experiments.page import shown
 from experiments.registry import studies
-from experiments.runner import judged, made_by, read_table, results_of, study_of
+from experiments.runner import made_by, read_table, results_of, study_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.report import sections
 from pacdp.cli.report.page import fill
@@ -37,9 +37,7 @@ def page(folder: Path) -> str | None:
         "title": f"{study.name}: {study.title}", "folder": str(folder), "paper": study.paper, "made": made_by(made),
         "numbers": [{"what": f"{one.place}, {one.what}: {heading}", "paper": printed, "ours": shown(ours(table)),
                      "why": one.why} for one in study.numbers for heading, (printed, ours) in one.numbers.items()],
-        "sentences": [{"place": one.place, "printed": one.printed, "holds": HOLDS[seen.holds],
-                       "fails": seen.holds is False, "said": f"{seen.said} {one.why}", "evidence": seen.evidence}
-                      for one, seen in zip(study.sentences, judged(study, table), strict=True)],
+        "sentences": study.judged(table),
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],
         "table": _rows(table), "provenance": sections.made_by(made),

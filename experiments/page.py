@@ -17,10 +17,8 @@ from experiments.registry import sections, studies
 from experiments.runner import RESULTS, read_table, results_of
 from experiments.study import Erratum, Section
 from pacdp.cli.folder import read_json
-from pacdp.files import replacing
 
 PAGE = Path("docs/results.md")
-HOLDS = {True: "holds", False: "does not hold", None: "is open"}
 _HEAD = """\
 # Results
 
@@ -30,18 +28,6 @@ optimistic; epsilon is a proved upper end, for neighbours that differ by one uni
 said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond its
 95% interval, paired by seed where runs share seeds; a cause is called measured where it was.
 """
-
-
-def write_page(root: Path, page: Path) -> Path:
-    """Judge every table below ``root`` and write the page; returns where.
-
-    Raises:
-        ValueError: a table is missing.
-    """
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(page) as file:
-        file.write(render(root, page.parent).encode())
-    return page
 
 
 class Tables:
@@ -131,7 +117,7 @@ def _sentences(found: Sequence[Sentence], table: pl.DataFrame, *, paper: bool) -
         seen = judge(one, table)
         printed = one.printed.rstrip(".")
         place = f" ({one.place})" if paper and one.place else ""
-        yield f"- *{printed}*{place}: **{HOLDS[seen.holds]}**. {seen.said}{' ' + one.why if one.why else ''}\n"
+        yield f"- *{printed}*{place}: **{seen.word}**. {seen.said} {one.why}".rstrip() + "\n"
 
 
 def _numbers(place: str, lines: Sequence[Printed], tables: Tables, name: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.registry import study
+from experiments.registry import studies
 from experiments.runner import RESULTS, Plan, conduct
 from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.workers import Workers
@@ -23,7 +23,7 @@ AGAIN = {"knolle-table-2": 0, "private-priors": 0, "dp-bnn-regression": 2}
 
 def again(name: str, runs: Path) -> None:
     """Carry out the jobs of a study that are listed, and write their table."""
-    found = study(name)
+    found = studies()[name]
     jobs = [job for job in found.jobs(False, 0) if job.tags["seed"] <= AGAIN[name]]
     for plan in conduct([Plan(study=found, jobs=jobs, folder=runs)], Runtime(threads=1), workers=Workers()):
         with replacing(RESULTS / name / "table-sse.csv") as file:

@@ -30,20 +30,3 @@ def studies() -> dict[str, Study]:
     if len(by_name) < len(found):
         raise ValueError("two studies have one name: their results would lie in one folder")
     return by_name
-
-
-def study(name: str) -> Study:
-    """The study of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if name not in studies():
-        raise ValueError(f"no study is called {name!r}: choose one of\n{titles()}")
-    return studies()[name]
-
-
-def titles() -> str:
-    """A line for every study: name, title and paper."""
-    width = max(map(len, studies()))
-    return "\n".join(f"  {one.name:{width}}  {one.title} ({one.paper})" for one in studies().values())

@@ -12,8 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.claims import Judged, judge
-from experiments.registry import studies, study
+from experiments.registry import studies
 from experiments.study import Study
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
@@ -139,21 +138,9 @@ def _keep_reports(jobs: Sequence[Job], folder: Path, out: Path) -> None:
             write_json(out / f"{job.key}-{re.sub('[^A-Za-z0-9]+', '-', name)}.json", reference)
 
 
-def judged(found: Study, table: pl.DataFrame) -> list[Judged]:
-    """What is said of each of a study's sentences."""
-    return [judge(sentence, table) for sentence in found.sentences]
-
-
 def read_table(folder: Path, file: str = "table.csv") -> pl.DataFrame:
-    """A table in a folder of results, of the types that it was written with.
-
-    Raises:
-        ValueError: there is none.
-    """
-    path = folder / file
-    if not path.is_file():
-        raise ValueError(f"{path} is missing: run the study, or give the folder of its results")
-    table = pl.read_csv(path, infer_schema_length=None, schema_overrides=_TEXT)
+    """A table in a folder of results, of the types that it was written with."""
+    table = pl.read_csv(folder / file, infer_schema_length=None, schema_overrides=_TEXT)
     empty = [
         name for name, kind in table.schema.items() if kind == pl.String and table[name].null_count() == len(table)
     ]
@@ -181,7 +168,7 @@ def study_of(folder: Path) -> Study:
     name = read_json(made).get("study") if made.is_file() else None
     if name not in studies():
         raise ValueError(f"{made} names no study: run the experiment again")
-    return study(str(name))
+    return studies()[name]
 
 
 def _origins(jobs: Sequence[Job], folder: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments.claims import Printed, Sentence
+from experiments.claims import Judged, Printed, Sentence, judge
 from pacdp.cli.figures import style
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
@@ -56,8 +56,9 @@ class Study:
     """The runs, from ``smoke`` (seconds, on embedded data) and a seed; keys all differ."""
     rows: Callable[[Done], Iterable[Row]]
     """What a finished job adds to the table."""
-    columns: Mapping[str, Any] | None = None
-    """Names and types; what a row has besides is dropped, what it lacks is null. None takes them as they come."""
+    columns: str = ""
+    """Names separated by spaces; what a row has besides is dropped, what it lacks is null. Without any they are taken
+    as they come."""
     figures: Mapping[str, Callable[[pl.DataFrame], Figure]] = field(default_factory=dict)
     """By the names of their files, functions of the table."""
     sentences: Sequence[Sentence] = ()
@@ -67,18 +68,17 @@ class Study:
         """Of the jobs whose results lie in the folder, under their keys, in their order."""
         places = (Done(job, Folder(folder / job.key)) for job in jobs)
         made = [row for done in places if done.folder.finished for row in self.rows(done)]
-        if self.columns is None:
-            return pl.DataFrame(made, infer_schema_length=None)
-        return pl.DataFrame([{name: row.get(name) for name in self.columns} for row in made], schema=dict(self.columns))
+        if names := self.columns.split():
+            made = [{name: row.get(name) for name in names} for row in made]
+        return pl.DataFrame(made, schema=names or None, infer_schema_length=None)
 
     def draw(self, table: pl.DataFrame, out: Path) -> list[Path]:
         """Write the figures into a folder, as PNG and PDF; returns where."""
         return [path for name, figure in self.figures.items() for path in style.save(figure(table), out / name)]
 
-
-def columns(*groups: tuple[Any, str]) -> dict[str, Any]:
-    """Types by column, from types with the names that have them, separated by spaces."""
-    return {name: kind for kind, names in groups for name in names.split()}
+    def judged(self, table: pl.DataFrame) -> list[Judged]:
+        """What is said of each of its sentences."""
+        return [judge(sentence, table) for sentence in self.sentences]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ canonical JSON (:mod:`pacdp.canonical`), so that none can be changed, moved or t
 the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and the next
 writer removes it.
 
-A file may have a *head* beside it, which names the number of lines and the last hash. It is there before the file
-is, and is replaced after a line is on the disk and before anyone is told: it may lag, never lead. So lines that were
+A file has a *head* beside it, which names the number of lines and the last hash. It is there before the file is, and
+is replaced after a line is on the disk and before anyone is told: it may lag, never lead. So lines that were
 cut off the end are missed too. Whoever keeps a file open misses the lines that it has read, whatever the head says.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,31 +37,21 @@ class Kind:
 
     format: str
     called: str
-    """As in "cannot read the list of settings"."""
+    """As in "cannot read the ledger"."""
     made_by: str
     """Where such a file comes from, for those who gave another."""
     fits: Callable[[Line, Sequence[Line]], bool]
     """Whether a line may stand after those before it, its hash apart."""
-    ends: Callable[[Line], bool] = lambda line: False
-    """Whether nothing may follow the line."""
-    ended: str = ""
-    """What a file is told that goes on after such a line."""
-    headed: bool = False
-    """Whether a head is kept beside the file."""
 
 
-def create(
-    path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str, then: Iterable[Mapping[str, Any]] = ()
-) -> Lines:
-    """Start a file with its first line, and with ``then``, all of it or none.
+def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) -> Lines:
+    """Start a file with its first line.
 
     Raises:
         ValueError: there is something at ``path``, of which ``existing`` says what to do; it cannot be written.
     """
-    lines = Lines()
-    for values in ({"format": kind.format, **header}, *then):
-        lines.append(chained(values, after=lines[-1]["hash"] if lines else ""))
-    text = "".join(map(_text, lines))
+    lines = Lines([chained({"format": kind.format, **header}, after="")])
+    text = _text(lines[0])
     lines.content = text.encode()
     remove_partial(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -75,9 +65,8 @@ def create(
             if os.path.lexists(path):
                 raise ValueError(f"{path} exists: {existing}")
             try:
-                if kind.headed:
-                    _require_no_head(path, lines)
-                    _write_head(path, lines)
+                _require_no_head(path, lines)
+                _write_head(path, lines)
                 temporary.replace(path)
                 _on_disk(path.parent)
             except OSError as error:
@@ -95,7 +84,7 @@ def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
             ``known`` lines is missing.
     """
     try:
-        head = _read_head(path) if kind.headed else None  # before the lines, which another process may add to
+        head = _read_head(path)  # before the lines, which another process may add to
         content = path.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {kind.called} {path}: {error}") from error
@@ -104,10 +93,9 @@ def read(path: Path, kind: Kind, *, known: Lines | None = None) -> Lines:
     if known is not None and kept:
         lines[:], lines.content = known, known.content
     whole = content.rfind(b"\n") + 1
-    _verify(path, content[len(lines.content) : whole], content[whole:], kind, lines)
+    _verify(path, content[len(lines.content) : whole], kind, lines)
     lines.content = content[:whole]
-    if kind.headed:
-        _require_head(path, head, lines)
+    _require_head(path, head, lines)
     if known is not None and not kept:
         raise ValueError(
             f"{path} lacks lines that were read from it before: it was put back to an older copy, or another file took "
@@ -146,14 +134,13 @@ def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> L
         _write(path, _text(line), os.O_APPEND)
         lines.append(line)
         lines.content += _text(line).encode()
-        if kind.headed:
-            _write_head(path, lines)
+        _write_head(path, lines)
     except OSError as error:
         raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
     return line
 
 
-def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines) -> None:
+def _verify(path: Path, whole: bytes, kind: Kind, lines: Lines) -> None:
     """Add to ``lines`` what comes after them."""
     texts = whole.decode(errors="replace").split("\n")[:-1]
     for number, text in enumerate(texts, start=1 + len(lines)):
@@ -164,8 +151,6 @@ def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines
             line = None
         if number == 1 and (not isinstance(line, dict) or line.get("format") != kind.format):
             break
-        if lines and kind.ends(lines[-1]):
-            raise ValueError(f"{path} {kind.ended}")
         if not (follows(line, after=lines[-1]["hash"] if lines else "") and kind.fits(line, lines)):
             raise ValueError(
                 f"{path} is not what was written: line {number} was changed, moved or added, or one before it was "
@@ -174,8 +159,6 @@ def _verify(path: Path, whole: bytes, cut_short: bytes, kind: Kind, lines: Lines
         lines.append(line)
     if not lines:
         raise ValueError(f"{path} is no {kind.called.removeprefix('the ')} of format {kind.format}: {kind.made_by}")
-    if cut_short and kind.ends(lines[-1]):
-        raise ValueError(f"{path} {kind.ended}")
 
 
 @contextmanager

@@ -113,6 +113,11 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         )
     if written_as == FORMAT or "content_hash" in header:
         _require_content(path, header, tensors)
+    if any(isinstance(part, dict) and part.get("choices") for part in (header, header.get("about"))):
+        raise CheckpointError(
+            f"{path} names a list of settings that was closed before the run, which its certificates have to pay for "
+            "and this version does not read: use the version that trained it, or train again"
+        )
     return _checkpoint(path, header, tensors)
 
 

@@ -324,5 +324,4 @@ _KIND = Kind(
     called="the ledger",
     made_by="give the folder of one, or name another folder for a new one",
     fits=_fits,
-    headed=True,
 )

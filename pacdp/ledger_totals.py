@@ -13,11 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 
 from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, renyi_epsilon
 from bounds.privacy import Adjacency
+from bounds.sentence import up_digits
 from pacdp.ledger_entries import Entry, Limit
 from pacdp.reservation import Unit
 
@@ -91,7 +91,7 @@ def shown(epsilon: float) -> str:
     """Six significant digits, rounded up."""
     if epsilon == math.inf:
         return "unbounded"
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(epsilon)):.6g}"
+    return up_digits(epsilon, 6)
 
 
 def _asked(counted: Tally, limit: Limit, *, quick: bool) -> tuple[float, str]:

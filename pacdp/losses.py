@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from pacdp import _loss_kernels
 
@@ -196,6 +197,11 @@ def sums(losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]) -> F
 def error_count(logits: Tensor, labels: Int[Tensor, " n"]) -> int:
     """How many of n examples are in error: an exact count."""
     return int(sums((zero_one(),), logits, labels))
+
+
+def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of each example, which has no upper end: to learn by, not to certify."""
+    return cross_entropy(logits, labels, reduction="none")
 
 
 def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:

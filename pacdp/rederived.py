@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.canonical import digest
-from pacdp.certify.settings import Settings
 from pacdp.checkpoint import Checkpoint
-from pacdp.choices import Choices
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
-from pacdp.fixed_settings import fixed_settings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.planned_steps import Plan, charged_steps
@@ -74,22 +71,6 @@ def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test:
                 f"{path} was trained on {role} data with hash {trained_on[:12]}, but {data.name} here has "
                 f"{data.hash[:12]}: give the data it was trained on"
             )
-
-
-def settings_of(path: Path | str, header: Mapping[str, Any], *, choices: Path | None = None) -> Settings:
-    """What a header and a list show of the run's settings: ``choices``, or ``choices.jsonl`` beside the checkpoint.
-
-    Raises:
-        CheckpointError: the list is not the one that the run was started with.
-    """
-    record, folder = header.get("choices"), Path(path) if Path(path).is_dir() else Path(path).parent
-    beside = folder / "choices.jsonl"
-    at_hand = choices or (beside if record is not None and beside.is_file() else None)
-    try:
-        known = Choices.load(at_hand) if at_hand else None
-        return fixed_settings(record, header.get("run") or {}, choices=known)
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}") from error
 
 
 def interval(loss: Loss) -> dict[str, Any]:

@@ -21,13 +21,12 @@ from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys
 from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
-from pacdp.fixed_settings import fixed_settings
 from pacdp.gibbs import GibbsSettings, Progress
 from pacdp.objective import Objective
 from pacdp.planned_steps import ChargedSteps, Plan, charged_steps
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
-from pacdp.rederived import interval, require_consistent, require_data, require_network, settings_of
+from pacdp.rederived import interval, require_consistent, require_data, require_network
 from pacdp.step.langevin import Claim, accounted_privacy
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
@@ -87,8 +86,8 @@ class Trained:
     """The chain's keys."""
     plan: Plan | None = None
     """The number of steps, as it was written down before the first; None in checkpoints of earlier versions."""
-    fixed: ChoiceOfSettings = field(default_factory=lambda: fixed_settings(None, {}, choices=None))
-    """What certificates pay for the choice of the settings, and what shows that they were fixed beforehand."""
+    fixed: ChoiceOfSettings = field(default_factory=ChoiceOfSettings.declared)
+    """Who fixed the settings, and what certificates pay for the choice of them."""
     records: bounds.Hypothesis | None = None
     """"records independent", where the data set names people and the chain kept no norms of what each of them added."""
 
@@ -149,12 +148,11 @@ class Trained:
 
 def load_trained(
     path: Path | str, *, data_root: str | None = None, device: torch.device | str = "cpu", progressbar: bool = False,
-    choices: Path | None = None, in_bytes: bool = False,
+    in_bytes: bool = False,
 ) -> Trained:  # fmt: skip
     """Read a checkpoint, find its data, rebuild its network.
 
-    ``choices`` is a closed list of settings, where it does not lie beside the checkpoint as ``choices.jsonl``. With
-    ``in_bytes`` images of bytes stay so where :class:`pacdp.objective.Objective` can compute with them.
+    With ``in_bytes`` images of bytes stay so where :class:`pacdp.objective.Objective` can compute with them.
 
     Raises:
         CheckpointError: the file is no checkpoint (see ``load_checkpoint``), the data found here is not the data it was
@@ -180,7 +178,7 @@ def load_trained(
     state = chain_state(checkpoint, settings, objective.layout, device)
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,
-                   fixed=settings_of(path, header, choices=choices), records=_records(train, settings))  # fmt: skip
+                   records=_records(train, settings))  # fmt: skip
 
 
 def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
@@ -230,14 +228,13 @@ def objectives(
 def save_trained(
     path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
     state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
-    runtime: Mapping[str, Any] | None = None, plan: Plan | None = None, choices: Mapping[str, Any] | None = None,
+    runtime: Mapping[str, Any] | None = None, plan: Plan | None = None,
     private: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is.
 
     Args:
         plan: the number of steps, as it was fixed before the first; without one, nothing shows that it was.
-        choices: the record of a closed list of settings that covers the run (:meth:`pacdp.choices.Choices.require`).
         private: JSON values that a private chain keeps for itself: "noise_key", "ledger".
     """
     tensors = {name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)}
@@ -256,7 +253,6 @@ def save_trained(
         "run": dict(run),
         "config_hash": digest(dict(run)),
         **(plan.to_header() if plan else {}),
-        **({"choices": dict(choices)} if choices else {}),
         **({"people": objective.people.to_dict()} if objective.people and settings.keep_norms else {}),
         **(private or {}),
     }

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).parent / "experiments"
-sys.path[:0] = [str(one) for one in (HERE, HERE / "studies") if str(one) not in sys.path]
+HERE = Path(__file__).parent
+FOLDERS = (HERE / "pacdp" / "cli", HERE / "experiments" / "studies")
+sys.path[:0] = [str(one) for one in FOLDERS if str(one) not in sys.path]
 
 import tiny_study  # noqa: E402
 from cli_tools import QUICK, tensors  # noqa: E402
 
 from experiments import page, registry  # noqa: E402
 from pacdp import load_checkpoint  # noqa: E402
-from pacdp.choices import Choices  # noqa: E402
 from pacdp.cli.main import main  # noqa: E402
 from pacdp.ledger import Ledger  # noqa: E402
 from tests.file_faults import KINDS, Fault, Kind, carried_out, places  # noqa: E402
@@ -62,11 +62,6 @@ def _table(place):
     return (place / "results" / "table.csv").read_bytes()
 
 
-def _settings(place):
-    found = Choices.load(place / "list.jsonl")
-    return found.settings, found.closed
-
-
 def _limit(place):
     return Ledger.load(place / "ledger").limit
 
@@ -74,7 +69,6 @@ def _limit(place):
 _CHAIN = ("train", "sgld-digits2", "--out", "@/run", *SMALL)
 _OLD = ("train", "sgd-digits2", "--out", "@/run", *SMALL[:2], *SHORT)
 _DP = ("train", "dp-sgd-mnist", "--out", "@/run")
-_LIST = ("choices", "create", "@/list.jsonl", "--recipe", "sgd-digits2", "--vary", "seed=0,1", *SMALL[:2], *SHORT[:-2])
 _COMPRESS = ("compress", "kernel-digits", "--out", "@/run", "--problem.train-size", "100", "--groups.sizes", "20")
 _LIMIT = ("ledger", "limit", "@/ledger", "--epsilon", "9", "--delta", "1e-3", "--adjacency", "add-remove")
 _STUDY = ("experiment", "tiny", "--smoke", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
@@ -84,8 +78,6 @@ WORLDS = (
     World("train --force", (*_CHAIN, "--force"), [_OLD, ("certify", "@/run", *QUICK[-2:]), ("plot", "@/run")],
           theirs=["run"], same=_weights),
     World("train --chains", (*_OLD, "--chains", "2", "--resume"), same=_second_chain),
-    World("train --choices", (*_OLD, "--choices", "@/list.jsonl", "--resume"),
-          [_LIST, ("choices", "close", "@/list.jsonl")], same=_weights, refused="holds a finished run"),
     World("train, private", (*_DP, *SEEDED, "--resume"), **FINISHED),
     World("compress", (*_COMPRESS, "--resume"), **FINISHED),
     World("certify", ("certify", "@/run", *QUICK[-2:]), [_OLD, ("certify", "@/run", "--seed", "5", *QUICK[-2:])],
@@ -95,8 +87,6 @@ WORLDS = (
     World("report", ("report", "@/run"), [_OLD, ("certify", "@/run", *QUICK[-2:])], theirs=["run"]),
     World("export", ("export", "@/run", "@/out", *QUICK[-2:]), [(*_DP, *PRIVATE)], refused="exists"),
     World("ledger limit", _LIMIT, same=_limit),
-    World("choices create", _LIST, same=_settings, refused="exists"),
-    World("choices close", ("choices", "close", "@/list.jsonl"), [_LIST], same=_settings, refused="is closed"),
     World("experiment", _STUDY, theirs=["runs"], same=_table),
     World("results", ("results", "--results", "@/kept", "--out", "@/docs/results.md"), [_STUDY], theirs=["docs"]),
 )  # fmt: skip

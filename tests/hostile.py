@@ -224,7 +224,7 @@ def _zipped(members):
 
 
 def _npz():
-    names = ("examples", "inputs", "key_mark", "images", "labels", "patient")
+    names = ("examples", "inputs", "key_mark", "format", "images", "labels", "patient")
     size = 80_000_000
     found = {name: _zipped({f"{one}.npy": content for one in names}) for name, content in _npy().items()}
     big = _header(f"({size},)", "|u1") + bytes(size)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parent / "experiments"))  # for tests of other folders
+sys.path.append(str(Path(__file__).parent / "pacdp" / "cli"))  # for tests of other folders
 
 
 @contextmanager

@@ -25,13 +25,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import bounds
-from experiments.claims import Below, Cell, Every, Measured, Number, Printed, Sentence, cell, exact, exactly
+from experiments.claims import Below, Cell, Every, Measured, Number, Printed, Sentence, cell, exact, exactly, made_of
 from experiments.panels import plain_log
 from experiments.runs import compression, learnt, trajectory
 from experiments.runs.compression import COMPRESSED, COUNTED, SIZES
 from experiments.runs.learnt import GRADIENTS, STILL, WAVES
 from experiments.runs.trajectory import TEMPERATURES
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.reading import certificates_of, error_on_test
@@ -148,10 +148,7 @@ TRAJECTORY = Study(
     paper="this project",
     jobs=trajectory.jobs,
     rows=risks,
-    columns=columns(
-        (pl.String, "dataset learner sampler of certificate status"), (pl.Int64, "n steps"),
-        (pl.Float64, "tau nats value test_error n_test seconds"),
-    ),
+    columns="dataset learner sampler of certificate status n steps tau nats value test_error n_test seconds",
     figures={"figure": _temperatures},
     numbers=(
         _weights("ten-class MNIST, oriented gradients", "mnist", "linear on fine-gradients"),
@@ -164,14 +161,12 @@ TRAJECTORY = Study(
     ),
     sentences=(
         Sentence(
-            place="",
             printed="Clipped sums price private runs below their privacy curves.",
             ours="DP-SGD on MNIST is certified at {sums:up} by its sums and at {curve:up} by its privacy curve.",
             holds=Every([Below(_private(SUMS, *one), _private(CURVE, *one)) for one in _PRIVATE]),
             evidence={"sums": _private(SUMS, "DP-SGD", "mnist"), "curve": _private(CURVE, "DP-SGD", "mnist")},
         ),
         Sentence(
-            place="",
             printed="At every temperature the trajectory certifies Entropy-SGLD at less than the bound that takes its "
             "chain for converged.",
             ours="At τ = 16,000 they certify {norms:up} and {converged:up}.",
@@ -196,17 +191,10 @@ def at_size(route: str, n: int) -> Cell:
     return exactly("value", route=route, n=n)
 
 
-def _half(where: dict[str, Any]) -> Number:
+def _half(error: Measured, n: Measured) -> Measured | None:
     """What a count on half of the records says of a network with the same test error."""
-
-    def number(table: pl.DataFrame) -> Measured | None:
-        error, n = (cell(name, **where)(table) for name in ("test_error", "n"))
-        if error is None or n is None:
-            return None
-        half = int(n.mean) // 2
-        return exact(bounds.clopper_pearson_upper(math.ceil(error.mean * half - 1e-9), half, 0.05))
-
-    return number
+    half = int(n.mean) // 2
+    return exact(bounds.clopper_pearson_upper(math.ceil(error.mean * half - 1e-9), half, 0.05))
 
 
 def _compressed(what: str, dataset: str, learner: str, printed: float | None = None, **where: Any) -> Printed:
@@ -214,7 +202,7 @@ def _compressed(what: str, dataset: str, learner: str, printed: float | None = N
     own = dict(found.where)
     numbers: dict[str, tuple[float | None, Number]] = {
         "all data certify": (printed, found),
-        "a count on half would say": (None, _half(own)),
+        "a count on half would say": (None, made_of(_half, cell("test_error", **own), cell("n", **own))),
         "test error": (None, cell("test_error", **own)),
     }
     return Printed(
@@ -232,10 +220,7 @@ COMPRESSION = Study(
     paper="Campi and Garatti 2023; beside Dziugaite and Roy 2018 and Bazinet et al. 2025",
     jobs=compression.jobs,
     rows=compressions,
-    columns=columns(
-        (pl.String, "dataset labels learner route status unit"), (pl.Int64, "n k n_test start"),
-        (pl.Float64, "value test_error seconds"),
-    ),
+    columns="dataset labels learner route status unit n k n_test start value test_error seconds",
     figures={"figure": _sizes},
     numbers=(
         _compressed("ten-class MNIST, Entropy-SGD", "mnist", "entropy-sgd", 0.0306),
@@ -246,7 +231,6 @@ COMPRESSION = Study(
     ),
     sentences=(
         Sentence(
-            place="",
             printed="A count on a held-out half certifies less than compression of all, at every number of images.",
             ours="With 500 images of two-class MNIST they certify {few:up} and {few_all:up}, with 60,000 {many:up} and "
             "{many_all:up}.",
@@ -268,7 +252,6 @@ def _lower(printed: str, one: str, other: str) -> Sentence:
     own = {"ten": learnt_of(one, "mnist"), "two": learnt_of(one, "mnist2"),
            "other": learnt_of(other, "mnist"), "two_other": learnt_of(other, "mnist2")}  # fmt: skip
     return Sentence(
-        place="",
         printed=printed,
         ours="On ten classes the first certifies {ten:up}, the second {other:up}; on two {two:up} and {two_other:up}.",
         holds=Every([Below(own["ten"], own["other"]), Below(own["two"], own["two_other"])]),
@@ -295,10 +278,7 @@ LEARNT = Study(
     paper="this project; beside Lotfi et al. 2022",
     jobs=learnt.jobs,
     rows=heads,
-    columns=columns(
-        (pl.String, "dataset recipe of certificate status"), (pl.Int64, "n n_test"),
-        (pl.Float64, "value test_error empirical_risk kl_nats"),
-    ),
+    columns="dataset recipe of certificate status n n_test value test_error empirical_risk kl_nats",
     numbers=(
         _heads("ten-class MNIST, gradients", GRADIENTS, "mnist", 0.116),
         _heads("two-class MNIST, gradients and random waves", WAVES, "mnist2"),
@@ -309,28 +289,12 @@ LEARNT = Study(
 )  # fmt: skip
 
 
-def _patients(route: str, records: int) -> Cell:
-    return cell("value", dataset="malaria", route=route, records=records)
-
-
-_COUNTED, _ALL = "held-out count", "PAC-Bayes, prior that saw nothing"
-PATIENTS = Sentence(
-    place="",
-    printed="On few patients too a count on a held-out half certifies less than PAC-Bayes on all of them.",
-    ours="Of 120 malaria patients the count certifies {count:up} and PAC-Bayes {all:up}, of 40 {few:up} and "
-    "{few_all:up}.",
-    holds=Every([Below(_patients(_COUNTED, n), _patients(_ALL, n)) for n in (40, 120)]),
-    evidence={"count": _patients(_COUNTED, 120), "all": _patients(_ALL, 120), "few": _patients(_COUNTED, 40),
-              "few_all": _patients(_ALL, 40)},
-    why="Means of three draws of patients. The trajectory in the table above had more patients than either.",
-)  # fmt: skip
 SECTION = Section(
     title="Certificates on all training data",
     about="Can a network be certified on the very data that it learnt from? By its trajectory (noisy gradients, norms "
     "kept), by compression (it learnt from few records and is right on the others) or by PAC-Bayes from a prior that "
     "saw nothing. These routes are for whoever cannot hold data out: at equal numbers of records a count on a held-out "
-    "half is tighter in each comparison below. We ran one seed.",
+    "half is tighter in each comparison below, and for few patients in the next section. We ran one seed.",
     studies=(TRAJECTORY, COMPRESSION, LEARNT),
-    beside={"small-samples": (PATIENTS,)},
     figure=("compression", "figure", "Compression of n images against a count on half of them."),
 )

@@ -28,7 +28,6 @@ average; six more were run, and the standard error does not account for that loo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -36,7 +35,6 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments import panels
 from experiments.claims import (
     RELEVANT,
     Below,
@@ -46,20 +44,21 @@ from experiments.claims import (
     Most,
     Number,
     Printed,
-    Ratio,
     Sentence,
-    Within,
     cell,
+    made_of,
     ratio,
+    within,
 )
+from experiments.panels import plain_log
 from experiments.runs.frontier import BENCHES, CLIPS, CNN, MNIST, XRAYS, Bench, frontier_jobs, pair_jobs, tempered_jobs
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 
-COLUMNS = columns(
-    *((pl.String, "bench method slot"), (pl.Boolean, "averaged decay"), (pl.Int64, "steps seed")),
-    (pl.Float64, "clip_norm reach pre_noise accuracy ece sce ace nll_nats mce rmsce mean_confidence epsilon"),
+COLUMNS = (
+    "bench method slot averaged decay steps seed clip_norm reach pre_noise accuracy ece sce ace nll_nats mce rmsce "
+    "mean_confidence epsilon"
 )
 """Averages are over weights kept on the way; the other rows are of the last. ``reach`` is step size times clip norm."""
 
@@ -82,11 +81,11 @@ def at(bench: Bench, column: str = "ece", *, decay: bool = False, pre_noise: flo
     return cell(column, bench=bench.name, decay=decay, pre_noise=pre_noise, **where)
 
 
-def _times(bench: Bench, after: Mapping[str, Any], before: Mapping[str, Any], **over: Sequence[Any]) -> Ratio:
+def _times(bench: Bench, after: Mapping[str, Any], before: Mapping[str, Any], **over: Sequence[Any]) -> Number:
     """ECE after over ECE before, each at all combinations of what both share."""
     cells = [dict(zip(over, values, strict=True)) for values in product(*over.values())]
     one, other = ([at(bench, **{**shared, **own}) for shared in cells] for own in (after, before))
-    return Ratio(one, other)
+    return ratio(one, other)
 
 
 def _both(after: Mapping[str, Any], **over: Sequence[Any]) -> dict[str, Number]:
@@ -105,11 +104,10 @@ def _alone(bench: Bench, folds: int, more: float, less: float, judges: str, **wh
              for (end, clip), name in product((("more", more), ("less", less)), ("ece", "accuracy"))}  # fmt: skip
     fold = ratio(found["ece_more"], found["ece_less"])
     return Sentence(
-        place="",
         printed=f"{bench.name}: the clip norm, at one product with the step size, changes DP-SGD's ECE {folds}-fold.",
         ours=f"ECE is {{ece_more}} at clip norm {more:g} with accuracy {{accuracy_more:.3f}}, and {{ece_less}} at "
         f"{less:g} with {{accuracy_less:.3f}}: {{ratio:.1f}}-fold, {judges}.",
-        holds=Every([Below(folds - 0.5, fold), Within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
+        holds=Every([Below(folds - 0.5, fold), within(found["accuracy_more"], found["accuracy_less"], 0.01)]),
         evidence=found | {"ratio": fold},
     )
 
@@ -120,26 +118,22 @@ _LINES = {
     "DP-SGLD, noise before clipping": ("x", "tab:green", {"pre_noise": 0.5}),
     "DP-SGLD, both": ("+", "black", {"decay": True, "pre_noise": 0.5}),
 }
-_TEMPERED = {
-    "as trained": ("o-", "tab:blue", {"tempered": False}),
-    "with one temperature": ("s-", "tab:orange", {"tempered": True}),
-}
 
 
-def _by_clip_norm(table: pl.DataFrame, lines: Mapping[str, tuple[str, str, dict[str, Any]]]) -> Figure:
+def _by_clip_norm(table: pl.DataFrame) -> Figure:
     """Mean ECE of the last weights against the clip norm, a panel a bench; other step lengths in grey."""
     seeds = {bench: count for bench in BENCHES if (count := part(table, bench=bench.name)["seed"].n_unique())}
     drawn, (panes,) = style.figure(1, len(seeds), width=3.6)
     for axes, (bench, count) in zip(panes, seeds.items(), strict=True):
-        grey = {f"_{reach}": (".-", "0.8", {"reach": reach}) for reach in bench.reaches if lines is _LINES}
-        for label, (marker, colour, where) in {**grey, **lines}.items():
+        grey = {f"_{reach}": (".-", "0.8", {"reach": reach}) for reach in bench.reaches}
+        for label, (marker, colour, where) in {**grey, **_LINES}.items():
             found = {clip: at(bench, clip_norm=clip, **where)(table) for clip in bench.clips}
             known = {clip: one.mean for clip, one in found.items() if one}
             axes.plot(list(known), list(known.values()), marker, color=colour, label=label)
         axes.set(xscale="log", yscale="log", xlabel="clip norm", ylabel="ECE (l1, 15 bins) of the last weights",
                  title=f"{bench.name}\nn = {bench.size:,}, {count} seeds, epsilon {bench.run.budget.epsilon:g}"
                  )  # fmt: skip
-        panels.plain_log(axes.yaxis)
+        plain_log(axes.yaxis)
     drawn.legend(*panes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return drawn
 
@@ -151,7 +145,7 @@ FRONTIER = Study(
     jobs=frontier_jobs,
     rows=rows,
     columns=COLUMNS,
-    figures={"effects": partial(_by_clip_norm, lines=_LINES)},
+    figures={"effects": _by_clip_norm},
     sentences=[
         _alone(MNIST, 5, 0.1, 10.0, "in 800 steps, by the three seeds that did not choose", steps=800, seed=(3, 4, 5))
     ],
@@ -173,8 +167,7 @@ POST_HOC = Study(
     paper="Knolle et al. (2021), section 2",
     jobs=tempered_jobs,
     rows=rows,
-    columns=COLUMNS | columns((pl.Boolean, "tempered"), (pl.Float64, "temperature")),
-    figures={"figure": partial(_by_clip_norm, lines=_TEMPERED)},
+    columns=f"{COLUMNS} tempered temperature",
     numbers=tuple(
         Printed(
             place="DP-SGD on MNIST in 200 steps, and the same with one temperature",
@@ -211,7 +204,7 @@ _LANGEVIN = (
         answers=("K08",), place="Equations 8, 9",
         printed="DP-SGLD with constant steps is DP-SGD if its noise multiplier is the root of 2 α τ.",
         ours="Its ECE is {same:.3f} times DP-SGD's on MNIST at three clip norms.",
-        holds=Within(_SAME, 1.0, 0.001), evidence={"same": _SAME},
+        holds=within(_SAME, 1.0, 0.001), evidence={"same": _SAME},
         why="This is an identity: it decides which differences can be due to Langevin dynamics.",
     ),
     _better(
@@ -232,24 +225,23 @@ _LANGEVIN = (
         printed="DP-SGLD provides only point estimates of the network's parameters.",
         ours="Weights kept on the way cost no epsilon more: with their mean prediction confidence is {kept:.3f} for "
         "{last:.3f} on MNIST at clip norm 1, and ECE becomes {mnist:.2f} times as large over 20 settings.",
-        holds=Within(_KEPT["kept"], _KEPT["last"], 0.005),
+        holds=within(_KEPT["kept"], _KEPT["last"], 0.005),
         why="We ask whether the mean moves confidence by half a point.",
         evidence=_KEPT | {"mnist": _times(MNIST, {"averaged": True}, {}, clip_norm=MNIST.clips, reach=MNIST.reaches)},
     ),
 )  # fmt: skip
 
 
-def _over_clip_norms(table: pl.DataFrame, *, tempered: bool) -> Measured | None:
-    """The mean ECE of all clip norms, by seed."""
-    found = [at(MNIST, clip_norm=clip, tempered=tempered)(table) for clip in MNIST.clips]
-    known = [one.values for one in found if one]
-    if len(known) < len(found):
-        return None
-    return Measured({seed: fmean(one[seed] for one in known) for seed in known[0]})
+def _by_seed(*found: Measured) -> Measured:
+    return Measured({seed: fmean(one.values[seed] for one in found) for seed in found[0].values})
 
 
 _ENDS = {name: at(MNIST, clip_norm=3.0, tempered=name == "after") for name in ("before", "after")}
-_ALL = {f"all_{name}": partial(_over_clip_norms, tempered=name == "after") for name in _ENDS}
+_ALL = {
+    f"all_{name}": made_of(_by_seed, *(at(MNIST, clip_norm=clip, tempered=hot) for clip in MNIST.clips))
+    for name, hot in (("before", False), ("after", True))
+}
+"""Means of all clip norms."""
 RECALIBRATED = Sentence(
     answers=("K06",), place="2",
     printed="Post-hoc calibration methods significantly improve calibration without hindering performance.",

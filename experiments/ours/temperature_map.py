@@ -18,17 +18,16 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from experiments import panels
-from experiments.claims import Below, Every, Measured, Number, Sentence, Within, cell, exact
-from experiments.runs.chains import BRIEF, EXAMPLES, QUICK, network_name
-from experiments.runs.temperature import CLIMB, Ladder
-from experiments.study import Done, Row, Section, Study, columns
+from experiments.claims import Below, Every, Measured, Number, Sentence, cell, exact, made_of, within
+from experiments.panels import plain_log
+from experiments.runs.temperature import BRIEF, CLIMB, ENTROPY, Ladder
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
+from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
 
-ENTROPY: dict[str, Any] = {"algorithm": "Entropy-SGLD", "gibbs": QUICK, "step_size": 0.5}
 BOTH, ONE = ("base", "sgd"), ("sgd",)
 WIDE = tuple(2.0**k for k in range(-8, 11))
 """Multiples of √n of SGLD's ladder."""
@@ -40,7 +39,7 @@ NOISY = 2.0 / 0.1**2
 def jobs(smoke: bool, seed: int) -> list[Job]:
     """Ladders of temperatures, then what is changed one at a time; one chain a start for ``smoke``."""
     data = "digits2" if smoke else "mnist2"
-    root = math.sqrt(EXAMPLES[data])
+    root = math.sqrt(SIZES[data])
     if smoke:
         less: dict[str, Any] = {"problem": Problem(dataset=data), "batch_size": 32, "fit": 1.0, "records": 2}
         plan = {"sgld": _plan("ladder", (1.0,), 4.0, **less),
@@ -103,14 +102,9 @@ def _networks() -> dict[str, Any]:
     return found
 
 
-COLUMNS = columns(
-    (pl.String, "run about network norm algorithm start"),
-    (pl.Float64, "tau times base_std step_size inner_step_size epochs"),
-    (pl.Int64, "inner_steps n n_test dim steps"),
-    (
-        pl.Float64,
-        "mean_error mean_error_mcse train_error test_error epsilon gibbs_train_error gibbs_test_error kl_nats",
-    ),
+COLUMNS = (
+    "run about network norm algorithm start tau times base_std step_size inner_step_size epochs inner_steps n n_test "
+    "dim steps mean_error mean_error_mcse train_error test_error epsilon gibbs_train_error gibbs_test_error kl_nats"
 )
 
 
@@ -118,10 +112,12 @@ def rows(done: Done) -> Iterator[Row]:
     """One row a chain."""
     config, result = done.job.config, done.result
     architecture = config.problem.architecture
-    own = {name: getattr(config, name) for name in COLUMNS if hasattr(config, name)}
-    own |= {"run": done.job.key, "network": network_name(architecture), "norm": architecture.norm}
-    for chain in result["chains"]:
-        yield {**result, **chain, **own, **done.tags, "times": chain["tau"] / math.sqrt(result["n"])}
+    own = {name: getattr(config, name) for name in COLUMNS.split() if hasattr(config, name)}
+    network = f"fc{'-'.join(map(str, architecture.hidden))}" if architecture.name == "fc" else architecture.name
+    own |= {"run": done.job.key, "network": network.upper(), "norm": architecture.norm}
+    for number, chain in enumerate(result["chains"]):
+        found = {"times": chain["tau"] / math.sqrt(result["n"]), "thermal_noise": math.sqrt(2.0 / chain["tau"])}
+        yield {**result, **chain, **own, **done.tags, **found, "chain": number}
 
 
 PRINTED, ABOUT = 0.02, 0.05
@@ -135,14 +131,10 @@ START = {"base": "from the base measure", "sgd": "from SGD's weights"}
 def law(algorithm: str, column: str = "mean_error", *, times: float = 1.0, **where: Any) -> Number:
     """The mean over starts of an error of chains at τ = √n times ``times``, with two of its standard errors."""
 
-    def number(table: pl.DataFrame, /) -> Measured | None:
-        found, noise = (
-            cell(name, by="start", algorithm=algorithm, times=times, **where)(table)
-            for name in (column, "mean_error_mcse")
-        )
-        return found and noise and Measured(found.values, error=2.0 * max(noise.values.values()))
-
-    return number
+    return made_of(
+        lambda found, noise: Measured(found.values, error=2.0 * max(noise.values.values())),
+        *(cell(name, by="start", algorithm=algorithm, times=times, **where) for name in (column, "mean_error_mcse")),
+    )
 
 
 def coldest(algorithm: str, column: str) -> Number:
@@ -181,8 +173,8 @@ def by_temperature(table: pl.DataFrame) -> Figure:
     unit = (table["epsilon"] / table["times"])[0]
     above = axes.secondary_xaxis("top", functions=(lambda x: x * unit, lambda x: x / unit))
     above.set_xlabel("epsilon of the target, replace-one")
-    panels.plain_log(axes.yaxis)
-    panels.legend(axes, loc="lower left")
+    plain_log(axes.yaxis)
+    axes.legend(loc="lower left")
     return drawn
 
 
@@ -193,7 +185,7 @@ _LAWS = {
     "conv_mean": law("Entropy-SGLD", "test_error", **_CONV),
     "conv_gibbs": law("Entropy-SGLD", "gibbs_test_error", **_CONV),
 }  # fmt: skip
-_HOT = {"noisy": law("SGLD", times=NOISY / math.sqrt(EXAMPLES["mnist2"]), **LADDER), "conv": law("SGLD", **_CONV),
+_HOT = {"noisy": law("SGLD", times=NOISY / math.sqrt(SIZES["mnist2"]), **LADDER), "conv": law("SGLD", **_CONV),
         "batch": law("SGLD", **{**_CONV, "norm": "batch"})}  # fmt: skip
 
 PAPER = (
@@ -214,22 +206,20 @@ PAPER = (
         printed="At 0.1 thermal noise, SGLD's risk is close to 50%.",
         ours="SGLD stays at {noisy} with 100 hidden units; at noise 0.09 at {conv} with CONV, and at {batch} with "
         "BatchNorm too, which the paper has.",
-        holds=Every([Within(one, 0.5, ABOUT) for one in _HOT.values()]),
+        holds=Every([within(one, 0.5, ABOUT) for one in _HOT.values()]),
         evidence=_HOT,
     ),
 )
 """Sentences of the paper that this table answers."""
 SENTENCES = (
     Sentence(
-        place="",
         printed="At tau = sqrt(n) chains from the base measure and from SGD's weights stay at one training error.",
         ours="They stay at {base:.3f} and {sgd:.3f} with SGLD, at {entropy_base:.3f} and {entropy_sgd:.3f} with "
         "Entropy-SGLD.",
-        holds=Every([Within(one["base"], one["sgd"], SAME) for one in (_SGLD, _ENTROPY)]),
+        holds=Every([within(one["base"], one["sgd"], SAME) for one in (_SGLD, _ENTROPY)]),
         evidence=_SGLD | {f"entropy_{start}": one for start, one in _ENTROPY.items()},
     ),
     Sentence(
-        place="",
         printed="A training error of 2% needs a colder target than that of tau = sqrt(n).",
         ours="From SGD's weights SGLD has it at {sgld:.0f} sqrt(n) and Entropy-SGLD at {entropy:.0f} sqrt(n), with an "
         "epsilon of {epsilon:up}; from the base measure Entropy-SGLD keeps {base} at 64 sqrt(n).",
@@ -240,7 +230,6 @@ SENTENCES = (
         why="Chains this cold do not leave the region where they start.",
     ),
     Sentence(
-        place="",
         printed="Shorter steps bring SGLD's training error at tau = sqrt(n) to about 2%.",
         ours="A line through four step lengths ends at {limit} where the length is 0.",
         holds=Below(zero_step, ABOUT),

@@ -6,6 +6,7 @@ two-class MNIST, true or random labels, for 150 epochs; the recipes' outer step 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +14,22 @@ import polars as pl
 from matplotlib.figure import Figure
 
 import bounds
-from experiments import panels
-from experiments.claims import Below, Every, Measured, Most, Number, Printed, Sentence, Shown, cell, exact, exactly
+from experiments.claims import (
+    Below,
+    Every,
+    Most,
+    Number,
+    Printed,
+    Sentence,
+    Shown,
+    cell,
+    exact,
+    exactly,
+    made_of,
+)
 from experiments.ours.temperature_map import PAPER
-from experiments.runs.chains import BRIEF, COLUMNS, LABELS, ended, final, records
-from experiments.study import Section, Study
+from experiments.runs.temperature import BOUNDS, BRIEF, LABELS
+from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 from pacdp.cli.recipes import SIZES, run, tau_of
@@ -45,7 +57,27 @@ def jobs(smoke: bool, seed: int) -> list[Job]:
     return found
 
 
-LABEL_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in ("network", "gamma", "beta")}
+INNER_STEPS = 20
+"""The paper's axis is epochs over Entropy-SGD's L, for all algorithms."""
+MEASURED = "train_loss train_error test_error gibbs_train_error gibbs_test_error kl_nats kl_raw_nats epsilon"
+
+
+def records(done: Done) -> Iterator[Row]:
+    """A row a record: errors, KL, epsilon and all bounds."""
+    n = done.result["n"]
+    for row in done.records:
+        over = {"run": done.job.key, "n": n, "epochs_over_l": row["epochs"] / INNER_STEPS}
+        yield {**row, **row.get("bounds", {}), **done.tags, **over}
+
+
+def final(table: pl.DataFrame) -> pl.DataFrame:
+    """The last record of each run."""
+    return table.group_by("run", maintain_order=True).last().select(table.columns)
+
+
+def ended(number: Number) -> Number:
+    """The same number of the last record of each run."""
+    return lambda table: number(final(table))
 
 
 def at(column: str, algorithm: str, labels: str, noise: float | None = None) -> Number:
@@ -64,11 +96,12 @@ def _overfits(errors: dict[str, Number], *names: str, margin: float) -> list[Bel
     return [Below(errors[f"{name}_train"], errors[f"{name}_test"], margin=margin) for name in names]
 
 
-def invalid_bound(table: pl.DataFrame, /) -> Measured | None:
-    """The PAC-Bayes bound of Entropy-SGD's Gibbs classifier if the data had not chosen its prior. They have: it bounds
-    nothing, and pacdp issues no such certificate."""
-    risk, kl = (at(name, "Entropy-SGD", "random", 0.005)(table) for name in ("gibbs_train_error", "kl_nats"))
-    return risk and kl and exact(bounds.langford_seeger(risk=risk.mean, kl_nats=kl.mean, n=N, failure_prob=0.05).value)
+invalid_bound = made_of(
+    lambda risk, kl: exact(bounds.langford_seeger(risk=risk.mean, kl_nats=kl.mean, n=N, failure_prob=0.05).value),
+    *(at(name, "Entropy-SGD", "random", 0.005) for name in ("gibbs_train_error", "kl_nats")),
+)
+"""The PAC-Bayes bound of Entropy-SGD's Gibbs classifier if the data had not chosen its prior. They have: it bounds
+nothing, and pacdp issues no such certificate."""
 
 
 LOOK = {"SGD": ("black", "D"), "SGLD": ("tab:blue", "o"), "Entropy-SGD": ("tab:orange", "s"),
@@ -87,7 +120,7 @@ def by_noise(table: pl.DataFrame) -> Figure:
             axes.plot(own["thermal_noise"], own["train_error"], f"{mark}:", color=colour, markerfacecolor="white")
         axes.set(xlabel="thermal noise", ylabel="0-1 error", title=f"{labels} labels, n = {N:,}, one seed")
         axes.set_xscale("symlog", linthresh=1e-3)
-    panels.legend(line[0], title="filled: test, hollow: training")
+    line[0].legend(title="filled: test, hollow: training")
     return drawn
 
 
@@ -199,7 +232,7 @@ RANDOM_LABELS = Study(
     paper="Dziugaite and Roy, 2018, Figure 1",
     jobs=jobs,
     rows=records,
-    columns=LABEL_COLUMNS,
+    columns=f"algorithm labels thermal_noise tau run n n_test step epochs epochs_over_l {MEASURED} {' '.join(BOUNDS)}",
     figures={"figure": by_noise},
     sentences=SENTENCES,
     numbers=(

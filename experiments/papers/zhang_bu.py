@@ -23,9 +23,7 @@ from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
-from matplotlib.transforms import offset_copy
 
-from experiments import panels
 from experiments.claims import (
     Below,
     Cell,
@@ -36,40 +34,25 @@ from experiments.claims import (
     Printed,
     Relation,
     Sentence,
-    Within,
     cell,
-    exact,
+    count,
     exactly,
+    made_of,
     ratio,
+    within,
 )
-from experiments.runs.bayesian_plans import (
-    DELTA,
-    DRAWN,
-    EFFECTS,
-    EITHER,
-    EPOCHS,
-    KNOLLE,
-    SIGMAS,
-    SIZE,
-    TWIN,
-    accounting_jobs,
-    curve_jobs,
-    figure_1_jobs,
-    langevin,
-    table_1_jobs,
-    table_2_jobs,
-)
+from experiments.runs import bayesian_plans as plans
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
 
 PRIORS = {"normal": "Gaussian", "laplace": "Laplace", "none": "flat"}
 METHODS = ("SGLD", "BBP", "MC Dropout", "SGD")
-Line = Sequence[str]
+Line = tuple[str, ...]
 """Of a paper's table: key, algorithm, prior, network and its numbers."""
 
 
-def _lines(text: str) -> list[tuple[str, ...]]:
+def _lines(text: str) -> list[Line]:
     return [tuple(line.split(", ")) for line in text.strip().splitlines()]
 
 
@@ -109,7 +92,7 @@ def rows(done: Done) -> Iterator[Row]:
     """One a run; of the drawn simulation one a point of its bands and of its data as well."""
     plain = {name: value for name, value in done.result.items() if not isinstance(value, list | dict)}
     yield {**done.tags, **plain}
-    if done.tags.get("judges") and done.tags["seed"] == DRAWN:
+    if done.tags.get("judges") and done.tags["seed"] == plans.DRAWN:
         yield from ({**done.tags, **point} for point in done.result["points"])
 
 
@@ -133,27 +116,13 @@ def _numbers(place: str, why: str, lines: Sequence[Line], ours: Mapping[str, Cal
     ]  # fmt: skip
 
 
-def _points(table: pl.DataFrame, x: str, y: str, title: str, groups: Mapping[str, Row], *, apart: float = 0.0,
-            **labels: Any) -> Figure:  # fmt: skip
-    """A mark a row, by groups, which stand so many points apart; the title may name the largest value of a column."""
-    drawn, ((axes,),) = style.figure(1, 1, width=5.8, height=3.6)
-    for k, ((label, where), mark) in enumerate(zip(groups.items(), "os^v", strict=False)):
-        own = part(table, **where)
-        (line,) = axes.plot(own[x].to_list(), own[y].to_list(), mark, label=label, alpha=0.7)
-        line.set_transform(offset_copy(axes.transData, drawn, k * apart, units="points"))
-    axes.margins(x=0.1)
-    axes.set(title=title.format(**table.select(pl.col(pl.Float64).max()).row(0, named=True)), **labels)
-    panels.legend(axes)
-    return drawn
-
-
 _accuracy = partial(_image, "accuracy")
 _RIVALS = [one for one in _CELLS if one[0] != "SGLD"]
 _ACCURACIES = {
     f"{algorithm.split()[-1]}_{network}{'' if private else '_plain'}".lower(): _accuracy(
         algorithm, prior, network, private=private
     )
-    for (algorithm, prior, network), private in product(_CELLS, EITHER)
+    for (algorithm, prior, network), private in product(_CELLS, plans.EITHER)
     if prior != "laplace"
 }
 """By names such as sgld_mlp and dropout_cnn_plain."""
@@ -161,16 +130,8 @@ TABLE_1 = Study(
     name="dp-bnn-accuracy",
     title="Accuracy of private Bayesian networks on MNIST",
     paper="Zhang, Bu et al., 2021, Table 1",
-    jobs=partial(table_1_jobs, _CELLS),
+    jobs=partial(plans.table_1_jobs, _CELLS),
     rows=rows,
-    figures={"figure": partial(
-        _points, x="algorithm", y="accuracy", ylabel="test accuracy, a mark a seed",
-        apart=9.0,
-        title=f"MNIST, n = {SIZE:,}, 4 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
-        groups={f"{network}, {'with' if private else 'without'} privacy":
-                {"network": network, "private": private, "held_out": 0}
-                for network, private in product(("MLP", "CNN"), EITHER)},
-    )},
     sentences=(
         Sentence(
             answers=("Z02",),
@@ -178,8 +139,8 @@ TABLE_1 = Study(
             printed="Every DP-SGLD is equivalent to some DP-SGD.",
             ours="DP-SGLD's last weights have an accuracy of {langevin:.4f}, those of DP-SGD at its numbers "
             "{descent:.4f}.",
-            holds=Within(_image("last_accuracy", "SGLD"), _accuracy(*TWIN), 0.005),
-            evidence={"langevin": _image("last_accuracy", "SGLD"), "descent": _accuracy(*TWIN)},
+            holds=within(_image("last_accuracy", "SGLD"), _accuracy(*plans.TWIN), 0.005),
+            evidence={"langevin": _image("last_accuracy", "SGLD"), "descent": _accuracy(*plans.TWIN)},
         ),
         Sentence(
             answers=("Z23", "Z24"),
@@ -225,28 +186,16 @@ def _smaller(one: tuple[str, str, bool], other: tuple[str, str, bool]) -> Relati
     return Below(*(_image("filled_mce", *cell, private=private) for *cell, private in (one, other)), share=0.1)
 
 
-def _count(relations: Sequence[Relation]) -> Number:
-    """How many hold."""
-    return lambda table: exact(sum(one(table) is True for one in relations))
-
-
 _PLAIN, _PRIVATE = ([_smaller((one, "normal", flag), (one, "none", flag)) for one in METHODS] for flag in (False, True))
 _WORSE = [_smaller((one, "none", False), (one, "none", True)) for one in METHODS]
 _BAYESIAN = [_smaller((one, prior, private), ("SGD", prior, private))
-             for one, prior, private in product(METHODS[:3], ("normal", "none"), EITHER)]  # fmt: skip
+             for one, prior, private in product(METHODS[:3], ("normal", "none"), plans.EITHER)]  # fmt: skip
 TABLE_2 = Study(
     name="dp-bnn-calibration",
     title="Calibration of private Bayesian networks, with and without prior",
     paper="Zhang, Bu et al., 2021, Table 2",
-    jobs=partial(table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
+    jobs=partial(plans.table_2_jobs, [line[1:4] for line in TABLE_2_PRINTED]),
     rows=rows,
-    figures={"figure": partial(
-        _points, x="algorithm", y="filled_mce", ylabel="MCE of filled bins, a mark a seed",
-        apart=9.0,
-        title=f"MLP, MNIST, n = {SIZE:,}, 6 seeds, epsilon {{epsilon:.3f}}, delta {DELTA:g}",
-        groups={f"{PRIORS[prior]} prior, {'with' if private else 'without'} privacy":
-                {"prior": prior, "private": private} for prior, private in product(("normal", "none"), EITHER)},
-    )},
     sentences=(
         Sentence(
             answers=("Z39", "Z40"),
@@ -256,7 +205,7 @@ TABLE_2 = Study(
             ours="The MCE of filled bins is a tenth smaller with the prior for {plain} of 4 methods without privacy, "
             "for {private} with it.",
             holds=Every([Most(_PLAIN), Most(_PRIVATE)]),
-            evidence={"plain": _count(_PLAIN), "private": _count(_PRIVATE)},
+            evidence={"plain": count(_PLAIN), "private": count(_PRIVATE)},
         ),
         Sentence(
             answers=("Z41",),
@@ -264,7 +213,7 @@ TABLE_2 = Study(
             printed="DP leads to worse MCE when the non-informative prior is used.",
             ours="Privacy makes the MCE of filled bins a tenth larger for {worse} of 4 methods.",
             holds=Most(_WORSE),
-            evidence={"worse": _count(_WORSE)},
+            evidence={"worse": count(_WORSE)},
             why="The printed table has 2 of 4 as well.",
         ),
         Sentence(
@@ -273,7 +222,7 @@ TABLE_2 = Study(
             printed="BNNs often enjoy smaller MCE than the regular MLP.",
             ours="The MCE of filled bins is a tenth smaller in {smaller} of 12 comparisons.",
             holds=Most(_BAYESIAN),
-            evidence={"smaller": _count(_BAYESIAN)},
+            evidence={"smaller": count(_BAYESIAN)},
             why="A filled bin holds a hundredth of the test images.",
         ),
     ),
@@ -283,7 +232,7 @@ TABLE_2 = Study(
         "none. Rates are those of Table 1.",
         TABLE_2_PRINTED,
         {f"{'DP-' if private else ''}{heading}": partial(_image, name, private=private)
-         for private, (heading, name) in product(EITHER, (("ECE", "one_bin_ece"), ("MCE", "mce")))},
+         for private, (heading, name) in product(plans.EITHER, (("ECE", "one_bin_ece"), ("MCE", "mce")))},
     ),
 )  # fmt: skip
 
@@ -297,13 +246,8 @@ FIGURE_1 = Study(
     name="dp-bnn-tradeoff",
     title="Accuracy against epsilon of DP-SGLD among DP-SGDs",
     paper="Zhang, Bu et al., 2021, Figure 1",
-    jobs=figure_1_jobs,
+    jobs=plans.figure_1_jobs,
     rows=rows,
-    figures={"figure": partial(
-        _points, x="epsilon", y="accuracy", groups={f"DP-{one}": {"algorithm": one} for one in ("SGD", "SGLD")},
-        xlabel=f"epsilon at most, delta {DELTA:g}", ylabel="test accuracy",
-        title=f"CNN, MNIST, n = {SIZE:,}, 2 epochs, one seed",
-    )},
     sentences=(
         Sentence(
             answers=("Z04",),
@@ -334,17 +278,14 @@ def _effect(name: str, algorithm: str) -> Number:
 
 
 def _median(algorithm: str, *_: str, private: bool) -> Number:
-    def found(table: pl.DataFrame) -> Measured | None:
-        every = _curve("train_mse", algorithm, private=private)(table)
-        return every and Measured({0: statistics.median(every.values.values())})
-
-    return found
+    every = _curve("train_mse", algorithm, private=private)
+    return made_of(lambda found: Measured({0: statistics.median(found.values.values())}), every)
 
 
 def _bands(table: pl.DataFrame) -> Figure:
     """Mean prediction with the aleatoric and the total deviation around it, and the data."""
     drawn, grid = style.figure(2, 3, width=3.0, height=2.5)
-    for axes, (private, name) in zip(chain(*grid), product(EITHER, METHODS[:3]), strict=True):
+    for axes, (private, name) in zip(chain(*grid), product(plans.EITHER, METHODS[:3]), strict=True):
         own = part(table, judges=True, private=private, algorithm=name)
         band, data = part(own, part="band"), part(own, part="data")
         for parts, colour in ((["aleatoric", "epistemic"], "tab:orange"), (["aleatoric"], "tab:blue")):
@@ -366,7 +307,7 @@ TABLE_3 = Study(
     name="dp-bnn-regression",
     title="Heteroscedastic regression: error and uncertainty under privacy",
     paper="Zhang, Bu et al., 2021, Table 3 and Figure 4",
-    jobs=curve_jobs,
+    jobs=plans.curve_jobs,
     rows=rows,
     figures={"figure": _bands},
     sentences=(
@@ -408,6 +349,19 @@ TABLE_3 = Study(
 )  # fmt: skip
 
 
+def _limits(table: pl.DataFrame) -> Figure:
+    """What the central limit lacks of the proved lower end, by noise multiplier, for each paper's settings."""
+    drawn, ((axes,),) = style.figure(1, 1, width=5.8, height=3.6)
+    groups = {f"Zhang, Bu: {one} epochs": {"batch": 256, "epochs": one} for one in plans.EPOCHS}
+    for (label, where), mark in zip((groups | {"Knolle": plans.KNOLLE}).items(), "os^", strict=True):
+        own = part(table, **where)
+        axes.plot(own["noise_multiplier"], own["lacks"], mark, label=label, alpha=0.7)
+    axes.set(yscale="log", xlabel="noise multiplier", title=f"n = {plans.SIZE:,}, delta {plans.DELTA:g}")
+    axes.set_ylabel("share of the proved lower end\nthat the central limit lacks")
+    axes.legend()
+    return drawn
+
+
 def _account(name: str, **where: Any) -> Cell:
     return exactly(name, **{"batch": 256, "noise_multiplier": 1.3, "epochs": 15} | where)
 
@@ -418,18 +372,14 @@ def _valid(**where: Any) -> Relation:
 
 
 _DP = {"base": _account("upper"), "more": _account("upper", batch=512)}
-_DP |= {name: _account("upper", **langevin(*one)) for name, one in EFFECTS.items()}
+_DP |= {name: _account("upper", **plans.langevin(*one)) for name, one in plans.EFFECTS.items()}
 ACCOUNTING = Study(
     name="central-limit",
     title="Epsilon by the central limit beside proved bounds, at the papers' settings",
     paper="Zhang, Bu et al., 2021, Theorems 2 and 3, Figure 2; Knolle et al., 2021, 4.1",
-    jobs=accounting_jobs,
+    jobs=plans.accounting_jobs,
     rows=rows,
-    figures={"figure": partial(
-        _points, x="noise_multiplier", y="lacks", xlabel="noise multiplier", yscale="log",
-        groups={f"Zhang, Bu: {one} epochs": {"batch": 256, "epochs": one} for one in EPOCHS} | {"Knolle": KNOLLE},
-        ylabel="share of the proved lower end\nthat the central limit lacks", title=f"n = {SIZE:,}, delta {DELTA:g}",
-    )},
+    figures={"figure": _limits},
     sentences=(
         Sentence(
             answers=("Z01", "Z03"),
@@ -437,10 +387,10 @@ ACCOUNTING = Study(
             printed="Gaussian differential privacy and the moments accountant both give valid upper bounds of epsilon.",
             ours="At noise multiplier 1.3 and 15 epochs the former's central limit says {limit:.4f}, where at least "
             "{lower:.4f} is proved; it is {least:.1%} low at noise 3 and {most:.1%} at 0.5.",
-            holds=Every([_valid(noise_multiplier=sigma) for sigma in SIGMAS]),
+            holds=Every([_valid(noise_multiplier=sigma) for sigma in plans.SIGMAS]),
             evidence={"limit": _account("central_limit"), "lower": _account("lower"),
-                      "least": _account("lacks", noise_multiplier=SIGMAS[-1]),
-                      "most": _account("lacks", noise_multiplier=SIGMAS[0])},
+                      "least": _account("lacks", noise_multiplier=plans.SIGMAS[-1]),
+                      "most": _account("lacks", noise_multiplier=plans.SIGMAS[0])},
             why="The moments accountant proves its bound.",
         ),
         Sentence(
@@ -463,8 +413,8 @@ BESIDE_KNOLLE: tuple[Sentence, ...] = (
         place="4.1",
         printed="Gaussian differential privacy offers a tighter bound on the privacy loss.",
         ours="At our settings of MNIST its central limit says {limit:.4f}, where at least {lower:.4f} is proved.",
-        holds=_valid(**KNOLLE),
-        evidence={"limit": _account("central_limit", **KNOLLE), "lower": _account("lower", **KNOLLE)},
+        holds=_valid(**plans.KNOLLE),
+        evidence={"limit": _account("central_limit", **plans.KNOLLE), "lower": _account("lower", **plans.KNOLLE)},
         why="Less than what is proved to be spent is no bound.",
     ),
 )

@@ -111,9 +111,6 @@ def train_plain(
 
     Returns:
         The snapshots, flat.
-
-    Raises:
-        Diverged: a weight is not finite.
     """
     mechanism = algorithm.mechanism
     parameters = [p for p in module.train().parameters() if p.requires_grad]
@@ -168,17 +165,9 @@ class Fitted(NamedTuple):
 
 def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, public: Public
         ) -> Fitted:  # fmt: skip
-    """Train ``module`` on all rows of inputs and targets.
-
-    Raises:
-        ValueError: numbers out of range, or a budget that not even the first step keeps to.
-        Diverged: a weight is not finite.
-    """
-    kept, sampling, budget = (
-        sorted({*run.posterior_steps(), *run.curve_steps()}),
-        run.config.sampling,
-        run.config.budget,
-    )
+    """Train ``module`` on all rows of inputs and targets."""
+    kept = sorted({*run.posterior_steps(), *run.curve_steps()})
+    sampling, budget = run.config.sampling, run.config.budget
     settings = algorithm(run.config, public)
     assert isinstance(settings, Descent)
     if not run.private:

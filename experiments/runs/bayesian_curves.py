@@ -51,13 +51,7 @@ def simulated(seed: int) -> Curve:
 
 
 def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train on the simulation of the run's seed; judge on its training and test points.
-
-    Raises:
-        ValueError: the numbers do not fit together.
-        Diverged: a weight is not finite.
-    """
-    del folder
+    """Train on the simulation of the run's seed; judge on its training and test points."""
     curve = simulated(run.seed)
     public = Public(input_shape=(1,), classes=2, size=float(len(curve.x)))
     module = network(run.config, public, device=runtime.device)
@@ -85,4 +79,3 @@ def regress(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 REGRESS = single(regress)
-"""Jobs on the regression."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from experiments.runs.bayesian import BayesRun, fit, member_outputs, network, outputs_at
 from pacdp.calibration import reliability_curve, summary
@@ -15,6 +13,7 @@ from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
+from pacdp.losses import cross_entropies
 from pacdp.uncertainty import predictive_mean
 
 MEAN, STD = 0.1307, 0.3081
@@ -24,13 +23,7 @@ FEWEST = 0.01
 
 
 def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train, judge on test data; see :func:`judged` for what is recorded.
-
-    Raises:
-        ValueError: the data, network or budget do not fit together.
-        Diverged: a weight is not finite.
-    """
-    del folder
+    """Train, judge on test data; see :func:`judged` for what is recorded."""
     train, test = load(run.config.dataset, root=runtime.data_root)
     if run.held_out:
         train, test = (replace(train, inputs=train.inputs[own], labels=train.labels[own])
@@ -39,7 +32,7 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
     module = network(run.config, public, device=runtime.device)
     inputs, seen = ((torch.tensor(data.inputs).to(runtime.device) - MEAN) / STD for data in (train, test))
     labels = torch.tensor(train.labels).to(runtime.device)
-    fitted = fit(run, module, inputs, labels, loss=_loss, public=public)
+    fitted = fit(run, module, inputs, labels, loss=cross_entropies, public=public)
     curve = [float((outputs_at(fitted, step, seen).argmax(-1).cpu().numpy() == test.labels).mean())
              for step in run.curve_steps()]  # fmt: skip
     members = np.stack([one.double().softmax(-1).cpu().numpy() for one in member_outputs(run, fitted, seen)])
@@ -51,7 +44,6 @@ def classify(run: BayesRun, runtime: Runtime, folder: Path) -> dict[str, Any]:
 
 
 CLASSIFY = single(classify)
-"""Jobs on images."""
 
 
 def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
@@ -67,7 +59,3 @@ def judged(members: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     filled = [abs(accuracy - confidence) for count, confidence, accuracy in bins if count >= FEWEST * len(labels)]
     return {**{name: test[name] for name in ("accuracy", "ece", "mce", "n")}, "filled_mce": max(filled),
             "one_bin_ece": abs(test["accuracy"] - test["mean_confidence"])}  # fmt: skip
-
-
-def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return cross_entropy(outputs, targets, reduction="none")

@@ -74,12 +74,8 @@ def _image_job(private: bool, seed: int, algorithm: str, prior: str, network: st
                 run=run, architecture=architecture, hidden=(200, 200), seed=seed, **_DATA[smoke])  # fmt: skip
 
 
-Cells = Sequence[Sequence[str]]
-"""Algorithm, prior, network."""
-
-
-def table_1_jobs(cells: Cells, smoke: bool, seed: int) -> list[Job]:
-    """Four seeds of each cell, with and without privacy; of another one the search."""
+def table_1_jobs(cells: Sequence[Sequence[str]], smoke: bool, seed: int) -> list[Job]:
+    """Four seeds of each cell (algorithm, prior, network), with and without privacy; of another one the search."""
     found = [
         _image_job(private, number, *cell, smoke=smoke,
                    rate=SEARCHED.get((cell[0], cell[2]), RATE) if private else RATE)
@@ -91,7 +87,7 @@ def table_1_jobs(cells: Cells, smoke: bool, seed: int) -> list[Job]:
     ]  # fmt: skip
 
 
-def table_2_jobs(cells: Cells, smoke: bool, seed: int) -> list[Job]:
+def table_2_jobs(cells: Sequence[Sequence[str]], smoke: bool, seed: int) -> list[Job]:
     """Six seeds of each cell, with and without privacy, at the rate of DP-SGD."""
     found = [_image_job(private, number, *cell, smoke=smoke)
              for number, cell, private in product(range(seed, seed + 6), cells, EITHER)]  # fmt: skip

@@ -31,10 +31,8 @@ def accounted(event: Event, *, delta: float) -> dict[str, float]:
 
 
 def _account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, float]:
-    del runtime, folder
     step = sampled_step([config.noise_multiplier], sample_rate=config.sample_rate)
     return accounted(SelfComposed(event=step, count=config.steps), delta=config.delta)
 
 
 ACCOUNT = single(_account)
-"""Jobs of :class:`Accounting`."""

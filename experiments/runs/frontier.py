@@ -35,6 +35,7 @@ from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, Kind, single
 from pacdp.layers.predict import average_over_snapshots, with_weights
 from pacdp.loop import train
+from pacdp.losses import cross_entropies
 from pacdp.models import Architecture, build
 from pacdp.schedules import Schedule, Table
 from pacdp.step.accountant import epsilon
@@ -121,7 +122,7 @@ def records(inputs: Tensor, labels: Tensor, people: Tensor) -> tuple[Tensor, Ten
 def loss_of(outputs: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of each record: the mean over a patient's images where records have several."""
     if targets.dim() == 1:
-        return cross_entropy(outputs, targets, reduction="none")
+        return cross_entropies(outputs, targets)
     losses = cross_entropy(outputs.transpose(1, 2), targets, ignore_index=-1, reduction="none")
     return losses.sum(1) / (targets >= 0).sum(1).clamp(min=1)
 
@@ -197,12 +198,7 @@ class Learnt(NamedTuple):
 
 
 def learn(run: FrontierRun, data: Problem) -> Learnt:
-    """Train by the run's method.
-
-    Raises:
-        ValueError: the numbers do not fit together.
-        Diverged: a weight is not finite.
-    """
+    """Train by the run's method."""
     module, half = network(run, data), run.steps // 2
     settings = algorithm(run, data, sum(p.numel() for p in module.parameters()))
     keeps = {half + (k * (run.steps - half)) // run.kept for k in range(1, run.kept + 1)}.__contains__
@@ -241,7 +237,6 @@ def _judged(data: Problem, made: Learnt, **predicted: Tensor) -> dict[str, Any]:
 
 
 FRONTIER, TEMPERED = single(carry_out), single(temper)
-"""Jobs of :class:`FrontierRun`."""
 CLIPS = (0.1, 1.0, 10.0)
 """At which falling steps and noise before clipping are compared."""
 LATER = 1000

@@ -10,7 +10,7 @@ Networks, first weights, data and the judgement of the predictions are those of 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn, optim
@@ -30,51 +30,36 @@ from pacdp.cli.sweep.kinds import PRIVATE
 DATA = ("MNIST", "X-rays")
 SEEDS = (3, 5)
 """On MNIST and on the X-rays."""
-FORMAT = "pacdp-plain-result/1"
+BY_PATIENT = "DP-SGD by patient"
+"""DP-SGD with the patient as the unit of privacy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainConfig:
     """One run without privacy: everything that determines its numbers."""
 
-    dataset: str = "digits"
-    features: Literal["pixels", "spots", "backbone"] = "pixels"
-    architecture: str = "cnn5"
-    hidden: tuple[int, ...] = (100,)
-    optimizer: Literal["sgd"] = "sgd"
+    run: PrivateConfig
+    """Of which data, network and seed are taken: those of first weights and minibatches."""
     learning_rate: float = 0.05
     momentum: float = 0.9
     batch_size: int = 128
     epochs: int = 5
-    seed: int = 0
-    """Of first weights and minibatches."""
 
-    def __post_init__(self) -> None:
-        if not (self.learning_rate > 0.0 and 0.0 <= self.momentum < 1.0):
-            raise ValueError(
-                f"expected learning_rate > 0 and 0 <= momentum < 1, got {self.learning_rate} and {self.momentum}"
-            )
-        if self.batch_size < 1 or self.epochs < 1:
-            raise ValueError(f"expected batch_size and epochs >= 1, got {self.batch_size} and {self.epochs}")
+    @property
+    def seed(self) -> int:
+        """The run's."""
+        return self.run.seed
 
 
 def train_plain(config: PlainConfig, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Train, and judge on test and training data; nothing is kept in ``folder``, for it is done in a minute.
-
-    Raises:
-        ValueError: data and network do not fit together.
-        Diverged: a weight is not finite.
-    """
-    del folder
-    data = examples(config.dataset, features=config.features, by_person=False, root=runtime.data_root)
+    """Train, and judge on test and training data; nothing is kept in ``folder``, for it is done in a minute."""
+    data = examples(config.run.dataset, features=config.run.features, by_person=False, root=runtime.data_root)
     public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-    same = PrivateConfig(dataset=config.dataset, features=config.features, architecture=config.architecture,
-                         hidden=config.hidden, seed=config.seed)  # fmt: skip
-    module = network(same, public, device=runtime.device)
+    module = network(config.run, public, device=runtime.device)
     steps = _fit(module, data, config, runtime.device)
     module.cpu().eval()
     return {
-        "format": FORMAT, "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
+        "algorithm": "SGD", "steps": steps, "n": data.train.n, "n_test": data.test.n,
         "parameters": sum(p.numel() for p in module.parameters()),
         "test": judged(lambda inputs: module(inputs).softmax(-1), data.test, curve=True),
         "train": judged(lambda inputs: module(inputs).softmax(-1), data.train),
@@ -98,7 +83,6 @@ def _fit(module: nn.Module, data: Examples, config: PlainConfig, device: str) ->
 
 
 PLAIN = single(train_plain)
-"""Jobs of :class:`PlainConfig`."""
 
 
 class Bench(NamedTuple):
@@ -115,17 +99,19 @@ class Bench(NamedTuple):
     plain_epochs: int
     plain_rate: float
 
-    def sgld(self, *, snapshots: int) -> PrivateConfig:
-        """DP-SGLD with both of its additions, keeping ``snapshots`` weights from the second half of the run."""
-        method = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
-        # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
-        return replace(self.run, method=method, sampling=replace(self.run.sampling, grad_sample_mode="hooks"))
-
-    def by_patient(self) -> PrivateConfig:
-        """DP-SGD with the patient as the unit of privacy."""
-        assert isinstance(self.run.method, DPSGD)
-        method = UserDPSGD(learning_rate=self.run.method.learning_rate)
-        return replace(self.run, method=method, sampling=replace(self.run.sampling, max_physical=64))
+    def procedures(self, seed: int, *, snapshots: int) -> dict[str, PlainConfig | PrivateConfig]:
+        """By name; DP-SGLD has both of its additions and keeps ``snapshots`` weights from its second half."""
+        run = replace(self.run, seed=seed)
+        assert isinstance(run.method, DPSGD)
+        langevin = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
+        people = UserDPSGD(learning_rate=run.method.learning_rate)
+        return {
+            "SGD": PlainConfig(run=run, learning_rate=self.plain_rate, epochs=self.plain_epochs),
+            "DP-SGD": run,
+            # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
+            "DP-SGLD": replace(run, method=langevin, sampling=replace(run.sampling, grad_sample_mode="hooks")),
+            BY_PATIENT: replace(run, method=people, sampling=replace(run.sampling, max_physical=64)),
+        }
 
 
 def _run(rate: float, steps: int, epsilon: float, delta: float, *, step: float, **others: Any) -> PrivateConfig:
@@ -150,29 +136,19 @@ def table_jobs(data: Sequence[str], smoke: bool, seed: int, *, patients: bool = 
     """SGD, DP-SGD and DP-SGLD of Tables 1 and 2; DP-SGD that protects patients instead of images where asked for.
 
     For ``smoke`` scikit-learn's digits stand in for both, one seed each."""
-    found, people = list[Job](), list[Job]()
+    found = list[Job]()
     for bench, count in zip((MNIST, XRAYS), SEEDS, strict=True):
         bench, seeds = (DIGITS._replace(name=bench.name), 1) if smoke else (bench, count)
         for one in range(seed, seed + seeds) if bench.name in data else ():
-            same = {name: getattr(bench.run, name) for name in ("dataset", "features", "architecture", "hidden")}
-            plain = PlainConfig(**same, learning_rate=bench.plain_rate, epochs=bench.plain_epochs, seed=one)
-            found += [
-                _job(bench, "SGD", plain),
-                _job(bench, "DP-SGD", replace(bench.run, seed=one)),
-                _sgld(bench, 2 if smoke else 4, one),
-            ]
-            people.append(_job(bench, "DP-SGD by patient", replace(bench.by_patient(), seed=one)))
-    return found + people if patients else found
+            configs = bench.procedures(one, snapshots=2 if smoke else 4)
+            found += [_job(bench, name, own) for name, own in configs.items() if patients or name != BY_PATIENT]
+    return sorted(found, key=lambda job: job.tags["procedure"] == BY_PATIENT)
 
 
-def _sgld(bench: Bench, snapshots: int, seed: int) -> Job:
-    config = bench.sgld(snapshots=snapshots)
-    return _job(bench, "DP-SGLD", replace(config, seed=seed), pre_noise=True, decay=True)
-
-
-def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig, **tags: bool) -> Job:
+def _job(bench: Bench, procedure: str, config: PlainConfig | PrivateConfig) -> Job:
     private = isinstance(config, PrivateConfig)
     config = replace(config, reproducible=True) if private else config
     key = f"knolle {bench.name} {procedure} seed {config.seed} {digest(config, digits=8)}".lower().replace(" ", "-")
     own = {"data": bench.name, "procedure": procedure, "seed": config.seed, "stands_for": bench.run.dataset}
+    tags = {"pre_noise": True, "decay": True} if procedure == "DP-SGLD" else {}
     return Job(key=key, kind=PRIVATE if private else PLAIN, config=config, tags=own | tags)

@@ -65,7 +65,6 @@ class Plane:
 
 def plane(config: Plane, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Local entropy, the bound's least right-hand side and the empirical risk at every prior mean."""
-    del folder
     inputs, labels = _examples(config, load(config.dataset, root=runtime.data_root)[0])
 
     def risks(weights: np.ndarray) -> np.ndarray:
@@ -107,7 +106,6 @@ def _log_sum(values: np.ndarray) -> float:
 
 
 PLANE = single(plane)
-"""Jobs of this kind."""
 
 
 def plane_jobs(smoke: bool, seed: int) -> list[Job]:

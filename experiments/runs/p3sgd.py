@@ -31,17 +31,17 @@ from pacdp.cli.private.methods import Method
 from pacdp.cli.sweep.jobs import single
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.loop import train
+from pacdp.losses import cross_entropies
 from pacdp.step.accountant import privacy_spent
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
 
-SELECTION_EPSILON = 0.1**0.5
-"""ε' of Section 4.2."""
+SAMPLE_RATE, STEPS, SELECTION_EPSILON, DELTA = 0.1, 100, 0.1**0.5, 1000**-1.1
+"""q, the rounds T, ε' and δ of Section 4.2."""
 _MAP = 14
 """The first convolution strides so that its maps have about this side."""
 ACTIVATIONS = (1, 4)
 """Places of the convolutions' activations."""
-LOSSES = nn.CrossEntropyLoss(reduction="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +183,7 @@ def sgd(
     settings: Plain, module: nn.Sequential, inputs: Tensor, labels: Tensor, *, generator: torch.Generator,
     how: str = "", rate: float = 0.0,
 ) -> None:  # fmt: skip
-    """Train ``module`` in place with momentum and weight decay on shuffled minibatches.
-
-    Raises:
-        Diverged: a loss is not finite.
-    """
+    """Train ``module`` in place with momentum and weight decay on shuffled minibatches."""
     own = seeded(int(torch.randint(2**62, (), generator=generator)))
     noisy = regularised(module, how, rate, generator=own)
     optimizer = optim.SGD(module.parameters(), lr=settings.learning_rate, momentum=settings.momentum,
@@ -205,7 +201,7 @@ def sgd(
 def privately(algorithm: Algorithm, module: nn.Module, found: Sides, *, seed: int) -> Event | None:
     """Train ``module`` in place, with noise from a seed, as for public data only; returns what was done."""
     data = TensorDataset(found.inputs, found.labels)
-    run = train(algorithm, module, data, people=found.people, loss=LOSSES, randomness=SeededRandomness(seed))
+    run = train(algorithm, module, data, people=found.people, loss=cross_entropies, randomness=SeededRandomness(seed))
     module.load_state_dict(run.weights)
     return run.event
 
@@ -221,14 +217,13 @@ def scores(module: nn.Module, found: Sides) -> dict[str, Any]:
     made = dict[str, Any]()
     for side, inputs, labels in (("train", *found[:2]), ("test", *found[3:])):
         outputs = torch.cat([module(some) for some in inputs.split(1000)])
-        made[f"{side}_loss"] = float(LOSSES(outputs.double(), labels).mean())
+        made[f"{side}_loss"] = float(cross_entropies(outputs.double(), labels).mean())
         made[f"{side}_accuracy"] = 100.0 * float((outputs.argmax(1) == labels).double().mean())
     return made | {"gap": made["train_accuracy"] - made["test_accuracy"]}
 
 
 def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """Train, judge, attack."""
-    del folder
     data = examples(config.dataset, features=config.features, by_person=True, root=runtime.data_root)
     assert data.people is not None
     test = torch.tensor(data.test.inputs), torch.tensor(data.test.labels)
@@ -267,22 +262,17 @@ class Accounting:
     """Settings of P3SGD that cost privacy; the paper's by default (Sections 4.2 and 4.3)."""
 
     noise_scales: tuple[float, ...]
-    sample_rate: float = 0.1
-    steps: int = 100
-    selection_epsilon: float = SELECTION_EPSILON
-    delta: float = 1000**-1.1
     seed: int = 0
     """The seed of nothing: an accountant draws no numbers."""
 
 
 def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """By an accountant that holds, and by the paper's. Clip norm, divisor and learning rate cost nothing."""
-    del runtime, folder
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=config.sample_rate, expected_batch_size=1.0, steps=config.steps)
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=SAMPLE_RATE, expected_batch_size=1.0, steps=STEPS)
     settings = P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
-                     selection_epsilon=config.selection_epsilon)  # fmt: skip
-    published = settings.published(steps=config.steps, delta=config.delta).epsilon
-    return price(settings.promise(0, config.steps), config.delta) | {"published_epsilon": published}
+                     selection_epsilon=SELECTION_EPSILON)  # fmt: skip
+    published = settings.published(steps=STEPS, delta=DELTA).epsilon
+    return price(settings.promise(0, STEPS), DELTA) | {"published_epsilon": published}
 
 
 ACCOUNTING = single(account)

@@ -18,22 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from experiments.runs.p3sgd import (
-    LINEAR,
-    PLAIN,
-    SELECTION_EPSILON,
-    SMALL,
-    Network,
-    Plain,
-    Sides,
-    network,
-    price,
-    privately,
-    scale_name,
-    scores,
-    seeded,
-    sgd,
-)
+from experiments.runs import p3sgd
 from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.data import examples
@@ -42,10 +27,10 @@ from pacdp.step.choice import clipped_scores, probabilities_of
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.release import PrivateStep
 
-SAMPLE_RATE, CLIP_NORM, SAMPLED, STEPS = 0.1, 5.0, 100.0, 100
-"""Of Section 4.2: q, C_u, 0.1 of 1000 patients, and the rounds T."""
+CLIP_NORM, SAMPLED = 5.0, 100.0
+"""Of Section 4.2: C_u, and 0.1 of 1000 patients."""
 _PUBLIC_SEED = 2019
-_TAUGHT = Plain(epochs=6, batch_size=64)
+_TAUGHT = p3sgd.Plain(epochs=6, batch_size=64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +77,14 @@ class Comparing:
     features: str = "pixels"
     shrink: float = 1.0
     """By which features are divided: a public constant."""
-    network: Network = LINEAR
+    network: p3sgd.Network = p3sgd.LINEAR
     people: int = 40
     each: int = 12
     """Records of a person at most."""
     public_people: int = 0
     """The same for every seed, in neither set: the network's start is trained on them."""
-    pretraining: Plain = PLAIN
-    plain: Plain = PLAIN
+    pretraining: p3sgd.Plain = p3sgd.PLAIN
+    plain: p3sgd.Plain = p3sgd.PLAIN
     drop_rate: float = 0.3
     """Of Dropout and DropBlock."""
     blocks: bool = False
@@ -108,11 +93,11 @@ class Comparing:
     learning_rate: float = 1.0
     local_batch_size: int = 0
     sets: tuple[tuple[float, ...], ...] = ((3.0, 1.0),)
-    steps: int = STEPS
+    steps: int = p3sgd.STEPS
     seed: int = 0
 
 
-def sides(config: Comparing, root: str | None) -> tuple[Sides, tuple[Tensor, Tensor]]:
+def sides(config: Comparing, root: str | None) -> tuple[p3sgd.Sides, tuple[Tensor, Tensor]]:
     """What the seed's people and all others have, and the inputs and labels of the public ones."""
     data = examples(config.dataset, features=config.features, by_person=True, root=root)
     assert data.people is not None
@@ -125,50 +110,51 @@ def sides(config: Comparing, root: str | None) -> tuple[Sides, tuple[Tensor, Ten
         taken = torch.cat([order[:0], *rows])
         return inputs[taken] / config.shrink, labels[taken], people[taken]
 
-    fixed, generator = seeded(_PUBLIC_SEED), seeded(config.seed)
+    fixed, generator = p3sgd.seeded(_PUBLIC_SEED), p3sgd.seeded(config.seed)
     order = torch.randperm(int(people.max()) + 1, generator=fixed)
     public = of(order[: config.public_people], fixed)
     others = order[config.public_people :]
     others = others[torch.randperm(len(others), generator=generator)]
     train, test = (of(some, generator) for some in (others[: config.people], others[config.people :]))
-    return Sides(*train, *test[:2]), public[:2]
+    return p3sgd.Sides(*train, *test[:2]), public[:2]
 
 
 @lru_cache(maxsize=3)
 def _start(config: Comparing, root: str | None) -> nn.Sequential:
     """The network's first weights, trained on the public people where there are any; of no seed."""
     found, public = sides(config, root)
-    generator = seeded(_PUBLIC_SEED)
-    module = network(config.network, found.test_inputs, found.test_labels, generator=generator)
+    generator = p3sgd.seeded(_PUBLIC_SEED)
+    module = p3sgd.network(config.network, found.test_inputs, found.test_labels, generator=generator)
     if config.public_people:
-        sgd(config.pretraining, module, *public, generator=generator)
+        p3sgd.sgd(config.pretraining, module, *public, generator=generator)
     return module
 
 
 def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """A row a strategy. A coin is the printed rule that looks at no loss; epsilon is that of the corrected one."""
-    del folder
     found, _ = sides(config, runtime.data_root)
     start, people = _start(replace(config, seed=0), runtime.data_root), config.people
-    rows = [{"strategy": "start", **scores(start, found)}]
+    rows = [{"strategy": "start", **p3sgd.scores(start, found)}]
     for how in ("", "Dropout", "DropBlock")[: 2 + config.blocks]:
         module = copy.deepcopy(start)
-        sgd(config.plain, module, found.inputs, found.labels, generator=seeded(config.seed), how=how,
+        p3sgd.sgd(config.plain, module, found.inputs, found.labels, generator=p3sgd.seeded(config.seed), how=how,
             rate=config.drop_rate)  # fmt: skip
-        rows.append({"strategy": f"SGD+{how}".strip("+"), **scores(module, found)})
-    mechanism = Mechanism(clip_norm=config.clip_norm, sample_rate=SAMPLE_RATE, expected_batch_size=SAMPLE_RATE * people,
+        rows.append({"strategy": f"SGD+{how}".strip("+"), **p3sgd.scores(module, found)})
+    rate = p3sgd.SAMPLE_RATE
+    mechanism = Mechanism(clip_norm=config.clip_norm, sample_rate=rate, expected_batch_size=rate * people,
                           steps=config.steps)  # fmt: skip
     for scales in config.sets:
         for rule in ("printed", "corrected", "coin")[: 1 + len(scales)]:
             settings, module = (P3SGD if rule == "corrected" else PrintedP3SGD)(
                 mechanism=mechanism, noise_scales=scales, learning_rate=config.learning_rate,
                 local_batch_size=config.local_batch_size or None,
-                selection_epsilon=1e-12 if rule == "coin" else SELECTION_EPSILON,
+                selection_epsilon=1e-12 if rule == "coin" else p3sgd.SELECTION_EPSILON,
             ), copy.deepcopy(start)  # fmt: skip
-            event = privately(settings, module, found, seed=config.seed)
-            row = {"strategy": f"P3SGD, {rule}", "noise_scales": scale_name(scales), **scores(module, found)}
+            event = p3sgd.privately(settings, module, found, seed=config.seed)
+            row: dict[str, Any] = {"strategy": f"P3SGD, {rule}", "noise_scales": p3sgd.scale_name(scales)}
+            row |= p3sgd.scores(module, found)
             if not isinstance(settings, PrintedP3SGD):
-                row |= price(event, people**-1.1)
+                row |= p3sgd.price(event, people**-1.1)
             elif settings.choices:
                 row["better_probability"] = statistics.fmean(settings.choices)
             rows.append(row)
@@ -186,8 +172,8 @@ class Walking:
     dataset: str = "mnist"
     images: int = 5000
     test_images: int = 2000
-    network: Network = SMALL
-    plain: Plain = _TAUGHT
+    network: p3sgd.Network = p3sgd.SMALL
+    plain: p3sgd.Plain = _TAUGHT
     sets: tuple[tuple[float, ...], ...] = ((3.0, 1.0), (1.0,), (3.0,))
     walks: int = 10
     marks: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -196,13 +182,12 @@ class Walking:
 
 def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """A row a mark of each walk: test accuracy in percent. Of two scales either is taken with probability one half."""
-    del folder
     data = examples(config.dataset, by_person=False, root=runtime.data_root)
     inputs, labels = data.tensors()[: config.images]
     test = (torch.tensor(one[: config.test_images]) for one in (data.test.inputs, data.test.labels))
-    found, generator = Sides(inputs, labels, labels, *test), seeded(config.seed)
-    trained = network(config.network, inputs, labels, generator=generator)
-    sgd(config.plain, trained, inputs, labels, generator=generator)
+    found, generator = p3sgd.Sides(inputs, labels, labels, *test), p3sgd.seeded(config.seed)
+    trained = p3sgd.network(config.network, inputs, labels, generator=generator)
+    p3sgd.sgd(config.plain, trained, inputs, labels, generator=generator)
     rows = list[dict[str, Any]]()
     for scales, number in product(config.sets, range(config.walks)):
         module = copy.deepcopy(trained)
@@ -213,8 +198,8 @@ def walk(config: Walking, runtime: Runtime, folder: Path) -> dict[str, Any]:
                     noise = torch.randn(parameter.shape, generator=generator)
                     parameter.data.add_(noise, alpha=z * CLIP_NORM / SAMPLED)
             if step in config.marks:
-                rows.append({"strategy": "noise alone", "noise_scales": scale_name(scales), "seed": number,
-                             "step": step, "test_accuracy": scores(module, found)["test_accuracy"]})  # fmt: skip
+                rows.append({"strategy": "noise alone", "noise_scales": p3sgd.scale_name(scales), "seed": number,
+                             "step": step, "test_accuracy": p3sgd.scores(module, found)["test_accuracy"]})  # fmt: skip
     return {"rows": rows}
 
 

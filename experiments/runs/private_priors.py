@@ -52,6 +52,7 @@ from pacdp.data import Dataset, load
 from pacdp.data.row_checks import require_apart
 from pacdp.features import OrientedGradients, RandomWaves, fit_mean, gaussian_errors, transform, unit
 from pacdp.loop import train
+from pacdp.losses import cross_entropies
 from pacdp.schedules import Table
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.mechanism import Mechanism
@@ -161,8 +162,7 @@ def zero_head(rows: BoundSet, classes: int) -> nn.Linear:
 def split_and_seen(config: Config, *, root: str | None = None) -> Seen:
     """The data set, split, as features; all that features know of data is what the choosing rows say.
 
-    Raises:
-        DataError: the data cannot be had, or a choosing row is the image of one of the bound's rows.
+    A choosing row that is the image of one of the bound's rows is refused.
     """
     sight = config.sight
     data, held_out = load(config.dataset, root=root)
@@ -234,8 +234,7 @@ def released(
                           grad_sample_mode="ghost", max_physical_batch=10_000)  # fmt: skip
     run = train(
         DPSGD(mechanism=mechanism, **how), head, TensorDataset(rows.inputs, rows.labels),
-        loss=lambda logits, label: F.cross_entropy(logits, label, reduction="none"),
-        randomness=SeededRandomness(seed),
+        loss=cross_entropies, randomness=SeededRandomness(seed),
     )  # fmt: skip
     assert run.event is not None
     return run.weights["weight"], run.event
@@ -264,12 +263,7 @@ def taught(seen: Seen, config: Config) -> Float[Tensor, "classes dim"]:
 
 
 def conduct(config: Config, runtime: Runtime, folder: Path) -> dict[str, Any]:
-    """Heads, posteriors and certificates; the report of the head with kept norms, all others among its details.
-
-    Raises:
-        DataError: the data cannot be had, or choosing rows and the bound's share an image.
-    """
-    del folder
+    """Heads, posteriors and certificates; the report of the head with kept norms, all others among its details."""
     seen = split_and_seen(config, root=runtime.data_root)
     reports = {route: one.to_dict() for route, one in _assessments(seen, config)}
     main = reports.pop(KEPT)

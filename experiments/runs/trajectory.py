@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.runs.chains import EXAMPLES
 from experiments.study import Row
 from pacdp import Architecture, GibbsSettings, Problem, Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
@@ -17,7 +16,7 @@ from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.recipes import private_recipe
-from pacdp.cli.recipes import Scale, recipe
+from pacdp.cli.recipes import SIZES, Scale, recipe
 from pacdp.cli.run import train
 from pacdp.cli.sweep.jobs import Job, single
 
@@ -25,7 +24,7 @@ TRIED = 1000
 """More settings than were compared, on MNIST and on digits; each certificate pays for so many."""
 TEMPERATURES = (250.0, 1000.0, 4000.0, 16000.0, 64000.0)
 """τ of Entropy-SGLD; the paper's is √n, 245 for MNIST."""
-_SIZES = {**EXAMPLES, "xrays-mixed": 4672, "malaria": 21_947}
+_SIZES = {**SIZES, "cifar10": 50_000, "xrays-mixed": 4672, "malaria": 21_947}
 _PAID = Settings.tried(TRIED, "the study")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 from scipy import stats
 
-from pacdp.audit.p_values import Found, binomial, bonferroni, sidak
+from pacdp.audit.p_values import Found, binomial, bonferroni, least, sidak
 
 Batches = Bool[np.ndarray, "steps units"]
 _LAGS = 8
@@ -33,21 +33,24 @@ def sizes_of_batches(x: Batches, q: float) -> Found:
     n = x.shape[1]
     sizes, support = x.sum(1), np.arange(n + 1)
     law, spread = stats.binom.pmf(support, n, q), math.sqrt(n * q * (1.0 - q))
-    off = (support - n * q) / spread if spread > 0.0 else support - n * q
+    off = (support - n * q) / (spread or 1.0)
     regions = [np.abs(off) <= 1.0, np.abs(off) <= 0.5, np.abs(off) > 2.0, off < 0.0, off > 0.0]
-    found = [float(binomial(int(own[sizes].sum()), len(x), min(1.0, float(law[own].sum())))) for own in regions]
-    seen = f"mean {sizes.mean():.2f} of {n * q:.2f}, variance {sizes.var():.2f} of {n * q * (1.0 - q):.2f}"
-    return Found(bonferroni(min(found), len(found)), seen)
+    seen = f"mean {sizes.mean():.2f} of {n * q:.2f}, variance {sizes.var():.2f} of {spread**2:.2f}"
+    return least([(float(binomial(int(own[sizes].sum()), len(x), min(1.0, float(law[own].sum())))), seen)
+                  for own in regions])  # fmt: skip
 
 
 def extreme_batches(x: Batches, q: float) -> Found:
     """The largest and the smallest size have the law P[largest <= m] = F(m)^steps, and its like."""
     sizes, (steps, n) = x.sum(1), x.shape
-    law, least, most = stats.binom(n, q), sizes.min(), sizes.max()
-    logs = [law.logcdf(most), law.logcdf(most - 1), law.logsf(least - 1), law.logsf(least)]
-    no_more, less, no_less, more = (steps * float(one) for one in logs)
-    tails = [math.exp(no_more), -math.expm1(less), math.exp(no_less), -math.expm1(more)]
-    return Found(bonferroni(min(tails), len(tails)), f"{least} to {most}, {n * q:.2f} expected")
+    law, fewest, most = stats.binom(n, q), sizes.min(), sizes.max()
+    tails = [
+        math.exp(steps * law.logcdf(most)),
+        -math.expm1(steps * law.logcdf(most - 1)),
+        math.exp(steps * law.logsf(fewest - 1)),
+        -math.expm1(steps * law.logsf(fewest)),
+    ]
+    return least([(tail, f"{fewest} to {most}, {n * q:.2f} expected") for tail in tails])
 
 
 def empty_batches(x: Batches, q: float) -> Found:
@@ -58,25 +61,27 @@ def empty_batches(x: Batches, q: float) -> Found:
 
 def pairs_of_units(x: Batches, q: float) -> Found:
     """Two units come together at rate q²."""
-    if x.shape[1] < 2:
+    counts = _in_common(x.T)
+    if not len(counts):
         return Found(1.0, "one unit only")
-    together = x.T.astype(np.float64) @ x.astype(np.float64)
-    counts = np.round(together[np.triu_indices(x.shape[1], 1)])
     worst = float(binomial(counts, len(x), q * q).min())
     return Found(bonferroni(worst, len(counts)), f"between {counts.min():.0f} and {counts.max():.0f} times")
 
 
 def steps_of_batches(x: Batches, q: float) -> Found:
     """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
-    found: list[tuple[float, str]] = []
+    found = list[tuple[float, str]]()
     for lag in range(1, min(_LAGS, len(x) // 2) + 1):
         first = np.array([t for t in range(len(x) - lag) if t % (2 * lag) < lag])  # no step is in two pairs
         both = x[first] & x[first + lag]
-        found.append((float(binomial(int(both.sum()), both.size, q * q)), f"lag {lag}"))
-    overlap = x.astype(np.float64) @ x.T.astype(np.float64)
-    counts = np.round(overlap[np.triu_indices(len(x), 1)])
+        found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
+    counts = _in_common(x)
     if len(counts):
         tail = float(stats.binom.sf(counts.max() - 1, x.shape[1], q * q))
-        found.append((bonferroni(tail, len(counts)), "the two steps that share most"))
-    worst, name = min(found, default=(1.0, "none"))
-    return Found(bonferroni(worst, max(1, len(found))), f"most at {name}")
+        found.append((bonferroni(tail, len(counts)), "most at the two steps that share most"))
+    return least(found)
+
+
+def _in_common(rows: np.ndarray) -> np.ndarray:
+    """How many entries any two rows share."""
+    return np.round((rows.astype(np.float64) @ rows.T)[np.triu_indices(len(rows), 1)])

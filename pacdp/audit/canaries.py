@@ -32,12 +32,12 @@ from scipy.special import ndtri
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canary_network import CanaryNetwork, Recorder, canary_dataset, canary_loss, gain_of, with_canaries
+from pacdp.audit.evidence import noise_of, told_of
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
-from pacdp.audit.told import multipliers_of, noise_of, told_of
 from pacdp.loop import train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
@@ -115,16 +115,12 @@ def audit_training(
     Raises:
         ValueError: no canary, a scale that is not positive, or what ``train`` refuses.
     """
-    if canaries < 1:
-        raise ValueError(f"canaries must be at least 1, got {canaries}")
-    if not 0.0 < scale < float("inf"):
-        raise ValueError(f"scale must be positive and finite, got {scale}")
+    _check.count(canaries=canaries)
+    _check.positive(scale=scale)
     included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
     shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
-    copies = 1 if people is None else records
-    gain, each = (
-        (1.0, 1) if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
-    )
+    copies, each = 1 if people is None else records, len(algorithm.noises(0))
+    gain = 1.0 if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
     recorder = Recorder(signs=signs * math.copysign(1.0, gain), each=each)
     run = train(
@@ -136,24 +132,25 @@ def audit_training(
         randomness=randomness,
         watch=recorder.record,
     )
-    assert run.event is not None
-    events = told_of(run.event)
-    noise = np.array([noise_of(step) for step in events])
-    released = np.stack(recorder.released).reshape(len(events), each, canaries) / mechanism.clip_norm
-    multipliers = np.array(
-        [multipliers_of(algorithm, step, number=t, releases=each) for t, step in enumerate(events, 1)]
-    )
-    precision = np.maximum(multipliers, 1e-3)[:, :, None] ** -2.0
+    event = run.event
+    assert event is not None
+    told = told_of(event)
+    released = np.stack(recorder.released).reshape(len(told), each, canaries) / mechanism.clip_norm
+    precision = np.maximum([algorithm.noises(t) for t in range(len(told))], 1e-3)[:, :, None] ** -2.0
     released = (released * precision).sum(1) / precision.sum(1)  # one sum with the noise of all of them
-    scores = canary_scores(released * signs[:, None], noise, mechanism.sample_rate)
+    scores = canary_scores(released * signs[:, None], np.array([noise_of(one) for one in told]), mechanism.sample_rate)
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
-    claimed = epsilon(run.event, delta=delta, adjacency=ADJACENCY)
-    event, rates = run.event, error_rates(scores, included, failure_prob=failure_prob)
-    broken = result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event)
+    claimed = epsilon(event, delta=delta, adjacency=ADJACENCY)
+    rates = error_rates(scores, included, failure_prob=failure_prob)
     return TrainerAudit(
-        result=result, event=run.event, claimed_epsilon=claimed, contradicted=broken,
-        independent_mu_lower=max(0.0, *(float(ndtri(r.true_positive_lower) - ndtri(r.false_positive_upper))
-                                        for r in rates)))  # fmt: skip
+        result=result,
+        event=event,
+        claimed_epsilon=claimed,
+        independent_mu_lower=max(
+            0.0, *(float(ndtri(one.true_positive_lower) - ndtri(one.false_positive_upper)) for one in rates)
+        ),
+        contradicted=result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event),
+    )
 
 
 def canary_scores(
@@ -191,18 +188,18 @@ def error_rates(
     inside, outside = scores[:, included], scores[:, ~included]
     if not (inside.size and outside.size):
         raise ValueError("both sorts of canaries are needed, got one only: take more canaries")
-    share = failure_prob / (4 * sum(len(levels) for levels in _THRESHOLDS))
-    out: list[ErrorRates] = []
-    for hits, misses, levels in zip(inside, outside, _THRESHOLDS, strict=True):
-        for level in levels:
-            found, alarms = int((hits > level).sum()), int((misses > level).sum())
-            for true, of, false, nulls in (
-                (found, len(hits), alarms, len(misses)),
-                (len(misses) - alarms, len(misses), len(hits) - found, len(hits)),
-            ):
-                most, least = clopper_pearson_upper(false, nulls, share), clopper_pearson_lower(true, of, share)
-                out.append(ErrorRates(most, least))
-    return out
+    share = failure_prob / (4 * sum(map(len, _THRESHOLDS)))
+
+    def bounded(alarms: np.ndarray, found: np.ndarray) -> ErrorRates:
+        most = clopper_pearson_upper(int(alarms.sum()), len(alarms), share)
+        return ErrorRates(most, clopper_pearson_lower(int(found.sum()), len(found), share))
+
+    return [
+        rates
+        for own, others, levels in zip(inside, outside, _THRESHOLDS, strict=True)
+        for level in levels
+        for rates in (bounded(others > level, own > level), bounded(own <= level, others <= level))
+    ]
 
 
 def rates_refute(rates: list[ErrorRates], event: Event) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.planned import Planned, of_length
+from pacdp.audit.observed import Planned, of_length
 from pacdp.loop import train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.clip import Weights
@@ -95,29 +95,25 @@ def gain_of(
     loss: PerExampleLoss,
     shape: tuple[int, ...],
     records: int,
-) -> tuple[float, int]:
-    """What a canary contributes over the gradient of one of its records, with its sign, and how many sums leave a step.
+) -> float:
+    """What a canary contributes over the gradient of one of its records, with its sign.
 
     A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
     """
-    mechanism = algorithm.mechanism
-    short: Any = of_length(algorithm, 1)
-    recorder, small = Recorder(signs=np.ones(1)), 1e-3 * mechanism.clip_norm
-    data = canary_dataset(dataset, np.ones(1, dtype=bool), records=records)
-    people = torch.cat([torch.zeros(size(dataset), dtype=torch.int64), torch.ones(records, dtype=torch.int64)])
+    recorder, small = Recorder(signs=np.ones(1)), 1e-3 * algorithm.mechanism.clip_norm
     train(
-        short,
+        of_length(algorithm, 1),
         CanaryNetwork(module, canaries=1, shape=shape),
-        data,
+        canary_dataset(dataset, np.ones(1, dtype=bool), records=records),
         loss=canary_loss(loss, recorder, small),
-        people=people,
+        people=with_canaries(torch.zeros(size(dataset), dtype=torch.int64), 1, records),
         randomness=Planned([None]),
         watch=recorder.record,
     )
     gain = float(recorder.released[0][0]) / small
     if not abs(gain) > 0.0:
         raise ValueError(f"{type(algorithm).__name__} adds nothing of a canary to its sums: it cannot be audited so")
-    return gain, len(recorder.released)
+    return gain
 
 
 def with_canaries(people: Tensor, canaries: int, records: int) -> Tensor:

@@ -10,7 +10,7 @@ asks: where it led is seen by making the outer step once more, under the same ke
 weights there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,15 +19,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from bounds.accounting import Event
 from pacdp.algorithms import Settings, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
-from pacdp.audit.one_run import Evidence, of_batches, of_noise
+from pacdp.audit.evidence import Evidence, noise_of, told_of
+from pacdp.audit.observed import flat
+from pacdp.audit.one_run import of_batches, of_noise
+from pacdp.audit.other_runs import HURTFUL
 from pacdp.audit.recomputed import Recomputed
-from pacdp.audit.told import noise_of, rate_of, told_of
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
+from pacdp.step.units import Units
 
 _RELEASES = 120
 _NUMBERS = 6_000_000
@@ -40,7 +44,10 @@ class _Asked(NamedTuple):
     weights: Tensor
     """(dim,), in the order of the module's parameters."""
     batch: list[int]
-    gradient: Tensor
+    total: Tensor
+    """The gradient times the batch size."""
+    exact: Tensor
+    """The sum of the batch's clipped gradients, computed anew."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,17 +55,27 @@ class _Potential:
     """The real potential, and what it was asked."""
 
     objective: Objective
+    exact: Recomputed
     asked: list[_Asked] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, module: nn.Module, loss: Loss, data: Dataset, clip_norm: float, batch_size: int) -> "_Potential":
+        records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
+        return cls(
+            objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
+            exact=Recomputed(module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm),
+        )
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
         drawn, _ = self.objective.draw(keys, tick)
         found = self.objective.estimate(weights, keys, tick)
-        self.asked.append(_Asked(self.flat(weights), drawn[0].tolist(), self.flat(found.gradient)))
+        batch, own = drawn[0].tolist(), self.flat(weights)
+        total = self.flat(found.gradient) * self.objective.batch_size
+        self.asked.append(_Asked(own, batch, total, self.exact(own.float(), batch).sum(0)))
         return found
 
     def flat(self, vector: Tensor) -> Tensor:
-        views = self.objective.layout.views(vector[0])
-        return torch.cat([one.detach().double().reshape(-1) for one in views.values()])
+        return flat(self.objective.layout.views(vector[0]).values()).double()
 
 
 def audit_chain(
@@ -90,128 +107,84 @@ def audit_chain(
     Raises:
         ValueError: settings that promise nothing, or what the objective refuses.
     """
-    n = units or 4 * settings.batch_size
-    data = _made_up(n, shape, classes, seed)
-    potential = _Potential(objective=_objective(settings, module, loss, data))
-    dim, inner = potential.objective.dim, settings.gradients_per_step
-    seen = max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // settings.batch_size))
-    steps = max(2, -(-seen // inner))
-    sampler, keys = build(settings, potential), keys or Keys.derive([seed])
-    if settings.promise(n, steps) is None:
+    n, size, clip_norm = units or 4 * settings.batch_size, settings.batch_size, settings.clip_norm
+    dim, inner = sum(p.numel() for p in module.parameters()), settings.gradients_per_step
+    steps = max(2, -(-max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // size)) // inner))
+    told = told_of(settings.promise(n, steps))
+    if clip_norm is None or not told:
         raise ValueError(f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit")
+    potential = _Potential.of(module, loss, _made_up(n, shape, classes, seed), clip_norm, size)
+    sampler, keys, asked = build(settings, potential), keys or Keys.derive([seed]), potential.asked
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
         states.append(sampler.step(states[-1], keys)[0])
-    after = [*(one.weights for one in potential.asked[1:]), potential.flat(states[-1].weights)]
-    for t, ended in enumerate(_ends(settings, potential, states, keys)):
-        after[(t + 1) * inner - 1] = ended
-    evidence, differ, told_wrong = _evidence(settings, module, loss, data, potential, after, steps)
+    evidence = _evidence(settings, asked, _after(settings, potential, states, keys), n, told)
 
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
         yield from of_batches(evidence)
-        seen = f"at most {differ:.1e} C an example apart"
+        differ = max(float((one.total - one.exact).norm()) / clip_norm / max(1, len(one.batch)) for one in asked)
         claim = "gradients times the batch size are sums of clipped examples"
-        yield certain("divisor", claim, not differ <= _ROUNDING, seen)
-        seen = f"{told_wrong:.1e} apart"
-        claim = "the noise told is that of the settings, or less"
-        yield certain("accountant: numbers", claim, not 0.0 <= told_wrong <= _ROUNDING, seen)
-        yield from _of_sensitivity(settings, module, loss, shape, classes)
-        yield from _of_resuming(lambda: build(settings, potential.objective), keys, states)
+        yield certain("divisor", claim, not differ <= _ROUNDING, f"at most {differ:.1e} C an example apart")
+        made = [settings.langevin_step(t) for t in range(len(asked))]
+        own = np.sort([size / clip_norm * step.std / step.rate for step in made])
+        said = np.sort([noise_of(event) for event in told])
+        ratios = own / said if len(own) == len(said) else np.array([np.inf])
+        seen, claim = f"{ratios.max() - 1.0:.1e} apart", "the noise told is that of the settings, or less"
+        wrong = not (1.0 <= ratios.min() and ratios.max() <= 1.0 + _ROUNDING)
+        yield certain("accountant: numbers", claim, wrong, seen)
+        yield _of_sensitivity(module, loss, _made_up(_HURT, shape, classes, 1), clip_norm)
+        middle = len(states) // 2
+        again = build(settings, potential.objective).step(states[middle], keys)[0]
+        same, kind = torch.equal(again.weights, states[middle + 1].weights), isinstance(keys, SecretKeys)
+        name = "resume: by its key" if kind else "resume: seeded"
+        yield certain(name, "a chain goes on bit for bit", not same, f"from step {middle}")
 
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
 
-def _ends(settings: Settings, potential: _Potential, states: list[Any], keys: Keys) -> Iterator[Tensor]:
-    """Where the inner loop of each step ended."""
-    sampler = build(settings, potential.objective)
+def _after(settings: Settings, potential: _Potential, states: Sequence[Any], keys: Keys) -> list[Tensor]:
+    """Where each Langevin step led: where the potential is asked next, or, of the last of a loop, where that ended."""
+    after = [*(one.weights for one in potential.asked[1:]), potential.flat(states[-1].weights)]
+    sampler, inner = build(settings, potential.objective), settings.gradients_per_step
     inside = {name: np.array([value]) for name, value in settings.ending_inside.items()}
-    for state in states[:-1] if inside else ():
+    for t, state in enumerate(states[:-1] if inside else ()):
         numbers = {**sampler.coefficients(state.step), **inside}
-        yield potential.flat(sampler.transition(state, numbers, keys, state.step)[0].weights)
+        after[(t + 1) * inner - 1] = potential.flat(sampler.transition(state, numbers, keys, state.step)[0].weights)
+    return after
 
 
 def _evidence(
-    settings: Settings, module: nn.Module, loss: Loss, data: Dataset, potential: _Potential, after: list[Tensor],
-    steps: int,
-) -> tuple[Evidence, float, float]:  # fmt: skip
-    n, size, asked, inner = data.n, settings.batch_size, potential.asked, settings.gradients_per_step
-    records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
-    assert settings.clip_norm is not None
-    exact = Recomputed(module, records, loss, clip_norm=settings.clip_norm)
-    noise, directions, sizes, differ = list[np.ndarray](), list[np.ndarray](), list[float](), 0.0
-    batches = np.zeros((len(asked), n), dtype=bool)
-    events = told_of(settings.promise(n, steps))
+    settings: Settings, asked: Sequence[_Asked], after: Sequence[Tensor], n: int, told: list[Event]
+) -> Evidence:
+    """The noise is what the drift leaves over."""
+    noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
     for t, (one, later) in enumerate(zip(asked, after, strict=True)):
         batches[t, one.batch] = True
-        total = exact(one.weights.float(), [[i] for i in one.batch]).sum(0)
-        apart = float((one.gradient * size - total).norm())
-        differ = max(differ, apart / settings.clip_norm / max(1, len(one.batch)))
-        step, centre = settings.langevin_step(t), asked[t - t % inner].weights
-        left = later - step.keep * one.weights - step.pull * centre + step.rate / size * total
-        noise.append((left / step.std).float().numpy())
-        length = float(total.norm())
-        directions.append((total / length if length > 0.0 else total).float().numpy())
-        sizes.append(len(one.batch) - n * rate_of(events[0]))
-    own = np.sort(
-        [size / settings.clip_norm * s.std / s.rate for s in (settings.langevin_step(t) for t in range(len(asked)))]
-    )
-    told = np.sort([noise_of(event) for event in events])
-    wrong = float("inf") if len(own) != len(told) else float((own / told - 1.0).max())
-    if len(own) == len(told) and (own < told).any():
-        wrong = -1.0
-    found = Evidence(
-        noise=np.stack(noise),
-        directions=np.stack(directions),
-        sizes=np.array(sizes),
-        batches=batches,
-        cut=0,
-        events=events,
-    )
-    return found, differ, wrong
+        step, centre = settings.langevin_step(t), asked[t - t % settings.gradients_per_step].weights
+        drift = step.keep * one.weights + step.pull * centre - step.rate / settings.batch_size * one.exact
+        noise.append(((later - drift) / step.std).float().numpy())
+    sums = np.stack([one.exact.float().numpy() for one in asked])
+    return Evidence(noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told)
 
 
-def _of_sensitivity(
-    settings: Settings, module: nn.Module, loss: Loss, shape: tuple[int, ...], classes: int
-) -> Iterator[Check]:
+def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: float) -> Check:
     """Sums over a whole small data set, with one example more that was made to hurt."""
-    few, moved = _made_up(_HURT, shape, classes, 1), dict[str, float]()
-    first = few.inputs[:1]
-    kinds = {"one that is as the others": first, "zeros": 0.0 * first, "large inputs": 30.0 * first,
-             "huge inputs": -1e4 * first}  # fmt: skip
-    assert settings.clip_norm is not None
-    for name, extra in kinds.items():
-        data = Dataset(
-            name="made up",
-            inputs=np.concatenate([few.inputs, extra]).astype(np.float32),
-            labels=np.concatenate([few.labels, few.labels[:1]]),
-            classes=classes,
-        )
-        whole = Objective(module, loss, data, batch_size=data.n, clip_norm=settings.clip_norm)
-        potential = _Potential(objective=whole)
-        potential.estimate(whole.weights(), Keys.derive([0]), 0)
-        (asked,) = potential.asked
-        records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
-        exact = Recomputed(module, records, loss, clip_norm=settings.clip_norm)
-        others = exact(asked.weights.float(), [[i] for i in range(_HURT)]).sum(0)
-        moved[name] = float((asked.gradient * data.n - others).norm()) / settings.clip_norm
+    moved = dict[str, float]()
+    for name, factor in HURTFUL.items():
+        if np.isfinite(factor):
+            inputs = np.concatenate([few.inputs, factor * few.inputs[:1]]).astype(np.float32)
+            labels = np.concatenate([few.labels, few.labels[:1]])
+            more = Dataset(name="made up", inputs=inputs, labels=labels, classes=few.classes)
+            potential = _Potential.of(module, loss, more, clip_norm, more.n)
+            potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
+            (asked,) = potential.asked
+            others = potential.exact(asked.weights.float(), range(few.n)).sum(0)
+            moved[name] = float((asked.total - others).norm()) / clip_norm
     worst = max(moved, key=lambda name: moved[name])
-    broken = not moved[worst] <= 1.0 + _ROUNDING * _HURT
+    broken = not moved[worst] <= 1.0 + _ROUNDING * few.n
     claim = "one example more moves the sum by at most C"
-    yield certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by {worst}")
-
-
-def _of_resuming(sampler: Callable[[], Any], keys: Keys, states: list[Any]) -> Iterator[Check]:
-    """A chain that goes on from a saved state makes the steps that it would have made."""
-    middle = len(states) // 2
-    again = sampler().step(states[middle], keys)[0]
-    same = torch.equal(again.weights, states[middle + 1].weights)
-    name = "resume: by its key" if isinstance(keys, SecretKeys) else "resume: seeded"
-    yield certain(name, "a chain goes on bit for bit", not same, f"from step {middle}")
-
-
-def _objective(settings: Settings, module: nn.Module, loss: Loss, data: Dataset) -> Objective:
-    return Objective(module, loss, data, batch_size=settings.batch_size, clip_norm=settings.clip_norm)
+    return certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by one {worst}")
 
 
 def _made_up(n: int, shape: tuple[int, ...], classes: int, seed: int) -> Dataset:

@@ -26,7 +26,8 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
-from torch.nn.functional import one_hot
+
+from bounds import _check
 
 Features = Callable[[Tensor], Tensor]
 _PAIRS = 1 << 24
@@ -55,8 +56,7 @@ def psnr(
     Raises:
         ValueError: a peak that is not positive.
     """
-    if not 0.0 < peak < math.inf:
-        raise ValueError(f"peak must be positive and finite, got {peak}")
+    _check.positive(peak=peak)
     error = (reconstructed.double() - original.double()).flatten(1).square().mean(1)
     return 10.0 * torch.log10(peak * peak / error)
 
@@ -82,8 +82,7 @@ def decoder_attack(
     Raises:
         ValueError: a ridge that is not positive, or features that are not finite.
     """
-    if not 0.0 < ridge < math.inf:
-        raise ValueError(f"ridge must be positive and finite, got {ridge}")
+    _check.positive(ridge=ridge)
     known, seen = features(public).flatten(1).double(), features(inputs).flatten(1).double()
     if not bool(torch.isfinite(known).all() and torch.isfinite(seen).all()):
         raise ValueError("features must be finite, got a NaN or an infinity")
@@ -169,14 +168,13 @@ def class_attack(
         ValueError: no step, an empty range, a step size that is not positive, or labels of another number.
     """
     _require_search(steps, low, high)
-    if not 0.0 < step_size < math.inf:
-        raise ValueError(f"step_size must be positive and finite, got {step_size}")
+    _check.positive(step_size=step_size)
     if len(labels) != len(start):
         raise ValueError(f"expected a label for each of the {len(start)} rows of start, got {len(labels)}")
     guess = start.detach().clone()
     for _ in range(steps):
         guess.requires_grad_(True)
-        score = _log_odds(logits(guess), labels) - smoothness * _roughness(guess)
+        score = log_odds(logits(guess), labels) - smoothness * _roughness(guess)
         slope = torch.autograd.grad(score.sum(), guess)[0]
         length = slope.flatten(1).norm(dim=1).clamp(min=1e-30).reshape(-1, *[1] * (slope.dim() - 1))
         guess = (guess.detach() + step_size * slope / length).clamp(low, high)
@@ -197,22 +195,21 @@ def closest_psnr(
     if len(candidates) == 0:
         raise ValueError("expected at least one candidate to compare with, got none")
     rows = max(1, _PAIRS // max(1, candidates[0].numel()))
-    ratios = [
-        torch.stack([psnr(one.expand_as(part), part, peak=peak).max() for part in candidates.split(rows)]).max()
-        for one in reconstructed
-    ]
-    return torch.stack(ratios) if ratios else torch.zeros(0, dtype=torch.float64)
+    return torch.tensor(
+        [max(float(psnr(one.expand_as(part), part, peak=peak).max()) for part in candidates.split(rows))
+         for one in reconstructed],
+        dtype=torch.float64,
+    )  # fmt: skip
 
 
-def _log_odds(outputs: Tensor, labels: Tensor) -> Tensor:
-    """log p(c)/(1 - p(c)) of each row; unlike log p it has a slope where p rounds to 1."""
-    chosen = one_hot(labels, outputs.shape[1]).bool()
-    return outputs[chosen] - outputs.masked_fill(chosen, -math.inf).logsumexp(1)
+def log_odds(outputs: Float[Tensor, "examples classes"], labels: Integer[Tensor, " examples"]) -> Tensor:
+    """ln p(c)/(1 - p(c)) of each row's class, without forming p; it has a slope even where p rounds to 1."""
+    others = outputs.scatter(1, labels[:, None], -math.inf).logsumexp(1)
+    return outputs.gather(1, labels[:, None])[:, 0] - others
 
 
 def _require_search(steps: int, low: float, high: float) -> None:
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    _check.count(steps=steps)
     if not low < high:
         raise ValueError(f"expected low < high, got {low} and {high}")
 

@@ -1,30 +1,26 @@
 """An audit of a whole private mechanism from the outside: noise, divisor, batches, sensitivity, accounts, resuming.
 
 A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
-anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them. What such a run shows too seldom is
-sought in others: on few units (:mod:`pacdp.audit.few_units`), and of noise alone (:mod:`pacdp.audit.noise_alone`). Each
-claim is a check with a p-value, exact or bounded, or one that chance does not enter. docs/audit.md says which fault
-each of them finds.
+anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them (:mod:`pacdp.audit.one_run`). What such
+a run shows too seldom is sought in others (:mod:`pacdp.audit.other_runs`). Each claim is a check with a p-value, exact
+or bounded, or one that chance does not enter. docs/audit.md says which fault each of them finds.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from bounds import _check
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.checks import Check, MechanismAudit, certain
-from pacdp.audit.few_units import of_few_units
-from pacdp.audit.noise_alone import of_noise_alone
-from pacdp.audit.observed import Observer
+from pacdp.audit.evidence import evidence_of
+from pacdp.audit.observed import Subject, observe
 from pacdp.audit.one_run import (
-    evidence_of,
-    members_of,
     of_accountant,
     of_batches,
     of_choices,
@@ -33,9 +29,7 @@ from pacdp.audit.one_run import (
     of_noise,
     of_weights,
 )
-from pacdp.audit.planned import of_length
-from pacdp.audit.resumed import of_resuming
-from pacdp.audit.sensitivity import of_sensitivity
+from pacdp.audit.other_runs import of_few_units, of_noise_alone, of_resuming, of_sensitivity
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SystemRandomness
 
@@ -84,48 +78,45 @@ def audit_mechanism(
     Raises:
         ValueError: what ``train`` refuses, or a probability or a number of steps out of range.
     """
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob}")
+    _check.open_probability(failure_prob=failure_prob)
     dim = sum(p.numel() for p in module.parameters() if p.requires_grad)
     steps = max(20, min(150, _NUMBERS // dim)) if steps is None else steps
     if steps < 2:
         raise ValueError(f"steps must be at least 2, got {steps}")
-    audited = of_length(algorithm, steps)
-    generator = generator or np.random.default_rng()
-    if len(members_of(people, len(dataset))) < 3:
+    whole = Subject(algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people).lasting(steps)
+    units, generator = len(whole.members), generator or np.random.default_rng()
+    if units < 3:
         raise ValueError("dataset must have three units or more: with fewer no batch says anything")
+    subject = whole.first(units - 1)
 
     def checks() -> Iterator[Check]:
-        fewer, fewer_people = _one_less(dataset, people)
-        common: Any = {"loss": loss, "people": fewer_people}
-        observed = Observer(audited, module, fewer, **common)
-        run = observed.run(randomness())
-        members = members_of(fewer_people, len(fewer))
-        evidence = evidence_of(observed, run, fewer, members)
+        observed = observe(subject, randomness())
+        evidence = evidence_of(observed)
         yield from of_noise(evidence, module)
-        yield of_grid(observed, evidence.events)
+        yield of_grid(observed)
         yield from of_batches(evidence)
-        yield from of_divisor(observed, run, evidence)
-        yield of_weights(observed, run)
-        yield from of_accountant(observed, run, len(members))
-        yield from of_choices(observed, run, evidence, fewer, members)
-        more = Observer(of_length(algorithm, _ONE_MORE), module, dataset, loss=loss, people=people)
-        run = more.run(randomness())
-        evidence = evidence_of(more, run, dataset, members_of(people, len(dataset)))
-        yield from of_divisor(more, run, evidence, name="divisor: one unit more")
-        yield from of_few_units(audited, module, fewer, source=randomness(), **common)
-        yield from of_noise_alone(audited, module, fewer, source=randomness(), **common)
-        yield from of_sensitivity(audited, module, fewer, **common)
-        yield from of_resuming(audited, module, fewer, randomness=randomness, generator=generator, **common)
+        yield of_divisor(observed, evidence)
+        yield of_weights(observed)
+        yield from of_accountant(observed)
+        yield from of_choices(observed, evidence)
+        more = observe(whole.lasting(_ONE_MORE), randomness())
+        yield of_divisor(more, evidence_of(more), name="divisor: one unit more")
+        yield from of_few_units(subject, randomness())
+        yield from of_noise_alone(subject, randomness())
+        yield from of_sensitivity(subject)
+        yield from of_resuming(subject, randomness, generator)
         if canaries:
-            share, short = failure_prob / 2.0, of_length(algorithm, min(steps, _CANARY_STEPS))
-            found = audit_training(
-                short, module, fewer, **common, generator=generator, delta=_DELTA, canaries=canaries,
-                failure_prob=share / 3.0, randomness=randomness(),
-            )  # fmt: skip
-            seen = f"epsilon at least {found.result.epsilon_lower:.3f} of {found.claimed_epsilon:.3f}, delta {_DELTA:g}"
-            claim = "no test of canaries is better than the accountant allows"
-            yield certain("canaries", claim, found.contradicted, seen, share=share)
+            yield of_canaries(subject.lasting(min(steps, _CANARY_STEPS)))
+
+    def of_canaries(short: Subject) -> Check:
+        share = failure_prob / 2.0
+        found = audit_training(
+            short.algorithm, module, short.dataset, loss=loss, people=short.people, generator=generator, delta=_DELTA,
+            canaries=canaries, failure_prob=share / 3.0, randomness=randomness(),
+        )  # fmt: skip
+        seen = f"epsilon at least {found.result.epsilon_lower:.3f} of {found.claimed_epsilon:.3f}, delta {_DELTA:g}"
+        claim = "no test of canaries is better than the accountant allows"
+        return certain("canaries", claim, found.contradicted, seen, share=share)
 
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
@@ -148,11 +139,3 @@ def made_up(
 def units_for(sample_rate: float) -> int:
     """So many units that a batch has eight of them on average: from 24, if all come, to 800."""
     return max(24, min(800, math.ceil(8.0 / sample_rate)))
-
-
-def _one_less(dataset: TensorDataset, people: Tensor | None) -> tuple[TensorDataset, Tensor | None]:
-    """The data without their last unit."""
-    if people is None:
-        return TensorDataset(*(x[:-1] for x in dataset.tensors)), None
-    kept = people != people.max()
-    return TensorDataset(*(x[kept] for x in dataset.tensors)), people[kept]

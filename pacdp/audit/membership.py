@@ -18,15 +18,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 from torch import Tensor
 
-from bounds import clopper_pearson_lower, clopper_pearson_upper
+from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, best_true_positive_rate
 from bounds.kl import binary_kl_lower, binary_kl_upper
+from pacdp.audit.inversion import log_odds
 from pacdp.step.event import ADJACENCY
 
-Fit = Callable[[Int[np.ndarray, " members"]], Float[np.ndarray, " examples"]]
+Scores = Float[np.ndarray, " examples"]
+Shadows = Float[np.ndarray, "shadows examples"]
+Members = Bool[np.ndarray, "shadows examples"]
+Fit = Callable[[Int[np.ndarray, " members"]], Scores]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +71,12 @@ def logit_confidence(
     """
     if outputs.shape[1] < 2:
         raise ValueError(f"outputs must have at least 2 classes, got {outputs.shape[1]}")
-    logits = outputs.detach().double()
-    others = logits.scatter(1, targets[:, None], -math.inf).logsumexp(1)
-    return logits.gather(1, targets[:, None])[:, 0] - others
+    return log_odds(outputs.detach().double(), targets)
 
 
 def shadow_confidences(
     fit: Fit, *, examples: int, shadows: int, generator: np.random.Generator
-) -> tuple[Float[np.ndarray, "shadows examples"], Bool[np.ndarray, "shadows examples"]]:
+) -> tuple[Shadows, Members]:
     """Confidences of models trained on random halves, and who was in which; every example is in half of the models.
 
     Args:
@@ -94,12 +96,12 @@ def shadow_confidences(
 
 
 def likelihood_ratios(
-    attacked: Float[np.ndarray, " examples"],
-    shadows: Float[np.ndarray, "shadows examples"],
-    member: Bool[np.ndarray, "shadows examples"],
+    attacked: Scores,
+    shadows: Shadows,
+    member: Members,
     *,
     common_std: bool = True,
-) -> Float[np.ndarray, " examples"]:
+) -> Scores:
     """The online score.
 
     Args:
@@ -112,23 +114,23 @@ def likelihood_ratios(
         ValueError: an example that too few models saw, or too few did not.
     """
     inside, outside = _gaussians(shadows, member, common_std), _gaussians(shadows, ~member, common_std)
-    return _log_density(attacked, *inside) - _log_density(attacked, *outside)
+    return norm.logpdf(attacked, *inside) - norm.logpdf(attacked, *outside)
 
 
 def offline_scores(
-    attacked: Float[np.ndarray, " examples"],
-    shadows: Float[np.ndarray, "shadows examples"],
-    member: Bool[np.ndarray, "shadows examples"],
+    attacked: Scores,
+    shadows: Shadows,
+    member: Members,
     *,
     common_std: bool = True,
-) -> Float[np.ndarray, " examples"]:
+) -> Scores:
     """The offline score: only models that did not see the example are used. Arguments as above."""
     mean, std = _gaussians(shadows, ~member, common_std)
     return (attacked - mean) / std
 
 
 def evaluate_attack(
-    scores: Float[np.ndarray, " examples"],
+    scores: Scores,
     member: Bool[np.ndarray, " examples"],
     *,
     false_positive_rate: float = 0.01,
@@ -147,9 +149,7 @@ def evaluate_attack(
     Raises:
         ValueError: scores that are not finite, rates out of range, no member or no non-member.
     """
-    for name, value in (("false_positive_rate", false_positive_rate), ("failure_prob", failure_prob)):
-        if not 0.0 < value < 1.0:
-            raise ValueError(f"expected 0 < {name} < 1, got {value}")
+    _check.open_probability(false_positive_rate=false_positive_rate, failure_prob=failure_prob)
     if not np.isfinite(scores).all():
         raise ValueError("scores must be finite, got a NaN or an infinity")
     inside, outside = scores[member], scores[~member]
@@ -213,7 +213,3 @@ def _gaussians(shadows: np.ndarray, chosen: np.ndarray, common_std: bool) -> tup
     squares = (np.where(chosen, shadows - mean, 0.0) ** 2).sum(0)
     variance = squares.sum() / (count.sum() - len(count)) if common_std else squares / (count - 1)
     return mean, np.sqrt(np.maximum(variance, 1e-12)) * np.ones_like(mean)
-
-
-def _log_density(values: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
-    return -0.5 * ((values - mean) / std) ** 2 - np.log(std)

@@ -6,8 +6,9 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,68 @@ import torch
 from torch import Tensor, nn, optim
 from torch.nn.utils import parameters_to_vector
 from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.planned import overheard
 from pacdp.loop import PrivateRun, Progress, train
 from pacdp.reservation import NoLedger, Reservation, Stretch
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
-from pacdp.step.noise import Randomness, SystemRandomness
+from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
 
 
-class Stop(Exception):
-    """The auditor ends a sitting."""
+def of_length(algorithm: Any, steps: int) -> Any:
+    """The algorithm with so many steps, without a budget, snapshots or noise before clipping."""
+    changes = {field.name: 0 for field in fields(algorithm) if field.name in ("burn_in", "thin")}
+    if algorithm.pre_noise > 0.0:
+        changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
+    return replace(algorithm, mechanism=replace(algorithm.mechanism, steps=steps, budget=None), **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is audited: a private algorithm, its network and its loss, on records of the auditor's."""
+
+    algorithm: Any
+    """An :class:`Algorithm` whose settings are a dataclass."""
+    module: nn.Module
+    dataset: TensorDataset
+    loss: PerExampleLoss
+    people: Tensor | None = None
+    """The person's number for each record, where people are the units."""
+
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """The records of each unit, in the order of the units."""
+        if self.people is None:
+            return [[i] for i in range(len(self.dataset))]
+        return [(self.people == person).nonzero().reshape(-1).tolist() for person in self.people.unique()]
+
+    def first(self, units: int) -> "Subject":
+        """The same on the records of the first so many units alone."""
+        kept = sorted(i for own in self.members[:units] for i in own)
+        people = None if self.people is None else self.people[kept]
+        return replace(self, dataset=TensorDataset(*(x[kept] for x in self.dataset.tensors)), people=people)
+
+    def lasting(self, steps: int) -> "Subject":
+        """The same for so many steps."""
+        return replace(self, algorithm=of_length(self.algorithm, steps))
+
+    def with_mechanism(self, **changes: Any) -> "Subject":
+        """The same with other public numbers.
+
+        Raises:
+            ValueError: the algorithm does not allow them.
+        """
+        mechanism = replace(self.algorithm.mechanism, **changes)
+        return replace(self, algorithm=replace(self.algorithm, mechanism=mechanism))
+
+    def by_reference(self) -> "Subject":
+        """The same without a fast mode, which takes long to set up, where the algorithm allows that."""
+        try:
+            return self.with_mechanism(grad_sample_mode="reference")
+        except ValueError:
+            return self
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,30 +96,41 @@ class Seen:
     """The gradient that the optimizer was given, times the divisor, without what depends on no data."""
 
 
+class Stop(Exception):
+    """The auditor ends a sitting."""
+
+
 class Observer(NoLedger):
-    """What one run shows, in one sitting or more; its books count nothing and note what they are told."""
+    """What runs of a subject show, in one sitting or more; its books count nothing and note what they are told.
+
+    Args:
+        discards: whether the batches that are drawn are thrown away, so that the noise alone is released.
+        interrupt: called with a step when it releases a sum, and again when it is done and kept; may raise ``Stop``.
+    """
+
+    ran: PrivateRun
 
     def __init__(
         self,
-        algorithm: Algorithm,
-        module: nn.Module,
-        dataset: Dataset[Any],
+        subject: Subject,
         *,
-        loss: PerExampleLoss,
-        people: Tensor | None = None,
+        discards: bool = False,
         interrupt: Callable[[Seen, bool], None] = lambda seen, done: None,
     ) -> None:
-        self.algorithm, self.module, self.loss, self.people = algorithm, module, loss, people
-        self.dataset, self.interrupt = _Read(dataset, self), interrupt
+        self.subject, self.discards, self.interrupt = subject, discards, interrupt
+        self.algorithm: Algorithm = subject.algorithm
         self.steps: list[Seen] = []
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
-        self.alone = algorithm.mechanism.grad_sample_mode == "reference"
+        """Of the random layers' generators, by name."""
+        self.alone = self.algorithm.mechanism.grad_sample_mode == "reference"
+        """Whether the run sends examples through random layers one by one."""
         self.on_grid = False
-        self._now, self._twin = Seen(number=1), copy.deepcopy(module)
+        """Whether the source of noise promises the grid of docs/noise.md."""
+        self._now, self._twin = Seen(number=1), copy.deepcopy(subject.module)
         self._done: Seen | None = None
 
-    def run(self, randomness: Randomness, *, checkpoint: Path | None = None, distributed: bool = False) -> PrivateRun:
+    def run(self, source: Randomness, *, checkpoint: Path | None = None, distributed: bool = False) -> None:
         """Train, or go on; what is seen is added to what was.
 
         Raises:
@@ -77,18 +138,18 @@ class Observer(NoLedger):
             ValueError: what ``train`` refuses.
         """
         self._now, self._done = Seen(number=1), None
-        self.on_grid = isinstance(randomness, SystemRandomness)
+        self.on_grid = isinstance(source, SystemRandomness)
         hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                return train(
+                self.ran = train(
                     self.algorithm,
-                    self.module,
-                    self.dataset,
-                    loss=self.loss,
-                    people=self.people,
-                    randomness=overheard(randomness, batch=self._batch, generator=self._generator),
+                    self.subject.module,
+                    _Read(self.subject.dataset, self),
+                    loss=self.subject.loss,
+                    people=self.subject.people,
+                    randomness=self._overheard(source),
                     progress=self._progress,
                     checkpoint=checkpoint,
                     checkpoint_every=1,
@@ -105,9 +166,10 @@ class Observer(NoLedger):
             hook.remove()
             self.alone |= any("is not used for this network" in str(one.message) for one in said)
 
-    def weights_before(self, run: PrivateRun) -> list[Tensor]:
-        """Flat weights, all parameters, before each step of the run by its number, from 1 on."""
-        return [parameters_to_vector(self.module.parameters()).detach(), *run.snapshots[:-1]]
+    @property
+    def weights(self) -> list[Tensor]:
+        """Flat weights, all parameters, before the first step and after each."""
+        return [parameters_to_vector(self.subject.module.parameters()).detach(), *self.ran.snapshots]
 
     def reserve(self, stretch: Stretch) -> Reservation:
         """Note what the ledger is told."""
@@ -126,15 +188,26 @@ class Observer(NoLedger):
         """A record is read."""
         self._now.read[index] = None
 
-    def _batch(self, n: int, drawn: Tensor) -> Tensor:
-        del n
-        self.begin()
-        if not self._now.released:  # after a release a coin is drawn, of a choice
-            self._now.drawn = drawn.tolist()
-        return drawn
+    def _overheard(self, source: Randomness) -> Randomness:
+        """``source`` itself, of its own kind and with its own numbers, which says what it draws."""
+        kind = type(source)
 
-    def _generator(self, stream: str, made: torch.Generator) -> None:
-        self.seeds[stream] = made.initial_seed()
+        def batch(own: Randomness, n: int, sample_rate: float) -> Tensor:
+            found = kind.batch(own, n, sample_rate)
+            self.begin()
+            if self._now.released:  # a coin, of a choice
+                return found
+            self._now.drawn = found.tolist()
+            return found[:0] if self.discards else found
+
+        def generator(own: Randomness, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
+            made = kind.generator(own, stream, device)
+            self.seeds[stream] = made.initial_seed()
+            return made
+
+        twin = copy.copy(source)
+        twin.__class__ = type(kind.__name__, (kind,), {"batch": batch, "generator": generator})
+        return twin
 
     def _watch(self, released: Weights) -> None:
         self._now.released.append(flat(released.values()))
@@ -147,43 +220,39 @@ class Observer(NoLedger):
         self._now.given = self.algorithm.mechanism.expected_batch_size * (given.double() - self._data_free(parameters))
 
     def _data_free(self, parameters: Sequence[Tensor]) -> Tensor | float:
-        regulariser = getattr(self.algorithm, "data_free_gradient", None)
-        if regulariser is None:
+        """What the algorithm adds to the released gradient at these weights, which depends on no data."""
+        add_gradient = getattr(self.algorithm, "data_free_gradient", None)
+        if add_gradient is None:
             return 0.0
         own = [p for p in self._twin.parameters() if p.requires_grad]
-        with torch.no_grad():
-            for mine, theirs in zip(own, parameters, strict=True):
-                mine.copy_(theirs)
-                mine.grad = torch.zeros_like(mine)
-        regulariser(self._twin)
-        return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in own).double()
+        for mine, theirs in zip(own, parameters, strict=True):
+            mine.data.copy_(theirs.data)
+            mine.grad = torch.zeros_like(mine)
+        add_gradient(self._twin)
+        return flat(p.grad for p in own if p.grad is not None).double()
 
     def _progress(self, progress: Progress) -> None:
         self._now.number = progress.step
-        done, self._now = self._now, Seen(number=progress.step + 1)
-        self.steps.append(done)
-        self._done = done
+        self._done, self._now = self._now, Seen(number=progress.step + 1)
+        self.steps.append(self._done)
 
 
-def flat(tensors: Any) -> Tensor:
+def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> Observer:
+    """One run of the subject, watched."""
+    observed = Observer(subject, discards=discards)
+    observed.run(source)
+    return observed
+
+
+def flat(tensors: Iterable[Tensor]) -> Tensor:
     """One vector, a copy."""
     return torch.cat([one.detach().reshape(-1) for one in tensors]).clone()
-
-
-def tensors_of(module: nn.Module) -> list[slice]:
-    """Where each trainable parameter lies in a flat vector of all of them."""
-    found, start = list[slice](), 0
-    for p in module.parameters():
-        if p.requires_grad:
-            found.append(slice(start, start + p.numel()))
-            start += p.numel()
-    return found
 
 
 class _Read(Dataset[Any]):
     """Records that say when they are read."""
 
-    def __init__(self, dataset: Any, observer: Observer) -> None:
+    def __init__(self, dataset: TensorDataset, observer: Observer) -> None:
         self._dataset, self._observer = dataset, observer
 
     def __len__(self) -> int:
@@ -201,3 +270,22 @@ class _Noted(Reservation):
     def draw(self, step: int) -> None:
         super(_Noted, self).draw(step)
         self.observer.begin(step)
+
+
+class Planned(SeededRandomness):
+    """Randomness of an auditor: no noise, and the batches of a list, one after the other; None for all units."""
+
+    def __init__(self, batches: Iterable[Sequence[int] | None]) -> None:
+        super().__init__(0)
+        self._planned = iter(batches)
+
+    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Zeros."""
+        del std
+        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+
+    def batch(self, n: int, sample_rate: float) -> Tensor:
+        """The next of the list; a coin of one side for whoever asks about a single unit."""
+        del sample_rate
+        chosen = None if n == 1 else next(self._planned)
+        return torch.arange(n) if chosen is None else torch.tensor(chosen, dtype=torch.int64)

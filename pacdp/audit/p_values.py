@@ -1,9 +1,11 @@
 """P-values that are exact or upper bounds: P[p-value <= a] <= a for every a if what is tested holds."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 
@@ -24,28 +26,38 @@ def bonferroni(smallest: float, count: int) -> float:
     return min(1.0, smallest * count)
 
 
+def least(found: Sequence[tuple[float, str]], none: str = "nothing to see") -> Found:
+    """The smallest of some p-values, however they depend on each other, and what was seen there."""
+    smallest, seen = min(found, default=(1.0, none))
+    return Found(bonferroni(smallest, max(1, len(found))), seen)
+
+
+def two_sided(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
+    """Twice the smaller of two tails."""
+    return np.asarray(np.minimum(1.0, 2.0 * np.minimum(lower, upper)))
+
+
 def normal(score: np.ndarray | float) -> np.ndarray:
     """Two-sided p-values of N(0, 1); 0 where the score is no number."""
-    return np.where(np.isfinite(score), np.minimum(1.0, 2.0 * stats.norm.sf(np.abs(score))), 0.0)
+    return np.where(np.isfinite(score), two_sided(stats.norm.cdf(score), stats.norm.sf(score)), 0.0)
 
 
-def chi_square(total: np.ndarray | float, degrees: int) -> np.ndarray:
+def chi_square(total: np.ndarray | float, degrees: np.ndarray | int) -> np.ndarray:
     """Two-sided p-values of sums of squares; 0 where one is no number."""
-    tails = np.minimum(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
-    return np.where(np.isfinite(total), np.minimum(1.0, 2.0 * tails), 0.0)
+    tails = two_sided(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
+    return np.where(np.isfinite(total), tails, 0.0)
 
 
 def binomial(count: np.ndarray | int, trials: int, rate: float) -> np.ndarray:
     """Two-sided p-values of counts."""
     count = np.asarray(count)
-    tails = np.minimum(stats.binom.cdf(count, trials, rate), stats.binom.sf(count - 1, trials, rate))
-    return np.asarray(np.minimum(1.0, 2.0 * tails))
+    return two_sided(stats.binom.cdf(count, trials, rate), stats.binom.sf(count - 1, trials, rate))
 
 
 def random_signs(one: np.ndarray, other: np.ndarray) -> float:
     """Hoeffding's bound for the sum of products whose signs are independent coins, given their sizes."""
-    products = one * other
-    total, squares = float(products.sum(dtype=np.float64)), float((products.astype(np.float64) ** 2).sum())
+    products = (one * other).astype(np.float64)
+    total, squares = float(products.sum()), float((products**2).sum())
     if not math.isfinite(total):
         return 0.0
     return min(1.0, 2.0 * math.exp(-(total**2) / (2.0 * squares))) if squares > 0.0 else 1.0

@@ -3,9 +3,9 @@
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
@@ -13,10 +13,10 @@ from torch.utils.data import TensorDataset
 
 from bounds.accounting import event_from_dict, event_to_dict
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.checks import Check, MechanismAudit, certain
-from pacdp.audit.observed import Observer, Seen
-from pacdp.audit.one_run import evidence_of, members_of, of_batches, of_divisor, of_grid, of_noise, of_weights
-from pacdp.audit.planned import of_length
+from pacdp.audit.checks import MechanismAudit, certain
+from pacdp.audit.evidence import evidence_of
+from pacdp.audit.observed import Observer, Seen, Subject
+from pacdp.audit.one_run import of_batches, of_divisor, of_grid, of_noise, of_weights
 from pacdp.layers.random import generators
 from pacdp.loop import PrivateRun
 from pacdp.step.gradients import PerExampleLoss
@@ -54,69 +54,54 @@ def audit_processes(
         raise ValueError("random layers draw at each process for itself: audit this network on one process")
     if processes < 2:
         raise ValueError(f"processes must be at least 2, got {processes}")
-    audited = of_length(algorithm, steps)
+    subject = Subject(algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people).lasting(steps)
     with tempfile.TemporaryDirectory() as folder:
-        given = (processes, folder, audited, module, dataset, loss, people, randomness)
-        multiprocessing.spawn(_one_of_them, args=given, nprocs=processes)  # pyright: ignore
+        multiprocessing.spawn(_one_of_them, args=(processes, folder, subject, randomness), nprocs=processes)  # pyright: ignore
         parts = [torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(processes)]
-    observed = Observer(audited, module, dataset, loss=loss, people=people)
+    observed = Observer(subject)
     observed.alone, observed.on_grid = parts[0]["alone"], parts[0]["on_grid"]
-    different = 0
-    for steps_of in zip(*(part["steps"] for part in parts), strict=True):
-        one = steps_of[0]
-        read = dict.fromkeys(index for step in steps_of for index in step["read"])
-        observed.steps.append(Seen(number=one["number"], read=read, released=one["released"], given=one["given"]))
-        different += any(
-            not torch.equal(a, b)
-            for other in steps_of[1:]
-            for a, b in zip(one["released"], other["released"], strict=True)
-        )
-    snapshots, chosen = parts[0]["snapshots"], parts[0]["chosen"]
-    event = event_from_dict(json.loads(parts[0]["event"]))
-    run = PrivateRun(weights={}, event=event, snapshots=snapshots, chosen=chosen)
-    evidence = evidence_of(observed, run, dataset, members_of(people, len(dataset)))
-    alike = certain(
-        "processes: one sum", "all processes are given the same sums", different > 0, f"{different} steps differ"
+    observed.ran = PrivateRun(
+        weights={},
+        event=event_from_dict(json.loads(parts[0]["event"])),
+        snapshots=parts[0]["snapshots"],
+        chosen=parts[0]["chosen"],
     )
-    grid = of_grid(observed, evidence.events, processes=processes)
-    checks: list[Check] = [*of_noise(evidence, module), grid, *of_batches(evidence), alike]
+    different = 0
+    for one, *others in zip(*([Seen(**step) for step in part["steps"]] for part in parts), strict=True):
+        one.drawn = None  # which every process draws for itself
+        for other in others:
+            one.read |= other.read
+        different += any(not all(map(torch.equal, one.released, other.released)) for other in others)
+        observed.steps.append(one)
+    evidence = evidence_of(observed)
+    checks = [*of_noise(evidence, module), of_grid(observed, processes=processes), *of_batches(evidence)]
+    claim = "all processes are given the same sums"
+    checks.append(certain("processes: one sum", claim, different > 0, f"{different} steps differ"))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the processes had: rounding depends on where vectors are cut
-    checks += [*of_divisor(observed, run, evidence), of_weights(observed, run)]
+    checks += [of_divisor(observed, evidence), of_weights(observed)]
     torch.set_num_threads(threads)
     return MechanismAudit(checks=tuple(checks), failure_prob=failure_prob)
 
 
 def _one_of_them(
-    rank: int,
-    processes: int,
-    folder: str,
-    algorithm: Algorithm,
-    module: nn.Module,
-    dataset: TensorDataset,
-    loss: PerExampleLoss,
-    people: Tensor | None,
-    randomness: Callable[[], Randomness],
+    rank: int, processes: int, folder: str, subject: Subject, randomness: Callable[[], Randomness]
 ) -> None:
     torch.set_num_threads(1)
-    store = f"file://{folder}/store"
+    store, observed = f"file://{folder}/store", Observer(subject)
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=processes, timeout=_PATIENCE)
     try:
-        observed = Observer(algorithm, module, dataset, loss=loss, people=people)
-        run = observed.run(randomness(), distributed=True)
+        observed.run(randomness(), distributed=True)
     finally:
         distributed.destroy_process_group()
-    assert run.event is not None
-    steps: list[dict[str, Any]] = [
-        {"number": one.number, "read": list(one.read), "released": one.released, "given": one.given}
-        for one in observed.steps
-    ]
+    ran = observed.ran
+    assert ran.event is not None
     found = {
-        "steps": steps,
+        "steps": [asdict(seen) for seen in observed.steps],
         "alone": observed.alone,
         "on_grid": observed.on_grid,
-        "snapshots": run.snapshots,
-        "chosen": run.chosen,
-        "event": json.dumps(event_to_dict(run.event)),
+        "snapshots": ran.snapshots,
+        "chosen": ran.chosen,
+        "event": json.dumps(event_to_dict(ran.event)),
     }
     torch.save(found, Path(folder) / f"{rank}.pt")

@@ -10,16 +10,16 @@ chosen. The same operations on the same numbers give the same bits.
 
 import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from pacdp.audit.observed import Observer
-from pacdp.audit.planned import Planned
-from pacdp.loop import PrivateRun
 from pacdp.step.clip import Weights
+from pacdp.step.noise import SeededRandomness
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
 
@@ -28,6 +28,10 @@ _DRAWS = "the update draws numbers of its own, so that it makes another move of 
 
 class _OwnNumbers(Exception):
     """The update draws."""
+
+
+def _refuse(*given: object, **named: object) -> NoReturn:
+    raise _OwnNumbers
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,35 +47,33 @@ class _Replayed(PrivateStep):
         named = zip(self.weights.items(), parts, strict=True)
         return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
 
-    def noisier(self, released: Weights, std_multiplier: float) -> Weights:
-        raise _OwnNumbers
+    noisier = _refuse
 
     def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
         del candidates, selection_epsilon, score_bound
         return self.chosen
 
 
-class _NoNumbers(Planned):
+class _NoNumbers(SeededRandomness):
     """Randomness that refuses to be drawn from."""
 
-    def _refuse(self, *given: object, **named: object) -> NoReturn:
-        raise _OwnNumbers
+    def __init__(self) -> None: ...
 
     normal = batch = generator = _refuse
 
 
-def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
+def moves_again(observed: Observer) -> list[float] | str:
     """How far each step's weights are from those that the update makes of the released sum alone.
 
     It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A
     sentence in place of numbers says why that cannot be found out.
     """
-    algorithm, module = observed.algorithm, copy.deepcopy(observed.module).train()
+    algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     live = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    optimizer, found = algorithm.optimizer(live.values()), list[float]()
-    weights = [*observed.weights_before(run), run.snapshots[-1]]
-    for seen, before, after in zip(observed.steps, weights, weights[1:], strict=False):
-        _set(module, before)
+    optimizer, found, parameters = algorithm.optimizer(live.values()), list[float](), list(module.parameters())
+    for seen, (before, after) in zip(observed.steps, pairwise(observed.weights), strict=False):
+        for p, part in zip(parameters, before.split([p.numel() for p in parameters]), strict=True):
+            p.data.copy_(part.view_as(p))  # each into its own memory, as in the run
         drawn = torch.get_rng_state()
         step = _Replayed(
             number=seen.number - 1,
@@ -79,12 +81,12 @@ def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
             module=module,
             optimizer=optimizer,
             weights={name: p.detach() for name, p in live.items()},
-            randomness=_NoNumbers([]),
+            randomness=_NoNumbers(),
             together=Together(several=False),
             total={name: torch.full_like(p, torch.nan) for name, p in live.items()},
             losses=None,
             kept=list(seen.released),
-            chosen=int(run.chosen[seen.number - 1]),
+            chosen=int(observed.ran.chosen[seen.number - 1]),
         )
         try:
             algorithm.update(step)
@@ -94,14 +96,5 @@ def moves_again(observed: Observer, run: PrivateRun) -> list[float] | str:
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
         if not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        moved = parameters_to_vector(module.parameters()).detach()
-        found.append(float((moved - after).abs().max()))
+        found.append(float((parameters_to_vector(parameters).detach() - after).abs().max()))
     return found
-
-
-@torch.no_grad()
-def _set(module: nn.Module, weights: Tensor) -> None:
-    """Write all parameters from a flat vector, each into its own memory, as in the run."""
-    parameters = list(module.parameters())
-    for p, part in zip(parameters, weights.split([p.numel() for p in parameters]), strict=True):
-        p.copy_(part.view_as(p))

@@ -18,12 +18,13 @@ The guesses need not be good: bad ones give low bounds, never wrong ones.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, expit, ndtr, ndtri
 
+from bounds import _check
 from bounds.accounting import Event, privacy_profile
 from pacdp.step.event import ADJACENCY
 
@@ -63,17 +64,8 @@ class AuditResult:
     adjacency: Literal["add-remove"] = ADJACENCY
 
     @property
-    def guesses(self) -> int:
-        """Guesses of the attempt with the largest share of right ones beyond chance."""
-        return self._best.guesses
-
-    @property
-    def correct(self) -> int:
-        """Right guesses of that attempt."""
-        return self._best.correct
-
-    @property
-    def _best(self) -> Attempt:
+    def best(self) -> Attempt:
+        """The attempt with the largest share of right guesses beyond chance."""
         return max(self.attempts, key=lambda a: (2 * a.correct - a.guesses) / math.sqrt(a.guesses))
 
 
@@ -103,7 +95,7 @@ def epsilon_lower_bound(*, canaries: int, guesses: int, correct: int, delta: flo
     1 - failure_prob. That the p-value need not grow with epsilon does no harm: each rejected value contradicts all
     smaller ones, since privacy at a smaller epsilon is privacy at a larger one.
     """
-    _check_failure(failure_prob)
+    _check.open_probability(failure_prob=failure_prob)
 
     def refuted(epsilon: float) -> bool:
         p_value = epsilon_p_value(canaries=canaries, guesses=guesses, correct=correct, epsilon=epsilon, delta=delta)
@@ -131,7 +123,7 @@ def trade_off_refuted(
         ValueError: a count or the level out of range.
     """
     _check_counts(canaries, guesses, correct)
-    _check_failure(failure_prob)
+    _check.open_probability(failure_prob=failure_prob)
     whole = guesses / canaries * (1.0 + _SLACK)
     right, wrong = failure_prob * correct / canaries, failure_prob * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):
@@ -203,12 +195,13 @@ def audit_scores(
     numbers = _quartered(m) if guesses is None else list(guesses)
     if not numbers:
         raise ValueError("guesses must name at least one number of guesses, got none")
-    attempts: list[Attempt] = []
-    for statistic, row in enumerate(rows):
-        for number in numbers:
-            said = guess(row, guesses=number)
-            attempts.append(Attempt(statistic, number, int((said == np.where(truth, 1, -1)).sum())))
-    _check_failure(failure_prob)
+    right = np.where(truth, 1, -1)
+    attempts = [
+        Attempt(statistic, number, int((guess(row, guesses=number) == right).sum()))
+        for statistic, row in enumerate(rows)
+        for number in numbers
+    ]
+    _check.open_probability(failure_prob=failure_prob)
     _check_parameters(0.0, delta)
     share = failure_prob / len(attempts)
     by_count = [{"canaries": m, "guesses": a.guesses, "correct": a.correct, "failure_prob": share} for a in attempts]
@@ -250,9 +243,10 @@ def _largest(refuted: Callable[[float], bool]) -> float:
     """A number that is refuted, next to one that is not; 0 if 0 is not."""
     if not refuted(0.0):
         return 0.0
-    low, high = 0.0, 1.0
+    high = 1.0
     while refuted(high):
-        low, high = high, 2.0 * high
+        high *= 2.0
+    low = 0.0 if high == 1.0 else 0.5 * high
     for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if refuted(middle) else (low, middle)
@@ -260,20 +254,13 @@ def _largest(refuted: Callable[[float], bool]) -> float:
 
 
 def _check_counts(canaries: int, guesses: int, correct: int) -> None:
-    counts: tuple[Any, ...] = (canaries, guesses, correct)
-    if not all(isinstance(value, int) for value in counts) or not 0 <= correct <= guesses <= canaries or guesses == 0:
-        raise ValueError(
-            f"expected 0 <= correct <= guesses <= canaries and a guess, got {correct}, {guesses} and {canaries}"
-        )
-
-
-def _check_failure(failure_prob: float) -> None:
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
+    _check.count(canaries=canaries, guesses=guesses)
+    _check.whole(correct=correct)
+    if not correct <= guesses <= canaries:
+        raise ValueError(f"expected correct <= guesses <= canaries, got {correct}, {guesses} and {canaries}")
 
 
 def _check_parameters(epsilon: float, delta: float) -> None:
-    if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise ValueError(f"epsilon must be finite and at least 0, got {epsilon}")
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"expected 0 <= delta < 1, got {delta}")
+    _check.nonnegative(epsilon=epsilon)
+    if not (epsilon < math.inf and 0.0 <= delta < 1.0):
+        raise ValueError(f"expected a finite epsilon and 0 <= delta < 1, got {epsilon} and {delta}")

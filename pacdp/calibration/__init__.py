@@ -4,31 +4,21 @@ Metrics take ``(probabilities [n, classes], labels [n])`` as NumPy arrays and re
 and which to report is written in docs/calibration.md. These are estimates on the examples given, not certificates.
 """
 
-from pacdp.calibration.bands import Interval as Interval
-from pacdp.calibration.bands import accuracy_bands as accuracy_bands
-from pacdp.calibration.bands import bca_interval as bca_interval
-from pacdp.calibration.bands import percentile_interval as percentile_interval
-from pacdp.calibration.inputs import TopLabel as TopLabel
 from pacdp.calibration.inputs import top_label as top_label
 from pacdp.calibration.metrics import ace as ace
 from pacdp.calibration.metrics import adaptive_ece as adaptive_ece
-from pacdp.calibration.metrics import debiased_l2 as debiased_l2
-from pacdp.calibration.metrics import debiased_square as debiased_square
 from pacdp.calibration.metrics import ece as ece
 from pacdp.calibration.metrics import mce as mce
 from pacdp.calibration.metrics import rmsce as rmsce
 from pacdp.calibration.metrics import sce as sce
 from pacdp.calibration.reliability import ReliabilityCurve as ReliabilityCurve
+from pacdp.calibration.reliability import accuracy_bands as accuracy_bands
 from pacdp.calibration.reliability import reliability_curve as reliability_curve
-from pacdp.calibration.scores import BrierDecomposition as BrierDecomposition
 from pacdp.calibration.scores import accuracy as accuracy
 from pacdp.calibration.scores import auc as auc
 from pacdp.calibration.scores import brier as brier
-from pacdp.calibration.scores import brier_decomposition as brier_decomposition
 from pacdp.calibration.scores import macro_auc as macro_auc
 from pacdp.calibration.scores import nll_nats as nll_nats
-from pacdp.calibration.smooth import smooth_ece as smooth_ece
-from pacdp.calibration.smooth import smooth_error as smooth_error
 from pacdp.calibration.summary import summary as summary
 from pacdp.calibration.temperature import Temperature as Temperature
 from pacdp.calibration.temperature import fit_temperature as fit_temperature

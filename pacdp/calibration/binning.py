@@ -17,7 +17,7 @@ empirical distribution only, neither on the order of ties nor on remainders.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 
 
 class Bins(NamedTuple):
@@ -74,11 +74,3 @@ def equal_mass_error(confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarr
     mass, sums = (np.concatenate([[0.0], np.cumsum(part)]) for part in (sizes, gaps))
     cuts = np.linspace(0.0, len(confidence), bins + 1)
     return float(np.abs(np.diff(np.interp(cuts, mass, sums))).sum() / len(confidence))
-
-
-def groups(probabilities: Float[np.ndarray, "n classes"], *, bins: int | None) -> Shaped[np.ndarray, "n classes"]:
-    """A number from 0 on for each entry, by columns: its bin of equal width or, for None, its distinct value."""
-    if bins is not None:
-        return equal_width_index(probabilities, bins=bins)
-    columns = [np.unique(column, return_inverse=True)[1] for column in probabilities.T]
-    return np.stack(columns, axis=1)

@@ -4,10 +4,10 @@
   gap of the top label's non-empty bins of equal width), and so is the top-label equal-mass error, here
   ``adaptive_ece``.
 * ``sce`` (Nixon et al.'s static calibration error) is also called classwise ECE.
-* ``rmsce`` is torchmetrics' norm "l2", ``mce`` its norm "max"; ``debiased_l2`` takes from the first its bias.
+* ``rmsce`` is torchmetrics' norm "l2", ``mce`` its norm "max".
 
-Every number is a plug-in estimate on the examples given. All but the debiased ones are biased upwards: a perfectly
-calibrated predictor has an expected plug-in error above 0, more so with more bins and fewer examples.
+Every number is a plug-in estimate on the examples given, and biased upwards: a perfectly calibrated predictor has an
+expected plug-in error above 0, more so with more bins and fewer examples.
 
 Each function takes probabilities [n, classes] whose rows sum to 1 within 1e-4 and labels [n] in 0 .. classes - 1 and
 raises ValueError otherwise. How bins are closed is written in ``pacdp.calibration.binning``; empty bins are left out.
@@ -55,33 +55,6 @@ def rmsce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray,
     """
     found = _top_label_bins(probabilities, labels, bins)
     return math.sqrt(float((found.counts * found.gaps**2).sum()) / len(labels))
-
-
-def debiased_square(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
-) -> float:
-    """Estimate of the squared l2 calibration error of the binned top label, without the plug-in's bias.
-
-    Kumar, Liang and Ma 2019, section 5 (the debiased estimator), after Bröcker 2012 and Ferro and Fricker 2012:
-    sum_b (n_b / n) [(acc_b - conf_b)^2 - acc_b (1 - acc_b) / (n_b - 1)]. A bin of one example adds 0, as in the
-    authors' code. Bins of equal width, which do not depend on the data; the authors' default is equal mass. In
-    [-1/4, 1]: negative where chance has it so, which averaging over sets needs.
-
-    Formal guarantee: for a confidence that is constant on each bin, given how many examples each bin has, and none
-    exactly one, the estimate's expectation is sum_b (n_b / n) (E acc_b - conf_b)^2.
-    """
-    found = _top_label_bins(probabilities, labels, bins)
-    many = found.counts >= 2
-    counts, accuracy = found.counts[many], found.correct[many] / found.counts[many]
-    terms = found.gaps[many] ** 2 - accuracy * (1.0 - accuracy) / (counts - 1)
-    return float((counts * terms).sum() / len(labels))
-
-
-def debiased_l2(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
-) -> float:
-    """sqrt(max(0, ``debiased_square``)), to be read beside ``rmsce``. In [0, 1]; the root and the cut bias it again."""
-    return math.sqrt(max(0.0, debiased_square(probabilities, labels, bins=bins)))
 
 
 def adaptive_ece(

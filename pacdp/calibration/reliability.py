@@ -1,11 +1,11 @@
-"""Reliability curves: confidence against accuracy in bins, as data for files and figures."""
+"""Reliability curves: confidence against accuracy in bins with exact bands, as data for files and figures."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from pacdp.calibration.bands import accuracy_bands
+from bounds import clopper_pearson_lower, clopper_pearson_upper
 from pacdp.calibration.binning import equal_width, equal_width_edges
 from pacdp.calibration.inputs import require_bins, top_label
 from pacdp.calibration.metrics import BINS
@@ -72,3 +72,35 @@ def reliability_curve(
         edges=equal_width_edges(bins), counts=found.counts, confidence=found.confidence / some,
         accuracy=found.correct / some, lower=lower, upper=upper, failure_prob=failure_prob, simultaneous=simultaneous,
     )  # fmt: skip
+
+
+def accuracy_bands(
+    counts: Int[np.ndarray, " bins"],
+    correct: Int[np.ndarray, " bins"],
+    *,
+    failure_prob: float = 0.05,
+    simultaneous: bool = False,
+) -> tuple[Float[np.ndarray, " bins"], Float[np.ndarray, " bins"]]:
+    """Lower and upper Clopper-Pearson limits for the accuracy in each bin; [0, 1] where a bin is empty.
+
+    Formal guarantee: the examples are independent and of one law, the predictor and the edges of the bins do not depend
+    on them. Given how many lie in a bin, the number that are correct is binomial, so each band misses its bin's
+    accuracy with probability at most ``failure_prob``, half of it on each side; with ``simultaneous`` any of them does,
+    for each is then paid ``failure_prob`` / bins. This is not a statement on the data that the predictor was trained
+    on, nor on bins of equal mass.
+
+    Raises:
+        ValueError: failure_prob outside (0, 1), or counts and correct that are not 0 <= correct <= counts.
+    """
+    if not 0.0 < failure_prob < 1.0:
+        raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
+    if counts.shape != correct.shape or (correct < 0).any() or (correct > counts).any():
+        raise ValueError(
+            "expected 0 <= correct <= counts in each bin, got other numbers: count both over the same bins"
+        )
+    side = failure_prob / (2 * len(counts) if simultaneous else 2)
+    bands = [
+        (clopper_pearson_lower(int(k), int(n), side), clopper_pearson_upper(int(k), int(n), side)) if n else (0.0, 1.0)
+        for k, n in zip(correct, counts, strict=True)
+    ]
+    return np.array([low for low, _ in bands]), np.array([high for _, high in bands])

@@ -1,17 +1,14 @@
-"""Scores of predictive probabilities: accuracy, log-likelihood, Brier with its decomposition, area under the ROC curve.
+"""Scores of predictive probabilities: accuracy, log-likelihood, Brier, area under the ROC curve.
 
 Arguments as in ``pacdp.calibration.metrics``. NLL and Brier are proper: their expectation is least at the true
 probabilities, which no calibration error alone guarantees.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Bool, Float, Int
 
-from pacdp.calibration.binning import groups
-from pacdp.calibration.inputs import require_bins, require_predictions, top_label
+from pacdp.calibration.inputs import require_predictions, top_label
 
 
 def accuracy(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
@@ -35,60 +32,6 @@ def brier(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray,
     """Mean of sum_k (p_k - 1{y = k})^2 (Brier 1950), in [0, 2]: for two classes twice the one-column score."""
     require_predictions(probabilities, labels)
     return float(np.square(_outcomes(probabilities, labels) - probabilities).sum() / len(labels))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrierDecomposition:
-    """``score`` = reliability - resolution + uncertainty + within_bins, exactly up to rounding."""
-
-    reliability: float
-    """Mean square of (mean probability - frequency) over groups and classes, in [0, 2]; 0 is calibrated."""
-    resolution: float
-    """Mean square of (frequency in the group - frequency overall), in [0, ``uncertainty``]; more is better."""
-    uncertainty: float
-    """sum_k f_k (1 - f_k) of the labels' frequencies f_k, in [0, 1); the predictor has no part in it."""
-    within_bins: float
-    """What binning leaves over: variance of the probabilities in their groups less twice their covariance with the
-    outcomes; 0 if every group holds one value."""
-
-    @property
-    def score(self) -> float:
-        """The Brier score."""
-        return self.reliability - self.resolution + self.uncertainty + self.within_bins
-
-
-def brier_decomposition(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int | None = 15
-) -> BrierDecomposition:
-    """Reliability, resolution and uncertainty of the Brier score, class by class, summed over classes.
-
-    Murphy 1973 groups equal forecasts: then the three parts are the score exactly (``bins=None``, where values that
-    never repeat make a group each and reliability says little). Bins of equal width leave over a fourth part, the two
-    within-bin terms of Stephenson, Coelho and Jolliffe 2008, which ``within_bins`` holds as one number.
-
-    Raises:
-        ValueError: bins < 1, or see ``pacdp.calibration.metrics``.
-    """
-    if bins is not None:
-        require_bins(bins)
-    require_predictions(probabilities, labels)
-    n, outcomes = len(labels), _outcomes(probabilities, labels)
-    forecasts = probabilities.astype(np.float64)
-    index = groups(probabilities, bins=bins)
-    index = index + (int(index.max()) + 1) * np.arange(probabilities.shape[1])
-    flat = index.reshape(-1)
-    counts = np.bincount(flat)
-    mean, frequency = (
-        np.bincount(flat, weights=part.reshape(-1)) / np.maximum(counts, 1) for part in (forecasts, outcomes)
-    )
-    base = outcomes.mean(axis=0)
-    deviation = forecasts - mean[index]
-    return BrierDecomposition(
-        reliability=float((counts * (mean - frequency) ** 2).sum() / n),
-        resolution=float(((frequency[index] - base) ** 2).sum() / n),
-        uncertainty=float((base * (1.0 - base)).sum()),
-        within_bins=float((deviation * (deviation - 2.0 * (outcomes - frequency[index]))).sum() / n),
-    )
 
 
 def auc(scores: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " m"]) -> float:

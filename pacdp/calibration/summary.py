@@ -7,11 +7,8 @@ from jaxtyping import Float, Int
 
 from pacdp.calibration import metrics, scores
 from pacdp.calibration.inputs import top_label
-from pacdp.calibration.smooth import smooth_ece
 
-_BINNED = (
-    metrics.ece, metrics.mce, metrics.rmsce, metrics.debiased_l2, metrics.adaptive_ece, metrics.sce, metrics.ace,
-)  # fmt: skip
+_BINNED = (metrics.ece, metrics.mce, metrics.rmsce, metrics.adaptive_ece, metrics.sce, metrics.ace)
 
 
 def summary(
@@ -39,5 +36,4 @@ def summary(
         "nll_nats": nll if math.isfinite(nll) else None,
         "brier": scores.brier(probabilities, labels),
         **{function.__name__: function(probabilities, labels, bins=bins) for function in _BINNED},
-        "smooth_ece": smooth_ece(probabilities, labels),
     }

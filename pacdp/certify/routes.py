@@ -180,7 +180,7 @@ def certify(
         resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
         for one in found.certificates
     )
-    return replace(found, certificates=made, choices={"count": settings.count, **(settings.record or {})})
+    return replace(found, certificates=made, choices={"count": settings.count})
 
 
 def _examples(given: BoundSet | Objective) -> BoundSet:

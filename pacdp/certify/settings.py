@@ -10,6 +10,7 @@ from pacdp.data.row_checks import require_apart
 from pacdp.data.rows import Rows
 
 FIXED = "settings fixed beforehand"
+WHOEVER = "whoever chose the settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +22,11 @@ class Settings:
             made at failure_prob / J, so that those of all J settings hold together.
         hypothesis: "settings fixed beforehand", and by what.
         elsewhere: the hashes of the rows that settings were chosen on, where these are apart from the bound's.
-        record: what a report says of the list.
     """
 
     count: int = 1
     hypothesis: bounds.Hypothesis
     elsewhere: Rows | None = None
-    record: dict[str, object] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
@@ -37,13 +36,15 @@ class Settings:
             raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
 
     @classmethod
-    def declared(cls, by: str = "the caller, who names no list of settings") -> "Settings":
-        """Nobody has written down which settings were tried; ``by`` vouches that the examples had no part in it."""
+    def declared(cls, by: str = WHOEVER) -> "Settings":
+        """``by`` vouches that the bound's examples had no part in choosing the settings."""
         return cls(hypothesis=bounds.declared(FIXED, by))
 
     @classmethod
-    def tried(cls, count: int, by: str) -> "Settings":
-        """``count`` settings were tried on the examples, and all are paid for; the list was written after the tries."""
+    def tried(cls, count: int, by: str = WHOEVER) -> "Settings":
+        """``count`` settings were tried on the bound's examples, and all are paid for; with one, nothing was chosen."""
+        if count == 1:
+            return cls.declared(by)
         said = f"{by}: a list of {count} settings, all paid for, written down after they were tried"
         return cls(count=count, hypothesis=bounds.declared(FIXED, said))
 

@@ -103,7 +103,7 @@ def certify_network(
     found = Assessment.of(made, seen.examples, route="new examples", failure_prob=failure_prob)
     rows = {"bound": seen.examples.rows.summary(), "test": fresh and fresh.examples.rows.summary(), "prior": None}
     known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
-    return replace(found, rows=rows, prior=known, choices={"count": settings.count, **(settings.record or {})})
+    return replace(found, rows=rows, prior=known, choices={"count": settings.count})
 
 
 def logits_of(outputs: Any) -> Tensor:

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
@@ -21,6 +19,7 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.recipes import Scale, recipe
 from pacdp.cli.serial import from_dict
+from pacdp.losses import cross_entropies
 from pacdp.models import build
 from pacdp.spots import spot_features
 from pacdp.step.noise import SystemRandomness
@@ -85,14 +84,14 @@ def audit(
     settings, module = algorithm(config, public), network(config, public, device="cpu")
     if processes > 1:
         return audit_processes(
-            settings, module, dataset, loss=loss, people=people, processes=processes, steps=steps or 40,
+            settings, module, dataset, loss=cross_entropies, people=people, processes=processes, steps=steps or 40,
             failure_prob=failure_prob,
         )  # fmt: skip
     return audit_mechanism(
         settings,
         module,
         dataset,
-        loss=loss,
+        loss=cross_entropies,
         people=people,
         randomness=SystemRandomness,
         steps=steps or None,
@@ -100,11 +99,6 @@ def audit(
         canaries=canaries,
         generator=np.random.default_rng(seed),
     )
-
-
-def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss of private runs; other processes import it by name."""
-    return cross_entropy(outputs, targets, reduction="none")
 
 
 def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:

@@ -44,8 +44,6 @@ class Batch:
     folders: list[Folder]
     hashes: list[dict[str, str]]
     """Of each run's training and test data."""
-    choices: list[Mapping[str, Any] | None]
-    """For each run, the record of the closed list of settings that covers it."""
     paid: list[Paid | None]
     """For each run, leave to draw its steps' noise; None for one that promises nothing."""
     runtime: Runtime
@@ -91,7 +89,7 @@ class Batch:
             self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
             hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
             run=to_dict(run), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
-            plan=run.plan(self.objective.n), choices=self.choices[chain], private=self._kept(chain),
+            plan=run.plan(self.objective.n), private=self._kept(chain),
         )  # fmt: skip
 
     def _kept(self, chain: int) -> dict[str, Any]:
@@ -180,7 +178,6 @@ class Batch:
         self.runs = [self.runs[i] for i in kept]
         self.folders = [self.folders[i] for i in kept]
         self.hashes = [self.hashes[i] for i in kept]
-        self.choices = [self.choices[i] for i in kept]
         self.paid = [self.paid[i] for i in kept]
         for paid in self.paid:
             if paid is not None:

@@ -6,9 +6,8 @@ from typing import Any
 from rich.table import Table
 
 import bounds
-from bounds.sentence import headline
+from bounds.sentence import headline, up_digits
 from pacdp.cli import calculator
-from pacdp.cli.figures.numbers import up_digits
 from pacdp.cli.reading import bill, cost_name
 from pacdp.cli.terminal import output
 from pacdp.selfcert.plan import RoutePlan

@@ -22,19 +22,17 @@ def certify(
     failure_prob: float | None = None,
     effort: Mapping[str, Any] = MappingProxyType({}),
     seed: int = 0,
-    choices: Path | None = None,
     unlisted: Settings | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a checkpoint or of the run folder that holds it.
 
-    ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run. ``choices`` is
-    the closed list of settings that the run was started with, where it does not lie beside the checkpoint; ``unlisted``
-    says who fixed the settings of a run without a list.
+    ``effort`` replaces fields of the run's own ``GibbsSettings``; what is not given comes from the run.
+    ``unlisted`` says who fixed the settings, and how many were tried on the run's examples.
     """
     runtime.apply()
-    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, choices=choices, in_bytes=True)
-    if unlisted is not None and not trained.checkpoint.header.get("choices"):
+    trained = load_trained(path, data_root=runtime.data_root, device=runtime.device, in_bytes=True)
+    if unlisted is not None:
         trained = replace(trained, fixed=unlisted)
     run = require_rederived(path, trained.checkpoint.header, n=trained.objective.n)
     settings = replace(run.certify, **effort)

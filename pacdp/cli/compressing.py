@@ -94,11 +94,14 @@ class Compression:
     def _of(self, data: Dataset) -> BoundSet:
         return BoundSet.part(data if self.by_person else replace(data, people=None, unit="example"))
 
-    def settings(self, test: BoundSet) -> Settings:
-        """Who fixed them."""
+    def settings(self, test: BoundSet, tried: int = 1) -> Settings:
+        """Who fixed them, and how many were tried on the sample."""
         if self.chosen_on_test:
+            if tried != 1:
+                raise ValueError("--tried is of settings tried on the sample, and these were chosen on the test set: "
+                                 "leave it out")  # fmt: skip
             return Settings.chosen_on(test.rows, "rows of the test set")
-        return Settings.declared("whoever wrote the recipe or gave its fields")
+        return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
 
 
 def run(
@@ -183,13 +186,13 @@ class Finished(NamedTuple):
     test: BoundSet
     start_rows: Rows | None
 
-    def assess(self, failure_prob: float | None = None) -> Assessment:
-        """What it says of its network."""
+    def assess(self, failure_prob: float | None = None, *, tried: int = 1) -> Assessment:
+        """What it says of its network, of which ``tried`` settings were tried on the sample."""
         config = self.config
         return assess(
             config.learner, self.trace, self.data, self.test, stop=config.stop, expected=config.expected,
             failure_prob=config.failure_prob if failure_prob is None else failure_prob, tolerance=config.tolerance,
-            settings=config.settings(self.test), start_rows=self.start_rows,
+            settings=config.settings(self.test, tried), start_rows=self.start_rows,
         )  # fmt: skip
 
     @property
@@ -217,14 +220,17 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     data, test, before = config.parts(runtime)
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:
-        raise CheckpointError(f"{folder.checkpoint} is of another run or of other data than {folder.config} says")
+        raise CheckpointError(
+            f"{folder.checkpoint} is of another run or of other data than {folder.config} says, or an earlier version "
+            "hashed its rows"
+        )
     trace = Trace.of(checkpoint, folder.checkpoint)
     records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
     require_counted(config.learner, trace, records, folder.checkpoint)
     return Finished(config, trace, data, test, None if before is None else before.rows())
 
 
-def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None) -> dict[str, Any]:
+def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
 
     Raises:
@@ -232,7 +238,7 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
     """
     found, folder = finished(path, runtime), path if path.is_dir() else path.parent
     made_by = provenance(device=runtime.device, seed=found.config.seed)
-    return found.assess(failure_prob).to_dict(subject=_subject(folder), provenance=made_by)
+    return found.assess(failure_prob, tried=tried).to_dict(subject=_subject(folder), provenance=made_by)
 
 
 def _subject(out: Path) -> dict[str, Any]:

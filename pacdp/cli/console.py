@@ -18,9 +18,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from bounds.sentence import first_sentence, records
+from bounds.sentence import first_sentence, records, up, up_digits
 from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound, up, up_digits
+from pacdp.cli.figures.numbers import bound
 from pacdp.cli.reading import bill, certificates_of, cited, error_on_test, measured, notes, remarks
 from pacdp.cli.terminal import messages, output
 

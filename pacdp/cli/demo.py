@@ -12,14 +12,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional
 
 import bounds
-from bounds.sentence import at_most, confidence, headline
+from bounds.sentence import confidence, headline, percent
 from pacdp.certify import BoundSet, HeldOut, Measured, Network, certify
 from pacdp.cli import certifying
 from pacdp.cli.config import Runtime
@@ -77,8 +76,8 @@ class Demonstration:
     def sentences(self) -> list[str]:
         """What is certain of the network first; then the optimistic bound, and why it has an asterisk."""
         sure = f"{confidence(self.certificate.failure_prob)} confidence"
-        most, seen = _percent(self.certificate.value), _percent(self.measured)
-        other = f"at most {_percent(self.optimistic.value)}*, measured {_percent(self.optimistic_measured)}"
+        most, seen = f"{percent(self.certificate.value)}%", f"{percent(self.measured)}%"
+        other = f"at most {percent(self.optimistic.value)}%*, measured {percent(self.optimistic_measured)}%"
         return [
             f"Error on new digits at most {most} ({sure}), measured {seen}.",
             headline(self.certificate),
@@ -200,8 +199,3 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
 def _mean(report: dict[str, Any], of: str, on: str) -> float:
     wanted = (of, on, "zero-one")
     return next(float(one["mean"]) for one in report["measured"] if (one["of"], one["on"], one["loss"]) == wanted)
-
-
-def _percent(share: float) -> str:
-    """A share of one in percent, to two decimals and never rounded down."""
-    return f"{100 * np.longdouble(at_most(share)):.2f}%"

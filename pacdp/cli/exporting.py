@@ -18,7 +18,7 @@ from typing import Any
 
 from bounds._check import json_value
 from bounds.accounting import Composed, Event, event_to_dict
-from pacdp import Assessment, certify, load_checkpoint
+from pacdp import Assessment, Settings, certify, load_checkpoint
 from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
 from pacdp.cli.config import Runtime
@@ -28,7 +28,6 @@ from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.terminal import word
 from pacdp.files import remove_partial
 from pacdp.ledger import Ledger
-from pacdp.rederived import settings_of
 from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.resume import export_weights
 from pacdp.step.noise import SystemRandomness
@@ -47,7 +46,7 @@ def export_run(
     std_errors: float = 50.0,
     std_n: float = 50.0,
     failure_prob: float = 0.05,
-    choices: Path | None = None,
+    tried: int = 1,
     correct: bool = False,
     seeded_for_tests: bool = False,
     tell: Callable[[str], None] = lambda sentence: None,
@@ -58,7 +57,7 @@ def export_run(
         ledger: the folder of the ledger that counts the run; by default the one beside it, or beside all its chains.
         std_errors: standard deviation of the noise on the error count, or on the sum of people's rates.
         std_n: that of the noise on n.
-        choices: a closed list of settings, where it does not lie beside the checkpoint.
+        tried: how many settings were tried on the run's examples, each of which the certificate pays for.
         correct: enter a run that no ledger counts into this one, before anything else.
         seeded_for_tests: export a run whose noise came from a seed, marked as what protects nobody.
         tell: called with a sentence on what was released, or found released already.
@@ -95,13 +94,12 @@ def export_run(
             held.append(_released_once(run / "released.json", one, asked, book, tell))
             return held[0]
 
-        settings = settings_of(folder.path, one.about, choices=choices)
         found = certify(
             one.predictor,
             one.bound,
             prior=one.source,
             failure_prob=failure_prob / one.charged.stopping_times,
-            settings=settings,
+            settings=Settings.tried(tried),
             release=release,
         )
         found = one.told(found)

@@ -23,7 +23,7 @@ from pacdp.canonical import chained, digest, follows
 from pacdp.cli.serial import from_dict
 from pacdp.files import Held, begin, locked, remove_own, remove_partial, replacing, written
 
-_RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json", "choices.jsonl",
+_RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
         "released.json")  # fmt: skip
 """What a run writes by itself."""
 _MADE_OF_IT = ("certificates.json", "figure.png", "figure.pdf", "report.html")
@@ -43,7 +43,6 @@ class Folder:
         self.result = self.path / "result.json"
         self.snapshots = self.path / "snapshots"
         self.certificates = self.path / "certificates.json"
-        self.choices = self.path / "choices.jsonl"
 
     @property
     def finished(self) -> bool:
@@ -145,11 +144,6 @@ class Folder:
             if file.write(line) != len(line):
                 raise OSError(f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume")
             os.fsync(file.fileno())
-
-    def keep_choices(self, path: Path) -> None:
-        """Copy the list of settings that certificates are verified against."""
-        with replacing(self.choices) as file:
-            file.write(path.read_bytes())
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""

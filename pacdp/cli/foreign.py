@@ -14,17 +14,16 @@ from pacdp.certify import (
     HeldOut,
     MonteCarlo,
     Prior,
+    Settings,
     certify,
     certify_network,
     certify_untouched,
 )
 from pacdp.certify.gaussian import Progress
-from pacdp.choices import Choices
 from pacdp.cli.compressing import finished
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, loss_of, rows_in
-from pacdp.fixed_settings import fixed_settings
 from pacdp.foreign import file_hash, law_of, load_into, read_weights
 
 
@@ -78,10 +77,12 @@ def certify_foreign(
     failure_prob: float,
     seed: int,
     device: str,
-    choices: Path | None = None,
+    tried: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a Gaussian around the weights in ``path``, or of the network as it is.
+
+    ``tried`` is how many settings were tried on these examples, each of which the certificates pay for.
 
     Raises:
         ValueError: something is missing or does not fit.
@@ -92,15 +93,14 @@ def certify_foreign(
             "rests on; --prior adds weights near these that did not see the examples"
         )
     source = _source(given)
-    if given.surrogate is not None and (given.prior or given.test or choices):
-        raise ValueError("--surrogate goes without --prior, --test and --choices: its folder says what is known")
-    settings = fixed_settings(None, None, choices=None if choices is None else Choices.load(choices))
+    if given.surrogate is not None and (given.prior or given.test or tried != 1):
+        raise ValueError("--surrogate goes without --prior, --test and --tried: its folder says what is known")
     module = called(given.model, "model")
     if not isinstance(module, nn.Module):
         raise ValueError(f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module")
     if given.loss is not None and (given.prior or given.surrogate):
         raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
-    common: dict[str, Any] = {"failure_prob": failure_prob, "settings": settings, "device": device}
+    common: dict[str, Any] = {"failure_prob": failure_prob, "settings": Settings.tried(tried), "device": device}
     if given.surrogate is not None:
         found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob)
     elif given.prior is None:

@@ -32,11 +32,6 @@ COMMANDS: dict[str, Entry] = {
         "Compress",
         "Run a learner on examples that it picks itself and certify it on all of them: no prior, nothing held out.",
     ),
-    "choices": Entry(
-        "pacdp.cli.commands.choices",
-        "Choices",
-        "A list of settings, written before the runs: what a choice among them costs, and the proof that it was paid.",
-    ),
     "ledger": Entry(
         "pacdp.cli.commands.ledger",
         "Ledger",

@@ -4,7 +4,6 @@ import csv
 import math
 import reprlib
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from bounds.accounting import (
     privacy_epsilon,
 )
 from bounds.privacy import Adjacency
+from bounds.sentence import down_digits, up_digits
 
 FALSE_POSITIVE_RATE = 0.01
 _LEAST_NOISE, _MOST_NOISE = 1e-100, 1e10  # what the accountant can resolve
@@ -101,13 +101,13 @@ def describe(answer: Answer) -> str:
     elif answer.scale is not None:
         lines.append(f"factor {answer.scale!r} on every noise multiplier of the schedule")
     lines += [
-        f"epsilon <= {_up(bound.upper)} at delta {bound.delta:g}, {bound.adjacency} neighbours",
-        f"  lower      {_down(bound.lower)}",
-        f"  estimate   {_up(bound.estimate)}",
-        f"  upper      {_up(bound.upper)}",
+        f"epsilon <= {up_digits(bound.upper, 6)} at delta {bound.delta:g}, {bound.adjacency} neighbours",
+        f"  lower      {down_digits(bound.lower, 6)}",
+        f"  estimate   {up_digits(bound.estimate, 6)}",
+        f"  upper      {up_digits(bound.upper, 6)}",
         f"  status     {bound.status} ({bound.method})",
         f"  schedule   {answer.steps} steps on Poisson batches at sample rate {answer.sample_rate:g}, {noise}",
-        f"best attacker: finds the record with probability <= {_up(answer.true_positive_rate)} at "
+        f"best attacker: finds the record with probability <= {up_digits(answer.true_positive_rate, 6)} at "
         f"{FALSE_POSITIVE_RATE:.0%} false positives",
     ]
     return "\n".join(lines)
@@ -186,18 +186,3 @@ def _event(runs: tuple[tuple[float, int], ...], sample_rate: float) -> Event:
         SelfComposed(event=PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise)), count=count)
         for noise, count in runs
     ))  # fmt: skip
-
-
-def _up(value: float) -> str:
-    return _rounded(value, ROUND_CEILING)
-
-
-def _down(value: float) -> str:
-    return _rounded(value, ROUND_FLOOR)
-
-
-def _rounded(value: float, rounding: str) -> str:
-    """Six significant digits."""
-    if value == math.inf:
-        return "infinite"
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal_from_float(value)):.6g}"

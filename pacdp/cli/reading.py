@@ -7,7 +7,8 @@ from typing import Any
 from scipy import special
 
 from bounds import Certificate, Hypothesis
-from pacdp.cli.figures.numbers import probability, up_digits
+from bounds.sentence import up_digits
+from pacdp.cli.figures.numbers import probability
 
 FORMAT = "pacdp-certificates/2"
 _LIKELY = 0.01

@@ -106,7 +106,7 @@ RECIPES: dict[str, Callable[[Scale, int], Run]] = {
 def trajectory(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
     """A linear layer on fixed features, every record in every step, certified by the norms that it kept.
 
-    The schedule is fixed beforehand. A few dozen were compared on MNIST; a list of settings (``pacdp choices``) pays.
+    The schedule is fixed beforehand. A few dozen were compared on MNIST, for which ``pacdp certify --tried`` pays.
     """
     features = "coarse-gradients" if dataset.startswith("digits") else "fine-gradients"
     settings = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=SIZES[dataset],

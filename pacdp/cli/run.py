@@ -12,7 +12,6 @@ from pacdp import CheckpointError, load_checkpoint
 from pacdp.algorithms import build, stacked
 from pacdp.chains import Keys, SecretKeys, Trace, keys_of, require_memory
 from pacdp.checkpoint import Checkpoint
-from pacdp.choices import Choices
 from pacdp.cli.batch import Batch, Report
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
@@ -20,7 +19,6 @@ from pacdp.cli.private.books import books_of
 from pacdp.cli.rederived import require_own_run
 from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress, load
-from pacdp.fixed_settings import carried_on
 from pacdp.rederived import require_data
 from pacdp.reservation import NoLedger, new_run
 from pacdp.step.identity import versions
@@ -40,27 +38,23 @@ def train(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
-    choices: Path | None = None,
     ledger: Path | None = None,
 ) -> dict[str, Any]:
     """Carry out ``run`` in folder ``out`` and return its result, as written to ``result.json``.
 
     Killed at any moment, it leaves a folder that ``resume`` takes up where the last checkpoint stands, with weights
-    identical to an uninterrupted run. ``progressbar`` is shown a download, should the data need one. ``choices`` is the
-    file of a closed list of settings that has this run (:mod:`pacdp.choices`); its hash goes into every checkpoint.
+    identical to an uninterrupted run. ``progressbar`` is shown a download, should the data need one.
     ``ledger`` is the folder of the data set's ledger, where the steps of a run that promises privacy are counted before
     their noise is drawn; without one, nothing is.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; for the steps concerned nothing was drawn.
-        ValueError: the list is open or does not have the run; the folder holds a finished run, or an unfinished one and
-            neither ``resume`` nor ``force`` is set, or an unfinished one of another configuration or list; or another
-            process is at work in it.
+        ValueError: the folder holds a finished run, or an unfinished one and neither ``resume`` nor ``force`` is set,
+            or an unfinished one of another configuration; or another process is at work in it.
         Diverged: a loss or a weight is not finite; the last good checkpoint is kept.
     """
     (outcome,) = train_together(
-        [run], [out], runtime, resume=resume, force=force, report=report, progressbar=progressbar, choices=choices,
-        ledger=ledger,
+        [run], [out], runtime, resume=resume, force=force, report=report, progressbar=progressbar, ledger=ledger,
     )  # fmt: skip
     if isinstance(outcome, Exception):
         raise outcome
@@ -87,7 +81,6 @@ def train_together(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
-    choices: Path | None = None,
     ledger: Path | None = None,
 ) -> list[Outcome]:
     """Carry out runs of one kind as one batch of chains, each in its own folder: its result or its error.
@@ -102,8 +95,6 @@ def train_together(
     if len({kind(run) for run in runs}) != 1:
         raise ValueError("expected runs of one kind: the same data, network, algorithm and length")
     folders = [Folder(out) for out in outs]
-    listed = Choices.load(choices) if choices else None
-    records = [listed.require(to_dict(run)) if listed else None for run in runs]
     with ExitStack() as stack:
         for folder, run in zip(folders, runs, strict=True):
             stack.enter_context(folder.lock())
@@ -111,10 +102,7 @@ def train_together(
                 folder.require_free(run, resume=resume)
         runtime.require_float32(clipped=runs[0].sampler.clip_norm is not None, kept=runs[0].sampler.keep_norms)
         runtime.apply()
-        batches = _batches(runs, folders, runtime, records, force=force, progressbar=progressbar, ledger=ledger)
-        if choices is not None:
-            for folder in folders:
-                folder.keep_choices(choices)  # the list that certificates are verified against
+        batches = _batches(runs, folders, runtime, force=force, progressbar=progressbar, ledger=ledger)
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))
@@ -125,7 +113,6 @@ def _batches(
     runs: Sequence[Run],
     folders: Sequence[Folder],
     runtime: Runtime,
-    records: Sequence[Mapping[str, Any] | None],
     *,
     force: bool,
     progressbar: bool | Progress,
@@ -138,13 +125,11 @@ def _batches(
     resumed = [folder.checkpoint.is_file() and not force for folder in folders]
     checkpoints = [load_checkpoint(f.checkpoint) if again else None for f, again in zip(folders, resumed, strict=True)]
     found: dict[int, list[int]] = {}
-    carried = list(records)
     for i, checkpoint in enumerate(checkpoints):
         if checkpoint is not None:
             require_own_run(folders[i].checkpoint, checkpoint.header, runs[i], n=own[runs[i].problem][0].n)
             require_data(folders[i].checkpoint, checkpoint, *own[runs[i].problem])
             _require_same_device(folders[i], checkpoint.header, runtime)
-            carried[i] = carried_on(checkpoint.header.get("choices"), records[i], where=folders[i].path)
         found.setdefault(checkpoint.header["step"] if checkpoint else 0, []).append(i)
     batches = []
     for _, members in sorted(found.items()):
@@ -176,7 +161,7 @@ def _batches(
         batch = Batch(
             runs=chosen, folders=[folders[i] for i in members], runtime=runtime,
             hashes=[{"train": train.hash, "test": test.hash} for train, test in data],
-            choices=[carried[i] for i in members], paid=paid, keys=keys,
+            paid=paid, keys=keys,
             objective=objective, test=test, sampler=sampler, state=stacked(states), trace=trace,
         )  # fmt: skip
         batch.prepare(fresh=[not resumed[i] for i in members])

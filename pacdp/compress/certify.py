@@ -210,7 +210,7 @@ def assess(
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
     rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
     rows["prior"] = None if start_rows is None else start_rows.summary()
-    common |= {"rows": rows, "choices": {"count": settings.count, **(settings.record or {})}}
+    common |= {"rows": rows, "choices": {"count": settings.count}}
     if trace.best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
         return Assessment.of([Refusal(name="compression", reason=why)], data, **common)

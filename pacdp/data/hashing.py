@@ -1,18 +1,11 @@
-"""A 64-bit hash for each row of an array: equal rows always agree, different ones with probability about 2**-63.
+"""A 64-bit hash for each row of an array: equal rows always agree, different ones with probability 2**-64.
 
-A row's 32-bit words are first hashed by two multilinear functions modulo 2**64,
-
-    m_0 + m_1 word_1 + ... + m_w word_w, of which the upper 32 bits are kept.
-
-Over random 64-bit m this is strongly universal: two different rows of one width agree in both with probability 2**-64
-(Lemire and Kaser, "Strongly universal string hashing is fast", The Computer Journal 57, 2014, section 3). SipHash-2-4
-(Aumasson and Bernstein, INDOCRYPT 2012) of these 64 bits, of the dtype and of the width is the row's hash. The m and
-SipHash's key are SHAKE-256 of the caller's key. Among n rows some two different ones agree with probability about
-n**2/2**64, 2e-10 for 60,000.
+It is BLAKE2b of 8 bytes over the row's little-endian bytes, personalised by their dtype and width; a pair of hashes has
+that of their 16 bytes. Among n rows some two different ones agree with probability about n**2/2**65, 1e-10 for 60,000.
 
 Without a key anybody can compute the hashes, look whether a record that they have is among them, and make different
-rows that agree. With a secret key of 16 random bytes the hashes look like random numbers to whoever lacks the key,
-however well they know the data.
+rows that agree, in some 2**32 tries. With a secret key of 16 random bytes the hashes look like random numbers to
+whoever lacks the key, however well they know the data.
 
 The values decide, not their format: a row that float32 holds exactly is hashed as float32, so that the same numbers as
 uint8, float32 and float64 agree (bytes and bytes/255 are other numbers), and so do 0.0 and -0.0. Other rows are hashed
@@ -20,7 +13,6 @@ as float64, int64 or uint64. The shape of a row does not enter: [28, 28] and [78
 """
 
 import hashlib
-from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -29,9 +21,8 @@ from jaxtyping import Shaped, UInt64
 
 from pacdp.data.errors import DataError
 
-_CHUNK = 1 << 18  # words at a time: 2 MB as 64-bit integers, which a core's cache holds
-_HALF = np.uint64(32)
-_SECRET = 16  # bytes
+_CHUNK = 1 << 18  # numbers at a time: 2 MB as float64, which a core's cache holds
+_SECRET = range(16, 65)  # bytes
 
 
 def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64[np.ndarray, " n"]:
@@ -45,8 +36,8 @@ def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64
     Raises:
         DataError: no numbers, no rows, or nothing in a row.
     """
-    if not isinstance(key, bytes) or 0 < len(key) < _SECRET:
-        raise DataError(f"key must be at least {_SECRET} secret bytes, or b'' for none; take secrets.token_bytes(16).")
+    if not isinstance(key, bytes) or (key and len(key) not in _SECRET):
+        raise DataError("key must be 16 to 64 secret bytes, or b'' for none; take secrets.token_bytes(16).")
     rows = _matrix(values, name)
     hashes = np.empty(len(rows), dtype=np.uint64)
     step = max(1, _CHUNK // rows.shape[1])
@@ -59,7 +50,7 @@ def pair_hashes(
     first: UInt64[np.ndarray, " n"], second: UInt64[np.ndarray, " n"], *, key: bytes = b""
 ) -> UInt64[np.ndarray, " n"]:
     """One hash for each pair of hashes; the order within a pair counts."""
-    return _siphash(first, second, _words(key, 2))
+    return _hashes(np.stack([first, second], axis=1), key, "pair")
 
 
 def require_no_mask(values: Any, name: str) -> None:
@@ -135,45 +126,16 @@ def _value_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.
 
 
 def _word_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.ndarray, " n"]:
-    rows = np.ascontiguousarray(rows + rows.dtype.type(0))  # -0.0 becomes 0.0
-    words = rows.view("<u4").astype(np.uint64)
-    seeds = _words(key, 4 + 2 * words.shape[1])
-    offsets, factors = seeds[2:4], seeds[4:].reshape(2, -1)
-    # einsum, because matmul of integers is twice as slow
-    high, low = (np.einsum("ij,j->i", words, factor) + offset for factor, offset in zip(factors, offsets, strict=True))
-    kind = hashlib.sha256(f"{rows.dtype.str}{rows.shape[1]}".encode()).digest()[:8]
-    return _siphash((high >> _HALF << _HALF) | (low >> _HALF), np.frombuffer(kind, dtype="<u8"), seeds[:2])
+    return _hashes(rows + rows.dtype.type(0), key, f"{rows.dtype.str}{rows.shape[1]}")  # -0.0 becomes 0.0
 
 
-@lru_cache(maxsize=8)
-def _words(key: bytes, count: int) -> UInt64[np.ndarray, " count"]:
-    """The first so many 64-bit words that belong to a key."""
-    return np.frombuffer(hashlib.shake_256(b"pacdp-rows/1" + key).digest(8 * count), dtype="<u8").astype(np.uint64)
-
-
-def _siphash(
-    first: UInt64[np.ndarray, " n"], second: UInt64[np.ndarray, " m"], key: UInt64[np.ndarray, " 2"]
-) -> UInt64[np.ndarray, " n"]:
-    """SipHash-2-4 of the 16 bytes of each pair of words, m being n or 1."""
-    constants = np.frombuffer(b"uespemosmodnarodarenegylsetybdet", dtype="<u8").reshape(4, 1)
-    v0, v1, v2, v3 = constants ^ np.concatenate([key, key])[:, None]
-    for block, rounds in ((first, 2), (second, 2), (np.array([16 << 56], dtype=np.uint64), 2), (None, 4)):
-        if block is None:
-            v2 = v2 ^ np.uint64(0xFF)
-        else:
-            v3 = v3 ^ block
-        for _ in range(rounds):
-            v0 = v0 + v1
-            v2 = v2 + v3
-            v1, v3 = _rotated(v1, 13) ^ v0, _rotated(v3, 16) ^ v2
-            v0 = _rotated(v0, 32) + v3
-            v2 = v2 + v1
-            v1, v3 = _rotated(v1, 17) ^ v2, _rotated(v3, 21) ^ v0
-            v2 = _rotated(v2, 32)
-        if block is not None:
-            v0 = v0 ^ block
-    return v0 ^ v1 ^ v2 ^ v3
-
-
-def _rotated(words: UInt64[np.ndarray, " n"], bits: int) -> UInt64[np.ndarray, " n"]:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+def _hashes(rows: Shaped[np.ndarray, "n width"], key: bytes, kind: str) -> UInt64[np.ndarray, " n"]:
+    """BLAKE2b of each row's bytes."""
+    content = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).data.cast("B")
+    start, width = hashlib.blake2b(digest_size=8, key=key, person=kind.encode()), len(content) // max(1, len(rows))
+    digests = []
+    for at in range(0, len(content), width):
+        one = start.copy()
+        one.update(content[at : at + width])
+        digests.append(one.digest())
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

@@ -96,21 +96,14 @@ def locate(
         _verify(path, known)
         return path
     addresses = entry.mirrors if mirrors is None else tuple(mirrors)
-    served = bool(addresses) or mirrors is not None
-    if not (download and served):
+    if not (download and addresses):
         places = ", ".join(str(folder / dataset) for folder in _folders(root))
-        advice = ", or allow the download" if served else f", because no mirror serves it ({entry.source})"
+        advice = ", or allow the download" if addresses else f", because no mirror serves it ({entry.source})"
         raise DataError(f"{file_name} is not in {places}; put it there{advice}.")
     from pacdp.data.download import fetch  # with pooch and requests, which take long to import
 
     target = cache_folder() / dataset / file_name
-    fetch(
-        addresses,
-        target,
-        size=known.size,
-        sha256=known.sha256,
-        progressbar=progressbar,
-    )
+    fetch(addresses, target, sha256=known.sha256, progressbar=progressbar)
     return target
 
 

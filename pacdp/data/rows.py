@@ -19,6 +19,9 @@ from jaxtyping import Int64, UInt64
 from pacdp.data.errors import DataError
 from pacdp.data.hashing import array_of, pair_hashes, row_hashes
 
+FORMAT = "pacdp-rows/2"
+"""Names the hash; those of version 1 were others."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
@@ -57,7 +60,7 @@ class Rows:
             inputs: array or tensor [n, ...] of numbers, on any device.
             labels: array or tensor [n, ...] of numbers.
             people: integers [n], the number of each example's person, in one numbering for all rows that are compared.
-            key: secret bytes, 16 or more. Rows of different keys cannot be compared.
+            key: 16 to 64 secret bytes. Rows of different keys cannot be compared.
 
         Raises:
             DataError: not as many labels or people as inputs, no examples, or things that are no numbers.
@@ -96,11 +99,14 @@ class Rows:
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of the sorted hashes, people included: what a certificate names. The order does not enter."""
-        summed = hashlib.sha256(b"pacdp-rows/1")
+        """sha256 (hex) of the sorted hashes, people included, after the name of their format: what a certificate names.
+
+        The order does not enter.
+        """
+        summed = hashlib.sha256(FORMAT.encode())
         for name, array in self._arrays().items():
             summed.update(name.encode() + array.astype("<u8").tobytes())
-        return summed.hexdigest()
+        return f"{FORMAT}:{summed.hexdigest()}"
 
     @property
     def duplicates(self) -> int:
@@ -129,10 +135,6 @@ class Rows:
         """How many people both have; 0 if either knows of none."""
         return 0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
 
-    def subset_of(self, other: "Rows") -> bool:
-        """Whether ``other`` has every example of these, however often."""
-        return self.missing_from(other) == 0
-
     def missing_from(self, other: "Rows") -> int:
         """How many distinct examples of these ``other`` lacks."""
         return len(np.unique(self.examples)) - self.shared(other)
@@ -159,16 +161,17 @@ class Rows:
         return {"digest": self.digest, "n": self.n, "people": self.people}
 
     def to_arrays(self) -> dict[str, Int64[np.ndarray, " k"]]:
-        """The hashes and the key's mark, as int64 bit for bit, which every file format knows."""
-        mark = np.array([self.key_mark], dtype=np.uint64)
-        return {name: array.view(np.int64) for name, array in (self._arrays() | {"key_mark": mark}).items()}
+        """The hashes, the key's mark and the format, as int64 bit for bit, which every file format knows."""
+        marks = {"key_mark": np.array([self.key_mark], dtype=np.uint64), "format": np.array([2], dtype=np.uint64)}
+        return {name: array.view(np.int64) for name, array in (self._arrays() | marks).items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> "Rows":
         """Rows from what `to_arrays` gave, as arrays or tensors.
 
         Raises:
-            DataError: an array is missing, or they do not belong together.
+            DataError: an array is missing, they do not belong together, or an earlier version made them, whose hashes
+                are other ones.
         """
         found: dict[str, np.ndarray] = {}
         for name in ("examples", "inputs", "owners", "key_mark"):
@@ -179,6 +182,8 @@ class Rows:
                 if found[name].dtype != np.int64:
                     raise DataError(f"{name} of Rows must be int64 as to_arrays() wrote them, got {found[name].dtype}.")
                 found[name] = found[name].view(np.uint64)
+        if "format" not in arrays or array_of(arrays["format"], "format").tolist() != [2]:
+            raise DataError(f"Rows were not hashed as {FORMAT}, and so cannot be compared; make them again by Rows.of.")
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")

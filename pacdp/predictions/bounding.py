@@ -94,7 +94,7 @@ def both_ends(
 def turned(row: Statement, quantity: str) -> Statement:
     """The row of one minus a quantity in [0, 1], by the same certificates with their places exchanged."""
     lower = None if row.upper is None else below(0.0, 1.0, row.upper)
-    upper = None if row.lower is None else above(0.0, 1.0, 1.0 - row.lower)
+    upper = None if row.lower is None else min(1.0, math.nextafter(1.0 - row.lower, math.inf))
     return replace(
         row, quantity=quantity, measured=1.0 - row.measured, lower=lower, upper=upper, upper_by=row.lower_by,
         lower_by=row.upper_by,

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import bounds
+from bounds.sentence import percent
 
 HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = "held-out count", "PAC-Bayes", "compression", "noisy gradients"
 ROUTES = (HELD_OUT, PAC_BAYES, COMPRESSION, NOISY)
@@ -247,7 +248,7 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 
 def _percent(value: float) -> str:
     """A share as a percentage that is no smaller."""
-    return f"{math.ceil(value * 10_000 - 1e-9) / 100:g}%"
+    return f"{float(percent(value)):g}%"
 
 
 def _require(**given: Any) -> None:

@@ -1,6 +1,5 @@
 """A predictor with its certificate, and everything that was tried on the way."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import bounds
-from bounds.sentence import at_most, headline
+from bounds.sentence import headline, percent, up
 from pacdp.selfcert.plan import HELD_OUT, RoutePlan
 from pacdp.selfcert.predictors import Predictor
 
@@ -41,7 +40,7 @@ class Tried:
             return f"The route {self.name!r} was tried and came to nothing: {self.reason}."
         share = self.certificate.failure_prob
         return (
-            f"The route {self.name!r} certifies an error of at most {at_most(self.certificate.value)} at a failure "
+            f"The route {self.name!r} certifies an error of at most {up(self.certificate.value)} at a failure "
             f"probability of {share:.3g} (measured: {self.error:.4f} on the {self.bound:,} {unit} of its bound; "
             f"trained on {self.train:,})."
         )
@@ -121,7 +120,7 @@ class SelfCertified:
         others = [one for one in self.estimate.routes if one.route == HELD_OUT]
         said = "; ".join(
             f"{one.split}, {one.train:,} for training and {one.bound:,} for the bound: "
-            f"{math.ceil(one.value * 1e4) / 100:g}%" for one in others
+            f"{float(percent(one.value)):g}%" for one in others
         )  # fmt: skip
         return [
             f"With other splits of the {units} a held-out count would have promised about this: {said}. That is an "

@@ -20,7 +20,7 @@ from pacdp.verify.files import Stored
 from pacdp.verify.folder.read import COMPRESSION
 from pacdp.verify.replay import replay
 from pacdp.verify.rerun import is_learner, rerun
-from pacdp.verify.row_hashes import rows_digest
+from pacdp.verify.row_hashes import ROWS, rows_digest
 
 _NAMES = ("weights", "mean weights", "your network", "predictor")
 """Predictors in a report that are one network as it is."""
@@ -81,6 +81,10 @@ def _check_rows(
     said = report.part("rows").get("bound")
     if said is None:
         raise Unchecked("the report does not name its rows")
+    if not said.digest.startswith(f"{ROWS}:"):
+        raise Unchecked(
+            f"the report's rows are not hashed as {ROWS}: check it with what wrote it"
+        )
     if said.n != len(inputs) or said.digest != rows_digest(
         inputs, labels, people
     ):

@@ -122,6 +122,8 @@ def told_beside(
     """What a report says that nothing in it determines."""
     details = report.part("details")
     told = [name for name, said in report.items() if said and name not in known]
+    tried = report.part("choices")
+    told += [f"choices.{name}" for name in tried if name != "count"]
     told += [
         f"details.{name}"
         for name, said in details.items()

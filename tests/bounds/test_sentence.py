@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from fractions import Fraction
+from math import inf, nan
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis.strategies import floats
 
 import bounds
 from bounds import declared, maurer, unproved
-from bounds.sentence import confidence, first_sentence, headline
+from bounds.sentence import confidence, down, down_digits, first_sentence, headline, percent, up, up_digits
 
 MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
@@ -63,3 +65,34 @@ def test_the_first_certificate_of_an_error_is_told():
     assert first_sentence([other, MADE, replace(MADE, value=0.9)]) == headline(MADE)
     assert first_sentence([other]) == headline(other)
     assert first_sentence([]) == "Nothing was certified."
+
+
+@given(value=floats(-1e12, 1e12))
+def test_numbers_as_text_lie_on_their_safe_side(value):
+    for more, less in ((up(value), down(value)), (up_digits(value), down_digits(value))):
+        assert Fraction(more) >= Fraction(repr(value)) >= Fraction(less)
+    assert Fraction(up(value)) - Fraction(down(value)) <= Fraction(max(1.0, abs(value))) / 1000
+    assert Fraction(percent(value)) >= 100 * Fraction(repr(value))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: up(0.05), "0.0500"),
+        (lambda: up(0.00001), "0.0001"),
+        (lambda: down(0.12345, 3), "0.123"),
+        (lambda: up_digits(1.234567), "1.2346"),
+        (lambda: down_digits(1.234567, 3), "1.23"),
+        (lambda: up(0.0), "0"),
+        (lambda: up(inf) + down(-inf), "∞-∞"),
+        (lambda: percent(0.07), "7.00"),
+        (lambda: up_digits(1.5e20), "1.5e+20"),
+    ],
+)
+def test_numbers_as_text(call, said):
+    assert call() == said
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="got NaN"):
+        up(nan)

@@ -10,7 +10,7 @@ from tiny_runs import RUNTIME, carried_out
 
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import TABLE_2
-from experiments.runs.knolle import MNIST, PLAIN, XRAYS, PlainConfig, train_plain
+from experiments.runs.knolle import DIGITS, MNIST, PLAIN, XRAYS, PlainConfig, train_plain
 from pacdp import Diverged, private
 from tests.marks import at_most
 
@@ -62,7 +62,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
 
 
 def test_the_baseline_learns_repeats_itself_and_says_when_it_diverged(tmp_path):
-    config = PlainConfig(architecture="fc", hidden=(32,), epochs=8)
+    config = PlainConfig(run=DIGITS.run, epochs=8)
     one, two = train_plain(config, RUNTIME, tmp_path), train_plain(config, RUNTIME, tmp_path)
     assert one == two
     assert one["test"]["accuracy"] > 0.85

@@ -11,7 +11,7 @@ from tiny_runs import carried_out
 
 from experiments.page import render
 from experiments.registry import sections, studies
-from experiments.runner import RESULTS, judged, read_table, results_of
+from experiments.runner import RESULTS, read_table, results_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.serial import from_dict, to_dict
 from tests.marks import every_case, slow
@@ -66,13 +66,13 @@ def test_a_committed_table_is_the_study_s_and_is_read_without_loss(name, tmp_pat
     study, folder = studies()[name], results_of(name, root=ROOT / RESULTS)
     table, made = read_table(folder), read_json(folder / "provenance.json")
     assert table.write_csv() == (folder / "table.csv").read_text(encoding="utf-8")
-    assert study.columns is None or table.columns == list(study.columns)
+    assert table.columns == (study.columns.split() or table.columns)
     assert (made["study"], made["smoke"]) == (name, False)
     assert {path.stem for path in folder.glob("*.png")} == set(study.figures)
-    said = judged(study, table)
+    said = study.judged(table)
     assert [one.said for one in said if "missing" in one.said or re.search(r"\{[a-z_]|\bnan\b|\binf\b", one.said)] == []
     nothing = study.table([], tmp_path)
-    assert {one.holds for one in judged(study, nothing)} <= {None}, "where no run has ended nothing is claimed"
+    assert {one.holds for one in study.judged(nothing)} <= {None}, "where no run has ended nothing is claimed"
 
 
 @pytest.mark.parametrize("name", [slow(name) for name in NAMES])
@@ -83,9 +83,9 @@ def test_smoke_runs_leave_rows_that_are_drawn_and_judged(name, tmp_path):
     study.table(jobs, tmp_path / "runs").write_csv(tmp_path / "table.csv")
     table = read_table(tmp_path)
     assert table.height
-    assert study.columns is None or table.columns == list(study.columns)
+    assert table.columns == (study.columns.split() or table.columns)
     assert all(path.is_file() for path in study.draw(table, tmp_path))
-    assert len(judged(study, table)) == len(study.sentences)
+    assert len(study.judged(table)) == len(study.sentences)
 
 
 def test_every_row_of_sentences_that_is_kept_is_answered_once():

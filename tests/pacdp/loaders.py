@@ -20,7 +20,6 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import Checkpoint, GaussianPosterior, load_checkpoint, save_checkpoint
 from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
-from pacdp.choices import Choices
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
@@ -87,21 +86,6 @@ def weights(name, **how):
 def state_dict(found, whole):
     strided = all(x.layout == torch.strided and x.numel() == len(x.flatten().tolist()) for x in found.values())
     return strided and all(isinstance(name, str) for name in found)
-
-
-def settings(folder):
-    every = [{"rate": rate, "inside": {"steps": 3, "names": ["a", "b"]}} for rate in (0.1, 0.2, 0.3)]
-    listed = Choices.create(folder / "choices.jsonl", name="sweep", settings=every)
-    listed.close()
-    return listed.path
-
-
-def beginning(found, whole):
-    """An open list may have lost its end, and nothing else; a closed one nothing."""
-    if found.closed:
-        return (found.settings, found.J, found.digest) == (whole.settings, whole.J, whole.digest)
-    same = (found.name, found.created) == (whole.name, whole.created)
-    return same and found.settings == whole.settings[: len(found.settings)]
 
 
 def ledger(ending):
@@ -235,7 +219,6 @@ LOADERS = {
     "weights, old pt": Loader(
         weights("a.pt", _use_new_zipfile_serialization=False), read_weights, "pt", state_dict
     ),
-    "list of settings": Loader(settings, Choices.load, "json", beginning),
     "ledger": Loader(ledger(".jsonl"), lambda path: Ledger.load(path.parent), "json", same_entries),
     "head of a ledger": Loader(ledger(".head"), lambda path: Ledger.load(path.parent), "json", same_entries),
     "certificate": Loader(record, lambda path: bounds.Certificate.from_json(text(path)), "json", certificate),

@@ -22,7 +22,7 @@ from pacdp import chained_lines
 from pacdp.ledger import Ledger, Overdrawn, SharedNoise
 from pacdp.ledger_entries import Limit
 from pacdp.reservation import SYSTEM, NoLedger, NotReserved
-from tests.marks import refusal
+from tests.marks import every_case, refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
 
@@ -297,6 +297,22 @@ def test_each_damaged_byte_is_found(tmp_path):
         with suppress(ValueError):
             read = Ledger.load(tmp_path)
             assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
+
+
+LINES = {
+    "edited": lambda lines: [lines[0], lines[1].replace("3.0", "9.0", 1), *lines[2:]],
+    "in another order": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+    "without one": lambda lines: [*lines[:2], *lines[3:]],
+}
+
+
+@every_case("how", LINES)
+def test_lines_that_were_changed_moved_or_taken_out_are_refused(tmp_path, how):
+    written(tmp_path)
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("".join(LINES[how](path.read_text().splitlines(keepends=True))))
+    with refusal(r"is not what was written: line \d was changed, moved or added"):
+        Ledger.load(tmp_path)
 
 
 def test_what_was_cut_off_the_end_is_missed(tmp_path):

@@ -19,7 +19,7 @@ from pacdp.problem import Problem
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
-from pacdp.verify.recount import count_errors
+from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
 from pacdp.verify.row_hashes import row_hashes, rows_digest
 from tests.edits import UNSEEN, leaves, moved
@@ -141,6 +141,9 @@ def test_rows_are_recounted(folder, monkeypatch):
     assert recounted(model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(wrong)["rows"] == DOES_NOT
+    assert recount({"rows": {"bound": {"digest": "0" * 64}}}, None, "mine:data", None)[0].verdict == CANNOT, (
+        "old hashes"
+    )
     old = load_checkpoint(folder)
     model = {name: -value for name, value in old.model.items()}
     save_checkpoint(folder / "checkpoint.safetensors", Checkpoint(header=old.header, model=model, state=old.state))

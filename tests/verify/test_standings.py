@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cli_tools import read
 from made import everything, verdicts
 from numpy.random import default_rng
 
@@ -16,7 +17,6 @@ from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_report
-from tests.experiments.cli_tools import read
 
 CONTROLLED = ("risk", "selective_risk", "set_size", "groups", "false_negatives", "miscoverage")
 CLAIMS = ("hypotheses", "proofs of hypotheses", "surrogate")

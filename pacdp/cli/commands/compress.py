@@ -7,11 +7,11 @@ from typing import Annotated
 
 import tyro
 
+from bounds.sentence import up
 from pacdp.cli.compressing import Compression, run
 from pacdp.cli.compression_recipes import RECIPES, recipe
 from pacdp.cli.config import Runtime
 from pacdp.cli.console import progress
-from pacdp.cli.figures.numbers import up
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.overrides import overridden
 from pacdp.cli.parsing import no_more

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import tyro
 
-from bounds.sentence import first_sentence
+from bounds.sentence import first_sentence, up_digits
 from pacdp.cli.config import Runtime
-from pacdp.cli.figures.numbers import up_digits
 from pacdp.cli.parsing import no_more
 from pacdp.cli.reading import certificates_of
 from pacdp.cli.terminal import messages, word
@@ -34,10 +33,9 @@ class Export:
     std_n: float = 50.0
     """Standard deviation of the noise on the number of examples, or of people."""
     failure_prob: float = 0.05
-    """The probability with which the certificate may fail, a fiftieth of it for the noise; divided by the number of
-    settings of a list."""
-    choices: Path | None = None
-    """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint."""
+    """The probability with which the certificate may fail, a fiftieth of it for the noise; divided by --tried."""
+    tried: int = 1
+    """How many settings were tried on the run's examples before these were chosen."""
     correct: bool = False
     """Enter a run that was trained without a ledger into it, which cannot be undone."""
     seeded_for_tests: bool = False
@@ -63,7 +61,7 @@ class Export:
             std_errors=self.std_errors,
             std_n=self.std_n,
             failure_prob=self.failure_prob,
-            choices=self.choices,
+            tried=self.tried,
             correct=self.correct,
             seeded_for_tests=self.seeded_for_tests,
             tell=messages.print,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from pacdp import load_checkpoint
+from pacdp import Settings, load_checkpoint
 from pacdp.cli import certifying
 from pacdp.cli.compressing import certified, is_compression
 from pacdp.cli.config import Run, Runtime
@@ -75,8 +75,6 @@ class Train:
     """Independent chains of the run, each with first weights, minibatches and noise of its own, in --out/chain-00 and
     so on; their diagnostics go to --out/diagnosis.json."""
     workers: tyro.conf.OmitArgPrefixes[Workers] = field(default_factory=Workers)
-    choices: Path | None = None
-    """A closed list of settings that has this run (pacdp choices): its certificates divide by the list's J."""
     ledger: Path | None = None
     """The privacy ledger that counts the steps of a private recipe, or of a chain with a clip norm, before their noise
     is drawn; by default the folder ledger beside --out. Data sets that share rows share a ledger."""
@@ -100,8 +98,7 @@ class Train:
             train_private_recipe(
                 self.recipe, rest, scale=self.scale, out=self.out, seed=self.seed, runtime=self.runtime,
                 resume=self.resume, force=self.force, as_json=self.json, show=self.show, fields=self.fields,
-                alone=self.chains == 1 and self.workers == Workers(), choices=self.choices, ledger=self.ledger,
-                uncounted=self.no_ledger,
+                alone=self.chains == 1 and self.workers == Workers(), ledger=self.ledger, uncounted=self.no_ledger,
             )  # fmt: skip
             return
         if self.recipe is not None:
@@ -120,19 +117,13 @@ class Train:
             return
         ledger = self._counted_in(run, out)
         if self.chains != 1 or not self.workers.here:
-            if self.choices:
-                raise ValueError(
-                    "--choices goes with one run here: list the chains with --vary chain=0,1 and train them one by one "
-                    "by --chain 0 and so on"
-                )
             result = _train_chains(run, out, self.runtime, self.chains, self.workers, resume=self.resume,
                                    force=self.force, ledger=ledger)  # fmt: skip
             out = chain_folder(out, 0)
             if result["diagnosis"] and not self.json:
                 print_diagnosis(result["diagnosis"])
         else:
-            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, choices=self.choices,
-                            ledger=ledger)  # fmt: skip
+            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, ledger=ledger)
         if self.json:
             print(json.dumps(result, allow_nan=False))
         if run.promising:
@@ -179,12 +170,11 @@ class Certify:
     json: bool = False
     """Print the report as JSON instead of a table."""
     failure_prob: float | None = None
-    """The probability with which each certificate may fail, before paying for a list of settings; by default the
-    run's, or 0.05."""
-    choices: Path | None = None
-    """The closed list of settings (pacdp choices) that covers the run, where it does not lie beside the checkpoint:
-    with the list that the run was started with, "settings fixed beforehand" is proved; its number of settings is paid
-    for in any case."""
+    """The probability with which each certificate may fail, before it is divided by --tried; by default the run's, or
+    0.05."""
+    tried: int = 1
+    """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
+    each. Nothing is to be paid for settings that were chosen on other examples."""
     epochs: float | None = None
     """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
     alpha: float | None = None
@@ -214,22 +204,28 @@ class Certify:
             print_report(report)
 
     def _report(self, advance: Callable[[int, int], None]) -> dict[str, Any]:
-        common: dict[str, Any] = {"seed": self.seed, "choices": self.choices, "progress": advance}
+        common: dict[str, Any] = {"seed": self.seed, "progress": advance}
         failure_prob = 0.05 if self.failure_prob is None else self.failure_prob
         if self.foreign.given:
             self.runtime.apply()
             return certify_foreign(
-                self.path, self.foreign, failure_prob=failure_prob, device=self.runtime.device, **common
-            )
+                self.path, self.foreign, failure_prob=failure_prob, device=self.runtime.device, tried=self.tried,
+                **common,
+            )  # fmt: skip
         if is_private(self.path):
             from pacdp.cli.private.certify import certify_private
 
-            return certify_private(self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, **common)
+            return certify_private(
+                self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, tried=self.tried, **common
+            )
         if is_compression(self.path):
-            return certified(self.path, self.runtime, failure_prob=self.failure_prob)
+            return certified(self.path, self.runtime, failure_prob=self.failure_prob, tried=self.tried)
         given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
         effort = {name: value for name, value in given.items() if value is not None}
-        return certifying.certify(self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, **common)
+        return certifying.certify(
+            self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, unlisted=Settings.tried(self.tried),
+            **common,
+        )  # fmt: skip
 
 
 def _train(
@@ -239,7 +235,6 @@ def _train(
     *,
     resume: bool,
     force: bool,
-    choices: Path | None = None,
     ledger: Path | None = None,
 ) -> dict[str, Any]:
     with progress(f"{run.algorithm} on {run.problem.dataset}", 1000) as advance:
@@ -248,9 +243,8 @@ def _train(
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         return train(
-            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), choices=choices,
-            ledger=ledger,
-        )  # fmt: skip
+            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), ledger=ledger
+        )
 
 
 def _train_chains(

@@ -1,37 +1,10 @@
-"""Numbers as text: a bound, an epsilon or a cost never looks smaller than it is, a lower end never larger.
-
-Rounding starts from the shortest decimal that is the float, so that 0.05 is written 0.05.
-"""
+"""Probabilities and values of certificates as text; they never look better than they are."""
 
 import math
-from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from bounds.sentence import up, up_digits
 
 _SUM_ROUNDING = 1.0 - 2.0**-50  # what a ledger's sums may exceed their decimal totals by, as in bounds.certificate
-
-
-def up(value: float, places: int = 4) -> str:
-    """``value`` rounded up to ``places`` decimals; "∞" for infinity.
-
-    Raises:
-        ValueError: NaN.
-    """
-    return _rounded(value, lambda _: -places, ROUND_CEILING)
-
-
-def down(value: float, places: int = 4) -> str:
-    """``value`` rounded down to ``places`` decimals; raises as :func:`up`."""
-    return _rounded(value, lambda _: -places, ROUND_FLOOR)
-
-
-def up_digits(value: float, digits: int = 5) -> str:
-    """``value`` rounded up to ``digits`` significant digits; raises as :func:`up`."""
-    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_CEILING)
-
-
-def down_digits(value: float, digits: int = 5) -> str:
-    """``value`` rounded down to ``digits`` significant digits; raises as :func:`up`."""
-    return _rounded(value, lambda exact: exact.adjusted() + 1 - digits, ROUND_FLOOR)
 
 
 def probability(value: float) -> str:
@@ -48,15 +21,3 @@ def bound(value: float) -> str:
 def vacuous(value: float) -> bool:
     """Whether the value, as it is shown, says nothing."""
     return float(up(value)) >= 1.0 if math.isfinite(value) else True
-
-
-def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
-    if math.isnan(value):
-        raise ValueError("expected a number, got NaN: the file is damaged, or was not written by pacdp")
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    exact = Decimal(repr(float(value)))
-    if not exact:
-        return "0"
-    shown = exact.quantize(Decimal(1).scaleb(exponent(exact)), rounding=rounding)
-    return f"{shown:f}" if abs(shown.adjusted()) < 7 else f"{shown.normalize():g}"

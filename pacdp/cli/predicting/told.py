@@ -6,8 +6,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from bounds.sentence import confidence, counted
-from pacdp.cli.figures.numbers import down, up
+from bounds.sentence import confidence, counted, down, up
 from pacdp.cli.reading import notes
 from pacdp.cli.terminal import output, word
 from pacdp.predictions import PredictionReport, Statement

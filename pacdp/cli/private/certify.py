@@ -24,6 +24,7 @@ from pacdp import (
     Network,
     Prior,
     Private,
+    Settings,
     certify,
     load_checkpoint,
 )
@@ -42,7 +43,6 @@ from pacdp.cli.serial import from_dict
 from pacdp.layers.predict import with_weights
 from pacdp.loop import PrivateRun
 from pacdp.planned_steps import ChargedSteps
-from pacdp.rederived import settings_of
 from pacdp.step.accountant import privacy_spent
 
 _BATCH = 1000
@@ -56,7 +56,7 @@ def certify_private(
     failure_prob: float,
     std: float,
     seed: int,
-    choices: Path | None = None,
+    tried: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a private run's checkpoint.
@@ -64,19 +64,19 @@ def certify_private(
     Args:
         std: of the Gaussian weights around what was released, where the released weights are not Gaussian by
             themselves; fixed before looking at the data.
-        choices: a closed list of settings, where it does not lie beside the checkpoint.
+        tried: how many settings were tried on the run's examples, each of which the certificates pay for.
 
     Raises:
         ValueError: the run's examples belong to people whom it does not hide, or to people who were made up.
         CheckpointError: the checkpoint does not say what it was trained on, was trained on other data, or its history
-            or list of settings is not the run's.
+            is not the run's.
     """
     one = released(path, runtime)
     bound, module = one.bound, one.module
     common: dict[str, Any] = {
         "test": BoundSet.part(one.data.test),
         "failure_prob": failure_prob,
-        "settings": settings_of(path, one.about, choices=choices),
+        "settings": Settings.tried(tried),
     }
     found = certify(one.predictor, bound, prior=one.source, **common)
     if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):

@@ -1,10 +1,10 @@
 """`pacdp train` for private recipes. Opacus is imported when one is trained, not before."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
+from bounds.sentence import up
 from pacdp import load_checkpoint
 from pacdp.cli.config import Runtime
 from pacdp.cli.console import DownloadBar, progress
@@ -30,7 +30,7 @@ def is_private(path: Path) -> bool:
 
 def train_private_recipe(
     name: str | None, rest: list[str], *, scale: str, out: Path | None, seed: int, runtime: Runtime, resume: bool,
-    force: bool, as_json: bool, show: bool, fields: bool, alone: bool, choices: Path | None = None,
+    force: bool, as_json: bool, show: bool, fields: bool, alone: bool,
     ledger: Path | None = None, uncounted: bool = False,
 ) -> None:  # fmt: skip
     """Train the private recipe of that name, or go on with the private run in ``out``.
@@ -63,10 +63,10 @@ def train_private_recipe(
     with progress(f"{config.algorithm} on {config.dataset}", config.sampling.steps) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
-            advance(step, f"step {row['step']}/{steps}, epsilon {_up(row['epsilon'])}" if row else None)
+            advance(step, f"step {row['step']}/{steps}, epsilon {up(row['epsilon'])}" if row else None)
 
         result = train_private(config, out, runtime, resume=resume, force=force, report=report,
-                               progressbar=DownloadBar(), choices=choices, ledger=counted_in)  # fmt: skip
+                               progressbar=DownloadBar(), ledger=counted_in)  # fmt: skip
     if as_json:
         print(json.dumps(result, allow_nan=False))
     else:
@@ -91,19 +91,15 @@ def print_result(result: dict[str, Any]) -> None:
               f"{result['seconds']:.0f} s")  # fmt: skip
     out.print(f"test ({result['n_test']} examples): accuracy {test['accuracy']:.4f}, AUC {_number(test['macro_auc'])}, "
               f"ECE {test['ece']:.4f}, NLL {_number(test['nll_nats'])}, Brier {test['brier']:.4f}")  # fmt: skip
-    out.print(f"privacy: epsilon <= {_up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
+    out.print(f"privacy: epsilon <= {up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
               f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
     if spent["units_are"] == "public":
         of = spent["of_budget"]
         out.print(f"  sampling.public_size is 0, and so the weights tell n, which counts each {spent['unit']} once: "
-                  f"only data sets of equal size are neighbours; {_up(of['epsilon'])} of the budget is spent, "
+                  f"only data sets of equal size are neighbours; {up(of['epsilon'])} of the budget is spent, "
                   f"{of['adjacency']}")  # fmt: skip
     if "published_accounting" in spent:
         out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
-
-
-def _up(value: float) -> str:
-    return f"{math.ceil(value * 1e4) / 1e4:.4f}"
 
 
 def _number(value: float | None) -> str:

@@ -1,20 +1,18 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
-from pacdp.choices import Choices
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, require_space, write_json
 from pacdp.cli.private import PRIVATE
@@ -24,8 +22,8 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress
-from pacdp.fixed_settings import carried_on
 from pacdp.ledger import Ledger
+from pacdp.losses import cross_entropies
 from pacdp.reservation import Books
 from pacdp.step import accountant
 from pacdp.step import event as events
@@ -45,23 +43,20 @@ def train_private(
     force: bool = False,
     report: Report | None = None,
     progressbar: bool | Progress = False,
-    choices: Path | None = None,
     ledger: Path | None = None,
 ) -> dict[str, Any]:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
 
-    ``choices`` is the file of a closed list of settings that has this run (:mod:`pacdp.choices`). ``ledger`` is the
-    folder of the data set's ledger, where steps are counted before their noise is drawn; without one, nothing is.
+    ``ledger`` is the folder of the data set's ledger, where steps are counted before their noise is drawn; without
+    one, nothing is.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; for the steps concerned nothing was drawn.
-        ValueError: the ledger is not the one that the run was started with; the list is open, does not have the run, or
-            is not that of the run's first step; the folder cannot be used, or the data, network or budget do not fit
-            together.
+        ValueError: the ledger is not the one that the run was started with; the folder cannot be used, or the data,
+            network or budget do not fit together.
         Diverged: a weight is not finite.
     """
     folder = Folder(out)
-    record = Choices.load(choices).require(to_dict(config)) if choices else None
     with folder.lock():
         if not force:
             folder.require_free(config, resume=resume)
@@ -75,7 +70,6 @@ def train_private(
         header = load_checkpoint(folder.checkpoint).header if going_on else None
         books = books_of(ledger, out, before=header)
         if header is not None:
-            record = carried_on(header["about"].get("choices"), record, where=folder.path)
             every, done = max(1, config.sampling.steps // config.records), int(header["step"])
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
@@ -85,11 +79,7 @@ def train_private(
             write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
             write_json(folder.config, to_dict(config))
             folder.keep_rows(up_to_step=-1)
-        if choices:
-            folder.keep_choices(choices)
-        training = _Training(
-            config, folder, data, public, module, report or (lambda step, steps, row: None), books, record
-        )
+        training = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None), books)
         result = training.go()
         result["rests_on"] = folder.content_hashes()
         write_json(folder.result, result)
@@ -106,20 +96,17 @@ class _Training:
         module: nn.Module,
         report: Report,
         books: Books,
-        choices: Mapping[str, Any] | None = None,
     ) -> None:
         self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
         self.report = report
         self.common: dict[str, Any] = {
-            "loss": _loss,
+            "loss": cross_entropies,
             "randomness": SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "ledger": books,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
             "about": {"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
         }
-        if choices:
-            self.common["about"]["choices"] = dict(choices)
 
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -165,10 +152,6 @@ class _Training:
             row = {"step": step, "epsilon": epsilon(), "delta": self.config.budget.delta}
             self.folder.append_row(row)
         self.report(step, self.config.sampling.steps, row)
-
-
-def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return cross_entropy(outputs, targets, reduction="none")
 
 
 @torch.no_grad()

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bounds import Certificate
+from bounds.sentence import up
 from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound, up, vacuous
+from pacdp.cli.figures.numbers import bound, vacuous
 from pacdp.cli.reading import error_on_test
 
 _STEPS = (1.0, 2.0, 5.0)

@@ -6,9 +6,9 @@ from typing import Any
 
 from bounds import Certificate
 from bounds.hypotheses import UNITS
-from bounds.sentence import headline, records
+from bounds.sentence import headline, records, up_digits
 from pacdp.cli.figures.names import label
-from pacdp.cli.figures.numbers import bound, probability, up_digits, vacuous
+from pacdp.cli.figures.numbers import bound, probability, vacuous
 from pacdp.cli.reading import Note, cited, cost_names, error_on_test
 
 

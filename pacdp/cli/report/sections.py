@@ -5,9 +5,8 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
-from bounds.sentence import confidence
+from bounds.sentence import confidence, down, down_digits, up, up_digits
 from pacdp.cli.config import Run
-from pacdp.cli.figures.numbers import down, down_digits, up, up_digits
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.methods import NAMES as PRIVATE_NAMES
 from pacdp.cli.report import figures as report_figures
@@ -17,7 +16,7 @@ from pacdp.cli.serial import from_dict
 _MOST_ROWS = 50
 _SCORES = (
     ("accuracy", "accuracy"), ("macro_auc", "AUC (mean over classes)"), ("nll_nats", "NLL (nats)"), ("brier", "Brier"),
-    ("ece", "ECE"), ("mce", "MCE"), ("debiased_l2", "debiased l2"), ("smooth_ece", "smooth ECE"),
+    ("ece", "ECE"), ("mce", "MCE"), ("sce", "SCE"), ("ace", "ACE"),
 )  # fmt: skip
 _TRACED = (
     ("step", "step"), ("epochs", "epochs"), ("train_loss", "training loss"), ("train_error", "training error"),

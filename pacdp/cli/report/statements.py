@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pacdp.cli.figures.numbers import down, up
+from bounds.sentence import down, up
 
 
 def statement_rows(report: dict[str, Any]) -> list[dict[str, str]]:

@@ -26,7 +26,6 @@ from pacdp.verify.folder.report import (
 )
 from pacdp.verify.folder.result import check_rest, check_result
 from pacdp.verify.folder.run import (
-    check_choices,
     check_content,
     check_metrics,
     check_run,
@@ -40,7 +39,6 @@ _READ = {
     "metrics.jsonl",
     "result.json",
     "certificates.json",
-    "choices.jsonl",
     "provenance.json",
 }
 """What is read of a folder; its provenance for the version alone."""
@@ -73,8 +71,6 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         checks["privacy spent"] = check_spent
     if f.compression and f.run:
         checks["kept records"] = check_kept
-    if (f.path / "choices.jsonl").is_file():
-        checks["choices"] = check_choices
     if f.report and f.header:
         checks["report"] = check_report_of_run
     if f.report and f.header.get("sampler"):
@@ -117,6 +113,4 @@ def proofs_redone(path: Path, found: Iterable[Statement]) -> set[str]:
             shown.add("batches drawn without the records")
     if "report" in follows and ended_as_planned(f):
         shown.add("steps fixed beforehand")
-    if {"choices", "report"} <= follows:
-        shown.add("settings fixed beforehand")
     return shown

@@ -28,7 +28,7 @@ class Folder:
         config, result: the contents of config.json and result.json; None where there is no such file.
         report: the contents of certificates.json; empty where there is no such file.
         run: the configuration that the checkpoint names.
-        chosen: the entry of a list of settings that the checkpoint names; empty without a list.
+        listed: whether the checkpoint names a list of settings, as those of an earlier version do.
     """
 
     def __init__(
@@ -46,9 +46,7 @@ class Folder:
         self.result = read_json(path / "result.json")
         about = self.header.part("about")
         self.run: Any = about.get("run", self.header.get("run"))
-        self.chosen: Any = (
-            about.get("choices", self.header.get("choices")) or {}
-        )
+        self.listed = bool(about.get("choices", self.header.get("choices")))
 
     @property
     def private(self) -> bool:
@@ -85,6 +83,8 @@ class Folder:
         form = self.header.get("format")
         if self.header and form != CHECKPOINT:
             return f"the checkpoint: {other_format(form, CHECKPOINT, maker)}"
+        if self.listed:
+            return f"the checkpoint names a list of settings: check it with {maker or 'what wrote it'}"
         if self.result is not None:
             form = self.result.get("format")
             if form not in _RESULTS:

@@ -1,7 +1,7 @@
 """The checkpoint, its configuration, its steps and its rows say the same."""
 
 from pacdp.verify.claim import Unchecked, Wrong
-from pacdp.verify.files import chain_of, content_hash, digest, text_of
+from pacdp.verify.files import content_hash, digest
 from pacdp.verify.folder.plan import length
 from pacdp.verify.folder.private_plan import planned_steps
 from pacdp.verify.folder.read import Folder
@@ -56,18 +56,3 @@ def check_metrics(f: Folder) -> None:
     beyond = f.header and steps and steps[-1] > f.header.step
     if beyond or steps != sorted(set(steps)):
         raise Wrong(f"its rows are of the steps {steps}")
-
-
-def check_choices(f: Folder) -> None:
-    """The list of settings is the one that the run was started with, and has it."""
-    lines = chain_of(f.path / "choices.jsonl")
-    settings = [text_of(line.settings) for line in lines if "settings" in line]
-    last = lines[-1]
-    started_with = f.chosen.get("digest"), f.chosen.get("J")
-    if not last.get("closed") or started_with != (
-        last.hash,
-        len(set(settings)),
-    ):
-        raise Wrong("the run was started with another list")
-    if settings[f.chosen.index] != text_of(f.run):
-        raise Wrong("the list does not have this run under its number")

@@ -13,8 +13,8 @@ from experiments.claims import least_risk
 from experiments.ours.all_data import COMPRESSION, LEARNT, SECTION, TRAJECTORY, compressions
 from experiments.runner import RESULTS, read_table
 from experiments.runs import learnt
-from experiments.runs.chains import BRIEF
 from experiments.runs.compression import COMPRESSED, COUNT, COUNTED
+from experiments.runs.temperature import BRIEF
 from experiments.runs.trajectory import TRIED
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.sweep.jobs import Job
@@ -35,8 +35,9 @@ def test_committed_rows_are_what_the_committed_reports_say(study):
     for job in study.jobs(False, 0):
         report = read_json(RESULTS / study.name / "certificates" / f"{job.key}.json")
         rows += study.rows(done(job, report | {"details": {"seconds": None} | report["details"]}))
-    made = pl.DataFrame([{name: row.get(name) for name in study.columns} for row in rows], schema=study.columns)
-    assert made.equals(tables()[study.name].select(pl.col(name).cast(kind) for name, kind in study.columns.items()))
+    names = study.columns.split()
+    made = pl.DataFrame([{name: row.get(name) for name in names} for row in rows], infer_schema_length=None)
+    assert made.equals(tables()[study.name].cast(dict(made.schema)))
 
 
 def test_no_certificate_is_below_the_risk_that_its_test_error_shows():

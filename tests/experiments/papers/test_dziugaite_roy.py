@@ -7,9 +7,8 @@ import pytest
 
 from experiments.claims import judge
 from experiments.papers import dziugaite_roy as section
-from experiments.runs.chains import BOUNDS
-from experiments.runs.laws import laws_jobs
 from experiments.runs.local_entropy import Plane, plane
+from experiments.runs.temperature import BOUNDS
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures.names import GIBBS_BOUNDS
 
@@ -17,7 +16,7 @@ N = 60_000
 
 
 def test_the_private_setting_is_root_n_of_the_examples_learnt_from():
-    laws = {job.key: job.config for job in laws_jobs(False, 0) if "-" in job.key}
+    laws = {job.key: job.config for job in section.laws_jobs(False, 0)}
     assert {round(sqrt(2.0 / tau), 9) for key, one in laws.items() if "hot" in key for tau in one.taus} == {0.05}
     assert {tau for key, one in laws.items() if "hot" not in key for tau in one.taus} == {sqrt(N)}
 

@@ -13,7 +13,6 @@ from toys import keys_of
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, sgld
 from pacdp.algorithms.method import law_of
-from pacdp.audit.told import multipliers_of, told_of
 from pacdp.cli.private.methods import DPSGD
 from tests.refusals import refuses
 
@@ -33,12 +32,6 @@ def a_step(make, *chains):
     return run
 
 
-def released(sums):
-    algorithm = made(DPSGD())
-    (event,) = told_of(algorithm.promise(100, 1))
-    multipliers_of(algorithm, event, number=1, releases=sums)
-
-
 HUGE = [SGLD(tau=10.0, step_size=0.1), SGLD(tau=10.0, step_size=1e300)]
 REFUSED = [
     *((partial(EXAMPLES[kind].promise, 500, 3), f"steps of {kind.__name__} have no privacy accounting")
@@ -52,7 +45,6 @@ REFUSED = [
     (a_step(partial(sgld.build, HUGE, EXACT, step_size=lambda t: 1e10), 0, 1), "step size inf at step 1"),
     wrong(partial(law_of, "uniform", 1.0), "one of none, normal, laplace, got 'uniform'"),
     wrong(lambda: made(DPSGD(prior="flat")), "got 'flat'"),
-    (partial(released, 2), "DPSGD released 2 sums in step 1, and says the noise of 1"),
 ]  # fmt: skip
 
 

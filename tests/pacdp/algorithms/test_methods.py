@@ -8,11 +8,11 @@ from torch.nn import Flatten, Linear, ReLU, Sequential
 from bounds.accounting import ExponentialMechanism
 from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.algorithms.method import law_of
-from pacdp.audit.told import choice_of, multipliers_of, told_of
+from pacdp.audit.evidence import choice_of, noise_of, told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
-from pacdp.step.event import runs_of
-from tests.marks import every_case, parametrize
+from pacdp.step.event import combined, runs_of
+from tests.marks import every_case, near, parametrize
 from tests.pacdp.toys import seeded
 
 NOISE = Constant(value=1.5)
@@ -33,9 +33,7 @@ def test_every_method_makes_its_algorithm_and_says_what_it_is(name):
     events = told_of(algorithm.promise(100, 3))
     assert len(events) == 3
     for t, event in enumerate(events):
-        assert multipliers_of(algorithm, event, number=t + 1, releases=len(algorithm.noises(t))) == list(
-            algorithm.noises(t)
-        )
+        assert noise_of(event) == near(combined(algorithm.noises(t)), rel=1e-9)
     if not method.FIXES_NOISE:
         assert algorithm.noises(0) == (1.5,)
         assert sum(count for _, count in runs_of(algorithm.promise(100, 3))) == 3

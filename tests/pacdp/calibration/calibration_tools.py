@@ -80,12 +80,6 @@ def slow_gaps(examples, bins):
     return [n @ gaps / len(examples), gaps.max(), np.average(gaps**2, weights=n) ** 0.5]
 
 
-def slow_debiased(examples, bins):
-    parts = [n * ((acc - conf) ** 2 - acc * (1 - acc) / (n - 1))
-             for n, conf, acc in width_bins(examples, bins) if n > 1]  # fmt: skip
-    return math.fsum(parts) / len(examples)
-
-
 def slow_equal_mass(examples, bins):
     """Every example in ``bins`` copies, so that each bin gets as many as there are examples; ties share outcomes."""
     by_value = defaultdict(list)
@@ -98,24 +92,3 @@ def slow_equal_mass(examples, bins):
     n = len(examples)
     means = [sum(gaps[b * n : (b + 1) * n]) / n for b in range(bins)]
     return float(sum(abs(mean) for mean in means) / bins)
-
-
-def slow_smooth(examples, *, nodes=1000):
-    """Direct sums of the reflected kernel, the trapezoid rule and bisection."""
-    grid = np.linspace(0, 1, nodes + 1)
-    confidence = np.array([c for c, _ in examples])
-    residual = np.array([o - c for c, o in examples])
-
-    def error(width):
-        density = np.zeros(nodes + 1)
-        for image in range(-5, 6):
-            for point in (confidence + 2 * image, -confidence + 2 * image):
-                density += np.exp(-0.5 * ((grid[:, None] - point) / width) ** 2) @ residual
-        density = np.abs(density) / (width * math.sqrt(2 * math.pi) * len(examples))
-        return float(np.trapezoid(density, grid))
-
-    low, high = 0.0, 1.0
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if error(middle) > middle else (low, middle)
-    return 0.5 * (low + high)

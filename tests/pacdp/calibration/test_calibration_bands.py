@@ -1,4 +1,4 @@
-"""Bands, bootstrap intervals, reliability curves and temperature scaling."""
+"""Bands, reliability curves and temperature scaling."""
 
 import json
 import math
@@ -12,13 +12,10 @@ from scipy import optimize, special, stats
 from torch.nn.functional import cross_entropy
 
 from pacdp.calibration import (
-    accuracy,
     accuracy_bands,
-    bca_interval,
     ece,
     fit_temperature,
     nll_nats,
-    percentile_interval,
     reliability_curve,
     scaled,
 )  # fmt: skip
@@ -46,24 +43,6 @@ def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
         lower, upper = accuracy_bands(np.full(4, n), np.full(4, k), **told)
         missing += stats.binom.pmf(k, n, true) * (not lower[0] <= true <= upper[0])
     assert missing <= failure_prob / (4 if simultaneous else 1)
-
-
-@parametrize("method", ["percentile", "BCa"])
-def test_scipy_s_bootstrap_finds_the_same_interval_and_the_generator_decides_it(method):
-    case = continuous(11, n=60, classes=3)
-    own = percentile_interval if method == "percentile" else bca_interval
-    for metric in (accuracy, ece):
-        found, same, other = (
-            own(metric, *case, generator=default_rng(seed), draws=200, failure_prob=0.1) for seed in (5, 5, 6)
-        )
-        theirs = stats.bootstrap(
-            (np.arange(60),), lambda index, metric=metric: metric(case.probabilities[index], case.labels[index]),
-            n_resamples=200, confidence_level=0.9, method=method, vectorized=False, rng=default_rng(5),
-        ).confidence_interval  # fmt: skip
-        assert found.estimate == metric(*case)
-        assert (found.lower, found.upper) == near((theirs.low, theirs.high), rel=1e-9)
-        assert found == same
-    assert found != other
 
 
 @parametrize("bins", [1, 10])

@@ -4,19 +4,14 @@ import re
 from functools import partial
 
 import numpy as np
-from numpy.random import default_rng
 
 from pacdp import calibration as c
 from tests.marks import near
 from tests.refusals import refuses
 
 GOOD, LABELS, MARKED = np.full((4, 2), 0.5), np.array([0, 1, 0, 1]), np.eye(4, 2) > 0
-SURE = np.tile([0.9, 0.1], (20, 1)), np.zeros(20, dtype=np.int64)
-LOGITS, DRAWN = np.eye(3), default_rng(0)
+LOGITS = np.eye(3)
 fit = partial(c.fit_temperature, private_data=False)
-percentile, bca = (
-    partial(interval, c.accuracy, generator=DRAWN) for interval in (c.percentile_interval, c.bca_interval)
-)
 PREDICTIONS = [
     (GOOD[:0], LABELS[:0], "n >= 1"),
     (GOOD, LABELS[:3], "one label for each of 4"),
@@ -26,7 +21,7 @@ PREDICTIONS = [
     (GOOD * 1.001, LABELS, "sum to 1 within 0.0001, one is off by 0.001"),
 ]
 MEASURES = [
-    c.adaptive_ece, c.sce, c.smooth_ece, c.nll_nats, c.brier, c.macro_auc, c.summary,
+    c.adaptive_ece, c.sce, c.nll_nats, c.brier, c.macro_auc, c.summary,
 ]  # fmt: skip
 REFUSED = [
     *((partial(c.ece, probabilities, labels), said) for probabilities, labels, said in PREDICTIONS),
@@ -34,8 +29,6 @@ REFUSED = [
     (partial(c.ece, GOOD, LABELS, bins=0), "bins >= 1"),
     (partial(c.auc, np.arange(2.0), np.array([True, True])), "positive and negative examples for an AUC, got 2 and 0"),
     (partial(c.macro_auc, np.full((2, 3), 1 / 3), np.array([0, 2])), "each of 3 classes"),
-    (partial(bca, *SURE, draws=20), "take percentile_interval"),
-    (partial(percentile, *SURE, failure_prob=1.0), "draws >= 2 and 0 < failure_prob < 1"),
     (partial(c.accuracy_bands, np.array([2]), np.array([1]), failure_prob=0.0), "0 < failure_prob"),
     (partial(c.accuracy_bands, np.array([2]), np.array([3])), "correct <= counts"),
     (partial(fit, LOGITS, np.arange(3)), "temperature of least NLL in"),  # separable: it goes to 0

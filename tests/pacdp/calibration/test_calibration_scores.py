@@ -1,13 +1,13 @@
-"""Accuracy, NLL, Brier and its parts, AUC: scikit-learn, slow twins, exact identities."""
+"""Accuracy, NLL, Brier, AUC: scikit-learn, slow twins, exact identities."""
 
 import math
 
 import numpy as np
-from calibration_tools import continuous, one_class, ties
+from calibration_tools import continuous, ties
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
-from pacdp.calibration import accuracy, auc, brier, brier_decomposition, macro_auc, nll_nats
-from tests.marks import near, parametrize
+from pacdp.calibration import accuracy, auc, brier, macro_auc, nll_nats
+from tests.marks import near
 
 CASES = [made for seed in range(15) for made in (continuous(seed), ties(seed, pieces=10))]
 WHOLE = [case for case in CASES if len(set(case.labels.tolist())) == case.probabilities.shape[1]]
@@ -33,28 +33,6 @@ def test_scikit_learn_finds_the_same_auc():
         given = probabilities[:, 1] if probabilities.shape[1] == 2 else probabilities
         theirs = roc_auc_score(labels, given, multi_class="ovr", average="macro")
         assert macro_auc(probabilities, labels) == near(theirs, abs=1e-12)
-
-
-@parametrize("case", CASES[::10])
-def test_the_parts_of_the_brier_score_are_murphy_s_and_add_up(case):
-    for bins in (None, 1, 10):
-        parts = brier_decomposition(*case, bins=bins)
-        assert parts.score == near(brier(*case), rel=1e-12)
-        assert 0.0 <= parts.reliability <= 2.0
-        assert -1e-15 <= parts.resolution <= parts.uncertainty + 1e-12 < 1.0
-        if bins == 1:
-            assert parts.resolution == near(0.0, abs=1e-15)
-    found, n, reliability, resolution = brier_decomposition(*case, bins=None), len(case.labels), 0.0, 0.0
-    assert found.within_bins == near(0.0, abs=1e-15)
-    for k in range(case.probabilities.shape[1]):
-        examples = one_class(case, k)
-        for value in {p for p, _ in examples}:
-            outcomes = [o for p, o in examples if p == value]
-            frequency = sum(outcomes) / len(outcomes)
-            reliability += len(outcomes) * (value - frequency) ** 2 / n
-            resolution += len(outcomes) * (frequency - (case.labels == k).mean()) ** 2 / n
-    assert found.reliability == near(reliability, rel=1e-11)
-    assert found.resolution == near(resolution, rel=1e-11, abs=1e-15)
 
 
 def test_certain_predictions():

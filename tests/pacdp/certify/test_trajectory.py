@@ -121,7 +121,7 @@ def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
     assert equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
 
 
-def test_more_settings_may_be_paid_for_than_any_list_has(folder):
+def test_settings_that_were_tried_are_paid_for(folder):
     path, report = folder
     tried = certify(path, Runtime(), unlisted=Settings.tried(50, "a test"))
     assert tried["certificates"][0]["value"] > report["certificates"][0]["value"]

@@ -8,12 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import ClassVar
+from unittest.mock import Mock
 
 import pytest
 import requests
 from data_tools import known, put
 
-from pacdp.data import REGISTRY, DataError, DatasetEntry, download, locate, registry
+from pacdp.data import REGISTRY, DataError, DatasetEntry, locate, registry
 from tests.marks import every_case, made_once, parametrize, refusal
 
 NAME = "toy.gz"
@@ -96,6 +97,14 @@ def test_bad_mirrors_are_passed_over_and_the_cache_is_used_afterwards(server, ca
     assert Mirror.asked["good"] == 1
 
 
+def test_mirrors_that_all_fail_are_asked_twice_and_named(server, cache):
+    with refusal("404 Client Error.*; .*: sent a file with another sha256", DataError) as refused:
+        toy(mirrors=mirrors(server, "404", "garbage"))
+    assert "\n" not in str(refused.value)
+    assert Mirror.asked == Counter({"404": 2, "garbage": 2})
+    assert os.listdir(cache.parent) == []
+
+
 @parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
 def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
     assert toy(mirrors=mirrors(server, kind)).read_bytes() == CONTENT
@@ -108,22 +117,21 @@ def test_silence_ends(cache, monkeypatch):
         raise requests.ReadTimeout
 
     monkeypatch.setattr(requests, "get", silent)
-    with refusal("did not answer in time", DataError):
+    with refusal("ReadTimeout", DataError):
         toy(mirrors=["http://127.0.0.1/"])
 
 
 @parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch, error):
-    written = []
+def test_an_interrupted_download_leaves_nothing(server, cache, error):
+    class Bar(Mock):
+        total = None
 
-    def interrupted(self, chunk):
-        written.append(chunk)
-        if len(written) == 2:
+        def update(self, n, /):
+            assert len(os.listdir(cache.parent)) == 1, "what has arrived has not the final name"
             raise error
 
-    monkeypatch.setattr(download._Checked, "write", interrupted)
     with pytest.raises(error):
-        toy(mirrors=mirrors(server, "good"))
+        toy(mirrors=mirrors(server, "good"), progressbar=Bar())
     assert os.listdir(cache.parent) == []
 
 

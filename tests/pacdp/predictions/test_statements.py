@@ -1,6 +1,7 @@
 """What the rows of a report are: rates by their definitions, exact bounds by SciPy, one failure budget."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.random import default_rng
@@ -46,6 +47,18 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
     assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
     assert theirs.high <= both.upper <= theirs.high * (1 + 1e-9)
+
+
+def test_both_ends_are_rounded_to_the_safe_side():
+    """In exact arithmetic: an upper end is its certificate's value or more, a lower end one minus it or less."""
+    for k in range(0, 60, 3):
+        wrong = np.arange(97) < k
+        found = certified(wrong.astype(int), labels=np.zeros(97, dtype=int), classes=[0, 1], ask=None, interval=True)
+        for row in found.statements:
+            if row.upper_by is not None:
+                assert Fraction(row.upper) >= Fraction(found.certificates[row.upper_by].value)
+            if row.lower_by is not None:
+                assert Fraction(row.lower) <= max(0, 1 - Fraction(found.certificates[row.lower_by].value))
 
 
 def test_rows_are_the_rates_of_their_definition_with_their_own_counts():

@@ -32,9 +32,36 @@ class Faulty(SeededRandomness):
         return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
 
 
-def noise_halved(plant):
+def batches(plant, change):
+    """Plant batches of a seed that ``change`` makes of what was drawn of n units at a rate."""
+    batch = SeededRandomness.batch
+    plant(SeededRandomness, "batch", lambda self, n, rate: change(self, batch(self, n, rate), n, rate))
+
+
+def releases(plant, change):
+    """Plant releases that ``change`` makes of a sum and a function that adds noise of a given size to it."""
     noised = Together.noised
-    plant(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))
+
+    def changed(self, total, std, source):
+        return change(total, lambda factor: noised(self, total, factor * std, source))
+
+    plant(Together, "noised", changed)
+
+
+SIZES = []
+"""Of the batches that were drawn."""
+
+
+def noting_sizes(plant):
+    def noted(self, drawn, n, rate):
+        SIZES.append(len(drawn))
+        return drawn
+
+    batches(plant, noted)
+
+
+def noise_halved(plant):
+    releases(plant, lambda total, noised: noised(0.5))
 
 
 def clipping_after_averaging(plant):
@@ -83,10 +110,10 @@ def noise_that_comes_again_much_later(plant):
 
 
 def batches_of_one_size(plant):
-    def fixed(self, n, sample_rate):
-        return torch.randperm(n, generator=self._batches)[: round(n * sample_rate)].sort().values
+    def fixed(self, drawn, n, rate):
+        return torch.randperm(n, generator=self._batches)[: round(n * rate)].sort().values
 
-    plant(SeededRandomness, "batch", fixed)
+    batches(plant, fixed)
 
 
 def shuffled_epochs(plant):
@@ -103,19 +130,13 @@ def shuffled_epochs(plant):
 
 
 def a_divisor_that_depends_on_the_batch(plant):
-    sizes, batch, release = [], SeededRandomness.batch, PrivateStep.release
-
-    def noted(self, n, sample_rate):
-        drawn = batch(self, n, sample_rate)
-        if n > 1:
-            sizes.append(max(1, len(drawn)))
-        return drawn
+    noting_sizes(plant)
+    release = PrivateStep.release
 
     def divided(self, noise_multiplier):
-        factor = self.mechanism.expected_batch_size / sizes[-1] if sizes else 1.0
+        factor = self.mechanism.expected_batch_size / max(1, SIZES[-1])
         return {name: factor * one for name, one in release(self, noise_multiplier).items()}
 
-    plant(SeededRandomness, "batch", noted)
     plant(PrivateStep, "release", divided)
     return {"steps": 20}
 
@@ -153,13 +174,10 @@ def an_accountant_that_is_told_half_the_rate(plant):
 
 
 def biases_without_noise(plant):
-    noised = Together.noised
+    def weights_alone(total, noised):
+        return {name: total[name] if name.endswith("bias") else one for name, one in noised(1.0).items()}
 
-    def weights_alone(self, total, std, source):
-        made = noised(self, total, std, source)
-        return {name: total[name] if name.endswith("bias") else one for name, one in made.items()}
-
-    plant(Together, "noised", weights_alone)
+    releases(plant, weights_alone)
 
 
 def a_patient_cut_in_two(plant):
@@ -182,18 +200,29 @@ def choices_of_other_probabilities(plant):
     return {"steps": 60}
 
 
-def halves(pair):
-    """Noise of the system in two halves that know of each other."""
+def of_the_system(noised, steps=60):
+    """Noise of the system, changed: ``noised`` has the generator's own and what :meth:`noised` is given."""
 
     def fault(plant):
-        def noised(self, total, *, std):
-            both = torch.cat(pair((total.numel() + 1) // 2))[: total.numel()]
-            return total + std * both.reshape(total.shape).to(total.dtype)
-
-        plant(SystemRandomness, "noised", noised)
-        return {"randomness": SystemRandomness, "steps": 60}
+        own = SystemRandomness.noised
+        plant(SystemRandomness, "noised", lambda self, total, *, std: noised(own, self, total, std))
+        return {"randomness": SystemRandomness, "steps": steps}
 
     return fault
+
+
+def of_torch(draw):
+    """Noise of the system that ``draw`` makes of torch's numbers, so many at a time."""
+
+    def noised(own, self, total, std):
+        return total + std * draw(total.numel())[: total.numel()].reshape(total.shape).to(total.dtype)
+
+    return of_the_system(noised)
+
+
+def halves(pair):
+    """Noise in two halves that know of each other."""
+    return of_torch(lambda count: torch.cat(pair((count + 1) // 2)))
 
 
 def reused(count):
@@ -211,33 +240,13 @@ def of_one_radius(count):
     return radius * angles[0].cos(), radius * angles[1].cos()
 
 
-def noise_in_common(plant):
-    def noised(self, total, *, std):
-        return total + std * (0.8 * torch.randn(total.shape) + 0.6 * torch.randn(())).to(total.dtype)
-
-    plant(SystemRandomness, "noised", noised)
-    return {"randomness": SystemRandomness, "steps": 60}
-
-
-SIZES = []
-"""Of the batches that were drawn."""
-
-
-def noting_sizes(plant):
-    batch = SeededRandomness.batch
-
-    def noted(self, n, sample_rate):
-        drawn = batch(self, n, sample_rate)
-        SIZES.append(len(drawn))
-        return drawn
-
-    plant(SeededRandomness, "batch", noted)
+def in_common(count):
+    return 0.8 * torch.randn(count) + 0.6 * torch.randn(())
 
 
 def empty_batches_without_noise(plant):
     noting_sizes(plant)
-    noised = Together.noised
-    plant(Together, "noised", lambda self, total, std, source: noised(self, total, std * (SIZES[-1] > 0), source))
+    releases(plant, lambda total, noised: noised(SIZES[-1] > 0))
 
 
 def empty_batches_without_an_update(plant):
@@ -249,17 +258,16 @@ def empty_batches_without_an_update(plant):
 def batches_that_are_never_empty(plant):
     batch = SeededRandomness.batch
 
-    def redrawn(self, n, sample_rate):
-        while not len(drawn := batch(self, n, sample_rate)):
-            pass
+    def redrawn(self, drawn, n, rate):
+        while not len(drawn):
+            drawn = batch(self, n, rate)
         return drawn
 
-    plant(SeededRandomness, "batch", redrawn)
+    batches(plant, redrawn)
 
 
 def batches_with_a_cap(plant):
-    batch = SeededRandomness.batch
-    plant(SeededRandomness, "batch", lambda self, n, q: batch(self, n, q)[: int(1.5 * n * q)])
+    batches(plant, lambda self, drawn, n, rate: drawn[: int(1.5 * n * rate)])
     return {"steps": 150}
 
 
@@ -310,17 +318,6 @@ def weights_that_the_clipped_sum_is_written_into(plant):
     plant(PrivateStep, "release", written)
 
 
-def of_the_system(noised, steps=60):
-    """Noise of the system, changed: ``noised`` has the generator's own and what :meth:`noised` is given."""
-
-    def fault(plant):
-        own = SystemRandomness.noised
-        plant(SystemRandomness, "noised", lambda self, total, *, std: noised(own, self, total, std))
-        return {"randomness": SystemRandomness, "steps": steps}
-
-    return fault
-
-
 def beside_the_grid(own, self, total, std):
     return total + own(self, torch.zeros_like(total), std=std)
 
@@ -365,7 +362,7 @@ FAULTS = [
     slow(halves(reused), "DP-SGD", {LAG, "noise: covariance at large"}),
     (halves(of_one_radius), "DP-SGD", {LAG}),
     slow(halves(antithetic), "DP-SGD", {LAG}),
-    (noise_in_common, "DP-SGD", {"noise: covariance by direction"}),
+    (of_torch(in_common), "DP-SGD", {"noise: covariance by direction"}),
     (empty_batches_without_noise, "DP-SGD", {"empty batches: noise"}),
     (empty_batches_without_an_update, "DP-SGD", {"empty batches: weights"}),
     (batches_that_are_never_empty, "DP-SGD by the reference", {"empty batches: rate"}),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from mechanism_faults import ALONE, DIVISORS, FAULTS, a_patient_cut_in_two
+from mechanism_faults import ALONE, DIVISORS, FAULTS, SIZES, a_patient_cut_in_two, noting_sizes
 from numpy.random import default_rng
 from private_toys import (
     COMMON,
@@ -111,7 +111,7 @@ class Own(Scheduled):
                 case "the clipped sum":
                     w += 0.1 * step.total[name]
                 case "the size of the batch":
-                    w *= 1.0 + 0.01 * len(BATCHES[-1])
+                    w *= 1.0 + 0.01 * SIZES[-1]
                 case "its own draws":
                     w += 0.01 * step.randomness.normal(w.shape, std=1.0, dtype=w.dtype, device=w.device)
         released = step.release(self.noise_at(step.number))
@@ -120,7 +120,6 @@ class Own(Scheduled):
         return 0
 
 
-BATCHES = []
 OWN_UPDATES = {
     "signs": torch.sign,
     "a bounded step": lambda g: g / g.norm().clamp(min=0.1),
@@ -138,13 +137,7 @@ def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
 @parametrize("more", ["the clipped sum", "the size of the batch", "its own draws"])
 def test_an_update_that_looks_at_more_than_was_released_is_refuted(more, monkeypatch):
     """One that draws numbers of its own cannot be checked, and is said to be unchecked."""
-    batch = SeededRandomness.batch
-
-    def noted(self, n, sample_rate):
-        BATCHES.append(batch(self, n, sample_rate))
-        return BATCHES[-1]
-
-    monkeypatch.setattr(SeededRandomness, "batch", noted)
+    noting_sizes(monkeypatch.setattr)
     audit = audited(Own(mechanism=M, **COMMON, more=more), steps=30)
     found = {check.name: check for check in audit.checks}
     if more == "its own draws":

@@ -1,13 +1,13 @@
 """A person as a canary: sound people's algorithms pass, half the noise and patients cut in two are caught."""
 
 import pytest
-from mechanism_faults import Faulty
+from mechanism_faults import Faulty, a_patient_cut_in_two
 from numpy.random import default_rng
 from private_toys import cross_entropy, mechanism, mlp
 
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
-from pacdp.private import P3SGD, IndependentNoise, NestedNoise, Units, UserLevelDPSGD
+from pacdp.private import P3SGD, IndependentNoise, NestedNoise, UserLevelDPSGD
 from tests.marks import parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -39,15 +39,9 @@ def test_half_the_noise_is_caught_and_the_claim_is_not(name):
 
 @parametrize("name", ["user level", "P3SGD"])
 def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
-    group = Units.group.__func__
-
-    def cut(cls, dataset, people):
-        made = group(cls, dataset, people)
-        return made if made.records is None else cls(dataset, tuple(x for own in made.records for x in own.split(1)))
-
-    sound = audited(name, records=3, canaries=600)
+    sound = audited(name, records=2, canaries=600)
     assert not sound.contradicted
-    monkeypatch.setattr(Units, "group", classmethod(cut))
-    found = audited(name, records=3, canaries=600)
+    a_patient_cut_in_two(monkeypatch.setattr)
+    found = audited(name, records=2, canaries=600)
     assert found.contradicted
     assert found.result.mu_lower > 1.5 * sound.result.mu_lower

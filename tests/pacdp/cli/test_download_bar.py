@@ -27,6 +27,5 @@ def mirror(tmp_path):
 
 def test_a_download_is_shown_and_verified(mirror, tmp_path, capfd):
     target = tmp_path / "cache" / "file.gz"
-    known = {"size": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}
-    fetch([f"{mirror}/missing", mirror], target, **known, progressbar=DownloadBar())
+    fetch([f"{mirror}/missing", mirror], target, sha256=hashlib.sha256(CONTENT).hexdigest(), progressbar=DownloadBar())
     assert target.read_bytes() == CONTENT

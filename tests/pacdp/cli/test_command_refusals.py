@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny_runs import tiny
 
-from pacdp.choices import Choices
-from pacdp.cli.serial import to_dict
 from pacdp.ledger import Ledger
 from tests.marks import every_case
 
@@ -27,8 +24,6 @@ REFUSED = (
     ("train dp-sgd-mnist --out @/run", "finished run"),
     ("train dp-sgd-mnist --out @/new --chains 2", "spends its own epsilon"),
     ("train dp-sgd-mnist --out @/new --ledger @/ledger --no-ledger", "contradict"),
-    ("train sgd-digits2 --out @/new --choices @/open", "is not closed"),
-    ("train sgd-digits2 --out @/new --choices @/closed --chains 2", "goes with one run here"),
     # runs that may not leave
     ("export @/run @/out", "exists"),
     ("export @/run @/run/out", "in the private folder"),
@@ -69,13 +64,8 @@ REFUSED = (
     (UNDER_A_PRIOR + "--model foreign_net:of_dicts", "the network returned dict"),
     ("certify @/weights.safetensors", "--model and --data"),
     ("certify @/sgd --failure-prob=1", "--failure-prob must lie strictly between 0 and 1"),
-    ("certify @/sgd --choices @/closed", "does not list this run"),
-    # lists of settings, ledgers, audits, compressions
-    ("choices create @/open", "exists: add to it"),
-    ("choices create @/new --recipe sgd-digits2 --vary seed=1,", "expected --vary FIELD=VALUE"),
-    ("choices create @/new --recipe sgd-digits2 --vary no.field=1", "no.field"),
-    ("choices add @/open @/list.json", "holds no JSON object"),
-    ("choices close @/none", "cannot read the list"),
+    ("certify @/sgd --tried 0", "count of settings"),
+    # ledgers, audits, compressions
     ("ledger show @/none", "cannot read the ledger"),
     ("ledger show @/other", "has no limit that names a delta: give --delta"),
     ("ledger show @/ledger --delta 2", "delta"),
@@ -88,7 +78,7 @@ REFUSED = (
 
 @pytest.fixture(scope="module")
 def place(trained, exported, compressed, tmp_path_factory):
-    """A folder with runs, lists, ledgers and weights, sound and damaged."""
+    """A folder with runs, ledgers and weights, sound and damaged."""
     root = Path(copytree(exported, tmp_path_factory.mktemp("refused") / "place"))
     copies = {"unfinished": root / "run", "damaged": root / "run", "compressed": compressed}
     for name, source in (copies | dict.fromkeys(("sgd", "cut"), trained["sgd"])).items():
@@ -98,9 +88,6 @@ def place(trained, exported, compressed, tmp_path_factory):
     (root / "damaged" / "released.json").write_text('{"format": "pacdp-released-counts/1"}')
     (root / "link").symlink_to(root / "run")
     Ledger.open(root / "other")
-    for name in ("open", "closed"):
-        choices = Choices.create(root / name, settings=[to_dict(tiny("sgd"))])
-    choices.close()
     state = foreign_net.factory().state_dict()
     save_file(state, root / "weights.safetensors")
     moved = {name: value + 0.1 if name.endswith("running_mean") else value for name, value in state.items()}
@@ -109,7 +96,6 @@ def place(trained, exported, compressed, tmp_path_factory):
     np.save(root / "seen.npy", foreign_net.PRIOR)
     np.savez(root / "other.npz", a=np.zeros(3))
     (root / "notes.txt").write_text("mine")
-    (root / "list.json").write_text("[1]")
     return root
 
 

@@ -72,7 +72,7 @@ def test_no_protection_is_an_infinite_epsilon(said):
     little = (*HEADLINE, "--noise-multiplier", "0.01")
     made = said(*little, "--json")
     assert (made["upper"], made["attack"]["true_positive_rate"]) == (None, 1.0)
-    assert "epsilon <= infinite" in said(*little)
+    assert "epsilon <= ∞" in said(*little)
 
 
 BASE = {"--noise-multiplier": "1", "--sample-rate": "0.1", "--steps": "3", "--delta": "1e-5",

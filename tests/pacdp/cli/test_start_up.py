@@ -9,7 +9,7 @@ import pytest
 
 from tests.marks import at_most, slow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import atexit, sys
 atexit.register(lambda: print("loaded", *sys.modules, file=sys.stderr))

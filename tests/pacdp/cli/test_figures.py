@@ -9,8 +9,8 @@ from cli_tools import read, succeed
 from reports import BELOW, handmade
 from scipy.stats import beta
 
+from bounds.sentence import up
 from pacdp.cli.figures import names, run, style
-from pacdp.cli.figures.numbers import up
 from tests.marks import slow
 
 

@@ -9,11 +9,11 @@ import torch
 from cli_tools import QUICK, read, standings, succeed
 from mpmath import mpf
 
-from pacdp import load_checkpoint, load_trained
-from pacdp.choices import Choices
+from pacdp import CheckpointError, load_checkpoint, load_trained, save_checkpoint
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
 from pacdp.trained import _records as records_of
-from tests.marks import at_most
+from pacdp.verify.report import check_path, check_report
+from tests.marks import at_most, every_case, refusal
 from tests.schema import validate
 
 pytestmark = pytest.mark.usefixtures("few_passes")
@@ -48,7 +48,7 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_rest_rigorous(algorith
     assert {made.name for made in found} == EXPECTED[algorithm]
     assert (report["n"], report["unit"], report["choices"]["count"]) == (1437, "example", 1)
     assert report["subject"]["content_hash"] == load_checkpoint(runs[algorithm]).content_hash
-    assert standings(report, SETTINGS) == {"declared"}, "no list was given"
+    assert standings(report, SETTINGS) == {"declared"}
     for made in found:
         rests_on_nothing = made.name == TEST_SET
         assert made.failure_prob == pytest.approx(0.05, rel=1e-15)
@@ -128,32 +128,33 @@ PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1",
     ("recipe", "short"),
     [("entropy-sgld-clipped-digits2", QUICK[:-2]), ("sgld-digits2", QUICK[:-2]), ("dp-sgd-mnist", PRIVATE)],
 )
-def test_a_list_of_settings_is_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
-    run, path = tmp_path / "run", tmp_path / "list.jsonl"
-    succeed("choices", "create", path, "--recipe", recipe, "--vary", "seed=0,1", *short)
-    succeed("choices", "close", path)
-    succeed("train", recipe, "--out", run, "--choices", path, *short, "--threads", 1)
-
-    def fixed(*options):
-        report = certify(run, "--out", tmp_path / "report.json", *options)
-        assert all(made["failure_prob"] == pytest.approx(0.05 / 2) for made in report["certificates"]), "in any case"
-        assert report["choices"]["count"] == 2
-        return standings(report, SETTINGS)
-
-    assert fixed() == {"proved"}, "the list lies in the run's folder"
-    (run / "choices.jsonl").unlink()
-    assert fixed() == {"declared"}
-    assert fixed("--choices", path) == {"proved"}
-
-
-def test_a_list_that_a_run_did_not_take_along_is_paid_for_and_proves_nothing(copied, certify, tmp_path):
-    folder = copied("sgld")
-    run = load_checkpoint(folder).header["run"]
-    choices = Choices.create(tmp_path / "list", settings=[run, {**run, "seed": 7}])
-    choices.close()
-    report = certify(folder, "--choices", choices.path)
-    assert all(made["failure_prob"] == pytest.approx(0.025) for made in report["certificates"])
+def test_settings_that_were_tried_are_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
+    succeed("train", recipe, "--out", tmp_path, *short, "--threads", 1)
+    report = certify(tmp_path, "--tried", 2)
+    assert all(made["failure_prob"] == pytest.approx(0.05 / 2) for made in report["certificates"])
+    assert report["choices"] == {"count": 2}
     assert standings(report, SETTINGS) == {"declared"}
+    followed = {one.claim: one.verdict for one in check_path(tmp_path)}
+    assert followed["report"] == "follows"
+
+
+@every_case("where", ("of a chain", "of a private run"))
+def test_a_run_that_names_a_list_of_settings_is_refused_and_not_misread(where, copied, tmp_path):
+    """Earlier versions wrote such lists; what a certificate has to pay for stands in them alone."""
+    folder, record = copied("sgd"), {"digest": "0" * 64, "J": 3, "index": 0}
+    one = load_checkpoint(folder)
+    named = {"choices": record} if where == "of a chain" else {"about": {"choices": record}}
+    save_checkpoint(folder / "checkpoint.safetensors", replace(one, header={**one.header, **named}))
+    with refusal("names a list of settings that was closed before the run", CheckpointError):
+        load_trained(folder)
+    (found,) = [one for one in check_path(folder) if one.claim == "format"]
+    assert (found.verdict, "names a list of settings" in found.why) == ("cannot be checked", True)
+
+
+def test_a_report_that_names_a_list_of_settings_does_not_follow_from_it(reports):
+    record = {"count": 3, "digest": "0" * 64, "J": 3}
+    (told,) = [one for one in check_report({**reports["sgd"], "choices": record}) if one.claim == "what is told beside"]
+    assert "choices.digest, choices.J" in told.why
 
 
 def test_people_whom_a_chain_does_not_know_make_its_certificates_optimistic(trained):
