@@ -119,7 +119,7 @@ class Bench(NamedTuple):
         """DP-SGLD with both of its additions, keeping ``snapshots`` weights from the second half of the run."""
         method = replace(self.decaying, pre_noise=self.pre_noise, snapshots=snapshots)
         # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
-        return replace(self.run, method=method, sampling=replace(self.run.sampling, grad_sample_mode="hooks"))
+        return replace(self.run, method=method, sampling=replace(self.run.sampling, grad_sample_mode="reference"))
 
     def by_patient(self) -> PrivateConfig:
         """DP-SGD with the patient as the unit of privacy."""

@@ -5,7 +5,6 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +63,7 @@ class Observer(NoLedger):
         self.steps: list[Seen] = []
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
-        self.alone = algorithm.mechanism.grad_sample_mode == "reference"
+        self.alone = False
         self.on_grid = False
         self._now, self._twin = Seen(number=1), copy.deepcopy(module)
         self._done: Seen | None = None
@@ -78,32 +77,31 @@ class Observer(NoLedger):
         """
         self._now, self._done = Seen(number=1), None
         self.on_grid = isinstance(randomness, SystemRandomness)
-        hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
+        hook = register_optimizer_step_pre_hook(self._optimizer)
         try:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                return train(
-                    self.algorithm,
-                    self.module,
-                    self.dataset,
-                    loss=self.loss,
-                    people=self.people,
-                    randomness=overheard(randomness, batch=self._batch, generator=self._generator),
-                    progress=self._progress,
-                    checkpoint=checkpoint,
-                    checkpoint_every=1,
-                    ledger=self,
-                    distributed=distributed,
-                    keeps=lambda step: True,
-                    watch=self._watch,
-                )
+            done = train(
+                self.algorithm,
+                self.module,
+                self.dataset,
+                loss=self.loss,
+                people=self.people,
+                randomness=overheard(randomness, batch=self._batch, generator=self._generator),
+                progress=self._progress,
+                checkpoint=checkpoint,
+                checkpoint_every=1,
+                ledger=self,
+                distributed=distributed,
+                keeps=lambda step: True,
+                watch=self._watch,
+            )
+            self.alone = done.grad_sample_mode == "reference"
+            return done
         except Stop:
             if self._now.released:
                 self.steps.append(self._now)
             raise
         finally:
             hook.remove()
-            self.alone |= any("is not used for this network" in str(one.message) for one in said)
 
     def weights_before(self, run: PrivateRun) -> list[Tensor]:
         """Flat weights, all parameters, before each step of the run by its number, from 1 on."""

@@ -15,7 +15,6 @@ loss is computed with; what a loop computes from the data in NumPy or plain Pyth
 step to step.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -141,9 +140,7 @@ class Guard:
     def _allowed(self) -> Iterator[None]:
         self.allowed = True
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
-                yield
+            yield
         finally:
             self.allowed = False
 

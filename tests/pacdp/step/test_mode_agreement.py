@@ -13,7 +13,6 @@ from torch.utils.data import TensorDataset
 
 import pacdp.loop
 from pacdp.opacus.modes import OpacusSums
-from pacdp.opacus.modules import MODES
 from pacdp.private import (
     DPBBP,
     DPSGD,
