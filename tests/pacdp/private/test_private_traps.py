@@ -3,9 +3,7 @@
 import pytest
 import torch
 from opacus.utils.batch_memory_manager import BatchMemoryManager
-from private_toys import ADD, DECAY, data, flat, mlp, private, sweep
-from torch import equal
-from torch.nn.functional import cross_entropy
+from private_toys import ADD, DECAY, data, flat, private, sweep
 from torch.testing import assert_close
 from torch.utils.data import Dataset
 
