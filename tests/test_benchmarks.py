@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks import cold_start, gpu, pages
+from pacdp.step.mechanism import MODES
 
 
 def test_tables_on_pages_are_those_of_the_results():
