@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from torch import Tensor, nn
+from torch.autograd import grad
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
@@ -100,7 +101,7 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
         """By parameter, None where no path leads to it; and how many examples counted as zero."""
         device, by_layer = outputs[0].device, self.can_add_up()
         with full_precision(device, convolutions=True):
-            torch.autograd.grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
+            grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
         factors, finite = clip_factors(self.get_norm_sample(), self.clip_norm, slopes[0].dtype)
         nonfinite = 0
         self.disable_hooks()
@@ -115,7 +116,7 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
                 if not outputs:
                     return [], nonfinite
                 scaled = [_scaled(slope, factors) for slope in slopes]
-                return [*torch.autograd.grad(outputs, self.trainable_parameters, scaled, allow_unused=True)], nonfinite
+                return [*grad(outputs, self.trainable_parameters, scaled, allow_unused=True)], nonfinite
         finally:
             self.enable_hooks()
 
