@@ -23,7 +23,7 @@ from pacdp.layers.random import random_state, rewind
 from pacdp.opacus import bayes_norms as bayes_norms  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
 from pacdp.opacus.guard import hooks_of
-from pacdp.opacus.modules import EmptyBatches
+from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
 from pacdp.step.clip import Weights, clip_factors, joint_norms
 from pacdp.step.gradients import PerExampleLoss
@@ -34,7 +34,7 @@ from pacdp.step.units import Units, rows_at
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
+class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
     """Clipped sums by ghost clipping.
 
     It keeps what a second forward pass of the same batch needs, and of a network of linear layers, each used once, what
@@ -146,7 +146,9 @@ class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
         return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad], source
 
     def forget(self) -> None:
-        """Let go of the last batch."""
+        """Let go of the last batch, and of the norms of its gradients, which are private."""
+        for parameter in self.trainable_parameters:
+            cast(Any, parameter)._norm_sample = None
         self.replayable, self.seen, self.slopes, self.all_seen = None, {}, {}, True
 
 

@@ -6,7 +6,7 @@ by the reference; :mod:`pacdp.opacus.ghost` is the other way.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from opacus.grad_sample.gsm_base import AbstractGradSampleModule
@@ -21,24 +21,8 @@ from pacdp.step.sums import ByExample, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
 
-class PrivateModule(Protocol):
-    """A network in a wrapper of Opacus's, with clipped sums."""
-
-    _module: nn.Module
-    guard: Guard | None
-
-    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
-        """Σ_i clip_C(g_i) by the names of the network's trained parameters.
-
-        Args:
-            outputs: those of the last forward pass that the loss depends on.
-            slopes: each example's gradient of its own loss by them.
-        """
-        ...
-
-
-class EmptyBatches:
-    """The forward pass that private modules share; Opacus's crash wherever a layer cannot reshape nothing.
+class PrivateModule:
+    """A network in a wrapper of Opacus's, with clipped sums; Opacus's crash on empty batches.
 
     An empty batch never reaches the network: its outputs' shape is read off one example of zeros, without a graph.
     """
@@ -56,6 +40,15 @@ class EmptyBatches:
         """The outputs of a batch of examples."""
         return super().forward(*inputs, **named)  # pyright: ignore[reportAttributeAccessIssue]
 
+    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
+        """Σ_i clip_C(g_i) by the names of the network's trained parameters.
+
+        Args:
+            outputs: those of the last forward pass that the loss depends on.
+            slopes: each example's gradient of its own loss by them.
+        """
+        raise NotImplementedError
+
     def _outputs(self, *inputs: Any, **named: Any) -> Any:
         tensors = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
         if not tensors:
@@ -66,10 +59,10 @@ class EmptyBatches:
         with torch.no_grad():
             one, options = tree_map(_one_of_zeros, (inputs, named))
             outputs = network(module)(*one, **options)
-        return tree_map(lambda out: out[:0].detach().requires_grad_(out.is_floating_point()), outputs)
+        return tree_map(lambda out: _leaf(out[:0]), outputs)
 
 
-class ReferenceModule(EmptyBatches, AbstractGradSampleModule):
+class ReferenceModule(PrivateModule, AbstractGradSampleModule):
     """Clipped sums by the reference (:class:`pacdp.step.sums.ByExample`), for networks that ghost clipping cannot do.
 
     The forward pass has no graph. With s_i the gradient of example i's loss by its own outputs, the gradient of that

@@ -158,6 +158,20 @@ def through_numpy(module, optimizer, x, y):
     plain(module, optimizer, x, y)
 
 
+def late_through_numpy(module, optimizer, x, y):
+    loss = CE(module(x), y)
+    values = x.numpy()
+    values -= values.mean(0)
+    loss.backward()
+    optimizer.step()
+
+
+def late_attribute(module, optimizer, x, y):
+    loss = CE(module(x), y)
+    next(iter(module.children())).late_too = float(x.mean())
+    loss.backward()
+
+
 def changed(change):
     """A loop that changes the network that was tried."""
 
@@ -277,10 +291,11 @@ LOOPS = {
     "a later layer": ({"step": changed(lambda net: net.__setitem__(0, Flatten())), "net": blocks}, LATER),
     "a later buffer": ({"step": changed(lambda net: net.late.fill_(1.0)), "net": blocks}, LATER),
     "a later attribute": ({"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
+    "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
     "a later forward": ({"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks}, LATER),
     "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
-    "weights of the first batch": ({"net": First}, MOVED),
+    "weights of the first batch": ({"net": First}, LATER),
     "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
 }  # fmt: skip
 
@@ -296,6 +311,12 @@ def test_so_it_is_in_other_modes(name):
     for mode in MODES:
         with refusal(words):
             total(mode=mode, **options)
+
+
+@parametrize("mode", MODES)
+def test_what_is_written_into_a_batch_after_the_forward_pass_is_not_seen(mode):
+    found, expected = (total(step=step, net=linear, mode=mode) for step in (late_through_numpy, plain))
+    assert torch.equal(found, expected)
 
 
 def penalised(module, optimizer, x, y):
