@@ -305,12 +305,11 @@ test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
 )
 
 
-@parametrize("name", ["class weights", "a sum", "ignored labels", "the harder half", "another way back"])
-def test_so_it_is_in_other_modes(name):
+@parametrize("name", LOOPS)
+def test_so_it_is_by_the_reference(name):
     options, words = LOOPS[name]
-    for mode in MODES:
-        with refusal(words):
-            total(mode=mode, **options)
+    with refusal(words):
+        total(**{"mode": "reference", **options})
 
 
 @parametrize("mode", MODES)
@@ -434,6 +433,19 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
                 assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
                 expected = 0.0
     assert steps_of(engine.event) == 4
+
+
+@parametrize("mode", MODES)
+def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
+    net = linear()
+    twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
+    module, optimizer, criterion, loader = engine.make_private(
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_schedule=0.0,
+        clip_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
+        criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
+    for batch in loader:
+        plain(module, optimizer, *batch, loss=criterion)
+    assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
 
 
 def test_a_step_is_counted_whatever_hooks_are_attached():
