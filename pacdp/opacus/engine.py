@@ -366,6 +366,8 @@ def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
         )
+    if not module.training:
+        raise ValueError("module is in evaluation mode: call train() on it before make_private")
     owned = {id(p) for p in module.parameters()}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not held <= owned:

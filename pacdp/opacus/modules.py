@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import RandomState, random_state, rewind
+from pacdp.layers.random import RandomState, generators, random_state, rewind
 from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
 from pacdp.step.sums import ByExample, Sum, runs_at_once
@@ -80,19 +80,19 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
         tried, places = Network.of(ByPlace(module, inputs), _total), torch.arange(2)
-        self._vectorised = runs_at_once(tried, trained(tried.module), places, places)
+        self._at_once = not generators(module) and runs_at_once(tried, trained(tried.module), places, places)
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
         """The outputs of a batch; in training, what the clipped sum needs is remembered."""
         if not (self.training and torch.is_grad_enabled()):
             return self._module(*inputs, **named)
-        reference, before = self._by_example(inputs, named, _total), random_state(self._module)
+        before = random_state(self._module)
         with torch.no_grad():
-            if reference.alone:
+            if self._at_once:
+                outputs = self._module(*inputs, **named)
+            else:
                 passes = [self._module(*one, **options) for one, options in _one_by_one((inputs, named))]
                 outputs = tree_map(_joined, *passes)
-            else:
-                outputs = self._module(*inputs, **named)
         outputs = tree_map(_leaf, outputs)
         self._passed = inputs, named, before, tree_leaves(outputs)
         return outputs
@@ -139,7 +139,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             Network.of(module, loss),
             Units.group(TensorDataset(rows, places), None),
             self.clip_norm,
-            vectorised=self._vectorised,
+            vectorised=self._at_once,
             pre_noise=self.pre_noise,
             generator=self.generator,
         )

@@ -110,3 +110,12 @@ def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgo
     optimizer.zero_grad()
     assert len(sweep(module, optimizer, criterion, loader)) == 4
     assert steps_of(engine.event) == 5
+
+
+@every_mode
+def test_nothing_without_noise_is_left_at_the_weights(mode):
+    """On which another optimizer could step, or which a pickled module would carry."""
+    module, _, criterion, _, _ = private(mode=mode)
+    criterion(module(randn(4, 4)), torch.zeros(4, dtype=torch.int64)).backward()
+    for p in module.parameters():
+        assert all(getattr(p, name, None) is None for name in ("grad", "grad_sample", "summed_grad", "_norm_sample"))
