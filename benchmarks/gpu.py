@@ -30,6 +30,7 @@ from pacdp.data import Dataset
 from pacdp.losses import zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, SystemRandomness, train
+from pacdp.step.mechanism import MODES
 from pacdp.stochastic import mean_risks
 
 COMMAND = "make bench-gpu"
@@ -151,7 +152,7 @@ def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, di
     """Private steps a second, with noise from a seed and from the operating system."""
     inputs, labels = torch.tensor(dataset.inputs[: sizes.examples]), torch.tensor(dataset.labels[: sizes.examples])
     loss = nn.BCEWithLogitsLoss(reduction="none")
-    for mode in ("hooks", "ghost"):
+    for mode in MODES:
         mechanism = Mechanism(clip_norm=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
                               expected_batch_size=sizes.sample_rate * len(labels), grad_sample_mode=mode)  # fmt: skip
         settings = DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=0.1)

@@ -1,20 +1,20 @@
-"""Private steps side by side with Opacus's own optimizer in the same mode, and the peak memory of two modes; with
-``--against COMMIT`` also beside the same steps as that commit took them.
+"""Private steps side by side with Opacus's, with those of ``train``, and the peak memory of both; with ``--against
+COMMIT`` also beside the same steps as that commit took them.
 
-Both train the same network on the same batches of MNIST with the same clipping norm, divisor and SGD; a step is a
+All train the same network on the same batches of MNIST with the same clipping norm, divisor and SGD; a step is a
 forward and a backward pass, clipping, noise and the update. Ours draws its noise from a seeded generator as Opacus
-does without its secure mode (whose generator no current Python can install), or from the operating system. DP-SGLD is
-DP-SGD with ties between the step size and the noise, and so takes the same steps at another noise multiplier.
+does without its secure mode (whose generator no current Python can install), or from the operating system.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
+from itertools import pairwise, product
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,22 +22,24 @@ from typing import Any
 
 import torch
 from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
-from opacus.grad_sample.gsm_exp_weights import GradSampleModuleExpandedWeights
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
+from torch.utils.data import TensorDataset
 
 from benchmarks.against import against
 from benchmarks.timing import in_turn, publish
 from pacdp.data import load
 from pacdp.models import Architecture, build
-from pacdp.opacus.modules import MODES
-from pacdp.private import DPSGLD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, Tempered
+from pacdp.private import DPSGD, Mechanism, PrivateEngine, SeededRandomness, SystemRandomness, train
+from pacdp.step.mechanism import MODES
 from pacdp.step.noise import Randomness
 
 BATCH, LARGE, CLIP_NORM, NOISE, RATE = 256, 2048, 1.0, 1.1, 0.1
+OF_OPACUS = ("hooks", "ghost")
+"""Its default, and its fastest mode."""
 CONV, FC600 = Architecture(name="conv"), Architecture(name="fc600")
 NETWORKS = {"fc600": FC600, "conv": CONV}
 Step = Callable[[], None]
@@ -45,8 +47,8 @@ Step = Callable[[], None]
 
 def data(size: int) -> tuple[Tensor, Tensor]:
     """The first images and digits of MNIST's training set."""
-    train = load("mnist")[0]
-    return torch.tensor(train.inputs[:size]), torch.tensor(train.labels[:size])
+    learnt = load("mnist")[0]
+    return torch.tensor(learnt.inputs[:size]), torch.tensor(learnt.labels[:size])
 
 
 def network(name: str) -> nn.Module:
@@ -59,16 +61,15 @@ def ours(name: str, mode: Any, batch: tuple[Tensor, Tensor], noise: float, rando
     """A step of the loop around ``PrivateEngine``."""
     model = network(name)
     engine = PrivateEngine(randomness=randomness)
-    dataset = torch.utils.data.TensorDataset(*batch)
-    model, optimizer, *rest = engine.make_private(
-        module=model, optimizer=optim.SGD(model.parameters(), lr=RATE), dataset=dataset, noise_schedule=noise,
-        clip_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
-        criterion=nn.CrossEntropyLoss() if mode == "ghost" else None, grad_sample_mode=mode, batches="own")  # fmt: skip
-    return _step(model, optimizer, rest[0] if mode == "ghost" else nn.CrossEntropyLoss(), batch)
+    model, optimizer, _ = engine.make_private(
+        module=model, optimizer=optim.SGD(model.parameters(), lr=RATE), dataset=TensorDataset(*batch),
+        noise_schedule=noise, clip_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
+        grad_sample_mode=mode, batches="own")  # fmt: skip
+    return _step(model, optimizer, nn.CrossEntropyLoss(), batch)
 
 
 def opacus(name: str, mode: str, batch: tuple[Tensor, Tensor], noise: float) -> Step:
-    """A step of the same loop around Opacus's own module and optimizer."""
+    """A step of the same loop around Opacus's own module and optimizer, by ghost clipping or by hooks."""
     model, generator = network(name), torch.Generator().manual_seed(0)
     inner = optim.SGD(model.parameters(), lr=RATE)
     settings: dict[str, Any] = {
@@ -76,16 +77,22 @@ def opacus(name: str, mode: str, batch: tuple[Tensor, Tensor], noise: float) -> 
         "generator": generator, "secure_mode": False,
     }  # fmt: skip
     criterion: Any = nn.CrossEntropyLoss()
-    if mode == "ghost":
-        ghost = GradSampleModuleFastGradientClipping(model, max_grad_norm=CLIP_NORM)  # pyright: ignore
-        optimizer: Any = DPOptimizerFastGradientClipping(inner, **settings)
-        return _step(ghost, optimizer, DPLossFastGradientClipping(ghost, optimizer, criterion), batch)
-    wrapped = (
-        GradSampleModuleExpandedWeights(model)
-        if mode == "ew"
-        else GradSampleModule(model, force_functorch=mode == "functorch")
-    )
-    return _step(wrapped, DPOptimizer(inner, **settings), criterion, batch)
+    if mode == "hooks":
+        return _step(GradSampleModule(model), DPOptimizer(inner, **settings), criterion, batch)
+    ghost = GradSampleModuleFastGradientClipping(model, max_grad_norm=CLIP_NORM)  # pyright: ignore
+    optimizer: Any = DPOptimizerFastGradientClipping(inner, **settings)
+    return _step(ghost, optimizer, DPLossFastGradientClipping(ghost, optimizer, criterion), batch)
+
+
+def training(name: str, mode: Any, batch: tuple[Tensor, Tensor], *, steps: int) -> float:
+    """The least processor seconds of a step of ``train``, on the whole batch each time."""
+    mechanism = Mechanism(clip_norm=CLIP_NORM, sample_rate=1.0, expected_batch_size=float(len(batch[0])),
+                          steps=steps + 1, grad_sample_mode=mode)  # fmt: skip
+    ends = list[float]()
+    train(DPSGD(mechanism=mechanism, noise_multiplier=NOISE, learning_rate=RATE), network(name), TensorDataset(*batch),
+          loss=nn.CrossEntropyLoss(reduction="none"), randomness=SeededRandomness(0),
+          progress=lambda _: ends.append(time.process_time()))  # fmt: skip
+    return min(end - start for start, end in pairwise(ends))
 
 
 def _step(model: nn.Module, optimizer: Any, criterion: Any, batch: tuple[Tensor, Tensor]) -> Step:
@@ -99,37 +106,24 @@ def _step(model: nn.Module, optimizer: Any, criterion: Any, batch: tuple[Tensor,
     return step
 
 
-def sgld_noise() -> float:
-    """DP-SGLD's noise multiplier at the posterior's temperature and this learning rate."""
-    mechanism = Mechanism(clip_norm=CLIP_NORM, sample_rate=BATCH / 60_000, expected_batch_size=float(BATCH), steps=1)
-    sgld = DPSGLD(mechanism=mechanism, convention=Tempered(step_size=RATE, temperature=1.0 / 60_000))
-    return sgld.noise_at(0)
-
-
-def compare(name: str, mode: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, object]:
-    """Milliseconds a step, and how many times longer Opacus takes, with the threads that torch has now."""
-    candidates = {
-        "ours": ours(name, mode, batch, NOISE, SeededRandomness(0)),
-        "Opacus": opacus(name, mode, batch, NOISE),
-        "ours, DP-SGLD": ours(name, mode, batch, sgld_noise(), SeededRandomness(0)),
-        "Opacus, DP-SGLD": opacus(name, mode, batch, sgld_noise()),
-        "ours, the system's noise": ours(name, mode, batch, NOISE, SystemRandomness()),
-    }
+def compare(name: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, object]:
+    """Milliseconds a step, and how many times longer others take, with the threads that torch has now."""
+    candidates = {f"ours, {mode}": ours(name, mode, batch, NOISE, SeededRandomness(0)) for mode in MODES}
+    candidates |= {f"Opacus, {mode}": opacus(name, mode, batch, NOISE) for mode in OF_OPACUS}
+    candidates["ours, ghost, the system's noise"] = ours(name, "ghost", batch, NOISE, SystemRandomness())
     times = in_turn({label: _repeat(step, steps) for label, step in candidates.items()}, rounds=rounds)
-    each = {label: own.table(1e3 / steps) for label, own in times.items()}
-    seconds = {label: own.least for label, own in times.items()}
-    ratios = {
-        "Opacus / ours": seconds["Opacus"] / seconds["ours"],
-        "Opacus / ours, DP-SGLD": seconds["Opacus, DP-SGLD"] / seconds["ours, DP-SGLD"],
-        "Opacus / ours, the system's noise": seconds["Opacus"] / seconds["ours, the system's noise"],
-    }
-    return {f"{label}, ms": value for label, value in each.items()} | {k: round(v, 3) for k, v in ratios.items()}
+    least = {label: min(own.processor) / steps for label, own in times.items()}
+    least |= {f"train, {mode}": training(name, mode, batch, steps=steps * rounds) for mode in MODES}
+    loop = least["ours, ghost"]
+    ratios = {f"{label} / ours, ghost": round(one / loop, 3) for label, one in least.items() if one != loop}
+    trained = {f"train, {mode}, ms": round(1e3 * least[f"train, {mode}"], 3) for mode in MODES}
+    return {f"{label}, ms": own.table(1e3 / steps) for label, own in times.items()} | trained | ratios
 
 
-def _compare(threads: int, name: str, mode: str, steps: int, rounds: int) -> dict[str, object]:
+def _compare(threads: int, name: str, steps: int, rounds: int) -> dict[str, object]:
     warnings.filterwarnings("ignore", message="Full backward hook is firing")
     torch.set_num_threads(threads)
-    return compare(name, mode, data(BATCH), steps=steps, rounds=rounds)
+    return compare(name, data(BATCH), steps=steps, rounds=rounds)
 
 
 def _repeat(step: Step, steps: int) -> Step:
@@ -156,12 +150,10 @@ def peaks() -> dict[str, float]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "batch.safetensors"
         save_file(dict(zip(("inputs", "labels"), data(LARGE), strict=True)), path)
-        for whose in ("ours", "Opacus"):
-            for mode in ("hooks", "ghost"):
-                command = [sys.executable, "-m", "benchmarks.private_steps", "--peak", whose, mode, str(path)]
-                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                found[f"{whose}, {mode}, MiB"] = round(json.loads(done.stdout) / 2**20, 1)
-            found[f"{whose}, ghost / hooks"] = round(found[f"{whose}, ghost, MiB"] / found[f"{whose}, hooks, MiB"], 3)
+        for whose, mode in (*product(["ours"], MODES), *product(["Opacus"], OF_OPACUS)):
+            command = [sys.executable, "-m", "benchmarks.private_steps", "--peak", whose, mode, str(path)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            found[f"{whose}, {mode}, MiB"] = round(json.loads(done.stdout) / 2**20, 1)
     return found
 
 
@@ -185,14 +177,14 @@ def main() -> None:
         batch = load_file(path)
         print(peak(whose, mode, (batch["inputs"], batch["labels"])))
         return
-    results: dict[str, object] = {"batch": BATCH, "clip norm": CLIP_NORM, "noise multipliers": (NOISE, sgld_noise())}
+    results: dict[str, object] = {"batch": BATCH, "clip norm": CLIP_NORM, "noise multiplier": NOISE}
     if arguments.against:
-        then = against(arguments.against, product(NETWORKS, MODES))
+        then = against(arguments.against, product(NETWORKS, ["ghost"]))
         publish("private_steps_against", {"batch": BATCH, "1 thread": then})  # what follows takes much memory
-    for threads, name, mode in product((1, 2), NETWORKS, MODES):
-        key = f"{name}, {mode}, {threads} thread" + ("s" if threads > 1 else "")
+    for threads, name in product((1, 2), NETWORKS):
+        key = f"{name}, {threads} thread" + ("s" if threads > 1 else "")
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:  # whose memory goes when it ends
-            results[key] = own.submit(_compare, threads, name, mode, arguments.steps, arguments.rounds).result()
+            results[key] = own.submit(_compare, threads, name, arguments.steps, arguments.rounds).result()
         print(key, results[key], flush=True)
     results[f"peak memory, conv, batch {LARGE}"] = peaks()
     publish("private_steps", results)

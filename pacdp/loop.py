@@ -7,7 +7,6 @@ overspend it; which step that is follows from what the algorithm promises, which
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -30,10 +29,10 @@ from pacdp.reservation import Books, NoLedger
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
-from pacdp.step.agreement import disagreement
+from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Weights
 from pacdp.step.identity import contents
-from pacdp.step.mechanism import Mechanism
+from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.paid import Paid, release_name, seed_of, stream_of
 from pacdp.step.processes import (
@@ -47,7 +46,7 @@ from pacdp.step.processes import (
 )
 from pacdp.step.release import PrivateStep
 from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
-from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take
+from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take, trained
 from pacdp.trials import (
     MOST,
     Unmoved,
@@ -90,6 +89,8 @@ class PrivateRun:
     """The candidate that each step chose; private. Zeros where nothing is chosen."""
     halted: bool = False
     """Whether the budget ended the run before its last step."""
+    grad_sample_mode: GradSampleMode = "reference"
+    """How contributions were added up."""
 
 
 def train(
@@ -154,7 +155,7 @@ def train(
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
     units, network = Units.group(dataset, people), Network.of(copy.deepcopy(module).train(), loss)
-    device = next((p.device for p in _live(network.module).values()), None)
+    device = next((p.device for p in trained(network.module).values()), None)
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
     template = _examples(units, device)
@@ -212,6 +213,7 @@ def train(
         snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
         halted=last < algorithm.mechanism.steps,
+        grad_sample_mode="reference" if isinstance(summer, ByExample | ByContribution) else "ghost",
     )
 
 
@@ -236,7 +238,7 @@ def _step(
     unmoved: Unmoved,
 ) -> _Seen:
     """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
-    live = _live(state.module)
+    live = trained(state.module)
     chosen = state.randomness.batch(n, algorithm.mechanism.sample_rate)
     unmoved.keep()
     added = summer(chosen, live)
@@ -291,11 +293,6 @@ def describe(settings: object, steps: int) -> Any:
         schedule = cast(Schedule, settings)
         return {"kind": "schedule", "values": [float(schedule(t)) for t in range(steps)]}
     return settings
-
-
-def _live(module: nn.Module) -> Weights:
-    """The weights that are trained, in place."""
-    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
 
 def _beginning(algorithm: Algorithm, module: nn.Module, randomness: Randomness, device: torch.device) -> RunState:
@@ -394,7 +391,7 @@ def _summer(
     pre_noise_generator: torch.Generator | None,
 ) -> Summer:
     """How contributions are added up."""
-    mechanism, weights = algorithm.mechanism, _live(network.module)
+    mechanism, weights = algorithm.mechanism, trained(network.module)
     if algorithm.contribution is not None:
         inputs, targets = made_up_batch(template[0], examples=6), template[1][:1].expand(6, *template[1].shape[1:])
         shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
@@ -416,31 +413,33 @@ def _summer(
             "people, or take an algorithm whose settings have a contribution of a person's records"
         )
     at_once = runs_at_once(network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2]))
-    exact = ByExample(network, units, mechanism.clip_norm, algorithm.draws, mechanism.max_physical_batch, at_once)
-    if mechanism.grad_sample_mode == "reference":
-        if algorithm.pre_noise > 0.0:
-            raise ValueError("pre_noise is there in mode 'hooks' alone: set grad_sample_mode to that")
-        return exact
-    from pacdp.opacus.modes import OpacusSums
 
-    common: dict[str, Any] = {"draws": algorithm.draws, "most": _at_once(mechanism)}
+    def ghost(network: Network, units: Units, clip_norm: float) -> Summer:
+        from pacdp.opacus.ghost import GhostSums
 
-    def fast(network: Network, units: Units, clip_norm: float, **noise: Any) -> OpacusSums:
-        mode = mechanism.grad_sample_mode
-        return OpacusSums(network.module, mode, units, network.loss, clip_norm=clip_norm, **common, **noise)
+        return GhostSums(network.module, units, network.loss, clip_norm=clip_norm, most=_at_once(mechanism))
 
-    wrong = disagreement(fast, network, *template, clip_norm=mechanism.clip_norm, draws=algorithm.draws)
-    if wrong is None:
-        noise = {"pre_noise": algorithm.pre_noise, "generator": pre_noise_generator}
-        return fast(network, units, mechanism.clip_norm, **noise)
-    if algorithm.pre_noise > 0.0:
-        raise ValueError(f"grad_sample_mode {mechanism.grad_sample_mode!r} cannot be used with this network: {wrong}")
-    warnings.warn(
-        f"grad_sample_mode {mechanism.grad_sample_mode!r} is not used for this network: {wrong}; gradients are taken "
-        "example by example instead",
-        stacklevel=3,
+    mode = chosen_mode(
+        mechanism.grad_sample_mode,
+        ghost,
+        network,
+        *template,
+        clip_norm=mechanism.clip_norm,
+        draws=algorithm.draws,
+        pre_noise=algorithm.pre_noise,
     )
-    return exact
+    if mode == "ghost":
+        return ghost(network, units, mechanism.clip_norm)
+    return ByExample(
+        network,
+        units,
+        mechanism.clip_norm,
+        algorithm.draws,
+        mechanism.max_physical_batch,
+        at_once,
+        algorithm.pre_noise,
+        pre_noise_generator,
+    )
 
 
 def _waits_for(device: torch.device) -> int:

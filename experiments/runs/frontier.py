@@ -178,7 +178,7 @@ def algorithm(run: FrontierRun, data: Problem, parameters: int) -> Descent:
     """The run's algorithm, with the noise that its budget asks for."""
     mechanism = Mechanism(
         clip_norm=run.clip_norm, sample_rate=run.sample_rate, expected_batch_size=run.sample_rate * len(data.inputs),
-        steps=run.steps, grad_sample_mode="hooks" if run.pre_noise else "ghost", max_physical_batch=4096, budget=None,
+        steps=run.steps, max_physical_batch=4096, budget=None,
     )  # fmt: skip
     shape, rate = shape_of(run), run.reach / run.clip_norm
     noise = noise_of(tuple(value**0.5 for value in shape), run.sample_rate, run.budget)

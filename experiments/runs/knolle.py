@@ -109,7 +109,7 @@ class Bench(NamedTuple):
             "SGD": PlainConfig(run=run, learning_rate=self.plain_rate, epochs=self.plain_epochs),
             "DP-SGD": run,
             # pre-noise needs every example's own gradient; the mode changes the numbers in the last digits only
-            "DP-SGLD": replace(run, method=langevin, sampling=replace(run.sampling, grad_sample_mode="hooks")),
+            "DP-SGLD": replace(run, method=langevin, sampling=replace(run.sampling, grad_sample_mode="reference")),
             BY_PATIENT: replace(run, method=people, sampling=replace(run.sampling, max_physical=64)),
         }
 

@@ -32,7 +32,7 @@ class DPBBP(Scheduled):
 
     prior: Prior
     draws: int = 1
-    """N, networks drawn a step; ghost clipping allows one."""
+    """N, networks drawn a step; more than one go through the reference."""
     kl_weight: float = 1.0
     """κ; 1 is the evidence bound, less is a cold posterior."""
     momentum: float = 0.0
@@ -40,13 +40,6 @@ class DPBBP(Scheduled):
     def __post_init__(self) -> None:
         if self.draws < 1:
             raise ValueError(f"draws must be at least 1, got {self.draws}")
-        mode = self.mechanism.grad_sample_mode
-        if mode not in ("hooks", "ghost"):
-            raise ValueError(f"grad_sample_mode must be 'hooks' or 'ghost' for Bayesian layers, got {mode!r}")
-        if mode == "ghost" and self.draws > 1:
-            raise ValueError(
-                f"ghost clipping sees each layer once a step: use draws=1 or mode 'hooks', got {self.draws}"
-            )
 
     @property
     def data_free_gradient(self) -> Regulariser:

@@ -34,10 +34,6 @@ class DPMCDropout(Scheduled):
     def __post_init__(self) -> None:
         if self.draws < 1:
             raise ValueError(f"draws must be at least 1, got {self.draws}")
-        if self.mechanism.grad_sample_mode == "ghost" and self.draws > 1:
-            raise ValueError(
-                f"ghost clipping sees each layer once a step: use draws=1 or mode 'hooks', got {self.draws}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

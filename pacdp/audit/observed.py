@@ -5,7 +5,6 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -73,11 +72,8 @@ class Subject:
         return replace(self, algorithm=replace(self.algorithm, mechanism=mechanism))
 
     def by_reference(self) -> "Subject":
-        """The same without a fast mode, which takes long to set up, where the algorithm allows that."""
-        try:
-            return self.with_mechanism(grad_sample_mode="reference")
-        except ValueError:
-            return self
+        """The same without ghost clipping, which takes long to set up."""
+        return self.with_mechanism(grad_sample_mode="reference")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +119,7 @@ class Observer(NoLedger):
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
         """Of the random layers' generators, by name."""
-        self.alone = self.algorithm.mechanism.grad_sample_mode == "reference"
+        self.alone = False
         """Whether the run sends examples through random layers one by one."""
         self.on_grid = False
         """Whether the source of noise promises the grid of docs/noise.md."""
@@ -139,32 +135,30 @@ class Observer(NoLedger):
         """
         self._now, self._done = Seen(number=1), None
         self.on_grid = isinstance(source, SystemRandomness)
-        hook, said = register_optimizer_step_pre_hook(self._optimizer), list[warnings.WarningMessage]()
+        hook = register_optimizer_step_pre_hook(self._optimizer)
         try:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                self.ran = train(
-                    self.algorithm,
-                    self.subject.module,
-                    _Read(self.subject.dataset, self),
-                    loss=self.subject.loss,
-                    people=self.subject.people,
-                    randomness=self._overheard(source),
-                    progress=self._progress,
-                    checkpoint=checkpoint,
-                    checkpoint_every=1,
-                    ledger=self,
-                    distributed=distributed,
-                    keeps=lambda step: True,
-                    watch=self._watch,
-                )
+            self.ran = train(
+                self.algorithm,
+                self.subject.module,
+                _Read(self.subject.dataset, self),
+                loss=self.subject.loss,
+                people=self.subject.people,
+                randomness=self._overheard(source),
+                progress=self._progress,
+                checkpoint=checkpoint,
+                checkpoint_every=1,
+                ledger=self,
+                distributed=distributed,
+                keeps=lambda step: True,
+                watch=self._watch,
+            )
+            self.alone = self.ran.grad_sample_mode == "reference"
         except Stop:
             if self._now.released:
                 self.steps.append(self._now)
             raise
         finally:
             hook.remove()
-            self.alone |= any("is not used for this network" in str(one.message) for one in said)
 
     @property
     def weights(self) -> list[Tensor]:

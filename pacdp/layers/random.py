@@ -45,7 +45,7 @@ def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
 
 
 def forget_draws(module: nn.Module) -> None:
-    """Drop what Bayesian layers keep of draws for a backward pass through hooks that never came."""
+    """Drop what Bayesian layers keep of draws for a backward pass by ghost clipping that never came."""
     for layer in module.modules():
         drawn = getattr(layer, "drawn", None)
         if isinstance(drawn, list):

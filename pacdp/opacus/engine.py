@@ -36,19 +36,19 @@ from bounds.accounting import Event
 from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError, require_finite, require_fraction
 from pacdp.opacus.accountant import NAME, EventAccountant
+from pacdp.opacus.criterion import PrivateCriterion
 from pacdp.opacus.distributed import unwrapped
-from pacdp.opacus.ghost import GhostCriterion, ghost_backward
+from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.guard import Guard, set_up
 from pacdp.opacus.loader import PoissonLoader, PoissonSampler
-from pacdp.opacus.modes import OpacusSums
-from pacdp.opacus.modules import MODES, GhostModule, network, wrap
-from pacdp.opacus.optimizers import DataFreeGradient, GhostOptimizer, PrivateOptimizer
+from pacdp.opacus.modules import PrivateModule, ReferenceModule, network
+from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
 from pacdp.resume import RunState, load_run, save_run
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step import event as events
-from pacdp.step.agreement import disagreement
+from pacdp.step.agreement import chosen_mode
 from pacdp.step.event import ADJACENCY
-from pacdp.step.mechanism import GradSampleMode
+from pacdp.step.mechanism import GradSampleMode, require_mode
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, rank_randomness, require_one_run
 from pacdp.step.units import Network
@@ -108,7 +108,7 @@ class PrivateEngine(PrivacyEngine):
         data_loader: DataLoader[Any] | None = None,
         criterion: Any = None,
         loss_reduction: str = "mean",
-        grad_sample_mode: GradSampleMode = "hooks",
+        grad_sample_mode: GradSampleMode | None = None,
         steps: int | None = None,
         pre_noise: float = 0.0,
         data_free_gradient: DataFreeGradient | None = None,
@@ -126,13 +126,14 @@ class PrivateEngine(PrivacyEngine):
             sample_rate: q; public.
             expected_batch_size: the divisor of every sum; public; a constant such as q times a rough size of the data.
             dataset: or ``data_loader``, of which dataset, collate function and workers are taken.
-            criterion: needed in mode "ghost", and refused in others, whose loop calls it.
+            criterion: a loss whose reduction is to be taken over the examples alone; it comes back as one, and the
+                loop calls that. Without it the loop calls whatever it likes.
             loss_reduction: how the loss of the caller's loop adds up the examples, "mean" or "sum". It is undone; the
                 gradient is always Σ/expected_batch_size. A loss that adds them up otherwise is refused at its backward
                 pass (:mod:`pacdp.opacus.guard`).
-            grad_sample_mode: "hooks", "functorch", "ew" or "ghost".
+            grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`.
             steps: batches in one pass of the loader; 1/q by default.
-            pre_noise: see :class:`pacdp.opacus.optimizers.PrivateOptimizer`.
+            pre_noise: see :class:`pacdp.step.sums.ByExample`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
@@ -142,11 +143,11 @@ class PrivateEngine(PrivacyEngine):
                 refused.
 
         Returns:
-            (module, optimizer, loader), and in mode "ghost" (module, optimizer, criterion, loader), as in Opacus.
+            (module, optimizer, loader), and with a criterion (module, optimizer, criterion, loader), as in Opacus.
 
         Raises:
-            ValueError: a public number out of range; examples that depend on each other; a mode that cannot do what is
-                asked, or whose clipped gradients are not the network's; an optimizer with parameters of another
+            ValueError: a public number out of range; examples that depend on each other; ghost clipping that
+                was asked for and cannot be used; an optimizer with parameters of another
                 network, or without some trainable parameter of this one; a collate function that mixes examples;
                 processes that differ in what they are given.
         """
@@ -154,7 +155,8 @@ class PrivateEngine(PrivacyEngine):
         _check_numbers(clip_norm, sample_rate, expected_batch_size, pre_noise)
         if steps is not None:
             _check.count(steps=steps)
-        _check_mode(grad_sample_mode, criterion, pre_noise, loss_reduction, batches)
+        require_mode(grad_sample_mode)
+        _check_words(loss_reduction, batches)
         module, several = unwrapped(module)
         _check_ownership(module, optimizer)
         randomness = rank_randomness(self.randomness) if several else self.randomness
@@ -168,32 +170,30 @@ class PrivateEngine(PrivacyEngine):
             require_one_run(public, loader.dataset, rank_randomness(randomness), device)
         inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
         require_independent_examples(module, inputs)
-        self.validate(module=module, optimizer=None, data_loader=None)
-        _require_agreement(module, grad_sample_mode, inputs[0] if probe is None else inputs, clip_norm)
-        wrapped = wrap(module, grad_sample_mode, loss_reduction="sum", clip_norm=clip_norm)
-        wrapped.forbid_grad_accumulation()  # pyright: ignore[reportCallIssue]
+        generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
+        tried = inputs[0] if probe is None else inputs
+        if _chosen_mode(grad_sample_mode, module, tried, clip_norm, pre_noise) == "ghost":
+            wrapped: PrivateModule = GhostModule(module, clip_norm=clip_norm)
+        else:
+            wrapped = ReferenceModule(
+                module, clip_norm=clip_norm, inputs=inputs, pre_noise=pre_noise, generator=generator
+            )
         private = self._prepare_optimizer(
-            optimizer=optimizer, noise_schedule=schedule, clip_norm=clip_norm, pre_noise=pre_noise,
+            optimizer=optimizer, noise_schedule=schedule, clip_norm=clip_norm,
             expected_batch_size=expected_batch_size, loss_reduction=loss_reduction,
-            grad_sample_mode=grad_sample_mode, data_free_gradient=data_free_gradient,
-            account=partial(_account, self.accountant, sample_rate), randomness=randomness, several=several,
-            device=device)  # fmt: skip
+            data_free_gradient=data_free_gradient, pre_noise_generator=generator,
+            several=several, randomness=randomness,
+            account=partial(_account, self.accountant, sample_rate))  # fmt: skip
         _watch(wrapped, private, loss_reduction, loader.poisson if batches == "loader" else None)
-        if isinstance(wrapped, GhostModule):
-            return wrapped, private, GhostCriterion(criterion, loss_reduction), loader
+        if criterion is not None:
+            return wrapped, private, PrivateCriterion(criterion, loss_reduction), loader
         return wrapped, private, loader
 
     def _prepare_optimizer(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, *, optimizer: optim.Optimizer, grad_sample_mode: str, pre_noise: float, device: torch.device,
-        randomness: Randomness, several: bool, **settings: Any,
-    ) -> DPOptimizer:  # fmt: skip
+        self, *, optimizer: optim.Optimizer, several: bool, **settings: Any
+    ) -> PrivateOptimizer:  # fmt: skip
         inner = optimizer.original_optimizer if isinstance(optimizer, DPOptimizer) else optimizer
-        settings["randomness"] = randomness
-        if grad_sample_mode == "ghost":
-            private = GhostOptimizer(inner, **settings)
-        else:
-            generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
-            private = PrivateOptimizer(inner, pre_noise=pre_noise, pre_noise_generator=generator, **settings)
+        private = PrivateOptimizer(inner, **settings)
         private.together = Together(several=several)
         return private
 
@@ -239,24 +239,24 @@ def _account(accountant: EventAccountant, sample_rate: float, noise_multiplier: 
     accountant.step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
 
 
-def _backward(wrapped: nn.Module, outputs: list[Tensor], slopes: list[Tensor]) -> None:
-    """Leave per-example gradients, and no sum of gradients without noise on which an optimizer could step."""
-    torch.autograd.backward(outputs, slopes)
-    for parameter in wrapped.parameters():
-        parameter.grad = None
+def _backward(wrapped: Any, private: PrivateOptimizer, outputs: list[Tensor], slopes: list[Tensor]) -> None:
+    """Hand the clipped sum over; no gradient without noise is left on which an optimizer could step."""
+    found = wrapped.clipped_sum(outputs, slopes)
+    names = {id(p): name for name, p in network(wrapped).named_parameters()}
+    sums = [found.total[names[id(p)]] for p in private.params]
+    private.hand_over(sums, examples=len(outputs[0]), nonfinite=int(found.nonfinite))
 
 
-def _watch(wrapped: Any, private: Any, loss_reduction: Any, sampler: PoissonSampler | None) -> None:
+def _watch(wrapped: Any, private: PrivateOptimizer, loss_reduction: Any, sampler: PoissonSampler | None) -> None:
     """Let the guard's backward pass be the wrapped network's, and all three know each other."""
-    ghost = isinstance(wrapped, GhostModule)
-    backward = partial(ghost_backward, wrapped, private) if ghost else partial(_backward, wrapped)
+    backward = partial(_backward, wrapped, private)
     guard = Guard(network(wrapped), backward=backward, loss_reduction=loss_reduction, sampler=sampler)
     wrapped.guard = private.guard = guard
     private.sampler = sampler
 
 
 def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) -> RunState:
-    pre_noise = getattr(optimizer, "pre_noise_generator", None)
+    pre_noise: torch.Generator | None = optimizer.pre_noise_generator  # pyright: ignore[reportAttributeAccessIssue]
     public = {"clip_norm": optimizer.max_grad_norm, "expected_batch_size": optimizer.expected_batch_size}
     return RunState(
         module=network(module),
@@ -291,21 +291,19 @@ def _check_schedule(path: Path | str, optimizer: DPOptimizer, read: RunState) ->
             )
 
 
-def _require_agreement(module: nn.Module, mode: GradSampleMode, inputs: Any, clip_norm: float) -> None:
-    """Refuse a mode whose clipped gradients are not those of single examples, tried with a smooth made-up loss."""
-    device = next(module.parameters()).device
-    wrong = disagreement(
-        lambda network, units, norm: OpacusSums(network.module, mode, units, network.loss, clip_norm=norm),
+def _chosen_mode(
+    asked: GradSampleMode | None, module: nn.Module, inputs: Any, clip_norm: float, pre_noise: float
+) -> GradSampleMode:
+    """The mode for a network, tried with a smooth made-up loss."""
+    return chosen_mode(
+        asked,
+        lambda network, units, norm: GhostSums(network.module, units, network.loss, clip_norm=norm),
         Network.of(_Joined(module), _sines),
         inputs,
-        torch.zeros(1, device=device),
+        torch.zeros(1, device=next(module.parameters()).device),
         clip_norm=clip_norm,
+        pre_noise=pre_noise,
     )
-    if wrong is not None:
-        raise ValueError(
-            f"grad_sample_mode {mode!r} cannot be used with this network: {wrong}; train it by pacdp.train with "
-            "grad_sample_mode='reference'"
-        )
 
 
 class _Joined(nn.Module):
@@ -356,21 +354,11 @@ def _check_numbers(clip_norm: float, sample_rate: float, expected_batch_size: fl
         raise ValueError(f"expected pre_noise >= 0 and finite, got {pre_noise}")
 
 
-def _check_mode(mode: str, criterion: Any, pre_noise: float, loss_reduction: str, batches: str) -> None:
-    if mode not in MODES:
-        raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {mode!r}")
+def _check_words(loss_reduction: str, batches: str) -> None:
     if batches not in ("loader", "own"):
         raise ValueError(f"batches must be 'loader' or 'own', got {batches!r}")
     if loss_reduction not in ("mean", "sum"):
         raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
-    if mode == "ghost" and criterion is None:
-        raise ValueError("grad_sample_mode='ghost' needs criterion=, for example nn.CrossEntropyLoss()")
-    if mode != "ghost" and criterion is not None:
-        raise ValueError(
-            f"criterion= is used in mode 'ghost' only, and the mode is {mode!r}: leave it out, and call it in the loop"
-        )
-    if mode == "ghost" and pre_noise > 0.0:
-        raise ValueError("pre_noise needs per-example gradients, which ghost clipping never forms: use mode 'hooks'")
 
 
 def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
@@ -378,6 +366,8 @@ def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
         raise ValueError(
             "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
         )
+    if not module.training:
+        raise ValueError("module is in evaluation mode: call train() on it before make_private")
     owned = {id(p) for p in module.parameters()}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not held <= owned:

@@ -1,155 +1,200 @@
-"""Norms and sums of gradients for ghost clipping, safe for empty batches and non-finite gradients.
+"""Ghost clipping: norms and sums of gradients without a gradient of any example.
 
 A backward pass from each example's gradients by the network's outputs finds every example's gradient norm. Where all
 layers are linear and used once, factor_i times the gradients are added up layer by layer from what that pass met
 ("book-keeping", Bu, Wang, Zha and Karypis 2023); elsewhere a second backward pass adds them up. An example whose
 gradient is NaN would poison the sum whatever its factor (0·NaN = NaN), so the batch is run again with that example's
 inputs replaced by those of another one, at factor 0, with the same masks and weight draws.
+
+What happens outside the layers is missed, a layer's weight used functionally for instance: :mod:`pacdp.step.agreement`
+compares with the reference before ghost clipping is used.
 """
 
-from typing import Any, Protocol, runtime_checkable
+import warnings
+from typing import Any, cast
 
 import torch
-from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from opacus.grad_sample import GradSampleModuleFastGradientClipping
+from torch import Tensor, nn
+from torch.autograd import grad
+from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus.ghost_norms import linear_sum
-from pacdp.opacus.modules import GhostModule, network
-from pacdp.opacus.recorded import Recorded, recorded
-from pacdp.step.clip import clip_factors
+from pacdp.opacus import bayes_norms as bayes_norms  # registers them
+from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
+from pacdp.opacus.guard import hooks_of
+from pacdp.opacus.modules import PrivateModule
+from pacdp.opacus.slopes import slopes_of_outputs
+from pacdp.step.clip import Weights, clip_factors, joint_norms
+from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.precision import full_precision
+from pacdp.step.sums import Sum, parts
+from pacdp.step.units import Units, rows_at
+
+_PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-@runtime_checkable
-class Sink(Protocol):
-    """Where clipped sums go: an optimizer, or the step itself."""
+class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
+    """Clipped sums by ghost clipping.
 
-    max_grad_norm: Any
-    nonfinite_examples: Any
-    examples: int
+    It keeps what a second forward pass of the same batch needs, and of a network of linear layers, each used once, what
+    went into each layer and the gradients at what came out: ``seen``, from which the gradients are added up.
+    """
 
-    @property
-    def params(self) -> list[Any]:
-        """Return the parameters whose gradients are summed."""
-        ...
+    NORM_SAMPLERS = NORM_SAMPLERS
+    replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None
+    seen: dict[nn.Module, Tensor]
+    slopes: dict[nn.Module, Tensor]
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of the parameters."""
-        ...
+    def __init__(self, module: nn.Module, *, clip_norm: float) -> None:
+        super().__init__(module, loss_reduction="sum")
+        self.clip_norm = clip_norm
+        self.forget()
+
+    def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
+        """Opacus's, and what goes into the layer."""
+        super().capture_activations_hook(module, forward_input, _forward_output)
+        if self.hooks_enabled and module.training and torch.is_grad_enabled():
+            self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
+            self.seen[module] = forward_input[0].detach()
+
+    def capture_backprops_hook(
+        self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
+    ) -> None:
+        """Opacus's, and the gradients at what comes out of the layer."""
+        if self.hooks_enabled and self.all_seen:
+            self.slopes[module] = forward_output[0].detach()
+        super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
+
+    def can_add_up(self) -> bool:
+        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
+        own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not any(hooks_of(p))]
+        return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
+
+    def outputs_of(self, *inputs: Any, **named: Any) -> Any:
+        """The outputs of a batch; inputs and the state of the random layers are kept."""
+        if self.training and torch.is_grad_enabled():
+            self.replayable = (inputs, named, random_state(self))
+        return super().outputs_of(*inputs, **named)
+
+    def get_norm_sample(self) -> Tensor:
+        """Norm of each example's whole gradient, double precision."""
+        return joint_norms([cast(Any, parameter)._norm_sample for parameter in self.trainable_parameters])
+
+    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
+        """See :class:`pacdp.opacus.modules.PrivateModule`.
+
+        Norms and sums keep full precision: what is added up must be as long as it was found to be.
+        """
+        names = [name for name, p in self._module.named_parameters() if p.requires_grad]
+        sums, nonfinite = list[Tensor | None](), 0
+        if len(outputs[0]):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
+                sums, nonfinite = self._sums(outputs, slopes)
+        self.forget()
+        pairs = zip(self.trainable_parameters, sums or [None] * len(names), strict=True)
+        total = [torch.zeros_like(p) if one is None else one.detach() for p, one in pairs]
+        return Sum(dict(zip(names, _usable(total), strict=True)), nonfinite, 0.0)
+
+    def _sums(self, outputs: list[Tensor], slopes: list[Tensor]) -> tuple[list[Tensor | None], int]:
+        """By parameter, None where no path leads to it; and how many examples counted as zero."""
+        device, by_layer = outputs[0].device, self.can_add_up()
+        with full_precision(device, convolutions=True):
+            grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
+        factors, finite = clip_factors(self.get_norm_sample(), self.clip_norm, slopes[0].dtype)
+        nonfinite = 0
+        self.disable_hooks()
+        try:
+            if not bool(finite.all()):
+                nonfinite = int((~finite).sum())
+                outputs, source = self._without(finite) if bool(finite.any()) else ([], finite)
+                slopes, by_layer = [slope[source] for slope in slopes], False
+            with full_precision(device, convolutions=True):
+                if by_layer:
+                    return self._added_up(factors), nonfinite
+                if not outputs:
+                    return [], nonfinite
+                scaled = [_scaled(slope, factors) for slope in slopes]
+                return [*grad(outputs, self.trainable_parameters, scaled, allow_unused=True)], nonfinite
+        finally:
+            self.enable_hooks()
+
+    def _added_up(self, factors: Tensor) -> list[Tensor | None]:
+        """The same sums, of the layers that a backward pass has met."""
+        found = dict[nn.Parameter, Tensor]()
+        for layer, inputs in self.seen.items():
+            found |= linear_sum(layer, inputs, _scaled(self.slopes[layer], factors))
+        return [found[parameter] for parameter in self.trainable_parameters]
+
+    def _reached(self) -> list[nn.Parameter]:
+        """The parameters that a backward pass must reach to go through all layers: of a plain layer, its bias."""
+        passed = [layer.weight for layer in self._module.modules() if _has_plain_bias(layer)]
+        skipped = {id(weight) for weight in passed}
+        return [parameter for parameter in self.trainable_parameters if id(parameter) not in skipped]
+
+    def _without(self, finite: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The batch's outputs again, with a finite example in each place of one that is not, and which that is."""
+        assert self.replayable is not None
+        inputs, named, state = self.replayable
+        source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
+        now = random_state(self)
+        rewind(self, state)
+        inputs, named = rows_at(source, (inputs, named))
+        outputs = self._module(*inputs, **named)  # in the precision of the first forward
+        rewind(self, now)
+        return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad], source
+
+    def forget(self) -> None:
+        """Let go of the last batch, and of the norms of its gradients, which are private."""
+        for parameter in self.trainable_parameters:
+            cast(Any, parameter)._norm_sample = None
+        self.replayable, self.seen, self.slopes, self.all_seen = None, {}, {}, True
 
 
-class GhostCriterion:
-    """A criterion whose ``reduction``, where it has one, is taken over the examples alone.
+class GhostSums:
+    """Clipped sums of examples' gradients by ghost clipping; the module stays wrapped.
 
     Args:
-        loss_reduction: "mean" or "sum" of the losses of the examples, each the mean over its own parts.
+        most: examples at a time.
     """
 
-    def __init__(self, criterion: Any, loss_reduction: str) -> None:
-        self.criterion, self.loss_reduction = criterion, loss_reduction
+    def __init__(
+        self, module: nn.Module, units: Units, loss: PerExampleLoss, *, clip_norm: float, most: int | None = None
+    ) -> None:
+        self.wrapped, self.units, self.loss, self.most = GhostModule(module, clip_norm=clip_norm), units, loss, most
 
-    def __call__(self, outputs: Any, *targets: Any, **options: Any) -> Tensor:
-        """Loss of one batch, whose ``backward`` leaves the sum of clipped gradients in ``p.grad``."""
-        if any(isinstance(x, Recorded) for x in tree_leaves(outputs)):
-            return recorded(self._loss, outputs, *targets, **options)
-        return self._loss(outputs, *targets, **options)
-
-    def _loss(self, outputs: Any, *targets: Any, **options: Any) -> Tensor:
-        reduction = getattr(self.criterion, "reduction", None)
-        if reduction is None:
-            return self.criterion(outputs, *targets, **options)
-        self.criterion.reduction = "none"
-        try:
-            losses = self.criterion(outputs, *targets, **options)
-        finally:
-            self.criterion.reduction = reduction
-        losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
-        return losses.mean() if self.loss_reduction == "mean" else losses.sum()
-
-
-def ghost_backward(module: GhostModule, optimizer: Sink, outputs: list[Tensor], slopes: list[Tensor]) -> None:
-    """Leave the sum of clipped gradients in ``p.grad``, from each example's gradients by its outputs.
-
-    Norms and sums keep full precision: what is added up must be as long as it was found to be.
-    """
-    if len(outputs[0]) == 0:
-        empty_sum(module, optimizer)
-        return
-    optimizer.examples += len(outputs[0])
-    device, once = outputs[0].device, module.can_add_up()
-    with full_precision(device, convolutions=True):
-        torch.autograd.backward(outputs, slopes, retain_graph=not once, inputs=module.reached())
-    optimizer.zero_grad(set_to_none=True)
-    factors, finite = clip_factors(module.get_norm_sample(), optimizer.max_grad_norm, slopes[0].dtype)
-    module.disable_hooks()
-    try:
-        if not bool(finite.all()):
-            optimizer.nonfinite_examples += int((~finite).sum())
-            outputs, source = _without(module, finite) if bool(finite.any()) else ([], finite)
-            slopes, once = [slope[source] for slope in slopes], False
-        with full_precision(device, convolutions=True):
-            if once:
-                _add_up(module, factors)
-            elif outputs:
-                torch.autograd.backward(outputs, [_scaled(slope, factors) for slope in slopes])
-    finally:
-        module.enable_hooks()
-        module.forget()
-    _zero_missing_gradients(optimizer)
-    _drop_unusable_sum(optimizer)
+    def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
+        """Forward and backward passes of one part after the other."""
+        device = next(iter(weights.values())).device
+        seen, nonfinite = torch.zeros((), dtype=torch.float64, device=device), 0
+        total = {name: torch.zeros_like(w) for name, w in weights.items()}
+        for part in parts(chosen, self.most):
+            if not len(part):
+                continue
+            inputs, targets = self.units.examples(part, device)
+            outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
+            own = self.wrapped.clipped_sum(outputs, slopes)
+            seen, nonfinite = seen + losses.double().sum(), nonfinite + own.nonfinite
+            total = own.total if len(part) == len(chosen) else {name: total[name] + own.total[name] for name in total}
+        return Sum(total, nonfinite, seen)
 
 
-def _add_up(module: GhostModule, factors: Tensor) -> None:
-    """Leave the same sum, of the layers that a backward pass has met."""
-    for layer, inputs in module.seen.items():
-        for parameter, total in linear_sum(layer, inputs, _scaled(module.slopes[layer], factors)).items():
-            parameter.grad = total
+def _has_plain_bias(layer: nn.Module) -> bool:
+    """Whether a gradient reaches the layer's weight only where it reaches its bias."""
+    return type(layer) in _PLAIN and layer.bias is not None and cast(Tensor, layer.bias).requires_grad
 
 
 def _scaled(slope: Tensor, factors: Tensor) -> Tensor:
     return factors.detach().to(slope.device, slope.dtype).view(-1, *[1] * (slope.dim() - 1)) * slope
 
 
-def _without(module: GhostModule, finite: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The batch's outputs again, with a finite example in each place of one that is not, and which that is."""
-    assert module.replayable is not None
-    inputs, named, state = module.replayable
-    source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
-    now = random_state(module)
-    rewind(module, state)
-    inputs, named = tree_map(lambda leaf: _taken(leaf, source), (inputs, named))
-    outputs = network(module)(*inputs, **named)  # in the precision of the first forward
-    rewind(module, now)
-    return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad], source
-
-
-def _taken(leaf: Any, source: Tensor) -> Any:
-    is_batch = isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == len(source)
-    return leaf[source.to(leaf.device)] if is_batch else leaf
-
-
-def empty_sum(module: GhostModule, optimizer: Sink) -> None:
-    """What a backward pass over an empty batch leaves."""
-    module.forget()
-    optimizer.zero_grad()
-    _zero_missing_gradients(optimizer)
-
-
-def _zero_missing_gradients(optimizer: Sink) -> None:
-    for p in optimizer.params:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-
-
-def _drop_unusable_sum(optimizer: Sink) -> None:
-    sums = [p.grad for p in optimizer.params if p.grad is not None]
-    if sums and sums[0].device.type != "cpu":  # without a wait
+def _usable(sums: list[Tensor]) -> list[Tensor]:
+    """The sums, or zeros where one of them is not finite."""
+    if sums[0].device.type != "cpu":  # without a wait
         usable = torch.stack([total.isfinite().all().to(sums[0].device) for total in sums]).all()
-        for total in sums:
-            total.masked_fill_(~usable.to(total.device), 0.0)
-        return
+        return [total.masked_fill(~usable.to(total.device), 0.0) for total in sums]
     # a sum is quicker than a look at each number, and finite only if all of them are
-    if not all(bool(total.sum().isfinite()) or bool(total.isfinite().all()) for total in sums):
-        for total in sums:
-            total.zero_()
+    if all(bool(total.sum().isfinite()) or bool(total.isfinite().all()) for total in sums):
+        return sums
+    return [torch.zeros_like(total) for total in sums]

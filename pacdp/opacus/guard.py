@@ -15,7 +15,6 @@ loss is computed with; what a loop computes from the data in NumPy or plain Pyth
 step to step.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -73,11 +72,12 @@ class Guard:
         return self
 
     def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Run the network on a batch in training, its outputs recorded."""
+        """Run the network on a copy of a batch in training, into which no loop writes; its outputs are recorded."""
         if not self.begun:
             self.weights.keep()
             self.begun = True
         self._require_set_up()
+        inputs, named = tree_map(_copied, (inputs, named))
         n = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
@@ -92,6 +92,7 @@ class Guard:
             raise ValueError(
                 "backward takes the loss of a batch, one number with a gradient, and neither gradient= nor inputs="
             )
+        self._require_set_up()
         record = Record(loss)
         if self.ready or any(each.used for each in record.outputs):
             raise ValueError(
@@ -141,9 +142,7 @@ class Guard:
     def _allowed(self) -> Iterator[None]:
         self.allowed = True
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
-                yield
+            yield
         finally:
             self.allowed = False
 
@@ -308,6 +307,10 @@ class _Constants:
                 f"the {what} of the network changed from one step to another ({named}), and what changes may come from "
                 "the other examples: let every number and tensor that is not an example's be the same at all steps"
             )
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -1,35 +1,31 @@
-"""Opacus's gradient-sampling modules, made to take empty Poisson batches in every mode.
+"""Private modules: what `make_private` wraps a network in, so that a loop of one's own has clipped sums.
 
-Opacus 1.6 crashes on an empty batch with expanded weights, with functorch on convolutions, and wherever a forward
-cannot reshape nothing. Here an empty batch never reaches the network: its output shape is read off one example of
-zeros, no graph is built, and every parameter is given its zero per-example gradients.
+A private module's outputs lead a loop's backward pass to the :class:`~pacdp.opacus.guard.Guard`, which finds each
+example's gradients by its own outputs; the module makes of them the clipped sum of the gradients by the weights. Here
+by the reference; :mod:`pacdp.opacus.ghost` is the other way.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
-from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
-from opacus.grad_sample.functorch import ft_compute_per_sample_gradient
-from opacus.grad_sample.grad_sample_module import create_or_accumulate_grad_sample, promote_current_grad_sample
-from opacus.grad_sample.gsm_exp_weights import GradSampleModuleExpandedWeights
-from opacus.utils.module_utils import trainable_parameters
+from opacus.grad_sample.gsm_base import AbstractGradSampleModule
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import random_state
-from pacdp.opacus import bayes_gradients as bayes_gradients  # registers them
-from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear
-from pacdp.opacus.guard import Guard, hooks_of
-from pacdp.step.clip import joint_norms
-from pacdp.step.mechanism import GradSampleMode
-
-_PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-MODES: tuple[GradSampleMode, ...] = ("hooks", "functorch", "ew", "ghost")
-"""Those of Opacus; the private step has its reference besides."""
+from pacdp.layers.random import RandomState, generators, random_state, rewind
+from pacdp.losses import PerExampleLoss
+from pacdp.opacus.guard import Guard
+from pacdp.step.sums import ByExample, Sum, runs_at_once
+from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
 
-class EmptyBatches:
-    """The forward pass that the three modules below share."""
+class PrivateModule:
+    """A network in a wrapper of Opacus's, with clipped sums; Opacus's crash on empty batches.
+
+    An empty batch never reaches the network: its outputs' shape is read off one example of zeros, without a graph.
+    """
 
     guard: Guard | None = None
     """What watches a loop of one's own."""
@@ -40,133 +36,113 @@ class EmptyBatches:
             return self._outputs(*inputs, **named)
         return self.guard.forward(self._outputs, inputs, named)
 
+    def outputs_of(self, *inputs: Any, **named: Any) -> Any:
+        """The outputs of a batch of examples."""
+        return super().forward(*inputs, **named)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
+        """Σ_i clip_C(g_i) by the names of the network's trained parameters.
+
+        Args:
+            outputs: those of the last forward pass that the loss depends on.
+            slopes: each example's gradient of its own loss by them.
+        """
+        raise NotImplementedError
+
     def _outputs(self, *inputs: Any, **named: Any) -> Any:
         tensors = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
         if not tensors:
             raise ValueError("a private module needs a tensor with a batch dimension among its inputs, got none")
         module = cast(nn.Module, self)
         if len(tensors[0]) > 0 or not (module.training and torch.is_grad_enabled()):
-            return super().forward(*inputs, **named)  # pyright: ignore[reportAttributeAccessIssue]
-        if not isinstance(self, GradSampleModuleFastGradientClipping):
-            set_empty_gradients(module)
+            return self.outputs_of(*inputs, **named)
         with torch.no_grad():
             one, options = tree_map(_one_of_zeros, (inputs, named))
             outputs = network(module)(*one, **options)
-        return tree_map(lambda out: out[:0].detach().requires_grad_(out.is_floating_point()), outputs)
+        return tree_map(lambda out: _leaf(out[:0]), outputs)
 
 
-class PrivateModule(EmptyBatches, GradSampleModule):
-    """Hooks, and functorch where a layer has no grad sampler of its own (or everywhere, in mode "functorch")."""
+class ReferenceModule(PrivateModule, AbstractGradSampleModule):
+    """Clipped sums by the reference (:class:`pacdp.step.sums.ByExample`), for networks that ghost clipping cannot do.
 
-    def capture_backprops_hook(
-        self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
-    ) -> None:
-        """Opacus's, which copies per-example gradients into zeros; not so where each parameter has been used once."""
-        trained: list[Any] = [parameter for _, parameter in trainable_parameters(module)]
-        if not (self.hooks_enabled and all(map(_used_once, trained))):
-            super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
-            return
-        activations, backprops = self.rearrange_grad_samples(
-            module=module, backprops=forward_output[0].detach(), loss_reduction=loss_reduction, batch_first=batch_first
-        )
-        sampler = None if self.force_functorch else self.GRAD_SAMPLERS.get(type(module))
-        rows_of = (sampler or ft_compute_per_sample_gradient)(module, cast(Any, activations), backprops)
-        layer, borrowed = cast(Any, module), {leaf.untyped_storage().data_ptr() for leaf in (*activations, backprops)}
-        for parameter, rows in rows_of.items():
-            own = rows.is_contiguous() and rows.untyped_storage().data_ptr() not in borrowed
-            if parameter.requires_grad and own and len(rows) == layer.max_batch_len:
-                parameter._current_grad_sample = rows
+    The forward pass has no graph. With s_i the gradient of example i's loss by its own outputs, the gradient of that
+    loss by the weights is that of ⟨s_i, f(w, x_i)⟩, which the reference takes with the random numbers of the forward
+    pass. Networks that it runs one example at a time have a forward pass of one example at a time, too.
+
+    Args:
+        inputs: positional arguments of the network, of at least two examples, on which it is tried.
+        pre_noise: see :class:`pacdp.step.sums.ByExample`, like ``generator``.
+    """
+
+    def __init__(self, module: nn.Module, *, clip_norm: float, inputs: Sequence[Any], pre_noise: float = 0.0,
+                 generator: torch.Generator | None = None) -> None:  # fmt: skip
+        super().__init__(module, loss_reduction="sum")
+        self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
+        self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
+        tried, places = Network.of(ByPlace(module, inputs), _total), torch.arange(2)
+        self._at_once = not generators(module) and runs_at_once(tried, trained(tried.module), places, places)
+
+    def outputs_of(self, *inputs: Any, **named: Any) -> Any:
+        """The outputs of a batch; in training, what the clipped sum needs is remembered."""
+        if not (self.training and torch.is_grad_enabled()):
+            return self._module(*inputs, **named)
+        before = random_state(self._module)
+        with torch.no_grad():
+            if self._at_once:
+                outputs = self._module(*inputs, **named)
             else:
-                create_or_accumulate_grad_sample(param=parameter, grad_sample=rows, max_batch_len=layer.max_batch_len)
-        for parameter in trained:
-            parameter._forward_counter -= 1
-            promote_current_grad_sample(parameter)
-        if not layer.activations:
-            del layer.max_batch_len
+                passes = [self._module(*one, **options) for one, options in _one_by_one((inputs, named))]
+                outputs = tree_map(_joined, *passes)
+        outputs = tree_map(_leaf, outputs)
+        self._passed = inputs, named, before, tree_leaves(outputs)
+        return outputs
 
+    def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
+        """See :class:`PrivateModule`.
 
-class ExpandedWeightsModule(EmptyBatches, GradSampleModuleExpandedWeights):
-    """PyTorch's expanded weights."""
+        Raises:
+            ValueError: outputs of several forward passes.
+        """
+        weights = trained(self._module)
+        if not len(outputs[0]):
+            return Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
+        inputs, named, before, leaves = self._passed or ((), {}, None, [])
+        slope_of = {id(output): slope for output, slope in zip(outputs, slopes, strict=True)}
+        if before is None or not slope_of.keys() <= set(map(id, leaves)):
+            raise ValueError(
+                "the loss is computed of outputs of several forward passes, of which the last one is remembered: call "
+                "the network once a batch, and put what calls it several times into module"
+            )
 
+        def along_the_slopes(found: Any, places: Tensor) -> Tensor:
+            pairs = zip(tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True)
+            return torch.stack([(own * s[places]).flatten(1).sum(1) for own, s in pairs if s is not None]).sum(0)
 
-class GhostModule(EmptyBatches, GradSampleModuleFastGradientClipping):
-    """Ghost clipping: norms without gradients.
+        reference, now = self._by_example(inputs, named, along_the_slopes), random_state(self._module)
+        own = trained(reference.network.module)
+        rewind(self._module, before)
+        found = reference(torch.arange(len(outputs[0])), own)
+        rewind(self._module, now)
+        self._passed = None
+        return found._replace(total={name: found.total[key] for name, key in zip(weights, own, strict=True)})
 
-    It keeps what a second forward pass of the same batch needs, and of a network of linear layers, each used once, what
-    went into each layer and the gradients at what came out: ``seen``, from which the gradients are added up.
-    """
+    def remove_hooks(self) -> None:
+        """Nothing is hooked."""
 
-    NORM_SAMPLERS = NORM_SAMPLERS
-    replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None
-    seen: dict[nn.Module, Tensor]
-    slopes: dict[nn.Module, Tensor]
-
-    def __init__(self, module: nn.Module, **options: Any) -> None:
-        super().__init__(module, **options)
-        self.forget()
-
-    def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
-        """Opacus's, and what goes into the layer."""
-        super().capture_activations_hook(module, forward_input, _forward_output)
-        if self.hooks_enabled and module.training and torch.is_grad_enabled():
-            self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
-            self.seen[module] = forward_input[0].detach()
-
-    def capture_backprops_hook(
-        self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
-    ) -> None:
-        """Opacus's, and the gradients at what comes out of the layer."""
-        if self.hooks_enabled and self.all_seen:
-            self.slopes[module] = forward_output[0].detach()
-        super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
-
-    def can_add_up(self) -> bool:
-        """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
-        own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not any(hooks_of(p))]
-        return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
-
-    def forward(self, *inputs: Any, **named: Any) -> Any:
-        """The network's outputs; inputs and the state of the random layers are kept for :meth:`replay`."""
-        if self.training and torch.is_grad_enabled():
-            self.replayable = (inputs, named, random_state(self))
-        return super().forward(*inputs, **named)
-
-    def reached(self) -> list[nn.Parameter]:
-        """The parameters that a backward pass must reach to go through all layers: of a plain layer, its bias."""
-        passed = [layer.weight for layer in self._module.modules() if has_plain_bias(layer)]
-        skipped = {id(weight) for weight in passed}
-        return [parameter for parameter in self.trainable_parameters if id(parameter) not in skipped]
-
-    def get_norm_sample(self) -> Tensor:
-        """Norm of each example's whole gradient, double precision."""
-        norms = joint_norms([cast(Any, parameter)._norm_sample for parameter in self.trainable_parameters])
-        self.per_sample_gradient_norms = norms
-        return norms
-
-    def forget(self) -> None:
-        """Let go of the last batch."""
-        self.replayable, self.seen, self.slopes, self.all_seen = None, {}, {}, True
-
-
-def wrap(module: nn.Module, mode: GradSampleMode, *, loss_reduction: str, clip_norm: float) -> nn.Module:
-    """``module`` with per-example gradients (or their norms) after each backward pass.
-
-    Raises:
-        ValueError: another mode.
-    """
-    match mode:
-        case "hooks" | "functorch":
-            return PrivateModule(module, loss_reduction=loss_reduction, force_functorch=mode == "functorch")
-        case "ew":
-            return ExpandedWeightsModule(module, loss_reduction=loss_reduction)
-        case "ghost":
-            return GhostModule(module, loss_reduction=loss_reduction, max_grad_norm=cast(int, clip_norm))
-    raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {mode!r}")
-
-
-def has_plain_bias(layer: nn.Module) -> bool:
-    """Whether a gradient reaches the layer's weight only where it reaches its bias."""
-    return type(layer) in _PLAIN and layer.bias is not None and cast(Tensor, layer.bias).requires_grad
+    def _by_example(self, inputs: Sequence[Any], named: dict[str, Any], loss: PerExampleLoss) -> ByExample:
+        """The reference on one batch, whose targets are the places of its examples."""
+        first = next(leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor))
+        places = torch.arange(len(first), device=first.device)
+        plain = len(inputs) == 1 and not named and inputs[0] is first
+        module, rows = (self._module, first.detach()) if plain else (ByPlace(self._module, inputs, named), places)
+        return ByExample(
+            Network.of(module, loss),
+            Units.group(TensorDataset(rows, places), None),
+            self.clip_norm,
+            vectorised=self._at_once,
+            pre_noise=self.pre_noise,
+            generator=self.generator,
+        )
 
 
 def network(module: nn.Module) -> nn.Module:
@@ -175,16 +151,24 @@ def network(module: nn.Module) -> nn.Module:
     return inner if isinstance(inner, nn.Module) else module
 
 
-def set_empty_gradients(module: nn.Module) -> None:
-    """Give every trainable parameter the per-example gradients of an empty batch."""
-    for parameter in module.parameters():
-        if parameter.requires_grad and getattr(parameter, "grad_sample", None) is None:
-            parameter.grad_sample = parameter.new_zeros((0, *parameter.shape))  # pyright: ignore
+def _total(outputs: Any, places: Tensor) -> Tensor:
+    """A loss of any outputs."""
+    del places
+    leaves = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.is_floating_point()]
+    return torch.stack([x.flatten(1).sum(1) for x in leaves]).sum(0)
 
 
-def _used_once(parameter: Any) -> bool:
-    first = not hasattr(parameter, "_current_grad_sample") and parameter.grad_sample is None
-    return first and parameter._forward_counter == 1
+def _one_by_one(inputs: Any) -> Iterator[Any]:
+    n = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+    return (rows_at(place, inputs) for place in torch.arange(n)[:, None])
+
+
+def _joined(*leaves: Any) -> Any:
+    return torch.cat(leaves) if isinstance(leaves[0], Tensor) else leaves[0]
+
+
+def _leaf(output: Any) -> Any:
+    return output.detach().requires_grad_(output.is_floating_point()) if isinstance(output, Tensor) else output
 
 
 def _one_of_zeros(leaf: Any) -> Any:

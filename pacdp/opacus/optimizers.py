@@ -1,11 +1,11 @@
-"""Opacus's optimizers with a fixed divisor, noise by the logical step, and gradients that may be NaN.
+"""Opacus's optimizer with a fixed divisor, noise by the logical step, and sums that were clipped before.
 
-Both compute, at logical step t,
+It computes, at logical step t,
 
     p.grad = (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / expected_batch_size        σ_t = noise_schedule(t)
 
-then record (σ_t, q), then add the data-free gradient (a prior's, a KL's), then let the wrapped optimizer step. t counts
-noisy updates: physical batches that are parts of one logical batch do not move it.
+then records (σ_t, q), then adds the data-free gradient (a prior's, a KL's), then lets the wrapped optimizer step. t
+counts noisy updates: physical batches that are parts of one logical batch do not move it.
 
 Formal guarantee: adding or removing one example moves Σ_i clip_C(g_i) by at most C in Euclidean norm, for any example:
 one whose gradient is NaN or infinite contributes exactly zero, and an empty batch is a zero sum. Up to the rounding of
@@ -13,19 +13,18 @@ the sum.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
-from opacus.optimizers.utils import params
+from torch import Tensor
 from torch.optim import Optimizer
 
 from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonSampler
-from pacdp.opacus.modes import clip_rows, flat_rows
 from pacdp.schedules import Schedule
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together
@@ -34,18 +33,35 @@ DataFreeGradient = Callable[[], None]
 StepHook = Callable[[DPOptimizer], None]
 
 
-class _FixedNormaliser:
-    """What follows clipping, the same for both optimizers."""
+class PrivateOptimizer(DPOptimizerFastGradientClipping):
+    """Adds noise to the clipped sums that a private module's backward pass hands over, and steps.
 
-    max_grad_norm: Any
-    expected_batch_size: Any
+    Args:
+        optimizer: any ``torch.optim`` optimizer; it sees privatised gradients only.
+        noise_schedule: noise multiplier σ_t as a function of the logical step.
+        clip_norm: C.
+        expected_batch_size: the public divisor.
+        randomness: source of the noise.
+        account: told the noise multiplier of each step before the noise is drawn.
+        data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
+        pre_noise_generator: of the module's, whose state a checkpoint carries.
 
-    def _set_up(self, schedule: Schedule, randomness: Randomness, account: Callable[[float], None],
-                data_free_gradient: DataFreeGradient | None) -> None:  # fmt: skip
-        self.noise_schedule = schedule
+    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew, and ``guard``
+    whether nothing but the step moved the weights.
+    ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
+    """
+
+    def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
+                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
+                 loss_reduction: str = "mean", data_free_gradient: DataFreeGradient | None = None,
+                 pre_noise_generator: torch.Generator | None = None) -> None:  # fmt: skip
+        super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
+                         expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
+        self.noise_schedule = noise_schedule
         self.randomness = randomness
         self.account = account
         self.data_free_gradient = data_free_gradient
+        self.pre_noise_generator = pre_noise_generator
         self.step_hooks = list[StepHook]()
         self.guard: Guard | None = None
         self.logical_step = 0
@@ -53,6 +69,20 @@ class _FixedNormaliser:
         self.examples = 0
         self.sampler: PoissonSampler | None = None
         self.together = Together(several=False)
+        self._handed_over: tuple[Sequence[Tensor], int, int] | None = None
+
+    def hand_over(self, sums: Sequence[Tensor], *, examples: int, nonfinite: int) -> None:
+        """Take the clipped sums of a batch, in the order of ``params``: no ``p.grad`` is there without noise."""
+        self._handed_over = sums, examples, nonfinite
+
+    def accumulate(self) -> None:
+        """Add what was handed over to ``p.summed_grad``, which takes it over where it is the first."""
+        assert self._handed_over is not None
+        sums, examples, nonfinite = self._handed_over
+        for p, own in zip(_parameters(self), sums, strict=True):
+            p.summed_grad = own if p.summed_grad is None else p.summed_grad.add_(own)
+        self.examples, self.nonfinite_examples = self.examples + examples, self.nonfinite_examples + nonfinite
+        self._handed_over = None
 
     def add_noise(self) -> None:
         """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
@@ -102,16 +132,17 @@ class _FixedNormaliser:
             )
         if self.guard is not None:
             self.guard.require_backward()
-        found = super().step()  # pyright: ignore[reportAttributeAccessIssue]
+        found = super().step()
         if self.guard is not None:
-            self.guard.step_over(last_part=not self._is_last_step_skipped)  # pyright: ignore
+            self.guard.step_over(last_part=not self._is_last_step_skipped)
         return found
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, and that there were any; by default they are None then, as PyTorch has it."""
+        self._handed_over = None
         if self.guard is not None:
             self.guard.ready = False
-        super().zero_grad(set_to_none)  # pyright: ignore[reportAttributeAccessIssue]
+        super().zero_grad(set_to_none)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise TypeError(
@@ -121,7 +152,7 @@ class _FixedNormaliser:
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> Any:
         """Opacus's, then the data-free gradient; the logical step moves on only if a noisy update was made."""
-        done = super().pre_step(closure)  # pyright: ignore[reportAttributeAccessIssue]
+        done = super().pre_step(closure)
         if done:
             self.logical_step += 1
             if self.data_free_gradient is not None:
@@ -129,75 +160,6 @@ class _FixedNormaliser:
         return done
 
 
-class PrivateOptimizer(_FixedNormaliser, DPOptimizer):
-    """Clips gradients that a private module left in ``p.grad_sample``.
-
-    Args:
-        optimizer: any ``torch.optim`` optimizer; it sees privatised gradients only.
-        noise_schedule: noise multiplier σ_t as a function of the logical step.
-        clip_norm: C.
-        expected_batch_size: the public divisor.
-        randomness: source of the noise.
-        account: told the noise multiplier of each step before the noise is drawn.
-        pre_noise: standard deviation of noise added to each example's gradient before clipping (Chen, Wu and Hong
-            2020, Knolle et al. 2021). It reduces the bias of clipping and buys no privacy.
-        pre_noise_generator: its source.
-        data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
-
-    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew, and ``guard``
-    whether nothing but the step moved the weights.
-    ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
-    """
-
-    def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
-                 loss_reduction: str = "mean",
-                 pre_noise: float = 0.0, pre_noise_generator: torch.Generator | None = None,
-                 data_free_gradient: DataFreeGradient | None = None) -> None:  # fmt: skip
-        super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
-                         expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self._set_up(noise_schedule, randomness, account, data_free_gradient)
-        if pre_noise > 0.0 and pre_noise_generator is None:
-            raise ValueError(f"pre_noise {pre_noise} needs a pre_noise_generator")
-        self.pre_noise, self.pre_noise_generator = pre_noise, pre_noise_generator
-
-    @property
-    def accumulated_iterations(self) -> int:
-        """1: a Poisson batch is one batch, however it was cut."""
-        return 1
-
-    def clip_and_accumulate(self) -> None:
-        """Add the clipped per-example gradients to ``p.summed_grad``."""
-        parameters = _parameters(self)
-        for p in parameters:
-            _check_processed_flag(p.grad_sample)
-        rows = {str(k): flat_rows(p) for k, p in enumerate(parameters)}
-        total, dropped = clip_rows(rows, self.max_grad_norm, self.pre_noise, self.pre_noise_generator)
-        self.nonfinite_examples += int(dropped)
-        self.examples += len(next(iter(rows.values())))
-        for p, own in zip(parameters, total.values(), strict=True):
-            p.summed_grad = own if p.summed_grad is None else p.summed_grad + own
-            _mark_as_processed(p.grad_sample)
-
-
-class GhostOptimizer(_FixedNormaliser, DPOptimizerFastGradientClipping):
-    """The same after ghost clipping: the clipped sum arrives in ``p.grad``, per-example gradients never exist."""
-
-    def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
-                 loss_reduction: str = "mean",
-                 data_free_gradient: DataFreeGradient | None = None) -> None:  # fmt: skip
-        super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
-                         expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self._set_up(noise_schedule, randomness, account, data_free_gradient)
-
-    def accumulate(self) -> None:
-        """Add ``p.grad`` to ``p.summed_grad``, which takes it over where it is the first."""
-        for p in _parameters(self):
-            p.summed_grad = p.grad.detach() if p.summed_grad is None else p.summed_grad.add_(p.grad.detach())
-            p.grad = None
-
-
-def _parameters(optimizer: Any) -> list[Any]:
-    """Opacus hangs per-example and summed gradients onto the parameters as attributes."""
-    return params(optimizer)
+def _parameters(optimizer: DPOptimizer) -> list[Any]:
+    """Opacus hangs summed gradients onto the parameters as attributes."""
+    return optimizer.params

@@ -1,6 +1,6 @@
-"""A fast way to clipped sums is used only where it agrees with the reference, example by example.
+"""Ghost clipping is used only where it agrees with the reference, example by example.
 
-Layers that a mode looks at are not all there is: a weight used functionally has a gradient that hooks never see, so
+The layers that it looks at are not all there is: a weight used functionally has a gradient that no layer sees, so
 that norms come out too small and one example moves the sum by thousands of clip norms. Here clipped sums of single
 made-up examples, and of whole batches of several sizes, are compared with the reference's, whose examples cannot meet.
 At the run's own clip norm, at one that clips every example and at one that clips none: where all are clipped a wrong
@@ -19,9 +19,10 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
+from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.sums import ByExample, Summer, runs_at_once
-from pacdp.step.units import Network, Units
-from pacdp.trials import made_up_batch, made_up_targets, selected, with_other_weights
+from pacdp.step.units import ByPlace, Network, Units, trained
+from pacdp.trials import made_up_batch, made_up_targets, with_other_weights
 
 SIZES = (1, 3, 8)
 """Batches, each compared as a whole; their examples are compared one by one."""
@@ -36,9 +37,45 @@ MakeSummer = Callable[[Network, Units, float], Summer]
 """From a network, its units and the clip norm."""
 
 
-def disagreement(
-    make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float, draws: int = 1
-) -> str | None:
+def chosen_mode(
+    asked: GradSampleMode | None,
+    ghost: MakeSummer,
+    network: Network,
+    inputs: Any,
+    targets: Tensor,
+    *,
+    clip_norm: float,
+    draws: int = 1,
+    pre_noise: float = 0.0,
+) -> GradSampleMode:
+    """Ghost clipping where it can do what is asked and agrees with the reference, which is taken elsewhere.
+
+    Args:
+        asked: None to choose.
+        ghost: as ``make`` of :func:`disagreement`, like what follows.
+        draws: forward passes of an example.
+        pre_noise: on each example's gradient.
+
+    Raises:
+        ValueError: ghost clipping was asked for, and cannot be used.
+    """
+    if asked == "reference":
+        return "reference"
+    if draws > 1:
+        wrong = f"it sees each layer once a step, and draws is {draws}"
+    elif pre_noise > 0.0:
+        wrong = "pre_noise needs gradients of single examples, which it never forms"
+    else:
+        wrong = disagreement(ghost, network, inputs, targets, clip_norm=clip_norm)
+    if wrong is not None and asked == "ghost":
+        raise ValueError(
+            f"grad_sample_mode 'ghost' cannot be used with this network: {wrong}; leave grad_sample_mode out, which "
+            "then takes gradients example by example"
+        )
+    return "ghost" if wrong is None else "reference"
+
+
+def disagreement(make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float) -> str | None:
     """How a fast mode's clipped sums differ from the reference's, in one sentence; None where they agree.
 
     Args:
@@ -51,7 +88,7 @@ def disagreement(
     wrong: list[str] = []
     try:
         for trial, each in enumerate([network, *_with_other_weights(network)]):
-            said = _differs(make, *_made_up(each, inputs, seed=trial), targets, clip_norm, draws)
+            said = _differs(make, *_made_up(each, inputs, seed=trial), targets, clip_norm)
             wrong += [] if said is None else [said]
             if len(wrong) > 1 or (trial == _TRIALS - 2 and not wrong):  # no further trial can change the verdict
                 break
@@ -60,39 +97,26 @@ def disagreement(
     return wrong[0] if len(wrong) > 1 else None
 
 
-class _ByPlace(nn.Module):
-    """A network of any arguments as one of the places that examples have in them."""
-
-    def __init__(self, module: nn.Module, inputs: Any) -> None:
-        super().__init__()
-        self.module, self.inputs = module, inputs
-
-    def forward(self, places: Tensor) -> Any:
-        return self.module(*selected(self.inputs, places))
-
-
 def _made_up(network: Network, inputs: Any, *, seed: int) -> tuple[Network, Tensor]:
     """A network of one tensor, and as many examples as the largest batch has."""
     if isinstance(inputs, Tensor):
         return network, made_up_batch(inputs, examples=max(SIZES), seed=seed)
     first = next(leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
     places = torch.arange(max(SIZES), device=first.device) % len(first)
-    return Network.of(_ByPlace(network.module, inputs), network.loss), places
+    return Network.of(ByPlace(network.module, inputs), network.loss), places
 
 
 def _with_other_weights(network: Network) -> list[Network]:
     return [network._replace(module=with_other_weights(network.module, seed=k)) for k in range(1, _TRIALS)]
 
 
-def _differs(
-    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float, draws: int
-) -> str | None:
+def _differs(make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float) -> str | None:
     twin, before = Network(copy.deepcopy(network.module), network.fixed, network.loss), random_state(network.module)
     with torch.no_grad():
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
-    weights = {name: p.detach().clone() for name, p in twin.module.named_parameters() if p.requires_grad}
-    exact = ByExample(twin, units, NO_CLIPPING, draws, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2]))
+    weights = {name: w.clone() for name, w in trained(twin.module).items()}
+    exact = ByExample(twin, units, NO_CLIPPING, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2]))
 
     def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
         rewind(module, before)
@@ -117,7 +141,7 @@ def _differs(
             fast = make(other, units, norm)
         except _FAILURES as error:
             return f"it cannot be set up ({str(error).splitlines()[0]})"
-        live = {name: p.detach() for name, p in other.module.named_parameters() if p.requires_grad}
+        live = trained(other.module)
         try:
             for i in range(max(SIZES[:2])):
                 if not float((of(fast, other.module, live, [i]) - clipped[i]).norm()) <= allowed:

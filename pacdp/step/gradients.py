@@ -11,8 +11,8 @@ used once; all other networks go through ``torch.func.vmap``.
 
 import math
 import warnings
-from collections.abc import Mapping
-from typing import NamedTuple, TypeGuard, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 
 from pacdp.losses import Loss, PerExampleLoss
 from pacdp.plain import call_with, is_plain, is_plain_linear
-from pacdp.step.clip import clip_factors, joint_norms, row_norms, row_squares, without_subnormals
+from pacdp.step.clip import Weights, clip_factors, joint_norms, row_norms, row_squares, without_subnormals
 from pacdp.step.precision import full_precision
 
 _ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
@@ -239,19 +239,7 @@ def _by_examples(
     into: Mapping[str, Tensor],
     member: Tensor | None = None,
 ) -> Seen:
-    own = {**dict(model.named_parameters()), **tensors}
-    moving = {name: own[name].detach() for name in into}
-    fixed = {name: value.detach() for name, value in tensors.items() if name not in into}
-
-    def loss_of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        outputs = call_with(model, {**fixed, **weights}, x[None])
-        value = loss(outputs, y[None])[0]
-        return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="There is a performance drop")
-        per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
-        rows, (losses, outputs) = per_example(moving, inputs, targets)
+    rows, losses, outputs = gradients_of_each(model, tensors, inputs, targets, loss, into)
     norms = joint_norms([row_norms(row) for row in rows.values()])
     factors, finite = clip_factors(norms, clip_norm, losses.dtype)
     finite = finite if member is None else finite & member
@@ -262,3 +250,28 @@ def _by_examples(
             flat = rows[name].flatten(1).masked_fill(gone, 0.0)
             view.copy_((scale @ flat).view(view.shape))
     return Seen(mean_over(losses, member), outputs, finite, norms.square())
+
+
+def gradients_of_each(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    inputs: Shaped[Tensor, "batch ..."],
+    targets: Shaped[Tensor, "batch ..."],
+    loss: PerExampleLoss,
+    names: Iterable[str],
+) -> tuple[Weights, Float[Tensor, " batch"], Any]:
+    """The gradient of each example's loss by the parameters of these names, the losses, and the outputs."""
+    own = {**dict(model.named_parameters()), **tensors}
+    moving = {name: own[name].detach() for name in names}
+    fixed = {name: value.detach() for name, value in tensors.items() if name not in moving}
+
+    def loss_of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        outputs = call_with(model, {**fixed, **weights}, x[None])
+        value = loss(outputs, y[None])[0]
+        return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
+        rows, (losses, outputs) = per_example(moving, inputs, targets)
+    return rows, losses, outputs

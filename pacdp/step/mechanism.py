@@ -7,8 +7,8 @@ from bounds import _check
 from pacdp.errors import require_finite, require_fraction
 from pacdp.step.budget import PrivacyBudget
 
-GradSampleMode = Literal["reference", "hooks", "functorch", "ew", "ghost"]
-MODES: tuple[GradSampleMode, ...] = ("reference", "hooks", "functorch", "ew", "ghost")
+GradSampleMode = Literal["reference", "ghost"]
+MODES: tuple[GradSampleMode, ...] = ("reference", "ghost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,9 @@ class Mechanism:
     """The divisor of every clipped sum: a public constant, such as q times a rough number of units."""
     steps: int
     """Noisy updates, fixed in advance."""
-    grad_sample_mode: GradSampleMode = "hooks"
-    """How per-example gradients are taken; one that does not agree with "reference" at set-up is not used."""
+    grad_sample_mode: GradSampleMode | None = None
+    """How clipped gradients of examples are added up: None takes ghost clipping where it can do what is asked and
+    agrees with the reference at set-up, and the reference elsewhere; "ghost" is refused there."""
     max_physical_batch: int | None = None
     """More units than that are cut into parts for memory's sake; changes no number but rounding."""
     vectorise: bool = True
@@ -35,8 +36,7 @@ class Mechanism:
     def __post_init__(self) -> None:
         require_finite(clip_norm=self.clip_norm, expected_batch_size=self.expected_batch_size)
         require_fraction(sample_rate=self.sample_rate)
-        if self.grad_sample_mode not in MODES:
-            raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, got {self.grad_sample_mode!r}")
+        require_mode(self.grad_sample_mode)
         _check.count(steps=self.steps)
         if self.max_physical_batch is not None:
             _check.count(max_physical_batch=self.max_physical_batch)
@@ -47,3 +47,9 @@ class Mechanism:
     def public_size(self) -> float:
         """expected_batch_size / sample_rate: the number of units as far as it is public."""
         return self.expected_batch_size / self.sample_rate
+
+
+def require_mode(mode: object) -> None:
+    """Refuse what is no way to a clipped sum, by raising ValueError."""
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, or None to choose, got {mode!r}")

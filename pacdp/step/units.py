@@ -8,15 +8,16 @@ not finite, and at the end with whole batches that are computed and thrown away.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import grad, vmap
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from pacdp.layers.random import forget_draws
@@ -24,6 +25,8 @@ from pacdp.plain import call_with
 from pacdp.reservation import Unit
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Network(NamedTuple):
@@ -43,6 +46,35 @@ class Network(NamedTuple):
     def losses(self, weights: Weights, inputs: Tensor, targets: Tensor) -> Float[Tensor, " records"]:
         """One loss for each record."""
         return self.loss(call_with(self.module, {**self.fixed, **weights}, inputs), targets)
+
+
+def trained(module: nn.Module) -> Weights:
+    """The weights that are trained, in place."""
+    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+
+
+class ByPlace(nn.Module):
+    """A network of any arguments as one of the places that examples have in them."""
+
+    def __init__(self, module: nn.Module, inputs: Sequence[Any], named: Mapping[str, Any] = _NONE) -> None:
+        super().__init__()
+        self.module, self.inputs, self.named = module, inputs, dict(named)
+
+    def forward(self, places: Tensor) -> Any:
+        """The network's outputs for the examples at these places."""
+        inputs, named = rows_at(places, (self.inputs, self.named))
+        return self.module(*inputs, **named)
+
+
+def rows_at(places: Tensor, inputs: Any) -> Any:
+    """A batch's rows at these places; tensors that have another length than the first are no rows, and stay."""
+    n = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+
+    def taken(leaf: Any) -> Any:
+        is_batch = isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n
+        return leaf[places.to(leaf.device)] if is_batch else leaf
+
+    return tree_map(taken, inputs)
 
 
 class UnitBatch(NamedTuple):

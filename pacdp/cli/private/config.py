@@ -24,7 +24,7 @@ class Sampling:
     """The number of examples (or people) as far as it is public: sums are divided by sample_rate · public_size. 0 takes
     the data's own number, which every released weight then gives away: it is public, and whatever is printed of the run
     is for replace-one neighbours."""
-    grad_sample_mode: Literal["hooks", "ghost", "ew", "functorch"] = "ghost"
+    grad_sample_mode: Literal["ghost", "reference"] = "ghost"
     max_physical: int = 512
     """Most examples (or people) at a time, for memory's sake."""
 

@@ -15,6 +15,7 @@ from bounds.accounting import accountant
 from pacdp import loop, objective
 from pacdp.chains import network
 from pacdp.cli import folder
+from pacdp.step import agreement
 from tests.schema import validate
 
 
@@ -91,7 +92,7 @@ _REMEMBERED = [
     (objective.Objective, "_try_out", _try_out),
     _unless_sound(objective, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
-    _unless_sound(loop, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
+    _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(
         loop, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
     ),

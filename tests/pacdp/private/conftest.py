@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "step"))
 @pytest.fixture
 def known_network(monkeypatch):
     """Audits leave out the look at the network before each run: it takes half of their time, and has its own tests."""
-    left_out(monkeypatch, "loop._check_examples", "loop.disagreement", "opacus.engine.disagreement")
+    left_out(monkeypatch, "loop._check_examples", "step.agreement.disagreement")
 
 
 def pytest_collection_modifyitems(items):

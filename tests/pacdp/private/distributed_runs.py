@@ -40,6 +40,7 @@ from pacdp.private import (
     SeededRandomness,
     SystemRandomness,
 )
+from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
 from pacdp.step.processes import RankRandomness, rank_randomness
 
@@ -54,12 +55,11 @@ def sgd(**changes):
 
 # settings, network of a seed, number of examples
 SAME = {
-    **{mode: (sgd(grad_sample_mode=mode), network, 40)
-       for mode, network in (("functorch", cnn), ("ew", mlp), ("ghost", cnn))},
+    **{mode: (sgd(grad_sample_mode=mode), cnn, 40) for mode in MODES},
     **{name: (*SOUND[name][:2], 40) for name in ("DP-Adam", "parameter slot", "DP-SGD", "tempered")},
-    "hooks, cut": (sgd(max_physical_batch=3), mlp, 40),
+    "reference, cut": (sgd(max_physical_batch=3, grad_sample_mode="reference"), mlp, 40),
     "ghost, cut": (sgd(max_physical_batch=2, grad_sample_mode="ghost"), cnn, 40),
-    "mostly empty": (sgd(**RARE), mlp, 8),
+    "mostly empty": (sgd(**RARE, grad_sample_mode="reference"), mlp, 8),
     "mostly empty, ghost": (sgd(**RARE, grad_sample_mode="ghost"), mlp, 8),
     "one process without examples": (sgd(sample_rate=0.5), mlp, 1),
 }  # fmt: skip
@@ -130,7 +130,7 @@ def laws_of_noise():
 
 def loops(folder):
     out = {}
-    for mode, cut in (("hooks", None), ("ghost", 1)):
+    for mode, cut in (("reference", None), ("ghost", 1)):
         numbers = {"mode": mode, "noise_schedule": DECAY, "sample_rate": 0.1}
         module, optimizer, criterion, loader, engine = private(DPDDP(mlp().double()), doubles(), **numbers)
         if cut is None:

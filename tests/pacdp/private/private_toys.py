@@ -100,7 +100,7 @@ def mechanism(**changes):
     return Mechanism(**{**numbers, **changes})
 
 
-M, REFERENCE, GHOST = (mechanism(grad_sample_mode=mode) for mode in ("hooks", "reference", "ghost"))
+M, REFERENCE, GHOST = (mechanism(grad_sample_mode=mode) for mode in (None, "reference", "ghost"))
 COMMON = {"noise_multiplier": 1.3, "learning_rate": 0.1}
 LOCAL = {"noise_scales": (2.0, 1.0), "learning_rate": 0.3}
 
@@ -188,19 +188,17 @@ def scale_is_this_and_no_other(sample, std):
     return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [False, True, False]
 
 
-def private(module=None, dataset=None, *, mode="hooks", lr=0.1, seed=0, engine=None, **changes):
+def private(module=None, dataset=None, *, mode=None, lr=0.1, seed=0, engine=None, **changes):
     """(module, optimizer, criterion, loader, engine) ready for a loop."""
     module, dataset = module or mlp(), data() if dataset is None else dataset
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
     settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip
     criterion = CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
-    made = engine.make_private(
-        module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset,
-        criterion=criterion if mode == "ghost" else None, grad_sample_mode=mode, **{**settings, **changes})  # fmt: skip
-    if mode == "ghost":
-        return *made, engine
-    return *made[:2], criterion, made[2], engine
+    module, optimizer, loader = engine.make_private(
+        module=module, optimizer=SGD(module.parameters(), lr=lr), dataset=dataset, grad_sample_mode=mode,
+        **{**settings, **changes})  # fmt: skip
+    return module, optimizer, criterion, loader, engine
 
 
 def sweep(module, optimizer, criterion, loader):
@@ -220,7 +218,7 @@ def gradient(module):
     return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
-def clipped_sum(module, inputs, targets, *, mode="hooks", clip_norm=0.5):
+def clipped_sum(module, inputs, targets, *, mode=None, clip_norm=0.5):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
     numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}

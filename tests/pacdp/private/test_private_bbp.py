@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.regularise import kl_gradient
-from pacdp.opacus.modules import wrap
+from pacdp.opacus.ghost import GhostModule
 from pacdp.private import (
     DPBBP,
     BayesLinear,
@@ -23,7 +23,10 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
-from tests.marks import every_case, near, parametrize
+from pacdp.step.sums import ByExample
+from pacdp.step.units import Network, Units
+from pacdp.step.units import trained as trained_weights
+from tests.marks import near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
 
@@ -63,36 +66,47 @@ def bayes_layer(case):
     return layer, randn(5, *shape, seed=2, dtype=torch.float64)
 
 
-@every_case("passes", [1, 3])
+def rows_of(layer, draw, x):
+    """Each example's gradients at given ε, by vmap."""
+    plain = Plain(layer, draw)
+
+    def loss(parameters, one):
+        out = functional_call(plain, {f"layer.{k}": v for k, v in parameters.items()}, (one[None],))
+        return torch.sin(out).square().sum()
+
+    return vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
+
+
 @parametrize("case", LAYERS)
-def test_grad_samplers_equal_vmapped_gradients_and_norm_samplers_their_norms(case, passes):
+def test_norm_samplers_find_the_norms_of_vmapped_gradients(case):
     layer, x = bayes_layer(case)
-    module = wrap(layer, "hooks", loss_reduction="sum", clip_norm=1.0)
-    draws, total = [], 0.0
-    for _ in range(passes):
-        total = total + torch.sin(module(x)).square().flatten(1).sum(1)
-        draws.append(layer.drawn[-1])
-    (total / passes).sum().backward()
+    outputs = GhostModule(layer, clip_norm=1.0)(x)
+    (draw,) = layer.drawn
+    torch.sin(outputs).square().sum().backward()
     assert layer.drawn == []
-    expected = {name: torch.zeros(5, *p.shape, dtype=p.dtype) for name, p in layer.named_parameters()}
-    for draw in draws:
-        reference = Plain(layer, draw)
+    for name, rows in rows_of(layer, draw, x).items():
+        norms = rows.flatten(1).norm(dim=1)
+        assert_close(layer.get_parameter(name)._norm_sample, norms, atol=1e-12, rtol=1e-12)
 
-        def loss(parameters, one, reference=reference):
-            out = functional_call(reference, {f"layer.{k}": v for k, v in parameters.items()}, (one[None],))
-            return torch.sin(out).square().sum()
 
-        rows = vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
-        expected = {name: expected[name] + row / passes for name, row in rows.items()}
-    for name, p in layer.named_parameters():
-        assert_close(p.grad_sample, expected[name], atol=1e-12, rtol=1e-12)
-        assert_close(p.grad, expected[name].sum(0), atol=1e-12, rtol=1e-12)
-    if passes == 1:
-        ghost, _ = bayes_layer(case)
-        torch.sin(wrap(ghost, "ghost", loss_reduction="sum", clip_norm=1.0)(x)).square().sum().backward()
-        for name, p in ghost.named_parameters():
-            norms = expected[name].flatten(1).norm(dim=1)
-            assert_close(p._norm_sample, norms, atol=1e-12, rtol=1e-12)
+@parametrize("case", LAYERS)
+def test_the_reference_clips_the_mean_over_draws_of_each_example(case):
+    """One draw after the other, an example after the other, as a layer that draws from the same seed would."""
+    layer, x = bayes_layer(case)
+    twin, _ = bayes_layer(case)
+    network, places = Network.of(layer, lambda out, _: torch.sin(out).square().flatten(1).sum(1)), torch.arange(5)
+    made = ByExample(network, Units.group(TensorDataset(x, places), None), 0.7, draws=3)(places, trained_weights(layer))
+    expected = {name: torch.zeros_like(p) for name, p in layer.named_parameters()}
+    for one in x:
+        mean = dict.fromkeys(expected, 0.0)
+        for _ in range(3):
+            twin(one[None])
+            rows = rows_of(layer, twin.drawn.pop(), one[None])
+            mean = {name: mean[name] + rows[name][0] / 3 for name in mean}
+        factor = min(1.0, 0.7 / float(torch.cat([row.flatten() for row in mean.values()]).norm()))
+        expected = {name: expected[name] + factor * mean[name] for name in mean}
+    assert layer.drawn == []
+    assert_close(made.total, expected, atol=1e-12, rtol=1e-12)
 
 
 MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)

@@ -5,7 +5,6 @@ import torch
 from private_toys import mechanism, mlp, private, sweep, trained
 from torch.testing import assert_close
 
-from pacdp.opacus.modules import MODES
 from pacdp.private import (
     DPBBP,
     DPSGLD,
@@ -16,6 +15,7 @@ from pacdp.private import (
     bayesian,
     steps_of,
 )
+from pacdp.step.mechanism import MODES
 from tests.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

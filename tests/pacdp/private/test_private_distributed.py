@@ -20,6 +20,7 @@ from torch.testing import assert_close
 from bounds.accounting import event_from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import SeededRandomness, steps_of
+from pacdp.step.mechanism import MODES
 from pacdp.step.processes import rank_randomness
 from tests.marks import made_once, near, parametrize, refusal, slow
 from tests.pacdp.same import identical
@@ -108,7 +109,7 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
         go_on("DP-BBP", *OWN["DP-BBP"])
 
 
-@parametrize("mode", ["hooks", "ghost"])
+@parametrize("mode", MODES)
 def test_opacus_s_loop_runs_unchanged(both, mode):
     module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=mode, noise_schedule=DECAY,
                                                            sample_rate=0.1)  # fmt: skip
@@ -121,7 +122,7 @@ def test_opacus_s_loop_runs_unchanged(both, mode):
         assert event_from_dict(process["history"]) == engine.event
         assert process["loaded history"] == process["history"]
         assert process["epsilon"] == engine.get_epsilon(1e-3)
-    if mode == "hooks":
+    if mode == "reference":
         assert [a + b for a, b in zip(first["sizes"], second["sizes"], strict=True)] == whole
     else:
         assert sum(first["sizes"]) + sum(second["sizes"]) == sum(whole)

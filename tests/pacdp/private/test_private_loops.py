@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 from pacdp.opacus.recorded import Record, output
 from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
+from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal, slow
 from tests.pacdp.draws import randint, randn
 from tests.pacdp.small_networks import Made
@@ -51,16 +52,15 @@ def zeros(bias=True):
         return net, [p.zero_() for p in net.parameters()]
 
 
-def made(net, data, *, mode="hooks", optimizer=None, collate=None, workers=0, **changes):
+def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
     """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
     settings = {"noise_schedule": 0.0, "clip_norm": CLIP, "sample_rate": 1.0, "expected_batch_size": 1.0} | changes
     engine = PrivateEngine(randomness=SeededRandomness(0))
-    module, optimizer, *_, loader = engine.make_private(
+    module, optimizer, loader = engine.make_private(
         module=net,
         optimizer=optimizer or SGD(net.parameters(), lr=0.0),
         data_loader=DataLoader(data, collate_fn=collate, num_workers=workers),
         grad_sample_mode=mode,
-        criterion=CE if mode == "ghost" else None,
         **settings,
     )
     return module, optimizer, loader, engine
@@ -72,7 +72,7 @@ def plain(module, optimizer, x, y, *, loss=CE):
     optimizer.step()
 
 
-def total(data=(X, Y), *, step=plain, net=zeros, mode="hooks", **options):
+def total(data=(X, Y), *, step=plain, net=zeros, mode=None, **options):
     """The sum of clipped gradients that one step of a loop releases."""
     net = net()
     net = net[0] if isinstance(net, tuple) else net
@@ -156,6 +156,20 @@ def through_numpy(module, optimizer, x, y):
     values = x.numpy()
     values -= values.mean(0)
     plain(module, optimizer, x, y)
+
+
+def late_through_numpy(module, optimizer, x, y):
+    loss = CE(module(x), y)
+    values = x.numpy()
+    values -= values.mean(0)
+    loss.backward()
+    optimizer.step()
+
+
+def late_attribute(module, optimizer, x, y):
+    loss = CE(module(x), y)
+    next(iter(module.children())).late_too = float(x.mean())
+    loss.backward()
 
 
 def changed(change):
@@ -266,8 +280,8 @@ LOOPS = {
     "a hook on the outputs": ({"data": ALIKE, "step": hook_on_the_outputs}, "loss is a sum"),
     "another way back": ({"step": another_way}, r"did not begin at loss\.backward"),
     "back twice": ({"step": twice}, "second time before a step"),
-    "written gradients": ({"step": tampered(lambda p: p.grad_sample.sub_(p.grad_sample.mean(0)))}, WRITTEN),
-    "other gradients": ({"step": tampered(lambda p: setattr(p, "grad_sample", -p.grad_sample))}, WRITTEN),
+    "written gradients": ({"step": tampered(lambda p: setattr(p, "grad", p.detach() * 9))}, WRITTEN),
+    "other gradients": ({"step": tampered(lambda p: setattr(p, "grad_sample", p.detach()[None]))}, WRITTEN),
     "a sum beforehand": ({"step": tampered(lambda p: setattr(p, "summed_grad", p.detach() * 9))}, WRITTEN),
     "rows through NumPy": ({"step": through_numpy}, OTHER_ROWS),
     "standardised targets": ({"data": (X, RARE), "step": by(standardised_target), "sample_rate": 0.5, "steps": 9},
@@ -277,10 +291,11 @@ LOOPS = {
     "a later layer": ({"step": changed(lambda net: net.__setitem__(0, Flatten())), "net": blocks}, LATER),
     "a later buffer": ({"step": changed(lambda net: net.late.fill_(1.0)), "net": blocks}, LATER),
     "a later attribute": ({"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
+    "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
     "a later forward": ({"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks}, LATER),
     "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
-    "weights of the first batch": ({"net": First}, MOVED),
+    "weights of the first batch": ({"net": First}, LATER),
     "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
 }  # fmt: skip
 
@@ -290,12 +305,17 @@ test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
 )
 
 
-@parametrize("name", ["class weights", "a sum", "ignored labels", "the harder half", "another way back"])
-def test_so_it_is_in_other_modes(name):
+@parametrize("name", LOOPS)
+def test_so_it_is_by_the_reference(name):
     options, words = LOOPS[name]
-    for mode in ("ghost", "functorch", "ew"):
-        with refusal(words):
-            total(mode=mode, **options)
+    with refusal(words):
+        total(**{"mode": "reference", **options})
+
+
+@parametrize("mode", MODES)
+def test_what_is_written_into_a_batch_after_the_forward_pass_is_not_seen(mode):
+    found, expected = (total(step=step, net=linear, mode=mode) for step in (late_through_numpy, plain))
+    assert torch.equal(found, expected)
 
 
 def penalised(module, optimizer, x, y):
@@ -390,7 +410,7 @@ def slowly(net, loss, x, y):
     return found
 
 
-@every_case("mode", ["hooks", slow("ghost")])
+@every_case("mode", ["reference", slow("ghost")])
 @parametrize("name", HONEST)
 def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     data, build, loss, options = HONEST[name]
@@ -413,6 +433,19 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
                 assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
                 expected = 0.0
     assert steps_of(engine.event) == 4
+
+
+@parametrize("mode", MODES)
+def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
+    net = linear()
+    twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
+    module, optimizer, criterion, loader = engine.make_private(
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_schedule=0.0,
+        clip_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
+        criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
+    for batch in loader:
+        plain(module, optimizer, *batch, loss=criterion)
+    assert_close(gradient(net), slowly(twin, weighted, X, RARE), atol=4.2e-5, rtol=1e-5)
 
 
 def test_a_step_is_counted_whatever_hooks_are_attached():

@@ -6,13 +6,14 @@ from private_toys import mechanism, trained
 from pacdp import loop
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.errors import Diverged
+from pacdp.step.mechanism import MODES
 from tests.marks import parametrize
 from tests.pacdp.same import identical
 
 STEPS = 7
 
 
-def run(mode="hooks", *, rate=0.5, clip_norm=1.0, **options):
+def run(mode=None, *, rate=0.5, clip_norm=1.0, **options):
     numbers = mechanism(clip_norm=clip_norm, steps=STEPS, grad_sample_mode=mode)
     return trained(DPSGD(mechanism=numbers, noise_multiplier=1.0, learning_rate=rate), **options)
 
@@ -23,7 +24,7 @@ def later(monkeypatch):
     monkeypatch.setattr(loop, "_waits_for", lambda device: 16)
 
 
-@parametrize("mode", ["hooks", "ghost", "reference"])
+@parametrize("mode", MODES)
 def test_numbers_that_are_read_together_are_those_that_are_read_one_by_one(mode, monkeypatch):
     seen, weights = [], []
     for most in (1, 3, 16):

@@ -20,8 +20,10 @@ from pacdp.audit.processes import audit_processes
 from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.errors import Diverged
 from pacdp.private import (
+    DPBBP,
     DPSGD,
     P3SGD,
+    Normal,
     PrivacyBudget,
     PrivateEngine,
     UserLevelDPSGD,
@@ -137,9 +139,10 @@ REFUSALS = [
     (lambda: PrivateEngine().make_private(module=private()[0], optimizer=None, dataset=data(), noise_schedule=1.0,
                                           clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "private already"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
-    (lambda: PrivateEngine().make_private(
-        module=mlp(), optimizer=None, noise_schedule=1.0, clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0,
-        criterion=cross_entropy), "'ghost' only"),
+    (lambda: private(mlp().eval()), "evaluation mode"),
+    (lambda: private(mode="hooks"), "must be one of reference, ghost"),
+    (lambda: trained(DPBBP(mechanism=mechanism(grad_sample_mode="ghost"), noise_multiplier=1.0, learning_rate=0.1,
+                           prior=Normal(std=1.0), draws=2), bayes_network()), "draws is 2"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,

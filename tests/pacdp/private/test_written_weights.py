@@ -7,6 +7,7 @@ from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
 from pacdp.private import DPSGD, UserLevelDPSGD
+from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal
 
 TOKENS = torch.randint(0, 9, (24, 3), generator=torch.Generator().manual_seed(1))
@@ -104,16 +105,16 @@ def refused(module, mode, folder, people=None):
 
 @every_case("name", WRITERS)
 def test_nothing_is_released_of_a_network_that_writes(name, tmp_path):
-    refused(Writing(WRITERS[name]), "hooks", tmp_path)
+    refused(Writing(WRITERS[name]), None, tmp_path)
 
 
 @parametrize("name", ["nudge", "late_by_data", "first_batch"])
-@parametrize("mode", ["reference", "ghost"])
+@parametrize("mode", MODES)
 def test_in_no_mode(name, mode, tmp_path):
     refused(Writing(WRITERS[name]), mode, tmp_path)
 
 
-@parametrize("mode", ["reference", "hooks", "ghost"])
+@parametrize("mode", MODES)
 def test_an_embedding_that_keeps_its_rows_short_is_refused(mode, tmp_path):
     refused(Writing(nothing, max_norm=1.0), mode, tmp_path)
     trained(Writing(nothing), mode, tmp_path)

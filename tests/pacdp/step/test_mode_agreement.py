@@ -1,19 +1,30 @@
-"""A fast mode is used where its clipped sums are the reference's, and nowhere else; what mixes examples is refused."""
+"""Ghost clipping is used where its sums are the reference's, and nowhere else; what mixes examples is refused."""
 
 import functools
-import warnings
 
 import pytest
 import torch
 from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, maps_back, rows, slowly
-from private_toys import bayes_network, cross_entropy, data, dropout_network, fresh, mechanism, mlp, private
+from private_toys import (
+    bayes_network,
+    cross_entropy,
+    data,
+    dropout_network,
+    fresh,
+    gradient,
+    mechanism,
+    mlp,
+    private,
+)
+from private_toys import flat as flat_weights
 from torch.nn import Dropout, Linear, Module, Parameter, Sequential
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 import pacdp.loop
-from pacdp.opacus.modes import OpacusSums
-from pacdp.opacus.modules import MODES
+from pacdp.layers.random import random_state, rewind
+from pacdp.opacus.ghost import GhostModule, GhostSums
+from pacdp.opacus.modules import ReferenceModule
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -23,17 +34,18 @@ from pacdp.private import (
     train,
 )
 from pacdp.step.agreement import disagreement
+from pacdp.step.mechanism import MODES
 from pacdp.step.sums import ByExample, Sum
 from pacdp.step.units import Network
 from tests.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.draws import rand, randn
+from tests.pacdp.same import identical
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 
 PAIRS = 4
 ROWS = 24
 MOST = CLIP * (1.0 + 1e-5)
-OTHERS = [*(mode for mode in MODES if mode != "ghost"), "reference"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +72,8 @@ class Pairs(SeededRandomness):
         return self.seen[-1]
 
 
-def sums(module, *, mode, loss=cross_entropy, classes=3, algorithm=DPSGD, clip_norm=CLIP, **settings):
-    """What training releases of each batch, the batches, and what it warned of."""
+def sums(module, *, mode=None, loss=cross_entropy, classes=3, algorithm=DPSGD, clip_norm=CLIP, **settings):
+    """What training releases of each batch, the batches, and the mode that was used."""
     numbers = mechanism(clip_norm=clip_norm, steps=2 * PAIRS, grad_sample_mode=mode)
     steady = algorithm(mechanism=numbers, noise_multiplier=0.0, learning_rate=1e-30, **settings)
     released, randomness = [], Pairs()
@@ -70,29 +82,26 @@ def sums(module, *, mode, loss=cross_entropy, classes=3, algorithm=DPSGD, clip_n
         released.append(torch.cat([v.double().reshape(-1) for v in made.values()]))
 
     x, y = rows(ROWS)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        train(steady, module, TensorDataset(x, y % classes), loss=loss, randomness=randomness, watch=watch)
-    unused = [str(one.message) for one in said if "is not used for this network" in str(one.message)]
-    return torch.stack(released), randomness.seen, unused
+    run = train(steady, module, TensorDataset(x, y % classes), loss=loss, randomness=randomness, watch=watch)
+    return torch.stack(released), randomness.seen, run.grad_sample_mode
 
 
 def moved(module, **options):
-    """How far one example moves the sum at most, and what was warned of; None where examples meet and are refused."""
+    """How far one example moves the sum at most, and the mode; None where examples meet and are refused."""
     try:
-        released, _, said = sums(module, **options)
+        released, _, used = sums(module, **options)
     except ValueError as error:
         if "examples of a batch are not independent" not in str(error):
             raise
         return None
-    return float((released[::2] - released[1::2]).norm(dim=1).max()), said
+    return float((released[::2] - released[1::2]).norm(dim=1).max()), used
 
 
 @pytest.fixture
-def used(monkeypatch):
-    """Which sums were asked for: those of a mode, or the reference's."""
+def asked(monkeypatch):
+    """Which sums were asked for: those of ghost clipping, or the reference's."""
     calls = []
-    for kind, name in ((OpacusSums, "fast"), (ByExample, "exact")):
+    for kind, name in ((GhostSums, "ghost"), (ByExample, "reference")):
 
         def spy(self, *args, _own=kind.__call__, _name=name):
             calls.append(_name)
@@ -102,21 +111,21 @@ def used(monkeypatch):
     return calls
 
 
-def require_the_sum_of_clipped_examples(name, mode, used):
-    """Of a mode or, with a warning, of the reference; and one example moves no sum by more than the clip norm."""
+def require_the_sum_of_clipped_examples(name, mode, asked):
+    """And one example moves no sum by more than the clip norm."""
     classes = 4 if KINDS[name] is maps_back else 3
     x, y = rows(ROWS)
     expected, _ = slowly(KINDS[name](), x, y % classes)
-    released, batches, said = sums(KINDS[name](), mode=mode, classes=classes)
+    released, batches, used = sums(KINDS[name](), mode=mode, classes=classes)
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
     assert_close(released, exact, **close)
     assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= MOST
-    fast = mode != "reference" and not said
-    assert used[-2 * PAIRS :] == ["fast" if fast else "exact"] * (2 * PAIRS)
-    assert not said if name in KNOWN or mode == "reference" else len(said) < 2
-    if name in OUTSIDE_THE_LAYERS and mode == "ghost":
-        assert not fast
+    assert asked[-2 * PAIRS :] == [used] * (2 * PAIRS)
+    if mode == "reference" or name in OUTSIDE_THE_LAYERS:
+        assert used == "reference"
+    elif name in KNOWN:
+        assert used == "ghost"
 
 
 every_kind = parametrize("name", KINDS)
@@ -124,25 +133,26 @@ every_kind = parametrize("name", KINDS)
 
 @pytest.mark.every_case
 @every_kind
-def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, used):
-    require_the_sum_of_clipped_examples(name, "ghost", used)
+def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, asked):
+    require_the_sum_of_clipped_examples(name, None, asked)
 
 
-@parametrize("mode", OTHERS)
 @every_kind
-def test_so_it_is_in_other_modes(name, mode, used):
-    require_the_sum_of_clipped_examples(name, mode, used)
+def test_so_it_is_by_the_reference(name, asked):
+    require_the_sum_of_clipped_examples(name, "reference", asked)
 
 
 @pytest.mark.slow
-def test_modes_that_agree_are_used_under_masks_and_drawn_weights(used):
-    for mode, draws in (("hooks", 1), ("hooks", 3), ("ghost", 1)):
-        for build, kind, more in (
-            (dropout_network, DPMCDropout, {}),
-            (bayes_network, DPBBP, {"prior": Normal(std=1.0)}),
-        ):
-            assert sums(build(), mode=mode, algorithm=kind, draws=draws, **more)[2] == []
-            assert used[-2 * PAIRS :] == ["fast"] * (2 * PAIRS)
+@parametrize(("draws", "mode"), [(1, "ghost"), (3, "reference")])
+def test_under_masks_and_drawn_weights_one_draw_goes_by_ghosts_and_several_by_the_reference(draws, mode):
+    for build, kind, more in ((dropout_network, DPMCDropout, {}), (bayes_network, DPBBP, {"prior": Normal(std=1.0)})):
+        assert sums(build(), algorithm=kind, draws=draws, **more)[2] == mode
+
+
+def test_ghost_clipping_that_was_asked_for_is_refused_where_it_cannot_be_used():
+    for build in OUTSIDE_THE_LAYERS.values():
+        with refusal("'ghost' cannot be used with this network"):
+            sums(build(), mode="ghost", classes=3)
 
 
 class Planted:
@@ -213,22 +223,65 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
+def looped(inner, *, form, mode=None):
+    """The module of a loop of one's own, and the weights after it."""
+    module, optimizer, criterion, loader, _ = of_one_s_own(inner, form=form, mode=mode)
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        given = inputs.values() if form == "two arguments" else [inputs]
+        criterion(module(*given), targets).backward()
+        optimizer.step()
+    return module, flat_weights(module)
+
+
 @parametrize("form", ["tensor", "dict", "two arguments"])
-def test_a_loop_of_one_s_own_refuses_such_a_mode(form):
-    for mode in ("hooks", "ghost"):
-        for build in list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1]:
-            with refusal("cannot be used with this network"):
-                of_one_s_own(build(), form=form, mode=mode)
+def test_a_loop_of_one_s_own_takes_ghost_clipping_where_it_agrees_and_elsewhere_the_reference(form):
+    for build in (mlp, *list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1], drawing):
+        fits = build not in OUTSIDE_THE_LAYERS.values()
+        module, chosen = looped(build(), form=form)
+        assert isinstance(module, GhostModule if fits else ReferenceModule)
+        module, exact = looped(build(), form=form, mode="reference")
+        assert isinstance(module, ReferenceModule)
+        assert not torch.equal(exact, flat_weights(build()))
+        if build is not drawing:  # whose masks are others
+            assert_close(chosen, exact, atol=1e-6, rtol=1e-5)
+        if not fits:
+            with refusal("'ghost' cannot be used with this network"):
+                of_one_s_own(build(), form=form, mode="ghost")
+    for mode in (None, *MODES):
         with refusal("not independent"):
             of_one_s_own(mixing(opening()), form=form, mode=mode)
-        module, optimizer, criterion, loader, _ = of_one_s_own(mlp(), form=form, mode=mode)
-        if form != "two arguments":
-            before = [p.detach().clone() for p in module.parameters()]
-            for inputs, targets in loader:
-                optimizer.zero_grad()
-                criterion(module(inputs), targets).backward()
-                optimizer.step()
-            assert all(bool((p != q).any()) for p, q in zip(module.parameters(), before, strict=True))
+
+
+def drawing():
+    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
+
+
+@parametrize("build", [drawing, dropout_network, bayes_network])
+def test_the_reference_in_a_loop_has_the_draws_of_its_forward_pass(build):
+    """The slopes are those at the outputs which the same masks and weights gave; the generators go on from there."""
+    x, y = rows(6)
+    module, optimizer, criterion, _, _ = private(build(), mode="reference", lr=0.0, clip_norm=CLIP,
+                                                 noise_schedule=0.0, expected_batch_size=1.0)  # fmt: skip
+    twin = build()
+    for _ in range(2):
+        before = random_state(module)
+        optimizer.zero_grad()
+        criterion(module(x), y).backward()
+        after = random_state(module)
+        optimizer.step()
+        rewind(twin, before)
+        expected, _ = slowly(twin, x, y)
+        assert identical(random_state(twin).layers, after.layers)
+        assert torch.equal(random_state(twin).cpu, after.cpu)
+        assert_close(gradient(module).double(), expected.sum(0), atol=1e-4, rtol=1e-4)
+
+
+def test_outputs_of_several_passes_are_refused_by_the_reference():
+    module, _, criterion, _, _ = private(mode="reference")
+    x, y = rows(6)
+    with refusal("several forward passes"):
+        (criterion(module(x), y) + criterion(module(x), y)).backward()
 
 
 def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
@@ -236,9 +289,9 @@ def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient(
         return Made(lambda own, x: own.inner(x.log()), inner=inner)
 
     inputs = rand(4, 4) + 0.1
-    of_one_s_own(logarithm(mlp()), mode="hooks", x=inputs)
+    of_one_s_own(logarithm(mlp()), mode="ghost", x=inputs)
     with refusal("cannot be used with this network"):
-        of_one_s_own(logarithm(Beside()), mode="hooks", x=inputs)
+        of_one_s_own(logarithm(Beside()), mode="ghost", x=inputs)
 
 
 def class_balanced(outputs, targets):
@@ -299,27 +352,27 @@ MEETINGS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @every_case("name", MEETINGS)
 def test_what_mixes_examples_is_private_or_refused(name, monkeypatch):
     """Every mode computes an example's loss of that example alone, and the reference all of it: without a trial."""
     build, loss = MEETINGS[name]
-    for mode in ("reference", "hooks", "ghost"):
+    for mode in ("reference", None):
         found = moved(build(), mode=mode, loss=loss)
         assert found is None or found[0] <= MOST
     if name != "a memory":
         left_out(monkeypatch, "loop._check_examples")
-        for mode in ("reference", "hooks", "ghost") if build is mlp else ("reference",):
+        for mode in ("reference", None) if build is mlp else ("reference",):
             assert moved(build(), mode=mode, loss=loss)[0] <= MOST
 
 
-@parametrize("mode", MODES)
 @parametrize("name", ["pairs", "a neighbour"])
-def test_the_comparison_alone_finds_meetings_of_small_batches(name, mode, monkeypatch):
+def test_the_comparison_alone_finds_meetings_of_small_batches(name, monkeypatch):
     """Should the trials let a network through, the mode is not used, and the sum stays private; a loss cannot mix."""
     left_out(monkeypatch, "loop._check_examples")
     build, loss = MEETINGS[name]
-    most, said = moved(build(), mode=mode, loss=loss)
-    assert len(said) == (name == "a neighbour")
+    most, used = moved(build(), loss=loss)
+    assert used == ("reference" if name == "a neighbour" else "ghost")
     assert most <= MOST
 
 
@@ -338,20 +391,19 @@ HIDDEN = {
 @every_case("name", HIDDEN)
 def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(name):
     build, clip_norm = HIDDEN[name]
-    for mode in ("hooks", "ghost"):
-        found = moved(build(), mode=mode, clip_norm=clip_norm, classes=4 if build is maps_back else 3)
-        assert len(found[1]) == 1 if found else "meeting" in name or "same" in name
+    found = moved(build(), clip_norm=clip_norm, classes=4 if build is maps_back else 3)
+    assert found[1] == "reference" if found else "meeting" in name or "same" in name
 
 
 @every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "loop.disagreement")
+    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "step.agreement.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
-    mode, classes = "hooks" if name in MEETINGS else "ghost", 4 if build is maps_back else 3
+    mode, classes = "ghost", 4 if build is maps_back else 3
     if name in OUTSIDE_THE_LAYERS:  # what layers add up is as long as they found it, though not the gradient
         assert moved(build(), mode=mode, loss=loss, classes=classes)[0] <= MOST
-        monkeypatch.setattr("pacdp.opacus.modules.GhostModule.can_add_up", lambda _: False)
+        monkeypatch.setattr("pacdp.opacus.ghost.GhostModule.can_add_up", lambda _: False)
     most, _ = moved(build(), mode=mode, loss=loss, classes=classes)
     assert most > (1.5 if name in OUTSIDE_THE_LAYERS else 1.2) * CLIP

@@ -137,7 +137,7 @@ RUNS = {name: run_of(name) for name in SOUND} | {
 
 @every_case("name", RUNS)
 def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
-    left_out(monkeypatch, "loop._check_examples", "loop.disagreement")
+    left_out(monkeypatch, "loop._check_examples", "step.agreement.disagreement")
     algorithm, build, persons = RUNS[name]
     n = 40 if persons is None else 10
     run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))

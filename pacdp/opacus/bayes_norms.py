@@ -1,4 +1,4 @@
-"""Per-example gradients and their norms for the Bayesian layers, as Opacus asks for them.
+"""Norms of per-example gradients of the Bayesian layers, as ghost clipping asks for them.
 
 With g_i the gradient of example i's loss at the drawn weights w = mean + softplus(rho) ⊙ ε, that example's gradients
 are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015).
@@ -7,7 +7,7 @@ are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 20
 from typing import Any
 
 import torch
-from opacus.grad_sample.utils import register_grad_sampler, register_norm_sampler
+from opacus.grad_sample.utils import register_norm_sampler
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,7 +17,6 @@ from pacdp.step.clip import row_norms
 Samples = dict[nn.Parameter, Tensor]
 
 
-@register_grad_sampler([BayesLinear])
 def linear_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
     """Per-example gradients of a :class:`BayesLinear`."""
     inputs = activations[0].to(backprops.dtype)
@@ -25,7 +24,6 @@ def linear_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -
     return _by_law(layer, by_weight, torch.einsum("n...o->no", backprops))
 
 
-@register_grad_sampler([BayesConv2d])
 def conv_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Samples:
     """Per-example gradients of a :class:`BayesConv2d`."""
     inputs = activations[0].to(backprops.dtype)
