@@ -12,6 +12,7 @@ Trials can refute independence; they cannot prove it. What can be compared while
 """
 
 import copy
+import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ from pacdp.models import batch_dependent_layers, random_layers
 SIZES = (3, 4, 9, 17, 33)
 """Batch sizes of the trials."""
 MOST = max(SIZES)
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ALONE = 3
 """Examples that are tried as batches of one."""
@@ -366,7 +369,9 @@ def _same_bits_on(one: Tensor, other: Tensor) -> Tensor:
     if one.is_floating_point():
         one, other = (x.view(_BITS[x.element_size()]) for x in (one, other))
     if one.device.type == "cpu" and one.dtype in _BITS.values():
-        return torch.tensor(np.array_equal(one.numpy(), other.numpy()))  # in half of the time of torch.equal
+        if one.is_contiguous() and other.is_contiguous():  # C's comparison takes a third of the time of torch.equal
+            return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)
+        return torch.tensor(np.array_equal(one.numpy(), other.numpy()))
     return (one == other).all()
 
 

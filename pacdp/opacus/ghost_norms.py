@@ -20,15 +20,15 @@ Norms = dict[nn.Parameter, Tensor]
 
 def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
     """‖Σ_t b_t a_tᵀ‖ and ‖Σ_t b_t‖ of each example, a layer's inputs a and output gradients b at the places t."""
-    inputs = activations[0].to(backprops.dtype)
+    inputs, one_place = activations[0].to(backprops.dtype), backprops.dim() == 2
     norms: Norms = {}
-    if layer.weight.requires_grad:
-        if backprops.dim() == 2:
-            norms[layer.weight] = row_norms(backprops) * row_norms(inputs)
-        else:
-            norms[layer.weight] = _outer_sum_norms(backprops.flatten(1, -2).double(), inputs.flatten(1, -2).double())
+    of_slopes = row_norms(backprops if one_place else backprops.flatten(1, -2).double().sum(1))
+    if layer.weight.requires_grad and one_place:
+        norms[layer.weight] = of_slopes * row_norms(inputs)
+    elif layer.weight.requires_grad:
+        norms[layer.weight] = _outer_sum_norms(backprops.flatten(1, -2).double(), inputs.flatten(1, -2).double())
     if layer.bias is not None and layer.bias.requires_grad:
-        norms[layer.bias] = row_norms(backprops if backprops.dim() == 2 else backprops.flatten(1, -2).double().sum(1))
+        norms[layer.bias] = of_slopes
     return norms
 
 

@@ -360,4 +360,4 @@ def _own(layer: nn.Module) -> list[Any]:
     kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
     plain = {name: x for name, x in kept.items() if isinstance(x, _VALUES)}
     other = {name: id(x) for name, x in kept.items() if name not in plain and name[0] != "_"}
-    return [hooks, plain, other, [digest(x) for x in layer.buffers(recurse=False)]]
+    return [hooks, plain, other, [digest(x) for x in layer._buffers.values() if x is not None]]
