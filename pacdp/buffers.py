@@ -74,9 +74,10 @@ class Holdings:
         self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
         self._cut: dict[int, list[tuple[str, list[Float32[np.ndarray, "rows width"]]]]] = {}
 
-    def of(self, inputs: Any) -> tuple[Held, ...]:
-        """As `held_rows`, for some of the inputs."""
-        hashes, width = _hashes(inputs, "inputs"), int(np.prod(np.shape(inputs)[1:]))
+    def of(self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None) -> tuple[Held, ...]:
+        """As `held_rows`, for some of the inputs, whose hashes may be known; a tensor's have no rows of one number."""
+        width = int(np.prod(np.shape(inputs)[1:]))
+        hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
         least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
         if width not in self._hashed:
             own = ((where, _hashes_by_width(tensor, width)) for where, tensor in self._own())
@@ -108,9 +109,11 @@ class Holdings:
                     found.append(Held(where, most))
         return tuple(found)
 
-    def require_none(self, inputs: Any, *, whose: str = "the bound's") -> None:
+    def require_none(
+        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None, whose: str = "the bound's"
+    ) -> None:
         """Refuse a network that holds some of these inputs; raises DataError as `require_no_rows` does."""
-        found = self.of(inputs)
+        found = self.of(inputs, hashes=hashes)
         if not found:
             return
         first, *others = found

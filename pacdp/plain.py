@@ -43,9 +43,27 @@ def is_plain(layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingPr
     ``Sequential`` are not looked at; other kinds may have none.
     """
     given = [(name, None if value is None else tuple(value.shape)) for name, value in layer._parameters.items()]
-    hooked = any(getattr(layer, f"_{hooks}") or getattr(nn.modules.module, f"_global_{hooks}") for hooks in _HOOKS)
     more = bool(layer._buffers or (layer._modules and kind is not nn.Sequential) or _CALLS & vars(layer).keys())
-    return type(layer) is kind and given == list(shapes.items()) and not (hooked or more)
+    return type(layer) is kind and given == list(shapes.items()) and not (_is_hooked(layer) or more)
+
+
+def repeats_itself(network: Any) -> bool:
+    """Whether a network is made of layers of ``torch.nn`` alone, in evaluation mode, so that it computes the same at
+    every pass: without hooks, and without functions of somebody else's, such as a transformer layer's activation.
+    """
+    if not isinstance(network, nn.Module) or network.training:
+        return False
+    return not any(
+        layer.training
+        or not type(layer).__module__.startswith("torch.nn.modules.")
+        or _is_hooked(layer)
+        or any(callable(value) for value in vars(layer).values())
+        for layer in network.modules()
+    )
+
+
+def _is_hooked(layer: nn.Module) -> bool:
+    return any(getattr(layer, f"_{hooks}") or getattr(nn.modules.module, f"_global_{hooks}") for hooks in _HOOKS)
 
 
 def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:

@@ -21,7 +21,7 @@ from pacdp.certify.assessment import Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
-from pacdp.plain import call_with
+from pacdp.plain import call_with, repeats_itself
 from pacdp.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 
@@ -106,10 +106,11 @@ def outputs_of(
         return outputs
 
     require_own_outputs(lambda places: run(rows[places]), size=size)
-    found = list[Tensor]()
+    found, repeats = list[Tensor](), repeats_itself(network.module if isinstance(network, AtWeights) else network)
     for part in inputs.split(batch_size):
         found.append(run(part))
-        require_alone(found[-1], lambda places, part=part: run(part[places]))
+        if not repeats:
+            require_alone(found[-1], lambda places, part=part: run(part[places]))
     settled.require()
     return torch.cat([part.cpu() for part in found])
 
@@ -139,12 +140,23 @@ def classes_of(outputs: Tensor) -> int:
     return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AtWeights:
+    """A module as a function of its inputs, at weights and buffers other than its own."""
+
+    module: nn.Module
+    state: Mapping[str, Tensor]
+
+    def __call__(self, inputs: Tensor) -> Any:
+        """Its outputs."""
+        return call_with(self.module, self.state, inputs)
+
+
 def with_weights(
     module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: Device
 ) -> Function:
     """The module as a function, at these weights and buffers."""
-    state = {name: value.to(device) for name, value in {**buffers, **weights}.items()}
-    return lambda inputs: call_with(module, state, inputs)
+    return AtWeights(module, {name: value.to(device) for name, value in {**buffers, **weights}.items()})
 
 
 def judge(

@@ -228,4 +228,5 @@ def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data
             paid = [] if network is None else [name for name, _ in network.named_parameters()]
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])
     for block in data.blocks():
-        holdings.require_none(block, whose=whose)
+        hashes = data.rows.inputs if block is data.inputs else None
+        holdings.require_none(block, hashes=hashes, whose=whose)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from jaxtyping import UInt64
 from torch import Tensor, nn
 
 import bounds
@@ -27,6 +28,7 @@ from pacdp.data.hashing import row_hashes
 from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.losses import in_error
+from pacdp.plain import repeats_itself
 from pacdp.predictions import certify_predictions
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 from pacdp.trimming import hand_back
@@ -176,15 +178,17 @@ class _Reading:
     def all_of(self, data: Any, what: str) -> _Seen:
         """Everything that is kept of the examples."""
         kept, shape, tried, settled = _Kept(), None, 0, None
-        held = Holdings(self.network)
+        held, repeats = Holdings(self.network), repeats_itself(self.network)
         for batch in batches_of(data, batch_size=self.batch_size):
             if batch.n > tried:
                 settled = settled or self._settled(batch)
                 self._require_own(batch)
                 tried = max(MOST, batch.n)
+            hashes = batch.hashes()
             if isinstance(batch.inputs, Tensor):
-                held.require_none(batch.inputs, whose="the bound's" if what == "data" else "the test set's")
-            kept.add_rows(batch)
+                whose = "the bound's" if what == "data" else "the test set's"
+                held.require_none(batch.inputs, hashes=hashes, whose=whose)
+            kept.add_rows(batch, hashes)
             outputs = self._outputs(batch.inputs)
             if self.loss is None:
                 judged = _judgeable(logits_of(outputs), batch.n)
@@ -198,7 +202,8 @@ class _Reading:
             else:
                 judged = _bounded(self.loss, outputs, batch.labels.to(self.device), batch.n)
                 kept.losses.append(judged)
-            require_alone(judged, lambda rows, batch=batch: self._judged_at(batch, rows), least=self._least())
+            if self.loss is not None or not repeats:
+                require_alone(judged, lambda rows, batch=batch: self._judged_at(batch, rows), least=self._least())
             hand_back(batch.nbytes)
         if settled is None:
             raise ValueError(f"{what} holds no examples: give at least one")
@@ -266,9 +271,8 @@ class _Kept:
         if not self.odd[-1]:
             self.samples.append(confidences_of(logits, labels))
 
-    def add_rows(self, batch: Batch) -> None:
-        """Hashes and people."""
-        hashed = batch.hashes()
+    def add_rows(self, batch: Batch, hashed: UInt64[np.ndarray, " m"]) -> None:
+        """Hashes and people; ``hashed`` are those of the inputs."""
         self.inputs.append(hashed)
         self.rows.append(batch.pairs(hashed))
         self.labels.append(batch.labels.reshape(batch.n, -1)[:, 0].cpu())

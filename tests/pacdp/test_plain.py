@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 
-from pacdp.plain import call_with, is_plain, is_plain_linear
+from pacdp.plain import call_with, is_plain, is_plain_linear, repeats_itself
 
 
 def reused():
@@ -69,3 +69,22 @@ def test_a_layer_is_plain_if_nothing_was_attached_to_it():
         layer = Linear(3, 2)
         attach(layer)
         assert not is_plain_linear(layer)
+
+
+def test_what_may_compute_otherwise_at_another_pass_does_not_repeat_itself():
+    def network(*more):
+        return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), *more).eval()
+
+    class Counting(nn.Linear):
+        pass
+
+    hooked, replaced, drawing = network(), network(), network(nn.Dropout())
+    hooked[0].register_forward_hook(lambda *_: None)
+    replaced[0].forward = lambda x: x[:, :2]
+    drawing[2].train()
+    pruned = network()
+    nn.utils.parametrizations.weight_norm(pruned[0])
+    activated = nn.TransformerEncoderLayer(4, 2, activation=torch.sin).eval()
+    assert repeats_itself(network()) and repeats_itself(network(nn.Dropout(), nn.ReLU()))
+    for other in (hooked, replaced, drawing, pruned, activated, network(Counting(2, 2)), network().train(), len):
+        assert not repeats_itself(other)
