@@ -81,7 +81,7 @@ TEN = (
     ),
     Headline(
         said="From few records the count wins as well: with 120 patients of the malaria data, half held out, it "
-        "certifies {count:up}, where PAC-Bayes from a prior that saw nothing certifies {free:up} on all of them.",
+        "certifies {count:up} in the worst of three draws, PAC-Bayes from a prior that saw nothing {free:up} on all.",
         evidence={
             name: ("small-samples", largest(cell("value", dataset="malaria", route=route, records=120)))
             for name, route in (("count", COUNT), ("free", NOTHING))

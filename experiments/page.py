@@ -22,11 +22,12 @@ PAGE = Path("docs/results.md")
 _HEAD = """\
 # Results
 
-This page tests the claims of four papers on generalisation and privacy, and lists the certificates that you can have
-today. A certificate is an upper end for the error on new data, at 95% confidence, rigorous unless it is called
-optimistic; epsilon is a proved upper end, for neighbours that differ by one unit more or less unless
-said otherwise; both are rounded up. ECE is the mean gap between confidence and accuracy. A difference counts beyond its
-95% interval, paired by seed where runs share seeds; a cause is called measured where it was.
+This page tests the claims of four papers on generalisation and privacy, and lists certificates: upper ends for the
+error on new data, at 95% confidence, rigorous unless called optimistic. They suppose that records (images, or people
+where named) are independent and new ones from the same population: nothing is said of another hospital. Epsilon is a
+proved upper end, for neighbours that differ by one unit more or less unless said otherwise; both are rounded up. ECE is
+the mean gap between confidence and accuracy. A difference counts beyond its 95% interval, paired by seeds that runs
+share; within it the answer is open. Ratios of errors are averaged by seed; a cause is called measured where it was.
 """
 
 

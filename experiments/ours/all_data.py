@@ -294,7 +294,7 @@ SECTION = Section(
     about="Can a network be certified on the very data that it learnt from? By its trajectory (noisy gradients, norms "
     "kept), by compression (it learnt from few records and is right on the others) or by PAC-Bayes from a prior that "
     "saw nothing. These routes are for whoever cannot hold data out: at equal numbers of records a count on a held-out "
-    "half is tighter in each comparison below, and for few patients in the next section. We ran one seed.",
+    "half is tighter wherever both were made, by compression below and in the next section. We ran one seed.",
     studies=(TRAJECTORY, COMPRESSION, LEARNT),
     figure=("compression", "figure", "Compression of n images against a count on half of them."),
 )
