@@ -93,7 +93,7 @@ SOUND = {
     "plain": (torch.clone, cross_entropy, LABELS),
     "dropout": (Dropout(0.5), cross_entropy, LABELS),
     "group norm": (GroupNorm(2, 6), cross_entropy, LABELS),
-    "overflows": (lambda h: torch.exp(1e4 * h), cross_entropy, LABELS),
+    "overflows": (torch.exp, cross_entropy, LABELS),
     "regression": (torch.clone, lambda f, y: (f[:, 0] - y).square(), torch.zeros(4)),
     "given targets": (torch.clone, lambda f, y: (f - y).square().sum(1), randn(4, 3)),
     "two labels": (torch.clone, lambda f, y: F.softplus(-f[:, 0] * (2 * y - 1)), LABELS.int()),

@@ -23,9 +23,6 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
-from pacdp.step.sums import ByExample
-from pacdp.step.units import Network, Units
-from pacdp.step.units import trained as trained_weights
 from tests.marks import near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -87,26 +84,6 @@ def test_norm_samplers_find_the_norms_of_vmapped_gradients(case):
     for name, rows in rows_of(layer, draw, x).items():
         norms = rows.flatten(1).norm(dim=1)
         assert_close(layer.get_parameter(name)._norm_sample, norms, atol=1e-12, rtol=1e-12)
-
-
-@parametrize("case", LAYERS)
-def test_the_reference_clips_the_mean_over_draws_of_each_example(case):
-    """One draw after the other, an example after the other, as a layer that draws from the same seed would."""
-    layer, x = bayes_layer(case)
-    twin, _ = bayes_layer(case)
-    network, places = Network.of(layer, lambda out, _: torch.sin(out).square().flatten(1).sum(1)), torch.arange(5)
-    made = ByExample(network, Units.group(TensorDataset(x, places), None), 0.7, draws=3)(places, trained_weights(layer))
-    expected = {name: torch.zeros_like(p) for name, p in layer.named_parameters()}
-    for one in x:
-        mean = dict.fromkeys(expected, 0.0)
-        for _ in range(3):
-            twin(one[None])
-            rows = rows_of(layer, twin.drawn.pop(), one[None])
-            mean = {name: mean[name] + rows[name][0] / 3 for name in mean}
-        factor = min(1.0, 0.7 / float(torch.cat([row.flatten() for row in mean.values()]).norm()))
-        expected = {name: expected[name] + factor * mean[name] for name in mean}
-    assert layer.drawn == []
-    assert_close(made.total, expected, atol=1e-12, rtol=1e-12)
 
 
 MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 import torch
+from clipped_networks import slowly as by_examples
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from private_toys import fresh, gradient
-from torch.autograd import grad
 from torch.nn import (
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -27,12 +27,10 @@ from torch.optim import SGD
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
-from pacdp.opacus.recorded import Record, output
-from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
 from pacdp.private import EventAccountant, PrivateEngine, SeededRandomness, joined, planned, sampled_step, steps_of
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal, slow
-from tests.pacdp.draws import randint, randn
+from tests.pacdp.draws import randint
 from tests.pacdp.small_networks import Made
 from tests.pacdp.toys import seeded
 from tests.refusals import refuses
@@ -140,6 +138,15 @@ def twice(module, optimizer, x, y):
     loss.backward()
 
 
+def two_passes(module, optimizer, x, y):
+    (CE(module(x), y) + CE(module(x), y)).backward()
+
+
+def two_passes_back(module, optimizer, x, y):
+    for _ in range(2):
+        CE(module(x), y).backward()
+
+
 def tampered(change):
     """A loop that changes gradients between backward and step."""
 
@@ -243,6 +250,12 @@ class First(Module):
         return self.last(x - self.shift)
 
 
+def hooked():
+    net = Linear(8, 3)
+    net.register_forward_hook(lambda _, __, out: out - out.mean(0))
+    return net
+
+
 def mixing():
     """Batches of more than 300 are centred."""
     return Made(lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3))
@@ -272,6 +285,9 @@ LOOPS = {
     "mixup": ({"step": mixup}, OTHER_ROWS),
     "centred in place": ({"step": in_place}, OTHER_ROWS),
     "a foreign batch": ({"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
+    "a larger one": ({"step": lambda net, optimizer, *_: plain(net, optimizer, X, Y), "sample_rate": 0.5}, OTHER_ROWS),
+    "two passes": ({"step": two_passes, "mode": "reference"}, "several forward passes"),
+    "two passes back": ({"step": two_passes_back}, "second time before a step"),
     "a second optimizer": ({"step": second_optimizer}, MOVED),
     "weights of the same sum": ({"step": exchanged}, MOVED),
     "a closure": ({"step": closure}, "takes no closure"),
@@ -293,6 +309,12 @@ LOOPS = {
     "a later attribute": ({"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
     "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
     "a later forward": ({"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks}, LATER),
+    **{f"times {name}": ({"step": by(loss), "sample_rate": 0.5, "steps": 9}, "changed from one step to another")
+       for name, loss in {
+           "a whole number": lambda out, y: CE(out, y) * int(y.sum()),
+           "a mean": lambda out, y: CE(out, y) * y.float().mean(),
+           "a detached loss": lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()}.items()},
+    "an early hook": ({"net": hooked}, "not independent"),
     "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
     "weights of the first batch": ({"net": First}, LATER),
@@ -322,23 +344,12 @@ def penalised(module, optimizer, x, y):
     (CE(module(x), y) + sum(p.square().sum() for p in module.parameters())).backward()
 
 
-def test_terms_and_numbers_that_are_no_example_s_are_refused():
+def test_terms_and_weights_that_are_no_example_s_are_refused():
     with refusal("data_free_gradient"):
         total(step=penalised)
     net = Sequential(Linear(8, 3), Linear(3, 3))
     with refusal("not in optimizer"):
         made(net, TensorDataset(X, Y), optimizer=SGD(net[1].parameters(), lr=0.1))
-    for loss in (lambda out, y: CE(out, y) * int(y.sum()), lambda out, y: CE(out, y) * y.float().mean(),
-                 lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()):  # fmt: skip
-        with refusal("changed from one step to another"):
-            total(step=by(loss), sample_rate=0.5, steps=9)
-
-
-def test_a_hook_that_was_there_before_is_tried():
-    net = zeros()[0]
-    net.register_forward_hook(lambda _, __, out: out - out.mean(0))
-    with refusal("not independent"):
-        made(net, TensorDataset(X, Y))
 
 
 class Shifted(Dataset):
@@ -384,6 +395,7 @@ HONEST = {
     "the sum": (both, linear, CrossEntropyLoss(reduction="sum"), {"loss_reduction": "sum"}),
     "a sum over the batch": (both, linear, lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y), {}),
     "class weights": (TensorDataset(X, RARE), linear, lambda out, y: weighted(out, y).mean(), {}),
+    "smoothed labels": (both, linear, CrossEntropyLoss(label_smoothing=0.1), {}),
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
     "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
     "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
@@ -394,7 +406,6 @@ HONEST = {
     "scaled": (both, linear, lambda out, y: 1024.0 * CE(out, y), {}),
     "in parts": (both, linear, CE, {"parts": 3}),
     "two workers": (both, linear, CE, {"workers": 2}),
-    "two workers, in parts": (both, linear, CE, {"parts": 3, "workers": 2}),
     "new draws": (Shifted(), linear, CE, {}),
     "one's own stack": (both, linear, CE, {"collate": stacked}),
 }  # fmt: skip
@@ -402,12 +413,7 @@ HONEST = {
 
 def slowly(net, loss, x, y):
     """The sum of clipped gradients, one example after the other."""
-    found = torch.zeros(sum(p.numel() for p in net.parameters()))
-    for i in range(len(x)):
-        own = grad(loss(net(x[i : i + 1]), y[i : i + 1]), list(net.parameters()))
-        row = torch.cat([g.reshape(-1) for g in own])
-        found += row * min(1.0, CLIP / float(row.norm()))
-    return found
+    return by_examples(net, x, y, loss=loss, clip_norm=CLIP)[0].sum(0).float()
 
 
 @every_case("mode", ["reference", slow("ghost")])
@@ -486,19 +492,3 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0
-
-
-@every_case(
-    "given", [{}, {"reduction": "sum"}, {"weight": torch.ones(3)}, {"label_smoothing": 0.1}, {"ignore_index": 1}]
-)
-def test_slopes_of_cross_entropy_are_those_of_each_example(given):
-    logits = (3.0 * randn(9, 3)).requires_grad_()
-    labels = torch.arange(9) % 3
-    recorded = output(logits, lambda *_: None)
-    (call,) = Record(F.cross_entropy(recorded, labels, **given)).calls
-    found = slopes_of_cross_entropy(call, logits)
-    if given.get("reduction", "mean") != "sum" and given:
-        assert found is None
-        return
-    each, _ = slopes_of_each(lambda own, rest: F.cross_entropy(own[0][None], rest[0][None]), [logits], [labels])
-    assert_close(found, each[0], rtol=1e-6, atol=1e-7)

@@ -18,7 +18,6 @@ from pacdp.audit.mechanism import audit_mechanism
 from pacdp.audit.membership import evaluate_attack
 from pacdp.audit.processes import audit_processes
 from pacdp.audit.scores import audit_scores, epsilon_p_value
-from pacdp.errors import Diverged
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -29,8 +28,6 @@ from pacdp.private import (
     UserLevelDPSGD,
     average_over_draws,
     calibrated,
-    epsilon,
-    planned,
     privacy_claim,
     with_example_dropout,
 )
@@ -60,10 +57,6 @@ def budget(**changes):
 def calibration(schedule=1.0, **changes):
     given = {"sample_rate": 0.1, "steps": 3, "target_epsilon": 1.0, **ADD}
     return calibrated(schedule, **{**given, **changes})
-
-
-def cost(**changes):
-    return epsilon(planned(1.0, sample_rate=0.1, steps=3), **{**ADD, **changes})
 
 
 def scores(values=(1.0, 2.0), included=(True, False), **changes):
@@ -99,8 +92,8 @@ NAMED = [
     (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
     (private, "sample_rate", "0.1"), (mechanism, "clip_norm", "1"), (private, "noise_schedule", [1.0]),
     (budget, "epsilon", 0.0),
-    (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0), (cost, "delta", 1.0),
-    (cost, "adjacency", "zero-out"), (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
+    (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0),
+    (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
     (scores, "guesses", [3]), (p_value, "correct", 4), (attack, "false_positive_rate", 0.0),
     (of_mechanism, "failure_prob", 0.0),
     (of_mechanism, "steps", 1), (of_training, "canaries", 0),
@@ -121,7 +114,6 @@ EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 REFUSALS = [
     (lambda: trained(sgd(), dataset=EMPTY), "at least 1"),
     (lambda: trained(sgd(), loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
-    (lambda: trained(sgd(noise=1e39)), "at step"),
     (lambda: trained(sgd(), distributed=True), "torchrun"),
     (lambda: trained(sgd(), people=list(range(40))), "people must be a tensor"),
     (lambda: trained(sgd(), ledger="runs/ledger"), "ledger must be"),
@@ -149,7 +141,6 @@ REFUSALS = [
         clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
-    (lambda: privacy_claim(planned(0.0, sample_rate=0.1, steps=1), adjacency="add-remove"), "promise something"),
     (lambda: with_example_dropout(Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),
     (lambda: average_over_draws(mlp(), torch.rand(2, 4), draws=3, seed=0), "nothing is drawn"),
     (lambda: scores(included=(1, 0)), "bool"),
@@ -163,4 +154,4 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-test_refused = refuses(REFUSALS, (ValueError, TypeError, NotImplementedError, Diverged))
+test_refused = refuses(REFUSALS, (ValueError, TypeError, NotImplementedError))

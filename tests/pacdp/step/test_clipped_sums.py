@@ -8,7 +8,7 @@ from clipped_networks import CLIP, KINDS, Scaled, drawing, flat, rows, slowly
 from private_toys import cnn, cross_entropy, mlp
 from torch import equal
 from torch.testing import assert_close
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
@@ -116,22 +116,9 @@ def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     assert identical(state.layers, after.layers)
 
 
-class Records(Dataset):
-    """No tensors that can be indexed at once."""
-
-    def __init__(self, inputs, targets):
-        self.inputs, self.targets = inputs, targets
-
-    def __len__(self):
-        return len(self.inputs)
-
-    def __getitem__(self, index):
-        return self.inputs[index], self.targets[index]
-
-
 def test_data_sets_of_any_kind_give_the_same_sum():
     module, examples = mlp(), rows(N)
     exact = by_example(module, *examples)
-    other = exact._replace(units=Units.group(Records(*examples), None))
+    other = exact._replace(units=Units.group(Subset(TensorDataset(*examples), range(N)), None))
     chosen = torch.tensor([0, 4, 9])
     assert equal(flat(exact(chosen, trained(module)).total), flat(other(chosen, trained(module)).total))

@@ -199,17 +199,11 @@ class OfTwo(Module):
         return self.inner(torch.cat([first, second], dim=1))
 
 
-class Labelled(torch.utils.data.Dataset):
+class Labelled(TensorDataset):
     """Records whose inputs are a dict."""
 
-    def __init__(self):
-        self.rows = data()
-
-    def __len__(self):
-        return len(self.rows)
-
     def __getitem__(self, i):
-        x, y = self.rows[i]
+        x, y = super().__getitem__(i)
         return {"first": x[:1], "second": x[1:]}, y
 
 
@@ -219,7 +213,7 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
-    dataset = data() if form == "tensor" else Labelled()
+    dataset = data() if form == "tensor" else Labelled(*data().tensors)
     return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
