@@ -109,6 +109,15 @@ def sgld(convention):
     return DPSGLD(mechanism=M, convention=convention, prior=Normal(std=1.0), burn_in=1, thin=2)
 
 
+def of_people(**changes):
+    return mechanism(**{"sample_rate": 0.5, "expected_batch_size": 3.0, **changes})
+
+
+def p3sgd(*scales, learning_rate=0.2, **changes):
+    return P3SGD(mechanism=of_people(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
+                 local_batch_size=3, local_epochs=2)  # fmt: skip
+
+
 SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),

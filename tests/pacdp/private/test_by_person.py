@@ -13,6 +13,8 @@ from private_toys import (
     flat,
     mlp,
     moved_by_sgd,
+    of_people,
+    p3sgd,
     patients,
     records,
     scale_is_this_and_no_other,
@@ -25,8 +27,6 @@ from torch.utils.data import TensorDataset
 
 from pacdp.private import (
     DPSGD,
-    P3SGD,
-    Mechanism,
     UserLevelDPSGD,
 )
 from pacdp.step.units import Units
@@ -36,19 +36,9 @@ CLIP = 0.5
 PEOPLE = len(RECORDS)
 
 
-def numbers(**changes):
-    usual = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
-    return Mechanism(**{**usual, **changes})
-
-
 def user_level(noise=1.0, *, records_at_once=None, learning_rate=0.3, **changes):
-    return UserLevelDPSGD(mechanism=numbers(**changes), noise_multiplier=noise, learning_rate=learning_rate,
+    return UserLevelDPSGD(mechanism=of_people(**changes), noise_multiplier=noise, learning_rate=learning_rate,
                           records_at_once=records_at_once)  # fmt: skip
-
-
-def p3sgd(*scales, learning_rate=0.2, **changes):
-    return P3SGD(mechanism=numbers(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
-                 local_batch_size=3, local_epochs=2)  # fmt: skip
 
 
 ALGORITHMS = {"user level": user_level, "P3SGD": p3sgd}
@@ -148,7 +138,7 @@ def test_one_nan_record_silences_its_person_alone():
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
     plain, ours = (
-        trained(kind(mechanism=numbers(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
+        trained(kind(mechanism=of_people(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
         for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
     )
     assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)

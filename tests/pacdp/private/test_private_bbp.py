@@ -6,8 +6,8 @@ import pytest
 import torch
 from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from scipy import integrate
-from torch.func import functional_call, grad, vmap
-from torch.nn import Conv2d, Linear, Module, functional
+from torch.func import grad, vmap
+from torch.nn import Conv2d, Linear, functional
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -31,20 +31,15 @@ PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
 
 
-class Plain(Module):
+def plain(layer, laws, draw, x):
     """The layer as a function of its laws with given ε, for autograd to differentiate."""
-
-    def __init__(self, layer, draw):
-        super().__init__()
-        self.layer, self.draw = layer, draw
-
-    def forward(self, x):
-        weight = self.layer.weight_mean + functional.softplus(self.layer.weight_rho) * self.draw[0]
-        bias = self.layer.bias_mean
-        bias = None if bias is None else bias + functional.softplus(self.layer.bias_rho) * self.draw[1]
-        if isinstance(self.layer, BayesLinear):
-            return functional.linear(x, weight, bias)
-        return functional.conv2d(x, weight, bias, groups=self.layer.groups, **self.layer.geometry)
+    weight, bias = (
+        laws[f"{part}_mean"] + functional.softplus(laws[f"{part}_rho"]) * noise if f"{part}_mean" in laws else None
+        for part, noise in zip(("weight", "bias"), draw, strict=True)
+    )
+    if isinstance(layer, BayesLinear):
+        return functional.linear(x, weight, bias)
+    return functional.conv2d(x, weight, bias, groups=layer.groups, **layer.geometry)
 
 
 LAYERS = {
@@ -65,11 +60,9 @@ def bayes_layer(case):
 
 def rows_of(layer, draw, x):
     """Each example's gradients at given ε, by vmap."""
-    plain = Plain(layer, draw)
 
-    def loss(parameters, one):
-        out = functional_call(plain, {f"layer.{k}": v for k, v in parameters.items()}, (one[None],))
-        return torch.sin(out).square().sum()
+    def loss(laws, one):
+        return torch.sin(plain(layer, laws, draw, one[None])).square().sum()
 
     return vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
 

@@ -85,12 +85,12 @@ def of_processes(module=None, **changes):
 
 
 NAMED = [
-    (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
-    (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (budget, "epsilon", "1"),
+    (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), 
+    (mechanism, "steps", 2.5), (mechanism, "budget", 3.0),
     (mechanism, "sample_rate", 1.5),
     (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
     (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
-    (private, "sample_rate", "0.1"), (mechanism, "clip_norm", "1"), (private, "noise_schedule", [1.0]),
+    (mechanism, "clip_norm", "1"), (private, "noise_schedule", [1.0]),
     (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0),
     (scores, "delta", 1.0), (scores, "failure_prob", 0.0),

@@ -10,6 +10,7 @@ from private_toys import (
     NETWORKS,
     clipped_sum,
     cnn,
+    data,
     dropout_network,
     fresh,
     gradient,
@@ -28,15 +29,14 @@ from pacdp.step.clip import clip_factors, row_norms
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
-from tests.pacdp.toys import frozen, seeded
+from tests.pacdp.toys import frozen
 
 CLIP = 0.5
 pytestmark = pytest.mark.usefixtures("known_network")
 
 
-def batch(n=6, seed=5):
-    draw = seeded(seed)
-    return torch.randn(n, 4, generator=draw), torch.randint(0, 3, (n,), generator=draw)
+def batch(n=6):
+    return data(n, seed=5).tensors
 
 
 every_mode = parametrize("mode", MODES)
