@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from clipped_networks import slowly
+from clipped_networks import over_positions, slowly
 from opacus.grad_sample.linear import compute_linear_norm_sample
 from private_toys import (
     NETWORKS,
@@ -75,17 +75,11 @@ def hooked():
     return module
 
 
-def places():
-    torch.manual_seed(0)
-    layers = torch.nn.Unflatten(1, (2, 2)), Linear(2, 5, bias=False), torch.nn.Tanh(), torch.nn.Flatten(), Linear(10, 3)
-    return torch.nn.Sequential(*layers)
-
-
 @every_case(
     ("build", "by_layer"),
     [
         (mlp, True),
-        (places, True),
+        (lambda: over_positions(bias=False), True),
         (lambda: frozen(mlp()), True),
         (lambda: mlp().double(), True),
         (cnn, False),

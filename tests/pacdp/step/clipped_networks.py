@@ -105,8 +105,8 @@ def drawing():
     return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
 
 
-def over_positions():
-    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3)), Tanh(), Flatten(), fresh(Linear(6, 3)))
+def over_positions(bias=True):
+    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3, bias=bias)), Tanh(), Flatten(), fresh(Linear(6, 3)))
 
 
 def class_balanced(outputs, targets):
