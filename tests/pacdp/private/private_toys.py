@@ -227,10 +227,10 @@ def gradient(module):
     return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
-def clipped_sum(module, inputs, targets, *, mode=None, clip_norm=0.5):
+def clipped_sum(module, inputs, targets, *, mode=None):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
+    numbers = {"noise_schedule": 0.0, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()

@@ -20,7 +20,6 @@ from private_toys import (
     scale_is_this_and_no_other,
     trained,
 )
-from torch import equal
 from torch.autograd import grad
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
@@ -29,7 +28,6 @@ from pacdp.private import (
     DPSGD,
     UserLevelDPSGD,
 )
-from pacdp.step.units import Units
 from tests.marks import every_case, slow
 
 CLIP = 0.5
@@ -152,13 +150,3 @@ def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
     assert sizes == [0] * 400
     assert run.event == algorithm.promise(PEOPLE, 400)
     assert scale_is_this_and_no_other(torch.stack(sums), 1.3 * CLIP)
-
-
-def test_records_are_grouped_by_person_in_their_order():
-    ids = torch.tensor([5, 2, 5, 9, 2, 5])
-    made = Units.group(data(6), ids)
-    assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
-    batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
-    assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
-    assert equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
-    assert equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
