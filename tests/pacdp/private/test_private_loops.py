@@ -45,6 +45,10 @@ FEW = torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 
 FEW[1][10:40] = -100
 
 
+def linear():
+    return fresh(Linear(8, 3))
+
+
 def zeros(bias=True):
     net = Linear(8, 3, bias=bias)
     for p in net.parameters():
@@ -280,7 +284,7 @@ LOOPS = {
     "the harder half": ({"step": by(hardest)}, ALONE + "|" + NOT_OWN),
     "centred outputs": ({"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
-                               "net": lambda: fresh(Linear(8, 3))}, NOT_OWN),
+                               "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
     "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
     "in place": ({"step": by(written)}, "in place"),
@@ -377,10 +381,6 @@ class Two(Module):
     def forward(self, x):
         a = self.heads["a"](x)
         return {"a": a, "b": self.heads["b"](x), "class": a.argmax(1)}
-
-
-def linear():
-    return fresh(Linear(8, 3))
 
 
 def stacked(examples):

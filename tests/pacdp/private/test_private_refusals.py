@@ -1,13 +1,14 @@
 """What private training, its accountants and its audits refuse, each in one sentence."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from numpy.random import default_rng
-from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, private, trained
+from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, p3sgd, private, trained
 from torch import nn
 from torch.nn import Module, Sequential, Unflatten
 from torch.optim import SGD
@@ -21,7 +22,6 @@ from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.private import (
     DPBBP,
     DPSGD,
-    P3SGD,
     Normal,
     PrivacyBudget,
     PrivateEngine,
@@ -39,11 +39,6 @@ pytestmark = pytest.mark.wrong_types
 
 def sgd(noise=1.0, **changes):
     return DPSGD(mechanism=mechanism(**changes), noise_multiplier=noise, learning_rate=0.1)
-
-
-def p3sgd(**changes):
-    usual = {"noise_scales": (3.0, 1.0), "learning_rate": 0.2, "local_batch_size": 3}
-    return P3SGD(mechanism=mechanism(), **{**usual, **changes})
 
 
 def user_level(**changes):
@@ -84,11 +79,11 @@ def of_processes(module=None, **changes):
     return audit_processes(sgd(), module or mlp(), data(), loss=cross_entropy, **changes)
 
 
+local = partial(replace, p3sgd())
 NAMED = [
-    (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), 
-    (mechanism, "steps", 2.5), (mechanism, "budget", 3.0),
-    (mechanism, "sample_rate", 1.5),
-    (p3sgd, "noise_scales", ()), (p3sgd, "selection_epsilon", 0.0), (p3sgd, "score_bound", math.nan),
+    (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
+    (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (mechanism, "sample_rate", 1.5),
+    (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
     (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
     (mechanism, "clip_norm", "1"), (private, "noise_schedule", [1.0]),
     (budget, "epsilon", 0.0),
