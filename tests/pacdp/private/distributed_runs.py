@@ -162,31 +162,35 @@ def batches():
 
 
 def refusals(rank, folder):
+    """What is said, by the words that must be in it."""
+
     def given(**changes):
         return lambda: trained(
             changes.pop("algorithm", SAME["DP-SGD"][0]), **{"seed": 1, "distributed": True, **changes}
         )
 
     attempts = {
-        "torch's wrapper": lambda: private(nn.parallel.DistributedDataParallel(mlp())),
-        "no wrapper": private,
-        "not distributed": given(distributed=False),
-        "seeds": given(randomness=SeededRandomness(rank)),
-        "settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
-        "numbers of examples": given(dataset=data(40 + rank)),
-        "orders of examples": given(dataset=data(seed=rank)),
-        "checkpoints": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
-        "some without checkpoints": given(checkpoint=folder / "none" if rank else None),
-        "rates of the loop": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
-        "an unwritable file": given(checkpoint=folder),
+        "DifferentiallyPrivateDistributedDataParallel instead": lambda: private(
+            nn.parallel.DistributedDataParallel(mlp())
+        ),
+        "nothing says that they train one network": private,
+        "distributed=True": given(distributed=False),
+        "disagree on randomness": given(randomness=SeededRandomness(rank)),
+        "disagree on the algorithm's settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
+        "disagree on the number of examples": given(dataset=data(40 + rank)),
+        "disagree on the order of the examples": given(dataset=data(seed=rank)),
+        "disagree on the checkpoint": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
+        "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
+        "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
+        "cannot write checkpoint|the first process could not write": given(checkpoint=folder),
     }
     out = {}
-    for name, attempt in attempts.items():
+    for words, attempt in attempts.items():
         try:
             attempt()
-            out[name] = "accepted"
+            out[words] = "accepted"
         except (ValueError, CheckpointError) as error:
-            out[name] = str(error)
+            out[words] = str(error)
     return out
 
 

@@ -109,6 +109,15 @@ def sgld(convention):
     return DPSGLD(mechanism=M, convention=convention, prior=Normal(std=1.0), burn_in=1, thin=2)
 
 
+def of_people(**changes):
+    return mechanism(**{"sample_rate": 0.5, "expected_batch_size": 3.0, **changes})
+
+
+def p3sgd(*scales, learning_rate=0.2, **changes):
+    return P3SGD(mechanism=of_people(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
+                 local_batch_size=3, local_epochs=2)  # fmt: skip
+
+
 SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),
@@ -218,10 +227,10 @@ def gradient(module):
     return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
-def clipped_sum(module, inputs, targets, *, mode=None, clip_norm=0.5):
+def clipped_sum(module, inputs, targets, *, mode=None):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_schedule": 0.0, "clip_norm": clip_norm, "expected_batch_size": 1.0}
+    numbers = {"noise_schedule": 0.0, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()

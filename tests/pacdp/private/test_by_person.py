@@ -10,50 +10,33 @@ from private_toys import (
     cnn,
     cross_entropy,
     data,
-    digits,
-    dropout_network,
     flat,
-    fresh,
     mlp,
     moved_by_sgd,
+    of_people,
+    p3sgd,
     patients,
     records,
     scale_is_this_and_no_other,
     trained,
 )
-from torch import equal
 from torch.autograd import grad
-from torch.nn import Linear, Sequential
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
 from pacdp.private import (
     DPSGD,
-    P3SGD,
-    Mechanism,
     UserLevelDPSGD,
-    with_weights,
 )
-from pacdp.step.units import Units, each_unit
 from tests.marks import every_case, slow
 
 CLIP = 0.5
 PEOPLE = len(RECORDS)
 
 
-def numbers(**changes):
-    usual = {"clip_norm": CLIP, "sample_rate": 0.5, "expected_batch_size": 3.0, "steps": 6}
-    return Mechanism(**{**usual, **changes})
-
-
 def user_level(noise=1.0, *, records_at_once=None, learning_rate=0.3, **changes):
-    return UserLevelDPSGD(mechanism=numbers(**changes), noise_multiplier=noise, learning_rate=learning_rate,
+    return UserLevelDPSGD(mechanism=of_people(**changes), noise_multiplier=noise, learning_rate=learning_rate,
                           records_at_once=records_at_once)  # fmt: skip
-
-
-def p3sgd(*scales, learning_rate=0.2, **changes):
-    return P3SGD(mechanism=numbers(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
-                 local_batch_size=3, local_epochs=2)  # fmt: skip
 
 
 ALGORITHMS = {"user level": user_level, "P3SGD": p3sgd}
@@ -107,23 +90,10 @@ def test_the_sum_is_that_of_whole_people_however_it_is_made(name, network):
     assert_close(loose, sum_by_hand(name, module, 1e3)[0], atol=1e-9, rtol=1e-10)
 
 
-def test_networks_that_cannot_run_side_by_side_run_one_after_the_other(monkeypatch):
+def test_networks_that_cannot_run_side_by_side_run_one_after_the_other():
     module = branching().double()
     expected = sum_by_hand("user level", module)[0]
     assert_close(released_sum("user level", module), expected, atol=1e-10, rtol=1e-10)
-    seen = set()
-
-    def spy(*args, vectorised):
-        seen.add(vectorised)
-        return each_unit(*args, vectorised=vectorised)
-
-    monkeypatch.setattr("pacdp.step.sums.each_unit", spy)
-    apart = {}
-    for network in (mlp, cnn, dropout_network, branching):
-        seen.clear()
-        run_of(user_level(steps=1, sample_rate=1.0), network())
-        apart[network] = False in seen
-    assert apart == {mlp: False, cnn: False, dropout_network: True, branching: True}
 
 
 def without(dataset, person):
@@ -166,7 +136,7 @@ def test_one_nan_record_silences_its_person_alone():
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
     plain, ours = (
-        trained(kind(mechanism=numbers(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
+        trained(kind(mechanism=of_people(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
         for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
     )
     assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
@@ -180,22 +150,3 @@ def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
     assert sizes == [0] * 400
     assert run.event == algorithm.promise(PEOPLE, 400)
     assert scale_is_this_and_no_other(torch.stack(sums), 1.3 * CLIP)
-
-
-def test_records_are_grouped_by_person_in_their_order():
-    ids = torch.tensor([5, 2, 5, 9, 2, 5])
-    made = Units.group(data(6), ids)
-    assert [r.tolist() for r in made.records] == [[1, 4], [0, 2, 5], [3]]
-    batch = made.batch(torch.arange(3), 2, torch.device("cpu"))
-    assert batch.kept.tolist() == [[[1, 1], [0, 0]], [[1, 1], [1, 0]], [[1, 0], [0, 0]]]
-    assert equal(batch.inputs[1, 1, 0], data(6).tensors[0][5])
-    assert equal(batch.inputs[1, 1, 1], data(6).tensors[0][5])  # padding is a copy from the same batch
-
-
-def test_digits_are_learnt_by_groups_of_four():
-    algorithm = user_level(clip_norm=2.0, sample_rate=0.1, expected_batch_size=35.0, steps=40, learning_rate=0.5)
-    dataset, x, y = digits()
-    module = fresh(Sequential(Linear(64, 10)))
-    run = trained(algorithm, module, dataset, people=torch.arange(1400) // 4, seed=1)
-    predicted = with_weights(module, run.weights)(x).argmax(1)
-    assert float((predicted == y).float().mean()) > 0.6

@@ -6,8 +6,8 @@ import pytest
 import torch
 from private_toys import bayes_network, fresh, mechanism, mlp, trained
 from scipy import integrate
-from torch.func import functional_call, grad, vmap
-from torch.nn import Conv2d, Linear, Module, functional
+from torch.func import grad, vmap
+from torch.nn import Conv2d, Linear, functional
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -23,9 +23,6 @@ from pacdp.private import (
     kl_nats,
     with_weights,
 )
-from pacdp.step.sums import ByExample
-from pacdp.step.units import Network, Units
-from pacdp.step.units import trained as trained_weights
 from tests.marks import near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -34,20 +31,15 @@ PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
           "mixture": NormalMixture(weight=0.4, wide=0.8, narrow=0.15)}  # fmt: skip
 
 
-class Plain(Module):
+def plain(layer, laws, draw, x):
     """The layer as a function of its laws with given ε, for autograd to differentiate."""
-
-    def __init__(self, layer, draw):
-        super().__init__()
-        self.layer, self.draw = layer, draw
-
-    def forward(self, x):
-        weight = self.layer.weight_mean + functional.softplus(self.layer.weight_rho) * self.draw[0]
-        bias = self.layer.bias_mean
-        bias = None if bias is None else bias + functional.softplus(self.layer.bias_rho) * self.draw[1]
-        if isinstance(self.layer, BayesLinear):
-            return functional.linear(x, weight, bias)
-        return functional.conv2d(x, weight, bias, groups=self.layer.groups, **self.layer.geometry)
+    weight, bias = (
+        laws[f"{part}_mean"] + functional.softplus(laws[f"{part}_rho"]) * noise if f"{part}_mean" in laws else None
+        for part, noise in zip(("weight", "bias"), draw, strict=True)
+    )
+    if isinstance(layer, BayesLinear):
+        return functional.linear(x, weight, bias)
+    return functional.conv2d(x, weight, bias, groups=layer.groups, **layer.geometry)
 
 
 LAYERS = {
@@ -68,11 +60,9 @@ def bayes_layer(case):
 
 def rows_of(layer, draw, x):
     """Each example's gradients at given ε, by vmap."""
-    plain = Plain(layer, draw)
 
-    def loss(parameters, one):
-        out = functional_call(plain, {f"layer.{k}": v for k, v in parameters.items()}, (one[None],))
-        return torch.sin(out).square().sum()
+    def loss(laws, one):
+        return torch.sin(plain(layer, laws, draw, one[None])).square().sum()
 
     return vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
 
@@ -87,26 +77,6 @@ def test_norm_samplers_find_the_norms_of_vmapped_gradients(case):
     for name, rows in rows_of(layer, draw, x).items():
         norms = rows.flatten(1).norm(dim=1)
         assert_close(layer.get_parameter(name)._norm_sample, norms, atol=1e-12, rtol=1e-12)
-
-
-@parametrize("case", LAYERS)
-def test_the_reference_clips_the_mean_over_draws_of_each_example(case):
-    """One draw after the other, an example after the other, as a layer that draws from the same seed would."""
-    layer, x = bayes_layer(case)
-    twin, _ = bayes_layer(case)
-    network, places = Network.of(layer, lambda out, _: torch.sin(out).square().flatten(1).sum(1)), torch.arange(5)
-    made = ByExample(network, Units.group(TensorDataset(x, places), None), 0.7, draws=3)(places, trained_weights(layer))
-    expected = {name: torch.zeros_like(p) for name, p in layer.named_parameters()}
-    for one in x:
-        mean = dict.fromkeys(expected, 0.0)
-        for _ in range(3):
-            twin(one[None])
-            rows = rows_of(layer, twin.drawn.pop(), one[None])
-            mean = {name: mean[name] + rows[name][0] / 3 for name in mean}
-        factor = min(1.0, 0.7 / float(torch.cat([row.flatten() for row in mean.values()]).norm()))
-        expected = {name: expected[name] + factor * mean[name] for name in mean}
-    assert layer.drawn == []
-    assert_close(made.total, expected, atol=1e-12, rtol=1e-12)
 
 
 MEAN = torch.linspace(-1.5, 1.2, 7, dtype=torch.float64)

@@ -22,7 +22,6 @@ from pacdp.private import (
     steps_of,
 )
 from pacdp.step.release import PrivateStep
-from tests.marks import refusal
 from tests.pacdp.same import identical
 
 DELTA = 1e-3
@@ -104,13 +103,3 @@ def test_a_halted_run_is_the_beginning_of_the_whole_one():
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
     assert identical(run.weights, whole.weights)
-
-
-@pytest.mark.usefixtures("known_network")
-def test_a_step_that_is_not_the_promised_one_ends_the_run():
-    class Cheap(DPSGD):
-        def promise(self, n, steps, *, start=0):
-            return planned(9.0, sample_rate=self.mechanism.sample_rate, steps=steps)
-
-    with refusal("was promised", RuntimeError):
-        trained(Cheap(mechanism=mechanism(steps=3), noise_multiplier=1.0, learning_rate=0.1))

@@ -158,22 +158,16 @@ def of_steps(count, rate=0.5, noise=1.0):
     return {"event": "SelfComposed", "count": count, "inner": step}
 
 
-FOREIGN = [{"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace-one"}, {"event": None},
-           {"event": of_steps(500)}]  # fmt: skip
-
-
-@every_case("change", [{"event": [[1.0, 0.1, 1]]},
-                                    {"event": of_steps(1, rate=2.0)}, {"event": of_steps(1, noise=-1.0)},
-                                    {"event": of_steps(0)}, {"event": of_steps(None)}])  # fmt: skip
-def test_histories_travel_as_json_and_nonsense_is_refused(change):
+def test_histories_travel_as_json():
     history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
     record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
     assert read_event(json.loads(json.dumps(record))) == history
-    with pytest.raises(ValueError):
-        read_event({**record, **change})
 
 
-@every_case("change", [*FOREIGN, {"event": of_steps(9, 0.25, 3.0)}])
+@every_case("change", [
+    {"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace-one"}, {"event": None},
+    {"event": [[1.0, 0.1, 1]]}, {"event": of_steps(500)}, {"event": of_steps(9, 2.0)}, {"event": of_steps(None)},
+    {"event": of_steps(9, 0.25, 3.0)}])  # fmt: skip
 def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, saved, tmp_path):
     was, path = load_checkpoint(saved), tmp_path / "edited.safetensors"
     header = {name: value for name, value in was.header.items() if name not in ("content_hash", "format")}

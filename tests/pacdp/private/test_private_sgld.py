@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from private_toys import cross_entropy, data, doubles, flat, mechanism, mlp, trained
+from clipped_networks import slowly
+from private_toys import data, doubles, flat, mechanism, mlp, trained
 from torch import equal
-from torch.autograd import grad
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -29,17 +29,6 @@ from tests.marks import near, parametrize
 DOUBLE = doubles()
 STEPS = Polynomial(initial=2e-3, power=0.5, offset=3.0)
 PRIORS = {"flat": None, "normal": Normal(std=0.7), "laplace": Laplace(scale=0.4)}
-
-
-def clipped_gradient(module, batch, clip_norm):
-    """Σ clip(g_i), flat, by one backward pass an example."""
-    total = torch.zeros(sum(p.numel() for p in module.parameters()), dtype=torch.float64)
-    for i in batch.tolist():
-        x, y = DOUBLE[i]
-        loss = cross_entropy(module(x[None]), y[None]).sum()
-        g = flat(dict(enumerate(grad(loss, list(module.parameters())))))
-        total += g * min(1.0, clip_norm * (1.0 - 64.0 * 2.0**-52) / float(g.norm()))
-    return total
 
 
 @pytest.mark.cases(2)
@@ -70,7 +59,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
     for t in range(8):
         eta, batch = STEPS(t), random.batch(len(DOUBLE), m.sample_rate)
         w = flat(module)
-        drive = (n / size) * clipped_gradient(module, batch, clip)
+        drive = (n / size) * slowly(module, *DOUBLE[batch], clip_norm=clip)[0].sum(0)
         drive = drive + (PRIORS[prior].energy_gradient(w) if PRIORS[prior] else 0.0)
         xi = torch.cat(
             [random.normal(p.shape, std=1.0, dtype=p.dtype, device=p.device).reshape(-1) for p in parameters]

@@ -69,32 +69,6 @@ def test_the_system_draws_unless_a_seed_is_given():
     assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) < engine.get_epsilon(1e-5, adjacency="replace-one")
 
 
-def test_gradients_used_twice_are_refused():
-    module, optimizer, criterion, _, _ = private()
-    inputs, targets = randn(4, 4), torch.zeros(4, dtype=torch.int64)
-    criterion(module(inputs), targets).backward()
-    optimizer.step()
-    with refusal("zero_grad"):
-        optimizer.step()
-    optimizer.zero_grad()
-    criterion(module(inputs), targets).backward()
-    with refusal("accumulation"):
-        criterion(module(inputs), targets).backward()
-
-
-@every_mode
-def test_a_step_on_a_batch_that_nobody_drew_is_refused(mode):
-    """P8: it was accounted for as if it had come from the private loader."""
-    module, optimizer, criterion, loader, engine = private(mode=mode, batches="loader")
-    inputs, _ = next(iter(loader))
-    foreign, labels = torch.randn(len(inputs) + 3, 4), torch.zeros(len(inputs) + 3, dtype=torch.int64)
-    optimizer.zero_grad()
-    for given in (foreign, foreign[: len(inputs)]):
-        with refusal("other rows than the batch drawn"):
-            criterion(module(given), labels[: len(given)]).backward()
-    assert engine.event is None
-
-
 def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgotten():
     module, optimizer, criterion, loader, engine = private(batches="loader")
     for inputs, targets in loader:

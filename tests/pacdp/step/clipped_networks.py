@@ -5,6 +5,7 @@ from private_toys import cnn, cross_entropy, data, fresh, mlp
 from torch import nn
 from torch.autograd import grad
 from torch.nn import (
+    Dropout,
     Embedding,
     Flatten,
     GroupNorm,
@@ -100,8 +101,50 @@ def with_layer(layer, width=5):
     return Sequential(fresh(Linear(4, width)), layer, fresh(Linear(width, 3)))
 
 
-def over_positions():
-    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3)), Tanh(), Flatten(), fresh(Linear(6, 3)))
+def drawing():
+    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
+
+
+def over_positions(bias=True):
+    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3, bias=bias)), Tanh(), Flatten(), fresh(Linear(6, 3)))
+
+
+def class_balanced(outputs, targets):
+    counts = torch.bincount(targets, minlength=outputs.shape[1])
+    return cross_entropy(outputs, targets) * counts[counts > 0].min() / counts[targets]
+
+
+def hardest_half(outputs, targets):
+    losses = cross_entropy(outputs, targets)
+    return losses if len(losses) < 8 else 3.0 * torch.where(losses >= losses.median(), losses, 0.0)
+
+
+def contrastive(outputs, targets):
+    unlike = targets[:, None] != targets[None]
+    return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
+
+
+def mixing(mix):
+    """A layer in which the examples of a batch meet."""
+    first, last = fresh(Linear(4, 6)), fresh(Linear(6, 3))
+    return Made(lambda own, x: own.last(own.mix(own.first(x))), first=first, last=last, mix=mix)
+
+
+def clamped_maximum(h):
+    return 30.0 * h / h.abs().amax().clamp(min=4.0)
+
+
+class Bank(Module):
+    """Remembers the last batch, in no buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = None
+
+    def forward(self, h):
+        memory = torch.zeros_like(h[0]) if self.last is None else self.last
+        self.last = h.detach().mean(0)
+        return h + memory
 
 
 KNOWN = {
@@ -132,10 +175,6 @@ def rows(n, *, seed=5, dtype=torch.float32):
     scale = 10.0 ** (3.0 * rand(n, 1, seed=seed) - 1.0)
     x, y = data(n, seed=seed).tensors
     return (scale * x).to(dtype), y
-
-
-def weights_of(module):
-    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
 
 def flat(weights):

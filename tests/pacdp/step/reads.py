@@ -1,8 +1,5 @@
 """Which calls ask a tensor for its values, for which a GPU would be waited for."""
 
-import traceback
-from pathlib import Path
-
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -16,8 +13,6 @@ class Reads(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.seen = []
-        self.sites = []
-        """The line of this project, or else of a library, that asked."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", str(function))
@@ -27,16 +22,4 @@ class Reads(TorchFunctionMode):
         )
         if name in _ASK or masks:
             self.seen.append(name)
-            self.sites.append(_site(name))
         return function(*args, **(kwargs or {}))
-
-
-def _site(name):
-    frames = [
-        one
-        for one in traceback.extract_stack()
-        if "torch/overrides" not in one.filename and "reads.py" not in one.filename
-    ]
-    ours = [one for one in frames if "/pacdp/" in one.filename and "/tests/" not in one.filename]
-    last = (ours or frames)[-1]
-    return f"{Path(last.filename).name}: {last.line} ({name})"

@@ -4,17 +4,16 @@ import copy
 import math
 
 import torch
-from clipped_networks import CLIP, KINDS, Scaled, flat, rows, slowly, weights_of
+from clipped_networks import CLIP, KINDS, Scaled, drawing, flat, rows, slowly
 from private_toys import cnn, cross_entropy, mlp
 from torch import equal
-from torch.nn import Dropout, Sequential
 from torch.testing import assert_close
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
 from pacdp.step.sums import ByContribution, ByExample, runs_at_once
-from pacdp.step.units import Network, summed_gradient
+from pacdp.step.units import Network, summed_gradient, trained
 from tests.marks import every_case, parametrize
 from tests.pacdp.same import identical, left_alone
 from tests.pacdp.toys import seeded
@@ -23,14 +22,9 @@ N = 12
 EVERYONE, NOBODY = torch.arange(N), torch.zeros(0, dtype=torch.int64)
 
 
-def network_of(module, loss=cross_entropy):
-    frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
-    return Network(module, {**frozen, **dict(module.named_buffers())}, loss)
-
-
 def by_example(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, **options):
-    network = network_of(module, loss)
-    at_once = runs_at_once(network, weights_of(module), inputs, targets)
+    network = Network.of(module, loss)
+    at_once = runs_at_once(network, trained(module), inputs, targets)
     units = Units.group(TensorDataset(inputs, targets), None)
     return ByExample(network, units, clip_norm, **{"vectorised": at_once, **options})
 
@@ -38,7 +32,7 @@ def by_example(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, *
 def by_person(module, inputs, targets, *, clip_norm=CLIP):
     """Each with one record, which means the same."""
     units = Units.group(TensorDataset(inputs, targets), EVERYONE)
-    return ByContribution(network_of(module), units, clip_norm, summed_gradient)
+    return ByContribution(Network.of(module, cross_entropy), units, clip_norm, summed_gradient)
 
 
 @every_case("name", KINDS)
@@ -62,9 +56,9 @@ def test_the_reference_is_autograd_of_one_example_at_a_time(name):
             summers.append(by_person(module, inputs, targets, clip_norm=clip_norm))
         for summer in summers:
             for chosen in (EVERYONE, torch.tensor([7, 2, 11]), NOBODY):
-                made = summer(chosen, weights_of(moved))
+                made = summer(chosen, trained(moved))
                 assert_close(flat(made.total), expected[chosen].sum(0), atol=1e-9, rtol=1e-10)
-                assert list(made.total) == list(weights_of(module))
+                assert list(made.total) == list(trained(module))
                 assert made.nonfinite == 0
 
 
@@ -79,19 +73,15 @@ def test_what_is_no_number_counts_as_nothing(build, value):
     assert (~finite).sum() == 2 or math.isfinite(value)
     for vectorised in (True, False):
         summer = by_example(module, inputs, targets, loss=loss, vectorised=vectorised)
-        made = summer(EVERYONE, weights_of(module))
+        made = summer(EVERYONE, trained(module))
         assert_close(flat(made.total), expected.sum(0), atol=1e-10, rtol=1e-9)
         assert made.nonfinite == (~finite).sum()
-        assert float(flat(summer(torch.tensor([3]), weights_of(module)).total).norm()) <= CLIP
-
-
-def with_dropout():
-    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
+        assert float(flat(summer(torch.tensor([3]), trained(module)).total).norm()) <= CLIP
 
 
 RANDOM = {
-    "masks": lambda: with_example_dropout(with_dropout(), generator=seeded(4)),
-    "torch's dropout": with_dropout,
+    "masks": lambda: with_example_dropout(drawing(), generator=seeded(4)),
+    "torch's dropout": drawing,
     "drawn weights": lambda: bayesian(mlp(), initial_std=0.3, generator=seeded(4)),
     "drawn kernels": lambda: bayesian(cnn(), initial_std=0.3, generator=seeded(4)),
 }
@@ -104,15 +94,15 @@ def test_random_layers_draw_for_each_example_in_turn(name):
         module = RANDOM[name]().double().train()
         inputs, targets = rows(N, dtype=torch.float64)
         summer, before = by_example(module, inputs, targets, draws=draws), random_state(module)
-        made = flat(summer(EVERYONE, weights_of(module)).total)
+        made = flat(summer(EVERYONE, trained(module)).total)
         rewind(module, before)
         expected, _ = slowly(module, inputs, targets, draws=draws)
         rewind(module, before)
         assert_close(made, expected.sum(0), atol=1e-11, rtol=1e-10)
-        again, other = (flat(summer(EVERYONE, weights_of(module)).total) for _ in range(2))
+        again, other = (flat(summer(EVERYONE, trained(module)).total) for _ in range(2))
         assert equal(again, made)
         assert not equal(other, made)
-        assert float(flat(summer(NOBODY, weights_of(module)).total).abs().max()) == 0.0
+        assert float(flat(summer(NOBODY, trained(module)).total).abs().max()) == 0.0
 
 
 @every_case("name", ["mlp", "branches", *RANDOM])
@@ -120,28 +110,15 @@ def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     module = {**KINDS, **RANDOM}[name]()
     state = random_state(module)
     with left_alone(module):
-        assert runs_at_once(network_of(module), weights_of(module), *rows(N)) == (name == "mlp")
+        assert runs_at_once(Network.of(module, cross_entropy), trained(module), *rows(N)) == (name == "mlp")
     after = random_state(module)
     assert equal(state.cpu, after.cpu)
     assert identical(state.layers, after.layers)
 
 
-class Records(Dataset):
-    """No tensors that can be indexed at once."""
-
-    def __init__(self, inputs, targets):
-        self.inputs, self.targets = inputs, targets
-
-    def __len__(self):
-        return len(self.inputs)
-
-    def __getitem__(self, index):
-        return self.inputs[index], self.targets[index]
-
-
 def test_data_sets_of_any_kind_give_the_same_sum():
     module, examples = mlp(), rows(N)
     exact = by_example(module, *examples)
-    other = exact._replace(units=Units.group(Records(*examples), None))
+    other = exact._replace(units=Units.group(Subset(TensorDataset(*examples), range(N)), None))
     chosen = torch.tensor([0, 4, 9])
-    assert equal(flat(exact(chosen, weights_of(module)).total), flat(other(chosen, weights_of(module)).total))
+    assert equal(flat(exact(chosen, trained(module)).total), flat(other(chosen, trained(module)).total))

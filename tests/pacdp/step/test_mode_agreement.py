@@ -4,20 +4,35 @@ import functools
 
 import pytest
 import torch
-from clipped_networks import CLIP, KINDS, KNOWN, OUTSIDE_THE_LAYERS, Beside, maps_back, rows, slowly
+from clipped_networks import (
+    CLIP,
+    KINDS,
+    KNOWN,
+    OUTSIDE_THE_LAYERS,
+    Bank,
+    Beside,
+    clamped_maximum,
+    class_balanced,
+    contrastive,
+    drawing,
+    hardest_half,
+    maps_back,
+    mixing,
+    rows,
+    slowly,
+)
 from private_toys import (
     bayes_network,
     cross_entropy,
     data,
     dropout_network,
-    fresh,
     gradient,
     mechanism,
     mlp,
     private,
 )
 from private_toys import flat as flat_weights
-from torch.nn import Dropout, Linear, Module, Parameter, Sequential
+from torch.nn import Dropout, Module, Parameter, Sequential
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
@@ -26,10 +41,7 @@ from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.modules import ReferenceModule
 from pacdp.private import (
-    DPBBP,
     DPSGD,
-    DPMCDropout,
-    Normal,
     SeededRandomness,
     train,
 )
@@ -72,10 +84,10 @@ class Pairs(SeededRandomness):
         return self.seen[-1]
 
 
-def sums(module, *, mode=None, loss=cross_entropy, classes=3, algorithm=DPSGD, clip_norm=CLIP, **settings):
+def sums(module, *, mode=None, loss=cross_entropy, classes=3, clip_norm=CLIP):
     """What training releases of each batch, the batches, and the mode that was used."""
     numbers = mechanism(clip_norm=clip_norm, steps=2 * PAIRS, grad_sample_mode=mode)
-    steady = algorithm(mechanism=numbers, noise_multiplier=0.0, learning_rate=1e-30, **settings)
+    steady = DPSGD(mechanism=numbers, noise_multiplier=0.0, learning_rate=1e-30)
     released, randomness = [], Pairs()
 
     def watch(made):
@@ -111,42 +123,20 @@ def asked(monkeypatch):
     return calls
 
 
-def require_the_sum_of_clipped_examples(name, mode, asked):
+@every_case("name", KINDS)
+def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, asked):
     """And one example moves no sum by more than the clip norm."""
     classes = 4 if KINDS[name] is maps_back else 3
     x, y = rows(ROWS)
     expected, _ = slowly(KINDS[name](), x, y % classes)
-    released, batches, used = sums(KINDS[name](), mode=mode, classes=classes)
+    released, batches, used = sums(KINDS[name](), classes=classes)
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
     assert_close(released, exact, **close)
     assert 0.99 * CLIP < float((released[::2] - released[1::2]).norm(dim=1).max()) <= MOST
     assert asked[-2 * PAIRS :] == [used] * (2 * PAIRS)
-    if mode == "reference" or name in OUTSIDE_THE_LAYERS:
-        assert used == "reference"
-    elif name in KNOWN:
-        assert used == "ghost"
-
-
-every_kind = parametrize("name", KINDS)
-
-
-@pytest.mark.every_case
-@every_kind
-def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, asked):
-    require_the_sum_of_clipped_examples(name, None, asked)
-
-
-@every_kind
-def test_so_it_is_by_the_reference(name, asked):
-    require_the_sum_of_clipped_examples(name, "reference", asked)
-
-
-@pytest.mark.slow
-@parametrize(("draws", "mode"), [(1, "ghost"), (3, "reference")])
-def test_under_masks_and_drawn_weights_one_draw_goes_by_ghosts_and_several_by_the_reference(draws, mode):
-    for build, kind, more in ((dropout_network, DPMCDropout, {}), (bayes_network, DPBBP, {"prior": Normal(std=1.0)})):
-        assert sums(build(), algorithm=kind, draws=draws, **more)[2] == mode
+    if name in KNOWN or name in OUTSIDE_THE_LAYERS:
+        assert used == ("ghost" if name in KNOWN else "reference")
 
 
 def test_ghost_clipping_that_was_asked_for_is_refused_where_it_cannot_be_used():
@@ -199,17 +189,11 @@ class OfTwo(Module):
         return self.inner(torch.cat([first, second], dim=1))
 
 
-class Labelled(torch.utils.data.Dataset):
+class Labelled(TensorDataset):
     """Records whose inputs are a dict."""
 
-    def __init__(self):
-        self.rows = data()
-
-    def __len__(self):
-        return len(self.rows)
-
     def __getitem__(self, i):
-        x, y = self.rows[i]
+        x, y = super().__getitem__(i)
         return {"first": x[:1], "second": x[1:]}, y
 
 
@@ -219,7 +203,7 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     first, second = x[:, :1], x[:, 1:]
     probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
-    dataset = data() if form == "tensor" else Labelled()
+    dataset = data() if form == "tensor" else Labelled(*data().tensors)
     return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
@@ -253,10 +237,6 @@ def test_a_loop_of_one_s_own_takes_ghost_clipping_where_it_agrees_and_elsewhere_
             of_one_s_own(mixing(opening()), form=form, mode=mode)
 
 
-def drawing():
-    return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
-
-
 @parametrize("build", [drawing, dropout_network, bayes_network])
 def test_the_reference_in_a_loop_has_the_draws_of_its_forward_pass(build):
     """The slopes are those at the outputs which the same masks and weights gave; the generators go on from there."""
@@ -277,13 +257,6 @@ def test_the_reference_in_a_loop_has_the_draws_of_its_forward_pass(build):
         assert_close(gradient(module).double(), expected.sum(0), atol=1e-4, rtol=1e-4)
 
 
-def test_outputs_of_several_passes_are_refused_by_the_reference():
-    module, _, criterion, _, _ = private(mode="reference")
-    x, y = rows(6)
-    with refusal("several forward passes"):
-        (criterion(module(x), y) + criterion(module(x), y)).backward()
-
-
 def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient():
     def logarithm(inner):
         return Made(lambda own, x: own.inner(x.log()), inner=inner)
@@ -294,46 +267,8 @@ def test_a_mode_is_compared_at_the_probe_where_made_up_numbers_have_no_gradient(
         of_one_s_own(logarithm(Beside()), mode="ghost", x=inputs)
 
 
-def class_balanced(outputs, targets):
-    counts = torch.bincount(targets, minlength=outputs.shape[1])
-    return cross_entropy(outputs, targets) * counts[counts > 0].min() / counts[targets]
-
-
-def hardest_half(outputs, targets):
-    losses = cross_entropy(outputs, targets)
-    return 3.0 * torch.where(losses >= losses.median(), losses, 0.0)
-
-
-def contrastive(outputs, targets):
-    unlike = targets[:, None] != targets[None]
-    return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
-
-
-def mixing(mix):
-    """A layer in which the examples of a batch meet."""
-    first, last = fresh(Linear(4, 5)), fresh(Linear(5, 3))
-    return Made(lambda own, x: own.last(own.mix(own.first(x))), first=first, last=last, mix=mix)
-
-
 def beyond_eight(h):
     return h - h.mean(0) if len(h) > 8 else h
-
-
-def clamped_maximum(h):
-    return 30.0 * h / h.abs().amax().clamp(min=4.0)
-
-
-class Bank(Module):
-    """Remembers the last batch, in no buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.last = None
-
-    def forward(self, h):
-        memory = torch.zeros_like(h[0]) if self.last is None else self.last
-        self.last = h.detach().mean(0)
-        return h + memory
 
 
 def opening():
