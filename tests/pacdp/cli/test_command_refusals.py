@@ -18,6 +18,7 @@ UNDER_A_PRIOR = "certify @/one.safetensors --prior @/one.safetensors --prior-is-
 LIMIT = " --delta 1e-5 --adjacency add-remove"
 REFUSED = (
     ("train sgd-digits2 --resume --out @/cut --epochs 3", "another configuration"),
+    ("train sgd-digits2 --out @/cut", "--resume"),
     ("train sgld-digits2 --out @/new --chains 0", "chains >= 1"),
     ("train sgld-digits2 --out @/new --chains 2 --backend processes --address tcp://x:1", "--backend dask"),
     ("train sgld-digits2 --out @/new --no-ledger", "has no clip norm"),

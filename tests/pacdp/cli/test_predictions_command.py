@@ -101,6 +101,9 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 
 
 CONTENT = {
+    "nothing": (b"", "holds no rows"),
+    "empty lines alone": (b"\n\n", "holds no rows"),
+    "a quote that is not closed": (b'"', "{path}"),
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
     "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
@@ -138,6 +141,7 @@ READ = {
     "pandas": b",label,prediction\n0,a,a\n1,b,a\n2,a,a\n3,b,b\n",
     "R": b'"","label","prediction"\n"1","a","a"\n"2","b","a"\n"3","a","a"\n"4","b","b"\n',
     "leading zeros": b"label,prediction\n00,00\n01,00\n00,00\n01,01\n",
+    "UTF-8 marked": b"\xef\xbb\xbflabel,prediction\na,a\nb,a\na,a\nb,b\n",
     "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
     "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
     "rounded": b"label,p0,p1\n0,1.000000001,-1e-9\n1,0.7,0.3\n0,1,0\n1,0,1\n\n",

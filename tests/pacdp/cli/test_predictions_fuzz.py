@@ -124,21 +124,3 @@ def test_no_byte_of_a_zip_leads_astray(name, write, flip, every, tmp_path):
         path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
         found.append(_outcome(path))
     assert set(found) == {"certified", "refused"}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\x00",
-        b"\n\n",
-        b",\n,",
-        b'"',
-        b"label,prediction\r\n0,0\r\n1,1\r\n",
-        b"\xef\xbb\xbflabel,prediction\n0,0\n1,1\n",
-    ],
-)
-def test_odd_beginnings_and_ends_of_lines(content, tmp_path):
-    path = tmp_path / "answers.csv"
-    path.write_bytes(content)
-    assert _outcome(path) == ("certified" if b"label" in content else "refused")
