@@ -100,7 +100,6 @@ def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
     said = capsys.readouterr().out
-    assert said.startswith("The 1 - match of the openai/gpt on a new document is at most")
     assert "400 examples of 100 documents" in said
     assert "remark: documents were answered more than once" in said
     assert {one.verdict for one in check_report(report)} <= {"follows", CANNOT}
