@@ -70,7 +70,6 @@ FILES = {
     "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
     "a report's key twice": ("a.json", read_json, TWICE.encode, "a.json .*'acc' stands twice"),
-    "a log's key twice": ("a.json", read_logs, TWICE.encode, "a.json .*'acc' stands twice"),
 }  # fmt: skip
 
 
