@@ -102,21 +102,17 @@ class Steps(NamedTuple):
     certify: Callable[[Case], float]
 
 
-def sound_split(data, seed):
-    return hold_out(data.n, seed=seed)
-
-
 def certified(case):
     held, how = BoundSet.part(case.data, case.parts.bound), MonteCarlo(passes=case.passes)
     return certify(case.posterior, held, prior=case.prior, network=case.module, failure_prob=FAILURE_PROB,
                    monte_carlo=how, seed=case.seed)  # fmt: skip
 
 
-def sound_certificate(case):
-    return certified(case).certificate().value
-
-
-SOUND = Steps(sound_split, lambda prior: prior, sound_certificate)
+SOUND = Steps(
+    split=lambda data, seed: hold_out(data.n, seed=seed),
+    provenance=lambda prior: prior,
+    certify=lambda case: certified(case).certificate().value,
+)
 
 
 def violations(world, steps, *, repetitions):

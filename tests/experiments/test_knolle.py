@@ -33,17 +33,11 @@ def test_pre_noise_is_half_as_long_as_the_clip_norm():
         assert 0.45 < length / bench.run.sampling.clip_norm < 0.55
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """One seed of the second table at the small scale."""
-    out = tmp_path_factory.mktemp("knolle")
-    carried_out(TABLE_2.jobs(True, 0), out)
-    return out
-
-
 @pytest.mark.slow
-def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
-    rows = {row["procedure"]: row for row in TABLE_2.table(TABLE_2.jobs(True, 0), finished).iter_rows(named=True)}
+def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(tmp_path):
+    jobs = TABLE_2.jobs(True, 0)
+    carried_out(jobs, tmp_path)
+    rows = {row["procedure"]: row for row in TABLE_2.table(jobs, tmp_path).iter_rows(named=True)}
     assert list(rows) == ["SGD", "DP-SGD", "DP-SGLD", "DP-SGLD, averaged", "DP-SGD by patient"]
     assert rows["SGD"]["epsilon"] is None
     for name, row in rows.items():
@@ -53,7 +47,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(finished):
     assert last["nll_nats"] != mean["nll_nats"]
     assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
     assert rows["DP-SGD by patient"]["unit"] == "made-up person"
-    result = read(next(finished.glob("*dp-sgd-seed*")) / "result.json")
+    result = read(next(tmp_path.glob("*dp-sgd-seed*")) / "result.json")
     ((step, steps),) = private.runs_of(event_from_dict(result["privacy"]["event"]))
     noise, rate = step.event.noise_multiplier, step.sample_rate
     event = sampled_gaussians(sample_rate=rate, noise_multipliers=[noise] * steps)

@@ -85,12 +85,11 @@ def test_features_know_the_choosing_rows_alone():
 
 def test_a_choosing_row_among_those_of_the_bound_is_refused(monkeypatch):
     train, test = load("digits")
-    inputs, labels = train.inputs.copy(), train.labels.copy()
-    parts_ = private_priors.hold_out(train.n, prior_share=TINY.chosen / train.n, seed=0)
-    inputs[parts_.bound.indices[0]], labels[parts_.bound.indices[0]] = (
-        inputs[parts_.prior.indices[0]], labels[parts_.prior.indices[0]],
-    )  # fmt: skip
-    monkeypatch.setattr(private_priors, "load", lambda name, root: (replace(train, inputs=inputs, labels=labels), test))
+    split = private_priors.hold_out(train.n, prior_share=TINY.chosen / train.n, seed=0)
+    rows = np.arange(train.n)
+    rows[split.bound.indices[0]] = split.prior.indices[0]
+    train = replace(train, inputs=train.inputs[rows], labels=train.labels[rows])
+    monkeypatch.setattr(private_priors, "load", lambda name, root: (train, test))
     with refusal("choosing rows and the bound's rows share 1 example", DataError):
         private_priors.split_and_seen(TINY)
 

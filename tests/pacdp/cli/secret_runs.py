@@ -19,6 +19,10 @@ KINDS = {
 }
 
 
+def counted_in(ledger):
+    """What the entries of a ledger count, in their order."""
+    return [entry.stretch for entry in Ledger.load(ledger).entries]
+
+
 def stretches(ledger, kind="reservation"):
-    entries = Ledger.load(ledger).entries
-    return [(one.stretch.first, one.stretch.last) for one in entries if one.stretch.kind == kind]
+    return [(one.first, one.last) for one in counted_in(ledger) if one.kind == kind]

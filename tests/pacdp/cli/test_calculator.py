@@ -44,14 +44,11 @@ def test_comparison_is_sorted_and_says_what_the_others_lack(said):
 
 @pytest.mark.parametrize("name", ["maurer", "mcallester", "dp_pac_bayes", "dp_hoeffding_2018"])
 def test_planned_examples_are_the_fewest(name):
-    goal = calculator.Goal(target=0.05, risk=0.02, kl_nats=100.0, epsilon=0.005)
-    n = calculator.plan_examples(goal)[name]
+    given = {"risk": 0.02, "kl_nats": 100.0, "epsilon": 0.005}
+    n = calculator.plan_examples(calculator.Goal(target=0.05, **given))[name]
     assert n is not None
-    arguments = {"risk": 0.02, "failure_prob": 0.05}
-    arguments |= {"kl_nats": 100.0} if "pac_bayes" in name or name in ("maurer", "mcallester") else {}
-    arguments |= {"epsilon": 0.005} if name.startswith("dp_") else {}
-    bound = getattr(bounds, name)
-    assert float(bound(n=n, **arguments)) <= 0.05 < float(bound(n=n - 1, **arguments))
+    enough, fewer = (calculator.compute(name, calculator.Given(n=some, **given)) for some in (n, n - 1))
+    assert enough.value <= 0.05 < fewer.value
 
 
 def test_add_remove_epsilon_counts_twice_for_replace_one_bounds():

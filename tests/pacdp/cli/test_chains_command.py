@@ -91,13 +91,6 @@ def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify):
     assert energy(chains / "chain-01")["chains"] == 1, "another network, another step"
 
 
-def test_another_chain_s_checkpoint_is_not_resumed(chains, refused):
-    shutil.copy(chains / "chain-00" / "checkpoint.safetensors", chains / "chain-01" / "checkpoint.safetensors")
-    (chains / "chain-01" / "result.json").unlink()
-    assert "another run or chain" in refused(*RESUME, chains, "--chains", 3)
-    assert load_checkpoint(chains / "chain-01").header["chain"] == 0
-
-
 def test_bfloat16_is_carried_out_and_recorded(tmp_path):
     plain, half = tmp_path / "plain", tmp_path / "half"
     for folder, more in ((plain, ()), (half, ("--bfloat16",))):
@@ -109,7 +102,7 @@ def test_bfloat16_is_carried_out_and_recorded(tmp_path):
     assert {*map(len, one.values())} == {*map(len, other.values())}, "weights stay float32"
 
 
-def test_a_run_goes_on_only_as_it_was_carried_out(chains, refused):
+def test_a_run_goes_on_only_as_it_was_carried_out_and_from_its_own_checkpoint(chains, refused):
     folder = chains / "chain-00"
     (folder / "result.json").unlink()
     before = tensors(folder)
@@ -117,3 +110,6 @@ def test_a_run_goes_on_only_as_it_was_carried_out(chains, refused):
     forge(folder, device="cuda")
     assert "'device': 'cuda'" in refused(*RESUME, folder)
     assert tensors(folder) == before
+    shutil.copy(chains / "chain-01" / "checkpoint.safetensors", folder / "checkpoint.safetensors")
+    assert "another run or chain" in refused(*RESUME, chains, "--chains", 3)
+    assert load_checkpoint(folder).header["chain"] == 1

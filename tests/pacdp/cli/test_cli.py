@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import QUICK, RUN_FILES, one_sentence, read, rows, start, succeed, tensors
+from cli_tools import QUICK, RUN_FILES, read, rows, succeed, tensors
 
 
 @pytest.mark.parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
@@ -44,14 +44,6 @@ def test_a_finished_run_is_overwritten_only_with_force(copied, refused):
     assert (folder / "notes.txt").read_text() == "mine", "--force removes a run's files and nothing else"
 
 
-def test_an_unfinished_run_is_neither_overwritten_nor_continued_unasked(copied, refused):
-    folder = copied("sgd")
-    (folder / "result.json").unlink()
-    before = tensors(folder)
-    assert "--resume" in refused("train", "sgd-digits2", "--out", folder, *QUICK)
-    assert tensors(folder) == before
-
-
 def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     extra = ("--sampler.step-size", 0.05, "--sampler.batch-size", 64, "--failure-prob", 0.1, "--seed", 3)
@@ -68,10 +60,3 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, t
         succeed("train", "entropy-sgld-digits2", "--out", folder, "--seed", seed, *QUICK)
         assert (tensors(folder) == tensors(trained["entropy-sgld"])) is alike
         assert (rows(folder) == rows(trained["entropy-sgld"])) is alike
-
-
-def test_exit_status_and_streams_of_the_real_command(tmp_path):
-    unknown = start("certify", "--predictions", tmp_path / "none.csv")
-    out, err = unknown.communicate(timeout=60)
-    assert (unknown.returncode, out) == (1, "")
-    assert "none.csv is not there" in one_sentence(err)

@@ -96,17 +96,10 @@ def test_a_folder_of_samples_is_grouped_by_task(tmp_path):
     assert "largest gap between groups" in rows
 
 
-@pytest.mark.parametrize("suffix", [".json", ".eval"])
-def test_logs_of_inspect_are_read_from_json_and_from_zip(suffix, tmp_path):
-    row = _row(_inspect(tmp_path / f"log{suffix}", "C" * 60 + "I" * 30 + "P" * 10, scorer="graded"))
-    assert (row["of"], row["measured"], row["n"]) == ("openai/gpt", pytest.approx(0.35), 100)
-
-
 def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
     report = _certified(_inspect(tmp_path / "log.json", "C" * 60 + "I" * 40, epochs=4))
     assert (report["n"], report["unit"], report["examples"]) == (100, "document", 400)
     said = capsys.readouterr().out
-    assert said.startswith("The 1 - match of the openai/gpt on a new document is at most")
     assert "400 examples of 100 documents" in said
     assert "remark: documents were answered more than once" in said
     assert {one.verdict for one in check_report(report)} <= {"follows", CANNOT}
@@ -114,9 +107,9 @@ def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(packed, tmp_path):
-    path = _inspect(tmp_path / "log.eval", "C" * 32 + "I" * 8, packed=packed)
+    path = _inspect(tmp_path / "log.eval", "C" * 28 + "I" * 4 + "P" * 8, scorer="graded", packed=packed)
     row = _row(path)
-    assert (row["measured"], row["n"]) == (0.2, 40)
+    assert (row["of"], row["measured"], row["n"]) == ("openai/gpt", 0.2, 40)
     with zipfile.ZipFile(path) as stored:
         size = stored.getinfo("header.json").file_size
         assert len(_member(stored, "header.json", size)) == size

@@ -1,7 +1,6 @@
 """An export killed at any operation on a file: nothing left that was not counted, and no half of a folder."""
 
 import shutil
-from os import listdir
 from pathlib import Path
 from shutil import copytree
 
@@ -58,8 +57,7 @@ def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, mon
             assert verdicts(place / "out") == {"follows"}
             assert (place / "run" / "released.json").exists()
         export(place, "again")
-        files = {"certificates.json", "settings.json", "weights.safetensors"}
-        assert {*listdir(place / "again")} == files
+        assert verdicts(place / "again") == {"follows"}
         assert draws(place) <= 2 * (releases(place) - before)
         counts = [read(place / out / "certificates.json")["details"]["counts"] for out in ("again", "out")
                   if (place / out).exists()]  # fmt: skip

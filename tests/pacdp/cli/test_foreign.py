@@ -1,13 +1,12 @@
 """Weights that pacdp did not train: certified by the command line, refused in a sentence, never run as code."""
 
-import pickle
 from pathlib import Path
 
 import foreign_net
 import numpy as np
 import pytest
 import torch
-from cli_tools import read, standings
+from cli_tools import standings
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 
@@ -52,7 +51,7 @@ def seen(files, *more):
 
 
 def test_a_stranger_s_weights_get_rigorous_certificates(files, certify):
-    report = certify(*seen(files, "--test", "foreign_net:test_set", "--std", "0.005"))
+    report = certify(*seen(files, "--test", "foreign_net:test_set", "--std", "0.005", "--tried", 4))
     found = {c["name"]: c for c in report["certificates"]}
     assert {c["status"] for c in found.values()} == {"rigorous"}
     assert (report["n"], report["prior"]["source"]) == (600, "HeldOut")
@@ -60,7 +59,9 @@ def test_a_stranger_s_weights_get_rigorous_certificates(files, certify):
     best = found["randomised_maurer"]
     (tested,) = [m for m in report["measured"] if (m["of"], m["on"]) == ("randomised", "test")]
     assert tested["mean"] < best["value"] < 0.2
-    assert sum(best["budget"].values()) == pytest.approx(0.05)
+    assert all(c["failure_prob"] == pytest.approx(0.05 / 4) for c in report["certificates"])
+    assert sum(best["budget"].values()) == pytest.approx(0.05 / 4)
+    assert report["choices"] == {"count": 4}
     assert standings(report, PRIOR_SAW) == {"declared"}, "indices are the user's word"
     assert standings(report, "settings fixed beforehand") == {"declared"}
 
@@ -95,32 +96,13 @@ def test_people_are_counted_where_the_data_name_them(files, certify):
         assert "0-1 risk of a new person" in {c["measures"] for c in report["certificates"]}
 
 
-def test_a_failure_probability_and_settings_that_were_tried_are_paid_for(files, certify):
-    report = certify(*seen(files, "--passes", 1, "--tried", 4, "--failure-prob", "1e-9"))
-    assert all(c["failure_prob"] == pytest.approx(1e-9 / 4) for c in report["certificates"])
-    assert report["choices"] == {"count": 4}
-    assert standings(report, "settings fixed beforehand") == {"declared"}
-
-
-def test_reports_are_not_lost(files, certify):
-    options, old = seen(files, "--passes", 1), files / "certificates.json.1"
-    first = certify(*options)
-    certify(*options)
-    assert not old.exists(), "the same report again"
-    second = certify(*options, "--seed", 1)
-    assert read(old) | {"provenance": None} == first | {"provenance": None}
-    certify(*options, "--seed", 2)
-    assert read(files / "certificates.json.2") == second
-
-
 class Evil:
     def __reduce__(self):
         return (Path.touch, (Path("/tmp/pacdp-evil"),))
 
 
-@pytest.mark.parametrize("write", [torch.save, lambda made, path: path.write_bytes(pickle.dumps(made))])
-def test_pickled_code_is_not_run(tmp_path, write):
-    write({"1.weight": Evil()}, tmp_path / "bad.pt")
+def test_pickled_code_is_not_run(tmp_path):
+    torch.save({"1.weight": Evil()}, tmp_path / "bad.pt")
     with refusal("would run code", CheckpointError):
         read_weights(tmp_path / "bad.pt")
     assert not Path("/tmp/pacdp-evil").exists()

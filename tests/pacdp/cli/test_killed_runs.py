@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from cli_tools import read, rows, tensors
@@ -121,35 +121,29 @@ def cost(name, place):
     return Composed(events=tuple(SelfComposed(event=made[step - 1], count=count) for step, count in found))
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    tried: int = 0
-    runs: int = 0
-
-
 def killed_often(name, root, *, kills, seeded=True):
     """Kill runs of the algorithm, each until it ends, until there were so many kills."""
     whole = root / "whole"
     whole.mkdir()
     first = carried_out(go, (name, seeded, whole), root=whole)
     assert first.exitcode == 0, first.err
-    expected, tally = left(name, whole), Tally()
+    expected, tried, runs = left(name, whole), 0, 0
     chance = random.Random(f"{name}, {'seeded' if seeded else 'secret'}")
-    while tally.tried < kills or not _ended(root / str(tally.runs)):
-        place = root / str(tally.runs)
+    while tried < kills or not _ended(root / str(runs)):
+        place = root / str(runs)
         place.mkdir(exist_ok=True)
-        at = chance.randint(1, len(first.operations) // (1 + tally.tried % 2))
-        fault = Fault(at=at, kind=chance.choice(["kill", "tear"])) if tally.tried < kills else None
+        at = chance.randint(1, len(first.operations) // (1 + tried % 2))
+        fault = Fault(at=at, kind=chance.choice(["kill", "tear"])) if tried < kills else None
         outcome = carried_out(go, (name, seeded, place), root=place, fault=fault)
-        tally.tried += outcome.killed
+        tried += outcome.killed
         assert outcome.killed or outcome.exitcode == 0, (fault, outcome)
         if (place / "run" / "checkpoint.safetensors").exists():
             load_checkpoint(place / "run")  # a whole one, or none
         assert name in CHAINS or short(name, place, seeded=seeded) == {}, outcome
         if _ended(place):
             _require_equal(name, place, expected, seeded=seeded)
-            tally.runs += tally.tried < kills
-    return tally
+            runs += tried < kills
+    return tried
 
 
 def _ended(place):
@@ -175,18 +169,13 @@ def _require_equal(name, place, expected, *, seeded):
 @pytest.mark.usefixtures("trained", "exported")  # forks have what these load at first use
 @pytest.mark.parametrize("name", [*SECRET, "entropy-sgld", "p3sgd", "dp-sgld"])
 def test_a_few_kills(name, tmp_path):
-    assert killed_often(name, tmp_path, kills=4).tried == 4
+    assert killed_often(name, tmp_path, kills=4) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("trained", "exported")
-@pytest.mark.parametrize("name", [*CHAINS, *SECRET, *PRIVATE])
-def test_kills_at_random_operations_leave_the_weights_of_an_uninterrupted_run(name, tmp_path):
-    assert killed_often(name, tmp_path, kills=KILLS).tried == KILLS
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("trained", "exported")
-@pytest.mark.parametrize("name", PRIVATE)
-def test_with_secret_noise_the_ledger_counts_whatever_was_released(name, tmp_path):
-    assert killed_often(name, tmp_path, kills=KILLS, seeded=False).tried == KILLS
+@pytest.mark.parametrize(
+    ("name", "seeded"), [(name, True) for name in (*CHAINS, *SECRET, *PRIVATE)] + [(name, False) for name in PRIVATE]
+)
+def test_kills_leave_the_weights_of_an_uninterrupted_run_and_a_ledger_of_all_that_was_released(name, seeded, tmp_path):
+    assert killed_often(name, tmp_path, kills=KILLS, seeded=seeded) == KILLS

@@ -52,7 +52,6 @@ def test_a_limit_is_lowered_and_raised_and_refuses(path, said, refused):
         Ledger.load(path).reserve(stretch("dd", 1, 1))
     assert "a limit is raised with raising=True" in refused(*limit, "3")
     assert "it was raised once" in said(*limit, "3", "--raise")
-    Ledger.load(path).reserve(stretch("dd", 1, 1))
 
 
 def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):

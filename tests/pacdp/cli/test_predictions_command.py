@@ -55,9 +55,7 @@ def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path, capsys
     expected = library.certify_predictions(LABELS, **how, groups=GROUPS, people=PEOPLE)
     assert report["details"]["statements"] == expected.to_dict()["details"]["statements"]
     assert validate(report) == list(expected.certificates)
-    said = capsys.readouterr().out
-    assert said.startswith("The error of your model on a new person is at most")
-    assert "all of this holds at once with 95% confidence" in said
+    assert capsys.readouterr().out.startswith("The error of your model on a new person is at most")
 
 
 def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path):
@@ -101,6 +99,9 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 
 
 CONTENT = {
+    "nothing": (b"", "is empty: write a line of column names"),
+    "empty lines alone": (b"\n\n", "is empty: write a line of column names"),
+    "a quote that is not closed": (b'"', "{path}"),
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
     "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
@@ -138,6 +139,7 @@ READ = {
     "pandas": b",label,prediction\n0,a,a\n1,b,a\n2,a,a\n3,b,b\n",
     "R": b'"","label","prediction"\n"1","a","a"\n"2","b","a"\n"3","a","a"\n"4","b","b"\n',
     "leading zeros": b"label,prediction\n00,00\n01,00\n00,00\n01,01\n",
+    "UTF-8 marked": b"\xef\xbb\xbflabel,prediction\na,a\nb,a\na,a\nb,b\n",
     "powers and signs": b"label,prediction\n1e2,1e2\n+1,1e2\n1e2,1e2\n+1,+1\n",
     "empty lines at the end": b"label,prediction\r\na,a\r\nb,a\r\na,a\r\nb,b\r\n\r\n\r\n",
     "rounded": b"label,p0,p1\n0,1.000000001,-1e-9\n1,0.7,0.3\n0,1,0\n1,0,1\n\n",
@@ -216,8 +218,6 @@ def test_no_number_of_a_report_can_be_changed_without_notice():
     edits = {
         "a smaller upper end": (f"{first}/upper", 0.9 * row["upper"]),
         "a larger lower end": (f"{first}/lower", 1.1 * row["lower"]),
-        "another model": (f"{first}/of", "b"),
-        "another rate": (f"{first}/measured", 0.5),
         "another certificate": (f"{first}/upper_by", 2),
         "a row left out": (first,),
         "a smaller total": ("failure_prob", 0.04),

@@ -6,7 +6,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 import torch
-from cli_tools import read, rows, succeed, tensors
+from cli_tools import read, rows, tensors
 from numpy.random import default_rng
 from tiny_runs import RUNTIME, tiny_private
 
@@ -40,17 +40,6 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
     assert rows(tmp_path)[-1]["epsilon"] == spent["upper"]
     if isinstance(config.method, P3SGD):
         assert spent["published_accounting"]["status"] == "optimistic"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", [("dp-sgld-mnist", "--method.temperature", "0.3"),
-                                   ("user-dp-sgd-malaria", "--sampling.noise-multiplier", "1")])  # fmt: skip
-def test_the_budget_halts_a_run_before_the_step_that_would_overspend_it(given, tmp_path):
-    succeed("train", *given, "--sampling.steps", 30, "--budget.epsilon", 1, "--out", tmp_path, "--no-ledger")
-    result = read(tmp_path / "result.json")
-    assert result["halted"]
-    assert 0 < result["steps"] < 30
-    assert result["privacy"]["of_budget"]["epsilon"] <= 1.0
 
 
 def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):

@@ -52,7 +52,3 @@ def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_te
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a, weights *", "b, weights"]
     assert [line.get_xdata()[0] for line in axes.lines] == [0.05]
     assert "* optimistic" in axes.get_xlabel()
-    legend = axes.get_legend()
-    assert legend is not None
-    keys = [text.get_text() for text in legend.get_texts()]
-    assert keys == ["KL", "ln dQ/dP", "transfer", "confidence", "new", costs.PER_DRAW]

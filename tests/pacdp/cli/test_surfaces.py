@@ -12,6 +12,7 @@ from bounds.sentence import headline
 from pacdp.cli import console, reading
 from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report
+from tests.schema import validate
 
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 
@@ -85,8 +86,10 @@ def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
 
 @pytest.mark.parametrize("route", REAL)
 @every_surface
-def test_real_reports_are_shown(route, surface, shown, real):
+def test_real_reports_are_valid_and_shown(route, surface, shown, real):
     report = real(route)
+    assert validate(report)
+    assert report["route"] == route
     text = shown(surface, report)
     assert headline(reading.certificates_of(report)[0]) in text
     assert "new data follow the same law" in text
@@ -99,7 +102,7 @@ def real():
 
     def get(route):
         if route not in made:
-            made[route] = REAL[route]().to_dict(subject={"checkpoint": "here"})
+            made[route] = REAL[route]().to_dict(subject={"checkpoint": "here"}, provenance={})
         return made[route]
 
     return get

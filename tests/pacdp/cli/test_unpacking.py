@@ -4,7 +4,6 @@ import gzip
 import io
 import warnings
 import zipfile
-import zlib
 
 import numpy as np
 import polars as pl
@@ -58,13 +57,9 @@ FILES = {
     "a sample twice": ("a.eval", read_logs,
         lambda: log(*(("samples/1.json", SAMPLE.format(k)) for k in (1, 2))),
         "a.eval holds 'samples/1.json' twice"),
-    "an array twice": ("a.npz", read_npz, lambda: packed(("label.npy", array(1)), ("label.npy", array(2))),
-        "a.npz holds 'label.npy' twice"),
     "an array under two names": ("a.npz", read_npz, lambda: packed(("label.npy", array(1)), ("label", array(2))),
         "a.npz holds 'label' twice"),
     "gzip": ("a.csv", read_table, lambda: gzip.compress(CSV), "a.csv must be CSV in UTF-8, and it is gzip"),
-    "zlib": ("a.csv", read_table, lambda: zlib.compress(CSV), "a.csv must be CSV in UTF-8, and it is zlib"),
-    "zstd": ("a.csv", read_table, lambda: b"\x28\xb5\x2f\xfd" + bytes(99), "and it is Zstd"),
     "a constant table": ("a.parquet", read_table,
         lambda: parquet(**dict.fromkeys(("label", "prediction"), pl.zeros(2**26, pl.Int8, eager=True))),
         "a.parquet would unpack to"),
@@ -75,7 +70,6 @@ FILES = {
     "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
     "a report's key twice": ("a.json", read_json, TWICE.encode, "a.json .*'acc' stands twice"),
-    "a log's key twice": ("a.json", read_logs, TWICE.encode, "a.json .*'acc' stands twice"),
 }  # fmt: skip
 
 

@@ -5,20 +5,16 @@ What is no checkpoint at all, or contradicts itself, is refused by what reads it
 
 from cli_tools import forge
 
-from pacdp import load_checkpoint
 from pacdp.canonical import digest
 
 
 def test_a_header_that_is_not_the_folder_s_run_is_refused(copied, refused):
     folder = copied("entropy-sgld")
     sound = (folder / "checkpoint.safetensors").read_bytes()
-    shorter = {**load_checkpoint(folder).header["run"], "epochs": 1.0}
     for words, changes in (
         ("is not the configuration of a", {"run": {}, "config_hash": digest({})}),
         ("its run on 1437 examples makes", {"planned_steps": 5}),
-        ("is of another run or chain than",
-         {"run": shorter, "config_hash": digest(shorter), "planned_steps": 4}),
-    ):  # fmt: skip
+    ):
         (folder / "checkpoint.safetensors").write_bytes(sound)
         forge(folder, **changes)
         assert words in refused("certify", folder)

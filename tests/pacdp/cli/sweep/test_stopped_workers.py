@@ -1,7 +1,6 @@
 """Workers that are stopped or never come to an end: nobody waits for them for ever, and the others go on."""
 
 import os
-import threading
 from functools import partial
 from math import inf
 
@@ -9,8 +8,8 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_jobs import job, outs, pids, wait_for_pid
-from sweeps import ended, tries, two_workers, values
+from small_jobs import job, outs, pids
+from sweeps import ended, tries, two_workers
 
 from pacdp.cli.sweep import batches
 from pacdp.cli.sweep.life import TICK, Watched
@@ -38,26 +37,6 @@ class _SoonLate(Watched):
         folder = self._file.parent
         if folder.name.startswith(("sleeps", "ignores")) and len(pids(folder)) > self._tried:
             self.seconds = inf
-
-
-@pytest.mark.slow
-def test_a_stopped_worker_s_batch_starts_again_and_the_others_go_on(two, tmp_path):
-    jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
-    stopped = []
-
-    def stop():
-        stopped.append(psutil.Process(wait_for_pid(tmp_path / jobs[0].key)))
-        stopped[0].suspend()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    found = ended(jobs, tmp_path, two(heartbeat=4.0, retries=99))
-    stopper.join()
-    assert found == dict.fromkeys(range(4))
-    assert values(jobs, tmp_path) == [0, 1, 4, 9]
-    assert tries(jobs, tmp_path)[0] >= 2
-    stopped[0].wait(300.0)
-    assert not stopped[0].is_running()
 
 
 @pytest.mark.slow

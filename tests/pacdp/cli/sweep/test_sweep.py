@@ -57,20 +57,12 @@ def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
         assert len(own) == -(-sum(own) // share)
 
 
-def test_one_worker_leaves_what_each_run_leaves_alone(mixed, expected, tmp_path):
-    assert _carried_out(mixed, tmp_path) == expected
-
-
-@pytest.mark.slow
-def test_two_processes_leave_the_same(mixed, expected, tmp_path):
-    assert _carried_out(mixed, tmp_path, Workers(workers=2)) == expected
-
-
-@pytest.mark.parametrize("which", ["threads", slow("cluster")])
-def test_two_workers_of_a_dask_cluster_leave_the_same(which, mixed, expected, tmp_path, request):
-    address = request.getfixturevalue(which).scheduler_address
-    workers = Workers(workers=2, backend="dask", address=address)
-    assert _carried_out(mixed, tmp_path, workers) == expected
+@pytest.mark.parametrize("which", [slow("processes"), "threads", slow("cluster")])
+def test_two_workers_leave_what_each_run_leaves_alone(which, mixed, expected, tmp_path, request):
+    how = {}
+    if which != "processes":
+        how = {"backend": "dask", "address": request.getfixturevalue(which).scheduler_address}
+    assert _carried_out(mixed, tmp_path, Workers(workers=2, **how)) == expected
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "no-such-host.invalid:8786"])
@@ -84,7 +76,7 @@ def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, refu
 
 def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(mixed, expected, tmp_path):
     own = outs(mixed, tmp_path)
-    _carried_out(mixed, tmp_path)
+    assert _carried_out(mixed, tmp_path) == expected
     before = {path: path.stat().st_mtime_ns for out in own for path in out.iterdir() if path.name != ".lock"}
     Folder(own[2]).result.unlink()
     assert _carried_out(mixed, tmp_path) == expected
