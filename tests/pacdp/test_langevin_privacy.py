@@ -49,14 +49,14 @@ def assert_counted(found, expected):
         assert true * (1 - 3e-6) < value < true
 
 
+def by_hand(*rates, tau=7.0):
+    """σ_i = 2K/(τ C √η_i), η_i = rate/τ the step's Langevin time."""
+    return [2 * K / (tau * C * sqrt(rate / tau)) for rate in rates]
+
+
 def test_events_equal_lists_by_hand():
-    """σ_i = 2K/(τ C √η_i), η the step's Langevin time."""
-
-    def by_hand(*times):
-        return [2 * K / (7.0 * C * sqrt(eta / 7.0)) for eta in times]
-
     sgld = replace(CHAINS["SGLD"], decay=0.5).promise(N, 4)
-    assert_counted(multipliers(sgld), by_hand(*(2 * 0.3 * t**-0.5 for t in (1, 2, 3, 4))))
+    assert_counted(multipliers(sgld), by_hand(*(0.6 * t**-0.5 for t in (1, 2, 3, 4))))
     local = by_hand(*(0.8 / i for i in (1, 2, 3)))
     assert_counted(multipliers(CHAINS["Entropy-SGLD"].promise(N, 2)), 2 * local)
     slower = by_hand(*(2.0 * i**-0.5 for i in (1, 2, 3)))
@@ -67,8 +67,7 @@ def test_schedules_are_in_the_event():
     settings = CHAINS["SGLD"]
     step_size = cyclical(period=3)
     found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
-    times = [(2 * 0.3 * step_size(t), 7.0 * t) for t in (1, 2, 3)]
-    assert_counted(multipliers(found), [2 * K / (tau * C * sqrt(h / tau)) for h, tau in times])
+    assert_counted(multipliers(found), [by_hand(0.6 * step_size(t), tau=7.0 * t)[0] for t in (1, 2, 3)])
     halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
@@ -78,7 +77,7 @@ def test_long_schedules_are_rounded_down_to_few_multipliers():
     found = multipliers(settings.promise(N, 3000))
     assert found.total() == 3000
     assert len(found) < 2100
-    exact = sorted(2 * K / (7.0 * C * sqrt(2 * 0.3 * t**-0.5 / 7.0)) for t in range(1, 3001))
+    exact = sorted(by_hand(*(0.6 * t**-0.5 for t in range(1, 3001))))
     ratios = np.array(sorted(found.elements())) / exact
     assert 0.999 < ratios.min() <= ratios.max() < 1.0
 
