@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from small_networks import reused, tied
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
@@ -125,17 +126,6 @@ def reused_relu():
     return Sequential(Linear(6, 8), relu, Linear(8, 8), relu, Linear(8, 3))
 
 
-def reused_linear():
-    layer = Linear(6, 6)
-    return Sequential(layer, nn.Tanh(), layer, Linear(6, 3))
-
-
-def tied():
-    module = Sequential(Linear(6, 6), nn.Tanh(), Linear(6, 6), Linear(6, 3))
-    module[2].weight = module[0].weight
-    return module
-
-
 def layers(middle=ReLU, first=Linear):
     return Sequential(first(6, 8), middle(), Linear(8, 3))
 
@@ -164,7 +154,7 @@ NETWORKS = {
     "group": lambda: built((6,), hidden=(8,), norm="group"),
     "conv": lambda: built((1, 28, 28), name="conv", norm="group"),
     "a ReLU used twice": reused_relu,
-    "a layer used twice": reused_linear,
+    "a layer used twice": reused,
     "tied weights": tied,
     "ELU in place on a layer's outputs": lambda: layers(lambda: nn.ELU(inplace=True)),
     "a forward hook": changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),

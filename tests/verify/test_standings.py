@@ -4,14 +4,12 @@ import copy
 import json
 from itertools import product
 
-import numpy as np
 import pytest
 from cli_tools import read
 from made import everything, verdicts
-from numpy.random import default_rng
+from test_predicted import GIVEN, report
 
 from bounds.needs import NEEDS
-from pacdp import certify_predictions
 from pacdp.verify import certificate, needs
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
@@ -40,12 +38,7 @@ def changed(record, place, standing=None):
 
 def predicted():
     """Certificates of predictions of every family."""
-    rng = default_rng(1)
-    labels, groups = rng.integers(0, 2, 300), rng.choice(["a", "b"], 300)
-    soft = np.round(rng.dirichlet([2.0, 1.0], 300), 6)
-    soft[:, 1] = 1.0 - soft[:, 0]
-    for more in ({}, {"people": np.arange(300) // 2}, {"weights": rng.uniform(0.2, 1.0, 300)}):
-        yield from certify_predictions(labels, probabilities=soft, groups=groups, **more).certificates
+    return [Certificate.from_dict(one) for name in GIVEN for one in report(name)["certificates"]]
 
 
 @pytest.mark.parametrize("kinds", [everything, predicted])
