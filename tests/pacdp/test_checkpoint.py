@@ -41,7 +41,7 @@ def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path):
     path = checkpoint(tmp_path)
     assert same(load_checkpoint(str(tmp_path)), example()), "the run's folder will do"
     whole, old = path.read_bytes(), {"format": "pacdp-checkpoint/2"}
-    for content in (*(whole[:cut] for cut in range(1, len(whole), 23)), whole[:-1], whole + b"x"):
+    for content in (whole[:9], whole[: len(whole) // 2], whole[:-1], whole + b"x"):
         path.write_bytes(content)
         refused(path, "is truncated or no safetensors file")
     path.write_bytes(b"")

@@ -24,7 +24,7 @@ from pacdp import (
     load_trained,
 )
 from pacdp import save_checkpoint as write
-from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
+from pacdp.algorithms import PSGLD, SGLD, EntropySGD, build
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
 from pacdp.planned_steps import Plan
@@ -35,11 +35,7 @@ PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))
 pytestmark = pytest.mark.usefixtures("few_passes")
 CLIPPED = SGLD(tau=30.0, clip_norm=1.0)
 FROZEN = PSGLD(tau=30.0, freeze_after=6)
-KEPT = [
-    SGLD(tau=30.0, keep_norms=True),
-    SGHMC(tau=30.0, keep_norms=True),
-    EntropySGD(tau=30.0, inner_steps=4, keep_norms=True),
-]
+KEPT = [replace(SAMPLERS[name], keep_norms=True) for name in ("SGLD", "SGHMC", "Entropy-SGLD")]
 SEED, CHAIN = 2, 3
 PLAN = Plan(steps=10)
 

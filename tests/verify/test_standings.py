@@ -9,6 +9,7 @@ from cli_tools import read
 from made import everything, verdicts
 from test_predicted import GIVEN, report
 
+from bounds import Certificate
 from bounds.needs import NEEDS
 from pacdp.verify import certificate, needs
 from pacdp.verify.certificate import check_certificate
@@ -38,7 +39,8 @@ def changed(record, place, standing=None):
 
 def predicted():
     """Certificates of predictions of every family."""
-    return [Certificate.from_dict(one) for name in GIVEN for one in report(name)["certificates"]]
+    counted = [name for name in GIVEN if name != "losses"]  # whose range no certificate tells
+    return [Certificate.from_dict(one) for name in counted for one in report(name)["certificates"]]
 
 
 @pytest.mark.parametrize("kinds", [everything, predicted])
