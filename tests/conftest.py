@@ -32,11 +32,16 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def _float32_on_gpus(request, monkeypatch):
+def _float32_on_gpus(request):
     """Tests on a GPU compare numbers of 23 bits: by torch's default convolutions there keep 10."""
-    if request.node.get_closest_marker("cuda"):
-        for backend in (torch.backends.cuda.matmul, torch.backends.cudnn):
-            monkeypatch.setattr(backend, "allow_tf32", False)
+    if not request.node.get_closest_marker("cuda"):
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32 = cudnn.allow_tf32 = False
+    yield
+    matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 @pytest.fixture(autouse=True)
