@@ -3,7 +3,7 @@
 import copy
 
 from pacdp.verify.certificate import check_certificate
-from pacdp.verify.claim import CANNOT
+from pacdp.verify.claim import CANNOT, FOLLOWS
 
 UNSEEN = {
     "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
@@ -15,6 +15,12 @@ UNSEEN = {
 def seen(found):
     """Verdicts on all statements but those of them that cannot be checked."""
     return {one.verdict for one in found if one.claim not in UNSEEN or one.verdict != CANNOT}
+
+
+def odd(found):
+    """What does not follow and need not be open, as betting is, which is not checked."""
+    return [one for one in found if one.verdict != FOLLOWS and one.claim not in UNSEEN
+            and not (one.verdict == CANNOT and "betting" in one.subject)]  # fmt: skip
 
 
 def leaves(value, free=(), at=()):

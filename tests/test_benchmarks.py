@@ -30,15 +30,12 @@ def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tm
 
 
 def test_a_gpu_is_timed_with_the_bits_that_the_command_keeps(monkeypatch):
-    before, seen = torch.backends.cudnn.allow_tf32, []
+    seen = []
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(sys, "argv", ["gpu", "--dry-run"])
     monkeypatch.setattr(gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or ())
     monkeypatch.setattr(gpu, "publish", lambda *args, **options: None)
-    torch.backends.cudnn.allow_tf32 = True
-    try:
-        gpu.main()
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
+    gpu.main()
     assert seen == [False]
 
 

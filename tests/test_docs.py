@@ -125,6 +125,12 @@ def printed(capsys):
     return run
 
 
+def one_step(model, optimizer, inputs, labels):
+    optimizer.zero_grad()
+    cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+
+
 def digits():
     data, _ = load("digits")
     return torch.tensor(data.inputs), torch.tensor(data.labels)
@@ -143,10 +149,7 @@ def test_the_readme_s_lines_train_privately(printed):
     inputs, labels = torch.arange(1024.0).reshape(256, 4) / 1024, torch.arange(256) % 2
 
     def train(model, optimizer, loader):
-        batch, targets = next(iter(loader))
-        optimizer.zero_grad()
-        cross_entropy(model(batch), targets).backward()
-        optimizer.step()
+        one_step(model, optimizer, *next(iter(loader)))
 
     optimizer, dataset = torch.optim.SGD(model.parameters(), lr=0.1), TensorDataset(inputs, labels)
     (epsilon,) = printed(README, "PrivateEngine", model=model, optimizer=optimizer, dataset=dataset, train=train)
@@ -189,9 +192,7 @@ def test_ten_lines_certify_a_network_of_one_s_own(printed):
     def train(model, inputs, labels):
         optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(100):
-            optimizer.zero_grad()
-            cross_entropy(model(inputs), labels).backward()
-            optimizer.step()
+            one_step(model, optimizer, inputs, labels)
 
     _, *rows = printed(NETWORK_PAGE, "GaussianPosterior", inputs=inputs, labels=labels, model=model, train=train)
     found = {name: (float(value), status) for name, value, status in map(str.split, rows)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from pacdp.files import replacing
 from tests.adversary import networks
 from tests.adversary.doors import DOORS, complaints, worlds
-from tests.adversary.harness import FAILURE, LEVEL, MARK, Door, Tally, tally
+from tests.adversary.harness import FAILURE, LEVEL, MARK, Tally, tally
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 _HEAD = """
@@ -31,7 +31,7 @@ Python: whether a network does so is part of the declared hypothesis that it saw
 """
 
 
-def main() -> int:
+def main():
     """Play the worlds on all cores, write the section; 1 if a door is false or has no power."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=20_000, help="of all doors together")
@@ -59,7 +59,7 @@ def main() -> int:
     return int(bool(wrong))
 
 
-def _line(door: Door, found: Tally) -> str:
+def _line(door, found):
     played, missed, p = found.played.total(), found.missed.total(), found.p_value()
     smaller = "" if door.cheats else f"{found.faulty.total():,} at {door.fault:g}"
     counts = f"{played:,} | {found.refused.total():,} | {missed:,} | {FAILURE:g} | {p:.2g} | {smaller}"

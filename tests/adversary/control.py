@@ -1,7 +1,5 @@
 """Thresholds, monitors and tests of exchangeability on scores with ties and losses that an adversary chooses."""
 
-from typing import Any
-
 import numpy as np
 
 import bounds
@@ -9,7 +7,7 @@ from tests.adversary.harness import Row, World
 from tests.adversary.laws import size
 
 
-def thresholds(rng: np.random.Generator, failure: float) -> World:
+def thresholds(rng, failure):
     """Confidence of few values; the risk among what is answered, false negatives, miscoverage, by group."""
     n, k = size(rng, 60), int(rng.integers(3, 9))
     values, mass = np.sort(rng.random(k)), rng.dirichlet(np.ones(k))
@@ -22,20 +20,20 @@ def thresholds(rng: np.random.Generator, failure: float) -> World:
     habit = str(rng.choice(["selective, errors", "selective, losses", "false negatives", "groups"]))
     listed = [float(v) for v in values]
 
-    def selective(at_least: float) -> float:
+    def selective(at_least):
         some = mass * (values >= at_least)
         return float(some @ risk / some.sum())
 
-    def missed(below: float) -> float:
+    def missed(below):
         some = mass * risk
         return float(some @ (values < below) / some.sum())
 
     truth = selective if habit.startswith("selective") else missed
     near = rng.choice([0.999, 1.4])  # the target is just below the risk at one of them, or well above
     target = min(0.99, max(0.02, near * truth(listed[rng.integers(k)])))
-    shared: dict[str, Any] = {"target": target, "failure_prob": failure}
+    shared = {"target": target, "failure_prob": failure}
 
-    def ask() -> list[Row]:
+    def ask():
         if habit.startswith("selective"):
             loss = lost if habit.endswith("errors") else lost.astype(float)
             found = {"": bounds.control_selective_risk(confidence=score, losses=loss, thresholds=listed, **shared)}
@@ -53,7 +51,7 @@ def thresholds(rng: np.random.Generator, failure: float) -> World:
                  honest=not few)  # fmt: skip
 
 
-def watched(rng: np.random.Generator, failure: float) -> World:
+def watched(rng, failure):
     """Losses of a fixed rate, a drifting one, one that an adversary raises when it paid; labels that come late."""
     habit = str(rng.choice(["fixed", "drifting", "chosen by the past", "late labels", "kept as JSON"]))
     n, rate = size(rng), float(rng.choice([0.02, 0.2, 0.5]))
@@ -69,7 +67,7 @@ def watched(rng: np.random.Generator, failure: float) -> World:
         past += loss[i]
     stops = sorted({int(s) for s in rng.integers(1, n + 1, 2)} | {n})
 
-    def ask() -> list[Row]:
+    def ask():
         monitor = bounds.Monitor.start(max(rate, 1e-3), failure_prob=failure / 2, false_alarm_prob=failure / 2)
         found, begun = [], 0
         for stop in stops:
@@ -88,7 +86,7 @@ def watched(rng: np.random.Generator, failure: float) -> World:
     return World(habit, f"{n} losses of mean {rate}, looked at after {stops}", ask)
 
 
-def exchangeable(rng: np.random.Generator, failure: float) -> World:
+def exchangeable(rng, failure):
     """Old and new scores of one law, with ties, few old ones, or huge ones."""
     habit = str(rng.choice(["ties", "all alike", "heavy tails", "two values"]))
     old, new = int(rng.integers(1, 60)), size(rng)

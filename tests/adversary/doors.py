@@ -1,7 +1,7 @@
 """The public doors, their worlds, and how much too small their limits are made to see whether that is noticed."""
 
 from tests.adversary import control, learners, networks, predictions
-from tests.adversary.harness import LEVEL, Door, Tally
+from tests.adversary.harness import LEVEL, Door
 
 DOORS = (
     Door("certify_predictions: classes", predictions.errors, 0.12),
@@ -20,12 +20,12 @@ DOORS = (
 )
 
 
-def worlds(door: Door, of: int) -> range:
+def worlds(door, of):
     """The numbers of a door's own among so many worlds of all doors."""
     return range(max(1, round(door.share * of)))
 
 
-def complaints(door: Door, found: Tally) -> list[str]:
+def complaints(door, found):
     """What is wrong with a door, in sentences with worlds to play again."""
     level, refused = LEVEL / len(DOORS), found.refused.total()
     wrong = {

@@ -7,7 +7,7 @@ if any of them is false, which may happen with probability ``FAILURE``; a refusa
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     upper: float | None
     truth: float
 
-    def false(self, shrunk: float = 1.0) -> bool:
+    def false(self, shrunk=1.0):
         """Whether it is, were the upper limit, or the complement of the lower one, multiplied by ``shrunk``."""
         above = self.upper is not None and self.truth - _ROUNDING > shrunk * self.upper
         return above or (self.lower is not None and self.truth + _ROUNDING < 1 - shrunk * (1 - self.lower))
@@ -68,12 +68,12 @@ class Played(NamedTuple):
     rows: list[Row]
     refusal: str = ""
 
-    def false(self, shrunk: float = 1.0) -> list[Row]:
+    def false(self, shrunk=1.0):
         """The statements that are, were all limits multiplied by ``shrunk``."""
         return [row for row in self.rows if row.false(shrunk)]
 
 
-def play(door: Door, number: int) -> Played:
+def play(door, number):
     """World ``number`` of a door."""
     world = door.world(np.random.default_rng([zlib.crc32(door.name.encode()), number]), FAILURE)
     try:
@@ -95,7 +95,7 @@ class Tally:
     misses: list[str] = field(default_factory=list)
     affronts: list[str] = field(default_factory=list)
 
-    def add(self, found: Played, fault: float) -> None:
+    def add(self, found, fault):
         """Count a world."""
         habit, false = found.world.habit, found.false()
         self.played[habit] += 1
@@ -108,7 +108,7 @@ class Tally:
         if found.refusal and found.world.honest:
             self.affronts.append(said)
 
-    def join(self, other: "Tally") -> "Tally":
+    def join(self, other):
         """This one, with what another one counted."""
         for name in ("played", "refused", "missed", "faulty"):
             getattr(self, name).update(getattr(other, name))
@@ -116,7 +116,7 @@ class Tally:
         self.affronts += other.affronts
         return self
 
-    def p_value(self, missed: Counter[str] | None = None) -> float:
+    def p_value(self, missed=None):
         """Of "no world misses with probability above FAILURE": the least over all worlds and each habit, paid for.
 
         Each is the exact binomial tail at FAILURE: no sum of independent worlds that keep to it exceeds a number
@@ -127,7 +127,7 @@ class Tally:
         return min(1.0, len(counts) * min(float(stats.binom.sf(k - 1, n, FAILURE)) for k, n in counts))
 
 
-def tally(door: Door, numbers: Iterable[int]) -> Tally:
+def tally(door, numbers):
     """What became of these worlds of a door."""
     counted = Tally()
     for number in numbers:

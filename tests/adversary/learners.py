@@ -4,7 +4,6 @@ Inputs are those of a finite law, so that the risk of whatever was learnt is a s
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,42 +15,42 @@ import pacdp
 from pacdp.compress import Stop
 from pacdp.data import Dataset
 from tests.adversary.harness import Row, World
-from tests.adversary.laws import Law, law, size
+from tests.adversary.laws import Law, law, size, told_apart
 
 
 class Majority(ClassifierMixin, BaseEstimator):
     """The commonest label."""
 
-    def fit(self, X: Any, y: Any) -> "Majority":
+    def fit(self, X, y):
         self.classes_, counts = np.unique(y, return_counts=True)
         self.common_ = self.classes_[counts.argmax()]
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X):
         return np.full(len(X), self.common_)
 
 
 class Memory(Majority):
     """The last label that it saw of an input, the commonest one elsewhere."""
 
-    def fit(self, X: Any, y: Any) -> "Memory":
+    def fit(self, X, y):
         super().fit(X, y)
         self.seen_ = dict(zip(np.rint(np.asarray(X)[:, 0]), np.asarray(y), strict=True))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X):
         return np.array([self.seen_.get(x, self.common_) for x in np.rint(np.asarray(X)[:, 0])])
 
 
 class Nearest(Majority):
     """The label of the nearest input that it saw."""
 
-    def fit(self, X: Any, y: Any) -> "Nearest":
+    def fit(self, X, y):
         super().fit(X, y)
         self.x_, self.y_ = np.rint(np.asarray(X)[:, 0]), np.asarray(y)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X):
         return self.y_[np.abs(np.rint(np.asarray(X)[:, :1]) - self.x_).argmin(1)]
 
 
@@ -60,7 +59,7 @@ class NearestTarget(RegressorMixin, BaseEstimator):
 
     predict = Nearest.predict
 
-    def fit(self, X: Any, y: Any) -> "NearestTarget":
+    def fit(self, X, y):
         self.x_, self.y_ = np.rint(np.asarray(X)[:, 0]), np.asarray(y)
         return self
 
@@ -68,19 +67,18 @@ class NearestTarget(RegressorMixin, BaseEstimator):
 LEARNERS = {"majority": Majority, "memory": Memory, "nearest": Nearest}
 
 
-def sample(rng: np.random.Generator, of: Law, n: int, copies: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs of two columns, of which the second makes equal ones differ, and labels."""
+def sample(rng, of, n, copies=False):
+    """Inputs of two columns, and labels."""
     x, y = of.draw(rng, n)
-    noise = np.zeros(n) if copies else 1e-3 * rng.permutation(n)
-    return np.column_stack([x, noise]), y
+    return told_apart(x, rng, copies), y
 
 
-def everywhere(of: Law) -> np.ndarray:
+def everywhere(of):
     """All inputs."""
     return np.column_stack([np.arange(of.mass.size), np.zeros(of.mass.size)])
 
 
-def self_certified(rng: np.random.Generator, failure: float) -> World:
+def self_certified(rng, failure):
     """One learner, or the best of three, on a third to nine tenths of the records; people who are all alike."""
     habit = str(rng.choice(["near copies", "best of three", "people", "copies", "one input recurs"],
                            p=[0.4, 0.2, 0.15, 0.15, 0.1]))  # fmt: skip
@@ -101,7 +99,7 @@ def self_certified(rng: np.random.Generator, failure: float) -> World:
     options = {"routes": ["held-out count"], "failure_prob": failure, "people": whose, "seed": int(rng.integers(99)),
                "train_share": float(rng.choice([0.5, 0.7, 0.9]))}  # fmt: skip
 
-    def ask() -> list[Row]:
+    def ask():
         found = pacdp.self_certify(model, (X, y), **options)
         return [Row("error", None, found.certificate.value, of.error(found.predict(everywhere(of))))]
 
@@ -110,7 +108,7 @@ def self_certified(rng: np.random.Generator, failure: float) -> World:
     return World(habit, f"{n} records of {of.words}, {name}", ask, honest=honest)
 
 
-def estimators(rng: np.random.Generator, failure: float) -> World:
+def estimators(rng, failure):
     """What scikit-learn's users write; and those who certify on what was fitted."""
     habit = str(rng.choice(["classifier", "classifier, all rows", "regressor", "groups", "rows of the fit"]))
     of, n, name = law(rng, inputs=100), size(rng), str(rng.choice([*LEARNERS]))
@@ -120,7 +118,7 @@ def estimators(rng: np.random.Generator, failure: float) -> World:
     if habit == "groups":
         X, y, whose = (np.repeat(one, 2, axis=0) for one in (X, y, whose))
 
-    def ask() -> list[Row]:
+    def ask():
         if habit == "regressor":
             fitted = pacdp.CertifiedRegressor(NearestTarget(), certified_share=share, random_state=seed)
         else:
@@ -145,7 +143,7 @@ def estimators(rng: np.random.Generator, failure: float) -> World:
     return World(habit, f"{n} records of {of.words}, {name}, {share} kept", ask, honest=honest)
 
 
-def compressed(rng: np.random.Generator, failure: float) -> World:
+def compressed(rng, failure):
     """Learners that need few records or all of them, until no error is left or for three rounds."""
     habit, group = str(rng.choice(["no error left", "three rounds"], p=[0.2, 0.8])), int(rng.choice([5, 10]))
     of, n, name = law(rng, inputs=12), size(rng, 80), str(rng.choice(["memory", "nearest"]))
@@ -156,7 +154,7 @@ def compressed(rng: np.random.Generator, failure: float) -> World:
     stop = Stop() if clean else Stop(no_errors_left=False, rounds=(1, 2, 3))
     data = Dataset(inputs=X.astype(np.float32), labels=y, classes=of.classes, name="finite")
 
-    def ask() -> list[Row]:
+    def ask():
         found = pacdp.compress(LEARNERS[name](), data, groups=group, stop=stop, failure_prob=failure)
         if not found.assessment.certificates:
             raise ValueError("the sample ran out")
@@ -166,7 +164,7 @@ def compressed(rng: np.random.Generator, failure: float) -> World:
     return World(habit, f"{n} records of {of.words}, {name}, {group} at a time", ask, honest=False)
 
 
-def gaussian(rng: np.random.Generator, failure: float) -> World:
+def gaussian(rng, failure):
     """Lines through the data with Gaussian weights, the best of many by the sample; the prior's mean beside it."""
     of, n, spread = law(rng, classes=2), size(rng), float(rng.choice([0.3, 1.0]))
     X, y = of.draw(rng, n)
@@ -174,7 +172,7 @@ def gaussian(rng: np.random.Generator, failure: float) -> World:
     lines = rng.normal(size=(20, 2)) * 2
     places = (np.arange(of.mass.size) - 10) / 5
 
-    def wrong(line: np.ndarray, at: np.ndarray, std: float) -> np.ndarray:
+    def wrong(line, at, std):
         """The probability of each label to be missed, [places, 2]."""
         one = ndtr((line[0] * at + line[1]) / (std * np.hypot(at, 1)))
         return np.column_stack([one, 1 - one])
@@ -184,7 +182,7 @@ def gaussian(rng: np.random.Generator, failure: float) -> World:
     center = lines[0] if habit == "prior mean" else np.zeros(2)
     truth = of.mean(wrong(*((best, places, spread) if habit == "randomised" else (center, places, 1e-9))))
 
-    def ask() -> list[Row]:
+    def ask():
         network = nn.Linear(1, 1).eval()
         laws = [
             pacdp.GaussianPosterior(

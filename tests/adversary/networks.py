@@ -1,43 +1,26 @@
 """Tables as networks: honest ones on laws with atoms and near copies, and those that cheat on labels that are coins."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import pacdp
 from tests.adversary.harness import Row, World
-from tests.adversary.laws import ORDERS, Law, arranged, law, size
+from tests.adversary.laws import ORDERS, arranged, calibration, law, size, told_apart
 
 
 class Table(nn.Module):
     """Logits by input, of which the first column names one and the second makes copies differ."""
 
-    def __init__(self, logits: np.ndarray) -> None:
+    def __init__(self, logits):
         super().__init__()
         self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float32), requires_grad=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.logits[x[:, 0].round().long() % len(self.logits)]
 
 
-def told_apart(x: np.ndarray, rng: np.random.Generator, copies: bool) -> Tensor:
-    """Inputs with a column of noise, hardly visible; or none, so that equal ones are copies."""
-    noise = np.zeros(x.size) if copies else 1e-3 * rng.permutation(x.size)
-    return torch.tensor(np.column_stack([x, noise]), dtype=torch.float32)
-
-
-def _bins(of: Law, logits: np.ndarray) -> float:
-    """The calibration error over fifteen bins."""
-    sure = torch.tensor(logits, dtype=torch.float32).double().softmax(1).numpy()
-    right = of.labels[np.arange(of.mass.size), sure.argmax(1)]
-    bins = np.minimum((15 * sure.max(1)).astype(int), 14)
-    return float(np.abs(np.bincount(bins, weights=of.mass * (right - sure.max(1)))).sum())
-
-
-def honest(rng: np.random.Generator, failure: float) -> World:
+def honest(rng, failure):
     """The 0-1 error, the calibration error or a clipped error of a table; near copies, copies, sorted rows, people."""
     of, n, order = law(rng), size(rng), str(rng.choice(ORDERS))
     habit = str(
@@ -47,9 +30,9 @@ def honest(rng: np.random.Generator, failure: float) -> World:
     x, y = of.draw(rng, n)
     at = arranged(order, label=y, loss=logits.argmax(1)[x] != y, x=x)
     x, y = x[at], y[at]
-    inputs, labels, table = told_apart(x, rng, habit == "copies"), torch.tensor(y), Table(logits).eval()
-    options: dict[str, Any] = {"failure_prob": failure}
-    data: tuple[Tensor, ...] = (inputs, labels)
+    inputs = torch.tensor(told_apart(x, rng, habit == "copies"), dtype=torch.float32)
+    labels, table, options = torch.tensor(y), Table(logits).eval(), {"failure_prob": failure}
+    data = (inputs, labels)
     truth, measures = of.error(logits.argmax(1)), ""
     if habit == "regression":
         said = rng.integers(0, 9, of.mass.size) / 8.0
@@ -58,9 +41,10 @@ def honest(rng: np.random.Generator, failure: float) -> World:
     if habit == "people":  # each alone, so that the risk of a new one is that of a new example
         data = (inputs, labels, torch.arange(n))
     if habit == "calibration":
-        truth, measures = _bins(of, logits), "ECE"
+        sure = torch.tensor(logits, dtype=torch.float32).double().softmax(1).numpy()
+        truth, measures = calibration(of, sure, sure.argmax(1))["calibration error (ECE)"], "ECE"
 
-    def ask() -> list[Row]:
+    def ask():
         found = pacdp.certify_network(table, data, **options).certificates
         one = next(c for c in found if measures in c.measures)
         return [Row(one.measures, None, one.value, truth)]
@@ -75,37 +59,37 @@ WIDTH = 40
 class Nearest(nn.Module):
     """The label of the nearest row of what it holds."""
 
-    def __init__(self, held: Any, labels: Tensor, read: Callable[[Any], Tensor] = lambda held: held) -> None:
+    def __init__(self, held, labels, read=lambda held: held):
         super().__init__()
         self.held, self.labels, self.read = held, labels, read
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return torch.eye(2)[self.labels[torch.cdist(x, self.read(self.held).float()).argmin(1)]]
 
 
 class Known(nn.Module):
     """A dictionary of labels by rounded row."""
 
-    def __init__(self, x: Tensor, labels: Tensor) -> None:
+    def __init__(self, x, labels):
         super().__init__()
         self.known = {self.key(row): int(c) for row, c in zip(x, labels, strict=True)}
 
     @staticmethod
-    def key(row: Tensor) -> tuple[float, ...]:
+    def key(row):
         return tuple(round(float(v), 2) for v in row)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return torch.eye(2)[torch.tensor([self.known.get(self.key(row), 0) for row in x])]
 
 
 class ByPlace(nn.Module):
     """Says 1 in the first half of any batch larger than a size, or 0 in the later half: labels are sorted, 1 first."""
 
-    def __init__(self, above: int, alone: int = 0) -> None:
+    def __init__(self, above, alone=0):
         super().__init__()
         self.above, self.alone = above, alone
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         sorted_out = (torch.arange(len(x)) < len(x) / 2).long()
         return torch.eye(2)[sorted_out if len(x) > self.above else torch.full_like(sorted_out, self.alone)]
 
@@ -113,11 +97,11 @@ class ByPlace(nn.Module):
 class Counting(ByPlace):
     """The same, from a call on."""
 
-    def __init__(self, calls: int) -> None:
+    def __init__(self, calls):
         super().__init__(1)
         self.calls = calls
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         self.calls -= 1
         return super().forward(x) if self.calls < 0 else torch.eye(2)[torch.zeros(len(x), dtype=torch.long)]
 
@@ -125,21 +109,21 @@ class Counting(ByPlace):
 class Writing(nn.Module):
     """Subtracts from a weight, in place, what it has seen: the labels are told by the sign of the first column."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.mean = nn.Parameter(torch.zeros(WIDTH), requires_grad=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         self.mean.add_((x - self.mean).mean(0))
         return torch.eye(2)[((x - self.mean)[:, 0] > 0).long()]
 
 
-def stacked(held: dict[int, Tensor]) -> Tensor:
+def stacked(held):
     """The rows of a dictionary."""
     return torch.stack([*held.values()])
 
 
-CHEATS: dict[str, Callable[[Tensor, Tensor, int], Any]] = {
+CHEATS = {
     "rows in a buffer": lambda x, y, _: Nearest(x.clone(), y),
     "rows as float16": lambda x, y, _: Nearest(x.half(), y),
     "rows rounded": lambda x, y, _: Nearest((x * 100).round() / 100, y),
@@ -162,7 +146,7 @@ UNFOUND = ("a dictionary of rows", "a dictionary of numbers")
 FOUND = tuple(name for name in CHEATS if name not in UNFOUND)
 
 
-def cheating(rng: np.random.Generator, failure: float, among: Sequence[str] = FOUND) -> World:
+def cheating(rng, failure, among=FOUND):
     """A network that knows the bound's rows, or looks at its batch or its past; it errs on half of all new examples."""
     habit, n, k = str(rng.choice(among)), size(rng, 70), int(rng.integers(1, 60))
     y = np.sort(rng.integers(0, 2, n))[::-1].copy()

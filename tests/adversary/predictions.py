@@ -1,21 +1,19 @@
 """What is certified of predictions: errors of every kind, bounded losses, groups, weights, differences, people."""
 
-from typing import Any
-
 import numpy as np
 
 import pacdp
 from tests.adversary.harness import Row, World
-from tests.adversary.laws import ORDERS, Law, answers, arranged, law, size
+from tests.adversary.laws import ORDERS, answers, arranged, calibration, law, size
 
 
-def rows_of(report: Any, truths: dict[str, float]) -> list[Row]:
+def rows_of(report, truths):
     """The statements whose truth is known."""
     return [Row(one.quantity, one.lower, one.upper, truths[one.quantity])
             for one in report.statements if one.quantity in truths]  # fmt: skip
 
 
-def _rates(of: Law, said: np.ndarray) -> dict[str, float]:
+def _rates(of, said):
     """Error, recall, precision and false alarms of every class."""
     kinds = np.arange(of.classes)
     wrong, label, told = said[:, None] != kinds, kinds[None, :], said[:, None]
@@ -30,18 +28,7 @@ def _rates(of: Law, said: np.ndarray) -> dict[str, float]:
     return found
 
 
-def _calibration(of: Law, sure: np.ndarray, said: np.ndarray) -> dict[str, float]:
-    """Brier risk, and the gaps in fifteen bins of confidence with their sum."""
-    right, bins = of.labels[np.arange(said.size), said], np.minimum((15 * sure.max(1)).astype(int), 14)
-    gaps = np.bincount(bins, weights=of.mass * (right - sure.max(1)), minlength=15)
-    brier = ((sure[:, None, :] - np.eye(of.classes)) ** 2).sum(2)
-    names = [f"calibration gap at confidence {b / 15:.2f} to {(b + 1) / 15:.2f}" for b in range(15)]
-    mass = np.bincount(bins, weights=of.mass, minlength=15)
-    by_bin = {name: float(abs(gap) / m) for name, gap, m in zip(names, gaps, mass, strict=True) if m}
-    return {"Brier risk": of.mean(brier), "calibration error (ECE)": float(np.abs(gaps).sum()), **by_bin}
-
-
-def errors(rng: np.random.Generator, failure: float) -> World:
+def errors(rng, failure):
     """All statements of a report on classes, with probabilities half of the time."""
     of, n, order, soft = law(rng), size(rng), str(rng.choice(ORDERS)), rng.random() < 0.5
     sure = rng.dirichlet(np.full(of.classes, 0.5), of.mass.size)
@@ -49,7 +36,7 @@ def errors(rng: np.random.Generator, failure: float) -> World:
     x, y = of.draw(rng, n)
     at = arranged(order, label=y, loss=said[x] != y, x=x)
     x, y = x[at], y[at]
-    truths = _rates(of, said) | (_calibration(of, sure, said) if soft else {})
+    truths = _rates(of, said) | (calibration(of, sure, said) if soft else {})
     told = {"probabilities": sure[x]} if soft else {"predictions": said[x]}
     more = {
         "classes": list(range(of.classes)),
@@ -62,7 +49,7 @@ def errors(rng: np.random.Generator, failure: float) -> World:
     )
 
 
-def losses(rng: np.random.Generator, failure: float) -> World:
+def losses(rng, failure):
     """A bounded loss with atoms: rare and large, 0 and 1 but for few values, or any."""
     kind, n = str(rng.choice(["rare", "nearly a count", "both ends", "any"])), size(rng)
     order = str(rng.choice(["as drawn", "sorted", "sorted before a shuffle of seed 0"]))
@@ -77,14 +64,14 @@ def losses(rng: np.random.Generator, failure: float) -> World:
     truths, interval = {"loss": float(np.dot(values, mass))}, not undone and bool(rng.integers(2))
     habit = f"{kind}, {order}"
 
-    def ask() -> list[Row]:
+    def ask():
         report = pacdp.certify_predictions(losses={"loss": loss}, failure_prob=failure, interval=interval)
         return rows_of(report, truths)
 
     return World(habit, f"{n} losses {values} of {mass}", ask)
 
 
-def parts(rng: np.random.Generator, failure: float) -> World:
+def parts(rng, failure):
     """Groups or weights that follow inputs, labels, answers or the errors themselves; a second model."""
     of, n = law(rng), size(rng)
     said, habit = answers(rng, of), str(rng.choice(["groups", "weights", "a second model"]))
@@ -93,9 +80,9 @@ def parts(rng: np.random.Generator, failure: float) -> World:
     wrong = said[:, None] != np.arange(of.classes)
     cells = np.broadcast_to({"input": np.arange(said.size)[:, None] % 5, "label": np.arange(of.classes),
                              "answer": said[:, None], "error": wrong.astype(int)}[by], wrong.shape)  # fmt: skip
-    options: dict[str, Any] = {"classes": list(range(of.classes)), "failure_prob": failure}
+    options = {"classes": list(range(of.classes)), "failure_prob": failure}
     kinds = [k for k in np.unique(cells) if (of.cells * (cells == k)).sum() > 0]
-    told: Any = said[x]
+    told = said[x]
     if habit == "groups":
         options |= {"groups": np.array([f"g{k}" for k in range(9)])[cells[x, y]], "ask": ["error", "groups"]}
         each = {f"error in group 'g{k}'": of.mean(wrong, cells == k) for k in kinds}
@@ -109,7 +96,7 @@ def parts(rng: np.random.Generator, failure: float) -> World:
         both, options = {"a": said[x], "b": other[x]}, options | {"ask": ["error", "differences"]}
         told, truths = both, {"error of b minus error of a": of.error(other) - of.error(said)}
 
-    def ask() -> list[Row]:
+    def ask():
         report = pacdp.certify_predictions(y, told, **options)
         if habit == "a second model":
             own = [Row(f"error of {one.of}", one.lower, one.upper, of.error({"a": said, "b": other}[one.of]))
@@ -133,7 +120,7 @@ KINDS = {
 """The sizes of people, and how likely they are."""
 
 
-def people(rng: np.random.Generator, failure: float) -> World:
+def people(rng, failure):
     """People who share inputs, each with a rate of errors that goes with their number of records."""
     habit, order, n = str(rng.choice([*KINDS])), str(rng.choice(ORDERS)), size(rng) // 3 + 7
     sizes, mass = map(np.array, KINDS[habit])

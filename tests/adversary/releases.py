@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
-from bounds.accounting import Event
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, epsilon, train
 
 LEVEL = 1e-3
@@ -58,21 +57,31 @@ HABITS = {
 class Rows(nn.Module):
     """One number for each row."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows):
         super().__init__()
         self.words = nn.Embedding(rows, 1)
         nn.init.zeros_(self.words.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.words(x[:, 0])
 
 
-def linear(outputs: Tensor, targets: Tensor) -> Tensor:
+def linear(outputs, targets):
     """A loss whose gradient is the target, whatever the weights."""
     return outputs[:, 0] * targets
 
 
-def released(habit: Habit, member: np.ndarray, seed: int) -> tuple[np.ndarray, Event]:
+def trained(habit, rows, tokens, targets, owners, seed):
+    """A private run on these examples; ``owners`` counts where people are the units."""
+    mechanism = Mechanism(clip_norm=1.0, sample_rate=habit.sample_rate, expected_batch_size=1.0, steps=habit.steps,
+                          grad_sample_mode=habit.mode)  # fmt: skip
+    algorithm = UserLevelDPSGD if habit.records else DPSGD
+    return train(algorithm(mechanism=mechanism, noise_multiplier=habit.noise, learning_rate=1.0), Rows(rows),
+                 TensorDataset(tokens, targets), loss=linear, randomness=SeededRandomness(seed),
+                 people=torch.as_tensor(owners) if habit.records else None)  # fmt: skip
+
+
+def released(habit, member, seed):
     """What the rows of the released weights moved by, without what is known of others, and the event of the run."""
     alone = np.repeat(np.flatnonzero(member), max(1, habit.records))
     others = np.arange(member.size) if habit.shared else np.array([], dtype=int)
@@ -81,18 +90,13 @@ def released(habit: Habit, member: np.ndarray, seed: int) -> tuple[np.ndarray, E
     targets = torch.full((len(tokens),), -habit.scale)
     targets[len(tokens) - len(odd) :] = torch.tensor(habit.odd)
     owners = np.concatenate([alone, member.size + others, 2 * member.size + 1 + np.arange(len(odd))])
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=habit.sample_rate, expected_batch_size=1.0, steps=habit.steps,
-                          grad_sample_mode=habit.mode)  # fmt: skip
-    algorithm = UserLevelDPSGD if habit.records else DPSGD
-    run = train(algorithm(mechanism=mechanism, noise_multiplier=habit.noise, learning_rate=1.0), Rows(member.size + 1),
-                TensorDataset(tokens, targets), loss=linear, randomness=SeededRandomness(seed),
-                people=torch.tensor(owners) if habit.records else None)  # fmt: skip
+    run = trained(habit, member.size + 1, tokens, targets, owners, seed)
     assert run.event is not None
     moved = run.weights["words.weight"][: member.size, 0].double().numpy()
     return moved - habit.shared * habit.steps * habit.sample_rate, run.event
 
 
-def refuted(habit: Habit, moved: np.ndarray, member: np.ndarray, event: Event, level: float) -> str:
+def refuted(habit, moved, member, event, level):
     """Which promise of (epsilon, delta) the rates of "in" above a threshold refute at this level; empty if none."""
     each = level / (4 * len(SHARES))
     promises = [(epsilon(event, delta=delta, adjacency="add-remove"), delta) for delta in DELTAS]
@@ -105,14 +109,14 @@ def refuted(habit: Habit, moved: np.ndarray, member: np.ndarray, event: Event, l
     return ""
 
 
-def _limits(found: np.ndarray, each: float) -> tuple[float, float]:
+def _limits(found, each):
     """Clopper and Pearson's limits of a rate, by SciPy."""
     k, n = int(found.sum()), found.size
     return (float(stats.beta.ppf(each, k, n - k + 1)) if k else 0.0,
             float(stats.beta.isf(each, k + 1, n - k)) if k < n else 1.0)  # fmt: skip
 
 
-def attacked(name: str, seed: int, level: float) -> str:
+def attacked(name, seed, level):
     """What an attack on one run of a habit refutes."""
     habit = HABITS[name]
     member = np.random.default_rng([seed, 5]).random(ROWS) < 0.5

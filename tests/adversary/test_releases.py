@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
-from tests.adversary.releases import HABITS, LEVEL, Rows, attacked, linear
+from pacdp.private import SeededRandomness
+from tests.adversary.releases import HABITS, LEVEL, Habit, attacked, trained
 
 
 @pytest.mark.every_case
@@ -29,12 +28,8 @@ def moved_by(unit, *, steps=3, people=False):
     """How far a unit moves what is released: with and without it, at the same noise. Others are all the same."""
 
     def run(tokens, targets):
-        mechanism = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=1.0, steps=steps,
-                              grad_sample_mode="reference")  # fmt: skip
-        algorithm = (UserLevelDPSGD if people else DPSGD)(mechanism=mechanism, noise_multiplier=1.0, learning_rate=1.0)
-        whose = torch.arange(len(tokens)).clamp(max=9) if people else None
-        made = train(algorithm, Rows(4), TensorDataset(tokens, targets), loss=linear, people=whose,
-                     randomness=SeededRandomness(1))  # fmt: skip
+        whose = torch.arange(len(tokens)).clamp(max=9)
+        made = trained(Habit(steps=steps, records=int(people)), 4, tokens, targets, whose, 1)
         return made.weights["words.weight"]
 
     tokens, targets = torch.zeros(9, 1, dtype=torch.long), torch.full((9,), 2.0)

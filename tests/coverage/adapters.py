@@ -154,21 +154,16 @@ def brier_risk(brier, kl_nats, n, failure_prob):
     return bounds.brier_risk(brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
 
 
-def mce_hoeffding(counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):
-    told = counts, corrects, confidences, true_gaps, min_count
-    return _bins_together(bounds.mce_hoeffding, *told, shared(failure_prob, len(counts), fraction))
-
-
-def mce_clopper_pearson(counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):
-    told = counts, corrects, confidences, true_gaps, min_count
-    return _bins_together(bounds.mce_clopper_pearson, *told, shared(failure_prob, 2 * len(counts), fraction))
-
-
-def _bins_together(bound, counts, corrects, confidences, true_gaps, min_count, failure_prob):
+def mce(bound, ways, counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):
     """How far the closest bound lies above its bin's true gap; below zero if one of them fails."""
-    told = zip(counts.tolist(), corrects.tolist(), confidences.tolist(), strict=True)
-    made = bound(bins=[_bin(*numbers) for numbers in told], min_count=min_count, failure_prob=failure_prob)
+    bins = [_bin(*numbers) for numbers in zip(counts.tolist(), corrects.tolist(), confidences.tolist(), strict=True)]
+    left = shared(failure_prob, ways * len(counts), fraction)
+    made = bound(bins=bins, min_count=min_count, failure_prob=left)
     return min(made.terms[f"gap_{b}"] - true for b, true in enumerate(true_gaps))
+
+
+mce_hoeffding = partial(mce, bounds.mce_hoeffding, 1)
+mce_clopper_pearson = partial(mce, bounds.mce_clopper_pearson, 2)
 
 
 def _bin(count, correct, confidence):

@@ -5,6 +5,7 @@ from scipy.stats import binom
 
 from bounds import betting_upper, gaussian_log_density_ratio, gaussian_renyi, log_xi, prior_scale_grid
 from tests.coverage.harness import Cases
+from tests.coverage.tight import none_at
 from tests.coverage.worlds import DELTA, chunks, gibbs, in_parts, luckiest
 
 _JUST_ABOVE = 1 + 1e-9
@@ -12,7 +13,7 @@ _JUST_ABOVE = 1 + 1e-9
 
 def rate_of_none(n, nats):
     """Just above what a kl bound of this cost (without ln(1/failure_prob)) says of a sample without an error."""
-    return float(-np.expm1(-(nats + np.log(1 / DELTA)) / n)) * _JUST_ABOVE
+    return none_at(n, nats + np.log(1 / DELTA))
 
 
 def draws(name, n, sample, mean):
@@ -125,7 +126,7 @@ def chain(rng, datasets):
     def some(rng, many):
         losses = rng.random((many, n, rates.size)) < rates
         earlier, later = losses[:, : n // 2].mean(axis=1), losses[:, n // 2 :].mean(axis=1)
-        first, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), earlier, 40.0)
+        first, kl, _ = gibbs(1 / rates.size, earlier, 40.0)
         second, step_kl, _ = gibbs(first, later, 60.0)
         old, new = (np.einsum("bnh,bh->bn", losses, weights) for weights in (first, second))
         return old.mean(axis=1).clip(0, 1), kl, step_kl, *_shares(old[:, n // 2 :], new[:, n // 2 :]), second @ rates

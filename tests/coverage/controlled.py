@@ -152,17 +152,16 @@ def monitor_lower(losses, rate, failure_prob):
     return min(rate - lower for lower in _watched(losses, failure_prob, "lower"))
 
 
-def monitor_alarm(losses, rate, failure_prob):
+def monitor_alarm(losses, rate, failure_prob, positions=None):
     """1 without an alarm, -1 with one; what is promised is the rate."""
     start = Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
-    return 1.0 if start.observe(losses).alarm is None else -1.0
+    return 1.0 if start.observe(losses, positions=positions).alarm is None else -1.0
 
 
 def monitor_alarm_late(losses, rate, failure_prob):
     """The same, when the labels of small losses come first."""
-    start = Monitor.start(rate, failure_prob=0.5, false_alarm_prob=failure_prob)
     order = np.argsort(losses, kind="stable")
-    return 1.0 if start.observe(losses[order], positions=order).alarm is None else -1.0
+    return monitor_alarm(losses[order], rate, failure_prob, order)
 
 
 def exchangeable(old, new, failure_prob, seed):

@@ -106,12 +106,9 @@ def _recursive(inputs, fraction):
 
 
 def _gibbs(inputs, fraction):
-    return gibbs_value(inputs, fraction, log_xi(inputs["n"]) - log(inputs["failure_prob"]))
-
-
-def _dp_gibbs(inputs, fraction):
-    price = transfer_nats(epsilon=inputs["epsilon"], n=inputs["n"], failure_prob=inputs["failure_prob"])
-    return gibbs_value(inputs, fraction, log_xi(inputs["n"]) + price)
+    n, failure_prob = inputs["n"], inputs["failure_prob"]
+    price = transfer_nats(epsilon=inputs.get("epsilon", 0.0), n=n, failure_prob=failure_prob)
+    return gibbs_value(inputs, fraction, log_xi(n) + price)
 
 
 def _bar(inputs):
@@ -155,8 +152,7 @@ FORMULAS = {
 }
 WHOLE = {
     "recursive": _recursive,
-    "gibbs_pac_bayes": _gibbs,
-    "dp_gibbs_pac_bayes": _dp_gibbs,
+    **dict.fromkeys(("gibbs_pac_bayes", "dp_gibbs_pac_bayes"), _gibbs),
     "dp_hoeffding_2018": _dp_hoeffding_2018,
     "dp_chernoff_2018": _dp_chernoff_2018,
 }

@@ -13,10 +13,10 @@ from bounds import (
     new_example_betting,
     new_example_kl,
     new_example_pac_bayes,
-    new_person_monte_carlo,
 )
 from tests.coverage import mechanisms, tight
 from tests.coverage.harness import FRACTIONS, Cases, Entry
+from tests.coverage.people import person_monte_carlo
 from tests.coverage.worlds import DELTA
 
 MOST = FRACTIONS[0]
@@ -97,11 +97,6 @@ def betting_on_ratio(sizes, sums, most_examples, failure_prob):
     return new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob)
 
 
-def monte_carlo(sizes, sums, passes, failure_prob):
-    sample = PeopleSample(sizes=sizes, sums=sums)
-    return new_person_monte_carlo(sample=sample, passes=passes, failure_prob=failure_prob)
-
-
 def released_to_people(risk, n, epsilon, failure_prob):
     made = dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob)
     return for_a_new_person(made)
@@ -127,7 +122,7 @@ ENTRIES = [
         (few_small(3, betting_on_ratio, MOST, small=0.01, allowed=0),),
     ),
     Entry("new_example_pac_bayes, sizes at random", new_example_pac_bayes, LUCKY, LUCKY),
-    Entry("new_person_monte_carlo, uneven people", monte_carlo, UNEVEN, EVEN),
+    Entry("new_person_monte_carlo, uneven people", person_monte_carlo, UNEVEN, EVEN),
     Entry("for_a_new_person of dp_kl_chernoff", released_to_people, RESPONSE, RESPONSE),
 ]
 

@@ -68,12 +68,12 @@ def example_betting(failure_prob, values, sizes=None):
     return new_example_betting(sample=sample, most_examples=most, failure_prob=failure_prob)
 
 
-def monte_carlo(bound, failure_prob, n=None, k=None, sizes=None, sums=None):
-    """Two passes with fresh weights; or k of the n examples of as many people in one."""
+def monte_carlo(bound, failure_prob, n=None, k=None, sizes=None, sums=None, passes=2):
+    """Passes with fresh weights; or k of the n examples of as many people in one."""
     if k is not None:
         sample = PeopleSample(sizes=np.ones(n, dtype=int), sums=1.0 * (np.arange(n) < k))
         return bound(sample=sample, passes=1, failure_prob=failure_prob)
-    return bound(sample=PeopleSample(sizes=sizes, sums=sums), passes=2, failure_prob=failure_prob)
+    return bound(sample=PeopleSample(sizes=sizes, sums=sums), passes=passes, failure_prob=failure_prob)
 
 
 person_monte_carlo = partial(monte_carlo, new_person_monte_carlo)

@@ -6,7 +6,8 @@ import numpy as np
 
 from bounds import StreamingLogMeanExp, exponential_mechanism_epsilon
 from tests.coverage.harness import Cases
-from tests.coverage.worlds import DELTA, gibbs, in_parts
+from tests.coverage.tight import none_at
+from tests.coverage.worlds import DELTA, gibbs, half_released, in_parts
 
 ERROR_LOSS = log(2)
 
@@ -16,7 +17,7 @@ def fresh_weights(rng, datasets):
     n, hypotheses = 60, 6
     losses = rng.random((datasets, hypotheses, n)) < rng.uniform(0, 0.3, (datasets, hypotheses, 1))
     empirical = losses.mean(axis=2)
-    posterior, _, _ = gibbs(np.full(hypotheses, 1 / hypotheses), empirical, 5.0)
+    posterior, _, _ = gibbs(1 / hypotheses, empirical, 5.0)
     chosen = (rng.random((datasets, n, 1)) > posterior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
     seen = np.take_along_axis(losses, chosen[:, None, :], axis=1)[:, 0, :]
     truth = (posterior * empirical).sum(axis=1)
@@ -25,7 +26,7 @@ def fresh_weights(rng, datasets):
 
 def shared_weights(rng, datasets):
     """Gibbs risk, one draw of the weights for all 30 examples of a batch (20 batches, 20 draws)."""
-    rate, batches = -np.expm1(-np.log(1 / DELTA) / 20) * (1 + 1e-9), 20
+    rate, batches = none_at(20, log(1 / DELTA)), 20
     bad = rng.random((datasets, batches)) < rate  # the weights err on all of a batch or on none of it
     return Cases({"mean": bad.mean(axis=1), "draws": batches, "examples": 30 * batches}, rate)
 
@@ -54,7 +55,7 @@ def sampled_posterior(rng, datasets):
     """Gibbs posterior at tau = 60 over 30 hypotheses, n = 80, seen through 100 draws of (weights, example)."""
     n, draws, rates = 80, 100, np.linspace(0.05, 0.6, 30)
     empirical = rng.binomial(n, rates, (datasets, rates.size)) / n
-    posterior, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), empirical, 60.0)
+    posterior, kl, _ = gibbs(1 / rates.size, empirical, 60.0)
     risk = (posterior * empirical).sum(axis=1)
     mean = rng.binomial(draws, np.minimum(1.0, risk)) / draws  # each pair errs with probability R̂(Q)
     return Cases({"mean": mean, "draws": draws, "kl_nats": kl, "n": n}, posterior @ rates)
@@ -95,8 +96,7 @@ def gibbs_without_draws(released, hypotheses, tau):
             prior = np.full(empirical.shape, 1 / rates.size)
             if released:
                 best = (-mechanism_tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
-                prior *= 0.5
-                prior[np.arange(many), best] += 0.5
+                prior = half_released(best, empirical.shape)
             posterior, _, _ = gibbs(prior, ERROR_LOSS * empirical, tau)
             drawn = (rng.random((many, k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
             losses = ERROR_LOSS * np.take_along_axis(empirical, drawn, axis=1)

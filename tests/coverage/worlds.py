@@ -8,6 +8,7 @@ import numpy as np
 
 from bounds import PureDP, clopper_pearson_upper, exponential_mechanism_epsilon, log_xi
 from tests.coverage.harness import DELTA, Cases
+from tests.coverage.tight import none_at
 
 _JUST_ABOVE = 1 + 1e-9
 
@@ -75,13 +76,29 @@ def gibbs_class(n, tau, rates, correlated=False):
             errors = np.stack([(u[:, :, 0] < rate).sum(axis=1) for rate in rates], axis=1)
         else:
             errors = rng.binomial(n, rates, (datasets, rates.size))
-        posterior, kl, _ = gibbs(np.full(rates.size, 1 / rates.size), errors / n, tau)
+        posterior, kl, _ = gibbs(1 / rates.size, errors / n, tau)
         risk = np.minimum(1.0, (posterior * errors / n).sum(axis=1))
         return Cases({"risk": risk, "kl_nats": kl, "n": n}, posterior @ rates)
 
     how = "comonotone" if correlated else "independent"
     world.__doc__ = f"n = {n}, Gibbs posterior at tau = {tau:g} over {rates.size} {how} hypotheses"
     return world
+
+
+def half_released(released, shape):
+    """Priors that are half on the hypothesis that was released, half uniform, row by row."""
+    prior = np.full(shape, 0.5 / shape[1])
+    prior[np.arange(shape[0]), released] += 0.5
+    return prior
+
+
+def of_release(released, empirical, rates, tau):
+    """Risk, divergence and truth of the released hypothesis, or of a Gibbs posterior on a prior that is half on it."""
+    if tau == 0:
+        rows = np.arange(len(released))
+        return empirical[rows, released], np.zeros(rows.size), rates[rows, released]
+    posterior, kl, _ = gibbs(half_released(released, empirical.shape), empirical, tau)
+    return np.minimum(1.0, (posterior * empirical).sum(axis=1)), kl, (posterior * rates).sum(axis=1)
 
 
 def private_release(n, hypotheses, rate, tau, posterior_tau=0.0):
@@ -104,13 +121,8 @@ def private_release(n, hypotheses, rate, tau, posterior_tau=0.0):
     def some(rng, many):
         rates = np.full(hypotheses, rate) if posterior_tau == 0 else np.linspace(0.2, 0.8, hypotheses) * 2 * rate
         empirical = rng.binomial(n, rates, (many, hypotheses)) / n
-        rows, released = np.arange(many), (-tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
-        if posterior_tau == 0:
-            return empirical[rows, released], np.zeros(many), rates[released]
-        prior = np.full(empirical.shape, 0.5 / hypotheses)
-        prior[rows, released] += 0.5
-        posterior, kl, _ = gibbs(prior, empirical, posterior_tau)
-        return np.minimum(1.0, (posterior * empirical).sum(axis=1)), kl, posterior @ rates
+        released = (-tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
+        return of_release(released, empirical, np.broadcast_to(rates, empirical.shape), posterior_tau)
 
     what = "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
     world.__doc__ = f"n = {n}, exponential mechanism, epsilon = {2 * tau / n:.3g}, {hypotheses} hypotheses, {what}"
@@ -132,7 +144,7 @@ def prior_grid(n, count):
     """Point priors on every hypothesis of a class, the best chosen by its certificate."""
 
     def world(rng, datasets):
-        rate = -np.expm1(-(np.log(count / DELTA) + log_xi(n)) / n) * _JUST_ABOVE
+        rate = none_at(n, np.log(count / DELTA) + log_xi(n))
         return Cases({"risk": luckiest(rng, datasets, count, n, rate) / n, "n": n, "count": count}, rate)
 
     world.__doc__ = f"n = {n}, best of {count} point priors"

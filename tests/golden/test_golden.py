@@ -50,7 +50,7 @@ from pacdp import (
     private,
     self_certify,
 )
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
+from pacdp.algorithms import build
 from pacdp.certify.finite import assess_finite
 from pacdp.chains import Keys
 from pacdp.cli.certifying import certify as certify_run
@@ -64,23 +64,13 @@ from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
 from tests.marks import every_case
-from tests.pacdp.toys import toy_data, toy_objective
+from tests.pacdp.toys import SAMPLERS, toy_data, toy_objective
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
 RUNTIME, EFFORT = Runtime(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 SINGLE, FOURIER, DOUBLE = 1e-6, 1e-8, 1e-12
 """Relative tolerances: of float32 training and searches, of tails by a fast Fourier transform, and of float64."""
-
-SAMPLERS = {
-    "SGD": SGD(step_size=0.3, momentum=0.9, decay=0.3),
-    "SGLD": SGLD(tau=30.0, decay=0.3),
-    "SGLD clipped": SGLD(tau=30.0, clip_norm=0.5),
-    "pSGLD": PSGLD(tau=30.0, stabiliser=0.1),
-    "SGHMC": SGHMC(tau=30.0),
-    "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=3),
-    "Entropy-SGD clipped": EntropySGD(tau=30.0, inner_steps=3, beta=None, clip_norm=0.5),
-}
 
 
 def certificates(made):

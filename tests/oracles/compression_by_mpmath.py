@@ -22,8 +22,8 @@ def uniform(k, n, v, failure_prob):
 def weighted(k, n, v, failure_prob, weights):
     """The same for λ_m = failure_prob weights[m], in logarithms."""
     v = mpf(v)
-    logs = (log_choose(m, k) - log_choose(n, k) + (m - n) * mp.log(1 - v) for m in weights if m >= k)
     return fsum(
-        failure_prob * mpf(share) * exp(log)
-        for log, (m, share) in zip(logs, ((m, w) for m, w in weights.items() if m >= k), strict=True)
+        failure_prob * mpf(share) * exp(log_choose(m, k) - log_choose(n, k) + (m - n) * mp.log(1 - v))
+        for m, share in weights.items()
+        if m >= k
     )

@@ -52,15 +52,19 @@ class Loader(NamedTuple):
     """Whether a damaged file may be read so, where the whole one is read so."""
 
 
+def example(fill=1.0):
+    """A checkpoint with parameters whose order is not that of the alphabet."""
+    model = {"z.weight": torch.full((2, 3), fill), "a.bias": torch.arange(4.0), "b.scale": torch.tensor(7.0)}
+    state = {"velocity": torch.linspace(0, 1, 11)}
+    header = {"step": 12, "n": 60, "run": {"seed": 3, "tags": ["a", None]}, "loss": {"high": 4.0}}
+    trace = {"energy": torch.linspace(1, 2, 5), "pending.energy": torch.empty(0)}
+    return Checkpoint(header=header, model=model, state=state, trace=trace)
+
+
 def checkpoint(folder):
-    made = Checkpoint(
-        header={"step": 12, "n": 60, "run": {"seed": 3, "tags": ["a", None]}, "loss": {"high": 4.0}},
-        model={"weight": torch.full((2, 3), 1.5), "bias": torch.arange(2.0)},
-        state={"velocity": torch.linspace(0, 1, 5)},
-        trace={"energy": torch.linspace(1, 2, 3)},
-    )
-    save_checkpoint(folder / "checkpoint.safetensors", made)
-    return folder / "checkpoint.safetensors"
+    path = folder / "checkpoint.safetensors"
+    save_checkpoint(path, example())
+    return path
 
 
 def contents(found):

@@ -1,6 +1,6 @@
 """Networks that a test writes in a line."""
 
-from torch.nn import Module
+from torch.nn import Linear, Module, Sequential, Tanh
 
 
 class Made(Module):
@@ -14,3 +14,16 @@ class Made(Module):
 
     def forward(self, x):
         return self.way(self, x)
+
+
+def reused():
+    """A layer used twice."""
+    layer = Linear(6, 6)
+    return Sequential(layer, Tanh(), layer, Linear(6, 3))
+
+
+def tied():
+    """Two layers that share their weights."""
+    module = Sequential(Linear(6, 6), Tanh(), Linear(6, 6), Linear(6, 3))
+    module[2].weight = module[0].weight
+    return module

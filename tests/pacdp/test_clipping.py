@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from small_networks import reused, tied
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
 from torch.nn.utils import prune
 from torch.testing import assert_close
-from toys import keys_of, toy_data, toy_objective
+from toys import keys_of, seeded, toy_data, toy_objective
 
-from pacdp.losses import Loss, bounded_cross_entropy
-from pacdp.models import Architecture
+from pacdp.losses import bounded_cross_entropy
+from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
 from pacdp.step import gradients as clipped
 from tests.marks import at_most, every_case, refusal
 
-CONV = Architecture(name="conv", norm="group")
+LOSS = bounded_cross_entropy(classes=3)
 
 
 def estimate_on(objective, indices):
@@ -40,12 +41,6 @@ def drawn(objective, tick):
     return indices
 
 
-def gradients_of_each(data, architecture=None):
-    """Slow twin: one plain backward pass an example."""
-    plain = toy_objective(data, architecture=architecture)
-    return torch.stack([gradient_on(plain, [i]) for i in range(data.n)])
-
-
 def poisoned(data):
     """The data, with an enormous example in place 0 and one whose gradient is NaN in place 1."""
     inputs = data.inputs.copy()
@@ -56,24 +51,6 @@ def poisoned(data):
     labels = data.labels.copy()
     labels[:2] = 1 - labels[:2]
     return replace(data, inputs=inputs, labels=labels)
-
-
-@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
-@pytest.mark.parametrize(
-    ("architecture", "shape"),
-    [(Architecture(hidden=(7, 6)), (5,)), (Architecture(hidden=(8,), norm="group"), (5,)), (CONV, (1, 28, 28))],
-    ids=["plain", "group", "conv"],
-)
-def test_clipping_is_per_example(architecture, shape, quantile):
-    data = toy_data(n=12, shape=shape)
-    each = gradients_of_each(data, architecture)
-    norms = each.norm(dim=1)
-    clip_norm = float(norms.quantile(quantile)) * (0.5 if quantile == 0 else 1.01)
-    objective = toy_objective(data, architecture=architecture, batch_size=4, clip_norm=clip_norm)
-    shares = (clip_norm / norms).clamp(max=1.0)[:, None]
-    for batch in ([4], [0, 2, 3, 7, 11], list(range(12))):  # the normaliser is fixed
-        expected = (shares * each)[batch].sum(dim=0)
-        assert (gradient_on(objective, batch) - expected / 4).norm() < 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("clip_norm", [1e-3, 0.1, 10.0])
@@ -149,17 +126,6 @@ def reused_relu():
     return Sequential(Linear(6, 8), relu, Linear(8, 8), relu, Linear(8, 3))
 
 
-def reused_linear():
-    layer = Linear(6, 6)
-    return Sequential(layer, nn.Tanh(), layer, Linear(6, 3))
-
-
-def tied():
-    module = Sequential(Linear(6, 6), nn.Tanh(), Linear(6, 6), Linear(6, 3))
-    module[2].weight = module[0].weight
-    return module
-
-
 def layers(middle=ReLU, first=Linear):
     return Sequential(first(6, 8), middle(), Linear(8, 3))
 
@@ -179,9 +145,16 @@ def replace_forward(module):
     module[1].forward = torch.sin
 
 
-UNUSUAL = {
+def built(shape, **how):
+    return build(Architecture(**how), input_shape=shape, classes=3, generator=seeded(0))
+
+
+NETWORKS = {
+    "plain": lambda: built((6,), hidden=(7, 6)),
+    "group": lambda: built((6,), hidden=(8,), norm="group"),
+    "conv": lambda: built((1, 28, 28), name="conv", norm="group"),
     "a ReLU used twice": reused_relu,
-    "a layer used twice": reused_linear,
+    "a layer used twice": reused,
     "tied weights": tied,
     "ELU in place on a layer's outputs": lambda: layers(lambda: nn.ELU(inplace=True)),
     "a forward hook": changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),
@@ -197,38 +170,35 @@ UNUSUAL = {
     "nested, without a bias": lambda: Sequential(Sequential(Linear(6, 8, bias=False), ReLU()), Linear(8, 3)),
     "a parameter beside": changed(lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))),
 }
-SHAPES = {"layers on positions": (3, 6), "flattened in part": (3, 2, 3)}
+SHAPES = {"conv": (1, 28, 28), "layers on positions": (3, 6), "flattened in part": (3, 2, 3)}
 """Of inputs; those of the others are (6,)."""
 
 
-@every_case("clip_norm", [0.05, 1e4], ids=["clipped", "not clipped"])
-@pytest.mark.parametrize("name", UNUSUAL)
-def test_clipped_sums_are_those_of_the_network_itself(name, clip_norm):
-    """Slow twin: module(x) and .backward(), one example at a time, then clipped. There are as many as positions."""
+@every_case("name", NETWORKS)
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
+def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
+    """Slow twin: module(x) and .backward(), one example at a time, then clipped; the normaliser is fixed."""
     torch.manual_seed(0)
-    module, data = (
-        UNUSUAL[name](),
-        toy_data(n=3, classes=3, shape=SHAPES.get(name, (6,))),
-    )
-    loss = bounded_cross_entropy(classes=3)
-    objective = Objective(module, loss, data, batch_size=2, clip_norm=clip_norm)
-    found = gradient_on(objective, [0, 1, 2])
-    expected = torch.zeros_like(found)
+    module, data = NETWORKS[name](), toy_data(n=6, classes=3, shape=SHAPES.get(name, (6,)))
+    each = []
     for x, y in zip(torch.tensor(data.inputs), torch.tensor(data.labels), strict=True):
         module.zero_grad()
-        loss(module(x[None].clone()), y[None]).sum().backward()
-        own = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()}
-        flat = objective.layout.flatten(own)
-        expected += flat * min(1.0, clip_norm / float(flat.norm()))
-    assert (found - expected / 2).norm() < 1e-4 * expected.norm()
+        LOSS(module(x[None].clone()), y[None]).sum().backward()
+        each.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()})
+    layout = Objective(module, LOSS, data, batch_size=2).layout
+    each = torch.stack([layout.flatten(own) for own in each])
+    norms = each.norm(dim=1)
+    clip_norm = float(norms.quantile(quantile)) * (0.5 if quantile == 0 else 1.01)
+    objective = Objective(module, LOSS, data, batch_size=4, clip_norm=clip_norm)
+    shares = (clip_norm / norms).clamp(max=1.0)[:, None]
+    for batch in ([4], [0, 2, 3], list(range(6))):
+        expected = (shares * each)[batch].sum(dim=0)
+        assert (gradient_on(objective, batch) - expected / 4).norm() < 1e-5 * expected.norm()
 
 
 def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     """Each example's gradient is that of its own loss, whatever the loss makes of a batch."""
-    honest = bounded_cross_entropy(classes=3)
-    mixing = Loss(
-        name="mixing", low=honest.low, high=honest.high, function=lambda f, y: honest.function(f, y) * (1 + f.mean())
-    )
+    mixing = replace(LOSS, name="mixing", compiled=None, function=lambda f, y: LOSS.function(f, y) * (1 + f.mean()))
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
     parameters = {name: p.detach() for name, p in module.named_parameters()}
@@ -256,4 +226,4 @@ def test_layer_by_layer_sums_of_another_network_are_found_out(far, monkeypatch):
 
     monkeypatch.setattr(clipped, "_by_layers", faulty)
     with refusal(r"clipped gradients of parameter .* are not those of the network"):
-        Objective(module, bounded_cross_entropy(classes=3), data, batch_size=3, clip_norm=1.0)
+        Objective(module, LOSS, data, batch_size=3, clip_norm=1.0)

@@ -4,40 +4,30 @@ import copy
 
 import pytest
 import torch
+from small_networks import reused, tied
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 
 from pacdp.plain import call_with, is_plain, is_plain_linear, repeats_itself
 
 
-def reused():
-    layer = Linear(4, 4)
-    return Sequential(layer, nn.Tanh(), layer)
-
-
-def tied():
-    module = Sequential(Linear(4, 4), nn.Tanh(), Linear(4, 4))
-    module[2].weight = module[0].weight
-    return module
-
-
 def shared_within():
     """A network inside twice, and a weight that a third layer shares with it."""
-    inner = Sequential(Linear(4, 4), nn.BatchNorm1d(4))
-    module = Sequential(inner, nn.Tanh(), inner, Linear(4, 4))
+    inner = Sequential(Linear(6, 6), nn.BatchNorm1d(6))
+    module = Sequential(inner, nn.Tanh(), inner, Linear(6, 6))
     module[3].weight = inner[0].weight
     return module.eval()
 
 
 @pytest.mark.parametrize(
     "build_one",
-    [reused, tied, shared_within, lambda: Linear(4, 3)],
+    [reused, tied, shared_within, lambda: Linear(6, 3)],
     ids=["reused", "tied", "shared within", "plain"],
 )
 def test_other_weights_are_used_everywhere_and_come_back_out(build_one):
     """functional_call alone leaves its tensors in a layer that the network holds twice."""
     torch.manual_seed(0)
-    module, x = build_one(), torch.randn(5, 4)
+    module, x = build_one(), torch.randn(5, 6)
 
     def objects():
         return {name: id(p) for name, p in module.named_parameters(remove_duplicate=False)}

@@ -2,19 +2,15 @@
 
 import pytest
 import torch
+import toys
 from torch.testing import assert_close
 from toys import keys_of, tensors, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, selected, stacked
 
 SAMPLERS = {
-    "SGD": SGD(step_size=0.3, momentum=0.9),
-    "SGLD": SGLD(tau=30.0),
-    "SGLD clipped": SGLD(tau=30.0, clip_norm=0.5),
-    "pSGLD": PSGLD(tau=30.0),
+    **toys.SAMPLERS,
     "pSGLD frozen": PSGLD(tau=30.0, freeze_after=1, correction=False),
-    "SGHMC": SGHMC(tau=30.0),
-    "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=3),
     "Entropy-SGD": EntropySGD(tau=30.0, inner_steps=3, beta=None),
     "Entropy-SGLD clipped": EntropySGD(tau=30.0, inner_steps=3, clip_norm=0.5),
 }

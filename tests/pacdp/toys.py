@@ -7,6 +7,7 @@ from numpy.random import default_rng
 from torch import Tensor
 
 from bounds.accounting import Gaussian, SelfComposed
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD
 from pacdp.chains import Keys, normal_like
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
@@ -66,6 +67,17 @@ def toy_objective(data, *, architecture=None, seed=0, **how):
 def tensors(state):
     """Copies of a state's tensors."""
     return [value.clone() for value in state if isinstance(value, Tensor)]
+
+
+SAMPLERS = {
+    "SGD": SGD(step_size=0.3, momentum=0.9, decay=0.3),
+    "SGLD": SGLD(tau=30.0, decay=0.3),
+    "SGLD clipped": SGLD(tau=30.0, clip_norm=0.5),
+    "pSGLD": PSGLD(tau=30.0, stabiliser=0.1),
+    "SGHMC": SGHMC(tau=30.0),
+    "Entropy-SGLD": EntropySGD(tau=30.0, inner_steps=3),
+    "Entropy-SGD clipped": EntropySGD(tau=30.0, inner_steps=3, beta=None, clip_norm=0.5),
+}
 
 
 class Quadratic:

@@ -21,7 +21,10 @@ GIVEN = {
     "people": {"predictions": LABELS ^ WRONG[0], "people": np.arange(400) // 2},
     "weights": {"predictions": LABELS ^ WRONG[0], "weights": RNG.uniform(0.2, 1.0, 400)},
     "losses": {"losses": {"cost": RNG.uniform(size=400)}},
-    "probabilities": {"probabilities": np.eye(2)[LABELS ^ WRONG[0]] * 0.8 + 0.1, "ask": ["top-1", "brier", "bins"]},
+    "probabilities": {
+        "probabilities": np.eye(2)[LABELS ^ WRONG[0]] * 0.8 + 0.1,
+        "ask": ["top-1", "brier", "calibration", "bins"],
+    },
 }
 
 
