@@ -77,14 +77,10 @@ def doubled(layer, args, output=None):
 
 CHANGED = {
     "pruned": lambda m: prune.l1_unstructured(m[5], "weight", amount=0.5),
-    "pruned convolution": lambda m: prune.random_structured(m[0], "weight", amount=1, dim=0),
     "pruning made permanent": remove_pruning,
     "spectral norm by hook": lambda m: nn.utils.spectral_norm(m[5]),
-    "spectral norm": lambda m: nn.utils.parametrizations.spectral_norm(m[5]),
-    "orthogonal": lambda m: nn.utils.parametrizations.orthogonal(m[7]),
     "weight norm": lambda m: nn.utils.parametrizations.weight_norm(m[0]),
     "forward hook": lambda m: m[5].register_forward_hook(doubled),
-    "forward hook on an activation": lambda m: m[1].register_forward_hook(doubled),
     "hook of an identity": lambda m: m[4].register_forward_hook(doubled),
     "hook of the flattening": lambda m: m[3].register_forward_pre_hook(doubled),
     "hook before a layer": lambda m: m[7].register_forward_pre_hook(doubled),

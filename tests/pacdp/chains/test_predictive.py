@@ -79,14 +79,6 @@ def test_two_classes_in_three_shapes(shape, dtype):
     assert torch.allclose(sums.result().probabilities[:, 1], torch.sigmoid(logit.double()), rtol=1e-14, atol=0)
 
 
-def test_order_matters_not():
-    weights = draws(24, 3)
-    one, result = (average(some, classes=3).result() for some in (weights, weights.flip(0)))
-    assert result.snapshots == 24
-    assert torch.allclose(result.probabilities, one.probabilities, rtol=1e-14, atol=1e-16)
-    assert torch.allclose(result.mutual_information_nats, one.mutual_information_nats, rtol=1e-12, atol=1e-14)
-
-
 @parametrize("bad", [torch.nan, -torch.inf])
 def test_logits_that_are_no_numbers_leave_the_average_as_it_was(bad):
     weights = draws(6, 3)

@@ -68,7 +68,6 @@ FILES = [
     (read_idx, b"\x1f", "ends inside its IDX header"),
     (read_idx, b"\0\x01\x08\x01" + ONE, "not an IDX file"),
     (read_idx, b"\0\0\x0a\x01" + ONE, "type 0x0a"),
-    (read_idx, IDX[:7] + b"\x09" + IDX[8:], "goes on after the 9 bytes"),
     (read_idx, IDX[:7] + b"\x0b" + IDX[8:], "declares"),
     (images, idx_bytes(np.zeros((2, 28, 27), np.uint8)), r"holds uint8 \[2, 28, 27\], not 28x28"),
     (images, idx_bytes(np.zeros((3, 28, 28), np.uint8)), "holds 3 images and .*labels 2 labels"),

@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import ClassVar
 from unittest.mock import Mock
@@ -15,13 +14,12 @@ import requests
 from data_tools import known, put
 
 from pacdp.data import REGISTRY, DataError, DatasetEntry, locate, registry
-from tests.marks import every_case, made_once, parametrize, refusal
+from tests.marks import made_once, parametrize, refusal
 
 NAME = "toy.gz"
 toy = partial(locate, NAME, "toy")
 here = partial(toy, download=False)
 CONTENT = gzip.compress(bytes(range(256)) * 40, mtime=0) + b"\0" * 100_000
-HERE = Path(os.environ.get("PACDP_DATA") or "nowhere")
 
 
 class Mirror(BaseHTTPRequestHandler):
@@ -189,11 +187,5 @@ def test_misuse(cache, tmp_path, monkeypatch):
         toy()
 
 
-@every_case(("dataset", "name"), [(key, name) for key, entry in REGISTRY.items() for name in entry.files])
-def test_files_here_are_the_registered_ones(dataset, name):
-    entry = REGISTRY[dataset]
-    assert bool(entry.mirrors) != bool(entry.source)
-    if not (HERE / dataset / name).exists():
-        pytest.skip(f"PACDP_DATA names no folder with {dataset}/{name}")
-    path = locate(name, dataset, download=False)
-    assert path.stat().st_size == entry.files[name].size
+def test_every_data_set_has_mirrors_or_a_source():
+    assert all(bool(entry.mirrors) != bool(entry.source) for entry in REGISTRY.values())

@@ -39,8 +39,6 @@ WRONG = {
         "labels must lie from 0 to 2, as the columns of probabilities say, got 3"),
     "classes twice": (said(classes=[0, 1, 1, 2]),
         "classes must be at least two different names"),
-    "a gap in people": (said(people=[1, 1, np.nan, 2]),
-        "people must have no gaps, got none in row 2"),
     "one person": (said(people=[7, 7, 7, 7]),
         "people must be at least two, got 7 in every row"),
     "people and weights": (said(people=Y, weights=[1] * 4),

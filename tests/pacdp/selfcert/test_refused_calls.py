@@ -45,7 +45,6 @@ REFUSED = {
     "failure_prob": (lambda: certified(failure_prob=0.0), "failure_prob must lie strictly"),
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
-    "no routes": (lambda: certified(routes=None), "routes must be"),
     "settings": (lambda: certified(settings=5), "settings must be pacdp.SelfCertifySettings"),
     "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a number"),
     "a model of many examples": (

@@ -97,12 +97,6 @@ def norm_with_statistics():
 NETWORKS = {
     "linear": (lambda: Linear(6, 4), (6,)),
     "linear without bias": (lambda: Linear(6, 4, bias=False), (6,)),
-    "linear over few steps": (
-        lambda: Sequential(Unflatten(1, (2, 6)), Linear(6, 5), LayerNorm(5)), (12,),
-    ),
-    "linear over many steps": (
-        lambda: Sequential(Unflatten(1, (8, 6)), Linear(6, 5), LayerNorm(5)), (48,),
-    ),
     "conv, kernels": (lambda: Conv2d(1, 3, 2), (1, 5, 4)),
     "conv, joint": (lambda: Conv2d(5, 12, 3), (5, 4, 4)),
     "conv, strided and padded": (
@@ -137,7 +131,7 @@ NETWORKS = {
 
 NOT_LINEAR = {
     "residual", "small network", "vision transformer",
-    *(name for name in NETWORKS if name.startswith(("attention", "linear over"))),
+    *(name for name in NETWORKS if name.startswith("attention")),
 }  # fmt: skip
 """Networks whose outputs are no linear function of their weights."""
 
