@@ -31,7 +31,6 @@ NOT_COMPILED = {
     "empty": (Sequential(Flatten()), (5,)),
     "linear on the last of two axes": (Sequential(Linear(5, 4), Flatten(), Linear(12, 1)), (3, 5)),
     "shared": ((lambda layer: Sequential(layer, ReLU(), layer))(Linear(5, 5)), (5,)),
-    "unflattened": (Sequential(Linear(5, 1)), (1, 5)),
     "partly flattened": (Sequential(Flatten(2), Linear(5, 1)), (3, 5)),
 }
 

@@ -15,12 +15,12 @@ from tests.pacdp.draws import randn
 N, FEATURES = 9, 3
 
 
-def features(seed=0):
-    return randn((N, FEATURES), seed=seed)
+def features():
+    return randn((N, FEATURES))
 
 
-def draws(count, classes, *, scale=3.0, seed=1):
-    return scale * randn((count, FEATURES * classes), seed=seed)
+def draws(count, classes, *, scale=3.0):
+    return scale * randn((count, FEATURES * classes), seed=1)
 
 
 def linear(weights):

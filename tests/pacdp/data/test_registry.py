@@ -30,11 +30,8 @@ class Mirror(BaseHTTPRequestHandler):
     def do_GET(self):
         kind = self.path.split("/")[1]
         self.asked[kind] += 1
-        if kind in ("404", "403", "500", "503"):
-            self.send_error(int(kind))
-            return
-        if kind == "flaky" and self.asked[kind] == 1:
-            self.send_error(503)
+        if kind == "404" or (kind == "flaky" and self.asked[kind] == 1):
+            self.send_error(404 if kind == "404" else 503)
             return
         body = {"garbage": CONTENT[:-1] + b"!", "short": CONTENT[:-5], "long": CONTENT + b"x" * 10_000_000}
         content = body.get(kind, CONTENT)

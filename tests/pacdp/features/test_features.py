@@ -122,15 +122,10 @@ def test_gaussian_errors_against_quadrature_of_scipy():
         assert found == near(1.0 - right, abs=2e-4)
 
 
-def toy(n=300, dim=6):
-    generator = seeded(0)
-    rows = unit(torch.randn((n, dim), generator=generator))
-    return rows, (rows @ torch.randn((dim, 3), generator=generator)).argmax(dim=1)
-
-
 def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps_the_prior():
-    rows, labels = toy()
-    n, cost, std = len(rows), 5.0, 0.5
+    generator, n, cost, std = seeded(0), 300, 5.0, 0.5
+    rows = unit(torch.randn((n, 6), generator=generator))
+    labels = (rows @ torch.randn((6, 3), generator=generator)).argmax(dim=1)
 
     def objective(weights):
         risk = float(gaussian_errors(rows @ weights.T / std, labels).mean())

@@ -20,8 +20,8 @@ from tests.marks import parametrize
 PARTS = [expected_entropy_nats, mutual_information_nats, predictive_entropy_nats, variation_ratio]
 
 
-def members(*shape, seed=0, concentration=0.3):
-    return default_rng(seed).dirichlet([concentration] * shape[2], size=shape[:2])
+def members(*shape, concentration=0.3):
+    return default_rng(0).dirichlet([concentration] * shape[2], size=shape[:2])
 
 
 @parametrize("shape", [(1, 1, 2), (5, 11, 3), (40, 6, 10)])

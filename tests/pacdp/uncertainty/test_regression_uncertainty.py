@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
@@ -29,11 +28,6 @@ def test_the_parts_are_the_mixtures_variance_and_draws_have_it(shape):
     assert_allclose(found.aleatoric, variances.mean(0))
     who = rng.integers(len(means), size=400_000)
     assert_allclose(found.total, rng.normal(means[who], variances[who] ** 0.5).var(0), rtol=0.02)
-
-
-def test_equal_members_have_no_epistemic_part():
-    one = default_rng(0).normal(size=(1, 9))
-    assert predictive_spread(np.repeat(one, 5, 0), np.ones((5, 9))).epistemic.max() < 1e-30
 
 
 def test_the_loss_is_scipys_and_torchs():
