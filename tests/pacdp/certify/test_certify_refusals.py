@@ -18,6 +18,7 @@ from pacdp import (
     GibbsSettings,
     HeldOut,
     LocalGibbs,
+    MonteCarlo,
     Network,
     NoPrivacy,
     Point,
@@ -90,6 +91,8 @@ NORMS = torch.ones(3, dtype=torch.float64)
 WRITERS = replace(DIGITS, people=np.arange(20) // 2, unit="writer")
 KEEP = SGLD(tau=10.0, keep_norms=True)
 EXAMPLES = {
+    "no tensor": (lambda: wrong(inputs=np.ones((60, 4))), "BoundSet.inputs to be of type Tensor"),
+    "few labels": (lambda: wrong(labels=DATA.labels[:-1]), "one label for each"),
     "negative people": (lambda: wrong(people=-OWNERS), "people as int64"),
     "labels of a test set": (
         lambda: gaussian(test=replace(FRESH, labels=FRESH.labels - 1)), "labels from 0 to 1"),
@@ -99,6 +102,7 @@ NETWORKS = {
     "classes by batch": (
         lambda: judged(lambda x: x.new_zeros(len(x), 2 + len(x) % 2)), "outputs an example in every batch"),
     "scores that are logits": (lambda: judged(lambda x: x, scores=True), r"probabilities in \[0, 1\]"),
+    "its batch's mean": (lambda: judged(lambda x: x[:, :1] - x[:, :1].mean()), "depends on the other examples"),
     "by heart": (parrot, "depends on|holds"),
     "no networks": (lambda: Finite(networks=[]), "a list of networks, at least one"),
     "a list and people": (lambda: certify(Finite(networks=[network()]), OF_PEOPLE), "give data without people"),
@@ -112,13 +116,16 @@ LAWS = {
     "no source": (lambda: prior(law=law(), source=NoPrivacy(reason="none")), "expected Prior.source to be"),
     "nothing held out": (HeldOut, "needs rows or indices"),
     "unit": (lambda: Private(privacy=MU, unit="people"), "to be 'example' or 'person'"),
+    "share": (lambda: MonteCarlo(share=1.0), "MonteCarlo.share strictly between"),
     "a price of no sum": (lambda: NoisySum(price=bounds.Accounted(privacy=MU)), "price of a noisy sum"),
     "no settings": (lambda: Settings.tried(0, "me"), "count of settings"),
 }  # fmt: skip
 CALLS = {
     "law": (lambda: gaussian(law=network()), "expected law to be"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
+    "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),
+    "seed": (lambda: gaussian(seed=2**64), "expected a seed from 0"),
     "device": (lambda: gaussian(device="nowhere"), "expected a device that is here"),
     "another network": (lambda: gaussian(network=Linear(5, 1, bias=False).eval()), "over the parameters"),
     "no spread": (lambda: prior(law=law(0.0)), "divergence from the prior is infinite"),

@@ -167,7 +167,7 @@ def test_whatever_can_be_data_can_be_what_was_seen(form):
 
 
 CLAIM = bounds.PureDP(epsilon=0.1, adjacency="add-remove", status="exact mechanism")
-NO_EVIDENCE = [True, "train.npz", 300, INPUTS, {}, [], CLAIM, Private(privacy=CLAIM)]
+NO_EVIDENCE = [True, "train.npz", INPUTS, {}, Private(privacy=CLAIM)]
 
 
 @pytest.mark.wrong_types

@@ -58,7 +58,7 @@ class Attention(Module):
 class VisionTransformer(Module):
     """Patches, a class token, positions, blocks, a head, as in Dosovitskiy et al. (2021)."""
 
-    def __init__(self, *, side, patch, dim, depth, heads, classes=10):
+    def __init__(self, *, side, patch, dim, depth, heads, classes):
         super().__init__()
         count = (side // patch) ** 2 + 1
         self.patches = Conv2d(3, dim, patch, stride=patch)
