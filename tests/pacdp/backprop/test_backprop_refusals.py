@@ -9,7 +9,7 @@ import torch
 from backprop_toys import blobs, network
 from torch.nn import Dropout, Linear, Sequential
 
-from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, Prior, certify
+from pacdp import BoundSet, GaussianPosterior, HeldOut, Prior, certify
 from pacdp.backprop import (
     Augmentation,
     Coordinates,
@@ -21,7 +21,6 @@ from pacdp.backprop import (
     hold_out,
     train_posterior,
 )
-from pacdp.certify.evidence import standing
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy
@@ -60,9 +59,6 @@ def coordinates(weight, others):
 REFUSED = [
     (partial(certify, LAW, BoundSet.part(DATA, OVERLAPPING), prior=Prior(law=LAW, source=SOURCE), network=WHOLE),
      "share 1 example;"),
-    (partial(standing, SOURCE, BoundSet.part(DATA, PARTS.prior)), "share 20 examples;"),
-    (partial(standing, SOURCE, BoundSet.part(blobs(40, seed=1), PARTS.bound)), "not the data that"),
-    (partial(standing, SOURCE, BoundSet.part(DATA)), "give data.indices"),
     (partial(BoundSet.part, DATA, split_of(3, 40)), "some of the 40 examples"),
     (partial(hold_out, 10, prior_share=1.2, seed=0), "at least 0"),
     (partial(FITTED, UNDEFINED), "NaN or infinite"),
@@ -81,7 +77,3 @@ REFUSED = [
 
 
 test_what_cannot_be_is_refused = refuses([(call, re.escape(words)) for call, words in REFUSED], (ValueError, Diverged))
-
-
-def test_a_prior_without_data_may_meet_any():
-    standing(DataFree(), BoundSet.part(DATA, PARTS.bound))

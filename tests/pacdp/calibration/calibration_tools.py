@@ -15,11 +15,11 @@ class Case(NamedTuple):
     labels: np.ndarray
 
 
-def continuous(seed, *, n=None, classes=None):
+def continuous(seed, *, n=None):
     """Dirichlet rows, labels from a flattened or sharpened copy of them; small n leaves bins empty."""
     generator = default_rng(seed)
     n = int(generator.integers(1, 300)) if n is None else n
-    classes = int(generator.integers(2, 9)) if classes is None else classes
+    classes = int(generator.integers(2, 9))
     probabilities = generator.dirichlet(np.full(classes, generator.uniform(0.2, 2.0)), size=n)
     true = probabilities ** generator.uniform(0.3, 2.0)
     return Case(probabilities, _draw(generator, true))

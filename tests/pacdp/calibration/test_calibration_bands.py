@@ -1,14 +1,13 @@
 """Bands, reliability curves and temperature scaling."""
 
 import json
-import math
 
 import numpy as np
 import torch
 from calibration_tools import continuous, pairs, ties, width_bins
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
-from scipy import optimize, special, stats
+from scipy import stats
 from torch.nn.functional import cross_entropy
 
 from pacdp.calibration import (
@@ -83,13 +82,9 @@ def test_the_temperature_undoes_a_factor():
 
 
 @parametrize("seed", range(3))
-def test_scipy_and_torch_find_the_same_temperature(seed):
+def test_the_slope_of_torch_is_zero_at_the_temperature(seed):
     logits, labels = overconfident(seed, n=60, factor=0.2 + seed)
-    searched = optimize.minimize_scalar(
-        lambda t: nll_nats(special.softmax(logits / math.exp(t), axis=1), labels), bounds=(-4, 4), method="bounded"
-    )
     found = fit_temperature(logits, labels, private_data=False).temperature
-    assert found == near(math.exp(searched.x), rel=1e-3)
     inverse = torch.tensor(1.0 / found, dtype=torch.float64, requires_grad=True)
     cross_entropy(inverse * torch.tensor(logits), torch.tensor(labels)).backward()
     assert abs(inverse.grad) < 1e-10

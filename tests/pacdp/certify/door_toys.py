@@ -24,15 +24,15 @@ def examples(n=60, *, seed=0, people=None):
     return BoundSet(inputs=inputs, labels=labels, people=people)
 
 
-def network(outputs=1):
-    module = Linear(4, outputs, bias=False)
+def network():
+    module = Linear(4, 1, bias=False)
     nn.init.zeros_(module.weight)
     module.weight.data[0, 0] = 1.0
     return module.eval()
 
 
-def law(std=0.1, module=None):
-    return GaussianPosterior.around(module or network(), std=std)
+def law(std=0.1):
+    return GaussianPosterior.around(network(), std=std)
 
 
 def gaussian(data=None, source=None, **options):

@@ -28,11 +28,6 @@ def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
     assert all(c.status == "rigorous" and c.failure_prob == 0.05 for c in (found.ensemble, found.one, found.vote))
 
 
-def test_one_network_is_a_test_set():
-    found = assess_finite(np.array([7]), n=400)
-    assert found.one.value == near(bounds.clopper_pearson_upper(7, 400, 0.05), rel=1e-9)
-
-
 def test_weights_of_one_s_own_favour_whom_they_name():
     errors = np.array([20, 19])
     trusting = assess_finite(errors, n=400, weights=np.array([0.999, 0.001]))

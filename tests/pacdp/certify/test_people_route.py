@@ -3,42 +3,29 @@
 from dataclasses import replace
 from functools import partial
 
+import door_toys
 import numpy as np
 import torch
-from torch.nn import Linear
+from door_toys import network
 
 import bounds
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, Private, certify
+from pacdp import DataFree, MonteCarlo, Prior, Private, certify
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.marks import near, refusal
-from tests.pacdp.toys import seeded
 
 SIZES = (3, 9, 4, 12, 3, 7, 5, 6, 11, 4)
 
 
 def examples(*, seed=0, start=0):
     people = np.repeat(np.arange(start, start + len(SIZES)), SIZES).astype(np.int64)
-    generator = seeded(seed)
-    labels = torch.randint(0, 2, (len(people),), generator=generator)
-    inputs = torch.randn(len(people), 4, generator=generator)
-    inputs[:, 0] += 2.0 * labels - 1.0
-    return BoundSet(inputs=inputs, labels=labels, people=people)
-
-
-def around(std, *, scale=1.0):
-    law = GaussianPosterior.around(module(), std=std)
-    return replace(law, means={"weight": scale * torch.eye(4)[:1]})
-
-
-def module():
-    return Linear(4, 1, bias=False).eval()
+    return door_toys.examples(len(people), seed=seed, people=people)
 
 
 def test_weights_without_noise_give_the_mean_over_people_exactly():
-    data, law = examples(), around(0.0)
+    data, law = examples(), door_toys.law(0.0)
     found, square = mean_risks(
-        module(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier()), passes=3, seed=0,
+        network(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(), brier()), passes=3, seed=0,
         people=data.people,
     )  # fmt: skip
     wrong = ((data.inputs[:, 0] > 0).long() != data.labels).numpy().astype(float)
@@ -55,9 +42,9 @@ def test_weights_without_noise_give_the_mean_over_people_exactly():
 
 
 def test_batches_and_order_do_not_matter():
-    data, law = examples(), around(0.5)
-    counted = partial(mean_risks, module(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(),), passes=2,
-                      seed=4)  # fmt: skip
+    data, law = examples(), door_toys.law(0.5)
+    counted = partial(mean_risks, network(), law, inputs=data.inputs, labels=data.labels, losses=(zero_one(),),
+                      passes=2, seed=4)  # fmt: skip
     (whole,) = counted(people=data.people)
     (parts,) = counted(people=data.people, batch_size=5)
     assert whole == parts
@@ -69,9 +56,9 @@ def test_batches_and_order_do_not_matter():
 
 def test_a_gaussian_posterior_counts_people():
     data, test = examples(), examples(seed=1, start=50)
-    law, prior = around(0.2), around(0.2, scale=0.5)
+    law, prior = door_toys.law(0.2), replace(door_toys.law(0.2), means={"weight": 0.5 * network().weight.detach()})
     how = MonteCarlo(passes=3)
-    found = certify(law, data, prior=Prior(law=prior, source=DataFree()), network=module(), test=test, monte_carlo=how)
+    found = certify(law, data, prior=Prior(law=prior, source=DataFree()), network=network(), test=test, monte_carlo=how)
     assert (found.n, found.unit, found.examples) == (len(SIZES), "person", sum(SIZES))
     made = found.certificate(measures="0-1 risk of a new person")
     assert made.inputs["n"] == len(SIZES)
@@ -89,10 +76,10 @@ def test_a_gaussian_posterior_counts_people():
 
 
 def test_a_private_prior_pays_for_people():
-    data, law = examples(), around(0.2)
+    data, law = examples(), door_toys.law(0.2)
     claim = bounds.GaussianDP(mu=0.05, adjacency="add-remove", status="accounted")
     found = certify(
-        law, data, prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)), network=module()
+        law, data, prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)), network=network()
     )
     made = found.certificate(measures="0-1 risk of a new person")
     assert made.nats("transfer") == bounds.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats

@@ -5,7 +5,7 @@ import torch
 from torch.nn import BatchNorm1d, Linear, Sequential
 from toys import keys_of
 
-from pacdp.chains import Keys, Layout, SecretKeys, langevin, normal_like, resident
+from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
 from pacdp.chains.native.convolution import ConvBlock
 from pacdp.chains.predictive import PredictiveAverage
@@ -62,7 +62,6 @@ REFUSED = [
     (lambda: SecretKeys([SECRET, SECRET], [0]), "32 bytes"),
     (flattened, r"expected parameter weight of shape \(2, 3\), got nothing"),
     (lambda: stepped(4), "expected one key a chain, got 4 keys for 3 chains"),
-    (lambda: normal_like(torch.zeros(3, 5), keys=keys_of(0, 1), stream=0, tick=0), "got 2 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),

@@ -31,7 +31,6 @@ NOT_COMPILED = {
     "empty": (Sequential(Flatten()), (5,)),
     "linear on the last of two axes": (Sequential(Linear(5, 4), Flatten(), Linear(12, 1)), (3, 5)),
     "shared": ((lambda layer: Sequential(layer, ReLU(), layer))(Linear(5, 5)), (5,)),
-    "unflattened": (Sequential(Linear(5, 1)), (1, 5)),
     "partly flattened": (Sequential(Flatten(2), Linear(5, 1)), (3, 5)),
 }
 
@@ -77,17 +76,12 @@ def doubled(layer, args, output=None):
 
 CHANGED = {
     "pruned": lambda m: prune.l1_unstructured(m[5], "weight", amount=0.5),
-    "pruned convolution": lambda m: prune.random_structured(m[0], "weight", amount=1, dim=0),
     "pruning made permanent": remove_pruning,
     "spectral norm by hook": lambda m: nn.utils.spectral_norm(m[5]),
-    "spectral norm": lambda m: nn.utils.parametrizations.spectral_norm(m[5]),
-    "orthogonal": lambda m: nn.utils.parametrizations.orthogonal(m[7]),
     "weight norm": lambda m: nn.utils.parametrizations.weight_norm(m[0]),
     "forward hook": lambda m: m[5].register_forward_hook(doubled),
-    "forward hook on an activation": lambda m: m[1].register_forward_hook(doubled),
     "hook of an identity": lambda m: m[4].register_forward_hook(doubled),
     "hook of the flattening": lambda m: m[3].register_forward_pre_hook(doubled),
-    "hook before a layer": lambda m: m[7].register_forward_pre_hook(doubled),
     "hook of the network": lambda m: m.register_forward_hook(doubled),
     "hook in the backward pass": lambda m: m[5].register_full_backward_hook(lambda layer, by, of: (2 * by[0],)),
     "a forward of its own": of_its_own(6, torch.tanh),
@@ -95,7 +89,6 @@ CHANGED = {
     "an identity of another kind": subclass(4, forward=lambda self, x: x.square()),
     "a flattening of another kind": subclass(3, forward=lambda self, x: x.flatten(1).flip(1)),
     "a parameter of the network": lambda m: m.register_parameter("scale", Parameter(torch.ones(1))),
-    "a parameter of an activation": lambda m: m[1].register_parameter("scale", Parameter(torch.ones(3))),
     "a layer inside a layer": lambda m: m[5].add_module("more", Linear(2, 2)),
     "another kernel size": lambda m: setattr(m[0], "weight", Parameter(torch.randn(3, 1, 1, 1) + 1)),
     "a padding set later": lambda m: setattr(m[2], "ceil_mode", True),

@@ -28,10 +28,10 @@ class Scripted:
         return Estimate(slope[:, None].expand_as(weights).clone(), loss.clone(), torch.zeros(len(weights)))
 
 
-def chunks_of(settings, *, chunk, until=20):
+def chunks_of(settings, *, chunk):
     objective = toy_objective(toy_data())
     sampler = build(settings, objective)
-    return list(run_chains(sampler, sampler.init(objective.weights()), keys_of(2), until=until, chunk=chunk))
+    return list(run_chains(sampler, sampler.init(objective.weights()), keys_of(2), until=20, chunk=chunk))
 
 
 @parametrize("settings", SAMPLERS, ids=["SGD", "SGLD", "Entropy-SGLD"])

@@ -5,7 +5,6 @@ import os
 from functools import partial
 
 import torch
-from numpy.random import default_rng
 
 from pacdp.chains import snapshots as module
 from pacdp.chains.snapshots import Thinning, WeightsShape, read_snapshots, require_space, resume_snapshots
@@ -35,33 +34,6 @@ def test_a_folder_holds_copies_of_what_was_appended(tmp_path, count):
     assert reader.shape == SHAPE
     assert_holds(reader, steps)
     assert len(list(tmp_path.iterdir())) == count
-
-
-@parametrize("seed", range(6))
-def test_resuming_at_random_points_is_exact(tmp_path, seed):
-    """A crash comes at any step after a checkpoint; the chain goes on from the checkpoint."""
-    rng = default_rng(seed)
-    thinning = Thinning(burn_in=4, every=3, keep=24)
-    last, checkpoint = 90, int(rng.integers(3, 9))
-
-    def advance(store, first, stop):
-        for step in range(first + 1, stop + 1):
-            if thinning.takes(step):
-                store.append(step, weights_at(step))
-        return max(first, stop - stop % checkpoint)
-
-    advance(begun(tmp_path / "whole"), 0, last)
-    store, saved, crashes = begun(tmp_path / "cut"), 0, 0
-    while True:
-        stop = min(last, saved + int(rng.integers(1, 40)))
-        saved = advance(store, saved, stop)
-        if stop == last:
-            break
-        crashes += 1
-        store = resume_snapshots(tmp_path / "cut", up_to_step=saved, shape=SHAPE)
-        assert len(store) == thinning.count(saved)
-    assert crashes > 0
-    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
 @every_case("step", [-1, 0, 1, 5, 8, 9])

@@ -29,8 +29,8 @@ def threads():
     torch.set_num_threads(before)
 
 
-def tensors(dim, dtype, chains=K):
-    x, gradient, centre, average = randn(4, chains, dim, seed=dim, dtype=torch.float64).to(dtype)
+def tensors(dim, dtype):
+    x, gradient, centre, average = randn(4, K, dim, seed=dim, dtype=torch.float64).to(dtype)
     return {"x": x, "gradient": gradient, "centre": centre, "average": average}
 
 

@@ -28,10 +28,10 @@ def clouds(n=300, seed=0, classes=3, people=None):
                    unit="example" if people is None else "person")  # fmt: skip
 
 
-def network(classes=3):
+def network():
     generator, made = (
         seeded(0),
-        Sequential(Linear(2, 16), ReLU(), Linear(16, classes)),
+        Sequential(Linear(2, 16), ReLU(), Linear(16, 3)),
     )
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5, generator=generator)

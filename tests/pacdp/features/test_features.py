@@ -31,7 +31,6 @@ from tests.pacdp.toys import seeded
 from tests.refusals import refuses
 
 DIGITS, _ = load("digits")
-COLOURS = replace(DIGITS, inputs=DIGITS.inputs.repeat(3, axis=1))
 FEATURES = {
     "oriented gradients": lambda: OrientedGradients(size=14, cells=4),
     "unaligned": lambda: OrientedGradients(size=14, cells=3, alignment=None, orientations=5, sharpness=1),
@@ -104,7 +103,6 @@ REFUSED = {
     "NaN": (lambda: transform(GRADIENTS, np.full((1, 1, 14, 14), np.nan, np.float32)), "NaN"),
     "images that are no squares": (
         lambda: seen_through(replace(DIGITS, inputs=DIGITS.inputs[:, :, :5]), "waves"), r"need images \[n, 1, size"),
-    "waves of colours": (lambda: seen_through(COLOURS, "waves"), r"need images \[n, 1, size, size\]"),
 }  # fmt: skip
 
 
@@ -124,15 +122,10 @@ def test_gaussian_errors_against_quadrature_of_scipy():
         assert found == near(1.0 - right, abs=2e-4)
 
 
-def toy(n=300, dim=6):
-    generator = seeded(0)
-    rows = unit(torch.randn((n, dim), generator=generator))
-    return rows, (rows @ torch.randn((dim, 3), generator=generator)).argmax(dim=1)
-
-
 def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps_the_prior():
-    rows, labels = toy()
-    n, cost, std = len(rows), 5.0, 0.5
+    generator, n, cost, std = seeded(0), 300, 5.0, 0.5
+    rows = unit(torch.randn((n, 6), generator=generator))
+    labels = (rows @ torch.randn((6, 3), generator=generator)).argmax(dim=1)
 
     def objective(weights):
         risk = float(gaussian_errors(rows @ weights.T / std, labels).mean())
@@ -174,15 +167,11 @@ def test_waves_have_the_inner_products_of_their_kernel():
     assert abs(float(found[0] @ found[1]) / 200_000 - kernel) < 0.005
 
 
-def test_features_of_many_images_are_kept_on_disk_and_believed_by_their_sums(monkeypatch, tmp_path):
+def test_features_of_many_images_are_kept_on_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(named, "_LARGE", 10)
     monkeypatch.setattr(named, "cache_folder", lambda: tmp_path)
     first = seen_through(DIGITS, "coarse-gradients").inputs
-    (file,) = (tmp_path / "features").iterdir()
+    assert len(list((tmp_path / "features").iterdir())) == 1
     with monkeypatch.context() as patch:
         patch.setattr(named, "kept_rows", None)
         assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)
-    content = bytearray(file.read_bytes())
-    content[-5] ^= 1
-    file.write_bytes(content)
-    assert array_equal(seen_through(DIGITS, "coarse-gradients").inputs, first)

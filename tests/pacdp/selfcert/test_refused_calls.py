@@ -13,7 +13,7 @@ X = default_rng(0).normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(np.int64)
 
 
-MODEL, MODULE = LogisticRegression(), Sequential(Linear(4, 2))
+MODEL = LogisticRegression()
 
 
 class Median(LogisticRegression):
@@ -23,12 +23,8 @@ class Median(LogisticRegression):
         return (x[:, 0] > np.median(x[:, 0])).astype(int)
 
 
-def planned(**how):
-    return plan_routes(**{"n": 100, **how})
-
-
-def of_module(module=MODULE, labels=Y):
-    return certified(module, (np.hstack([X, X[:, :1]]).astype(np.float32), labels))
+def of_module(module):
+    return certified(module, (np.hstack([X, X[:, :1]]).astype(np.float32), Y))
 
 
 def certified(model=MODEL, data=(X, Y), **how):
@@ -45,7 +41,6 @@ REFUSED = {
     "failure_prob": (lambda: certified(failure_prob=0.0), "failure_prob must lie strictly"),
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
-    "no routes": (lambda: certified(routes=None), "routes must be"),
     "settings": (lambda: certified(settings=5), "settings must be pacdp.SelfCertifySettings"),
     "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a number"),
     "a model of many examples": (
@@ -58,7 +53,7 @@ REFUSED = {
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
     "nothing to train": (lambda: of_module(Flatten()), "must have parameters"),
-    "no records": (lambda: planned(n=0), "n must"),
+    "no records": (lambda: plan_routes(n=0), "n must"),
 }
 
 

@@ -26,10 +26,10 @@ NOISE = 0.1
 held_out = partial(self_certify, routes=HELD_OUT)
 
 
-def world(n, *, seed, width=4):
+def world(n, *, seed):
     """x uniform in a cube, y the side of a plane, turned over with probability NOISE."""
     rng = default_rng(seed)
-    x = rng.uniform(-1.0, 1.0, (n, width))
+    x = rng.uniform(-1.0, 1.0, (n, 4))
     return x, ((x[:, 0] > 0) ^ (rng.random(n) < NOISE)).astype(np.int64)
 
 

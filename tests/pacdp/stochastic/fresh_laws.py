@@ -39,15 +39,15 @@ def one_input(run, x, *, draws, seed):
     return run(batch, numbers).flatten(1).double().numpy()
 
 
-def least_p_value(ours, theirs, *, projections=12):
+def least_p_value(ours, theirs):
     """Of Kolmogorov-Smirnov tests on outputs and on random mixtures of them, times the number of tests.
 
     Mixtures see covariances; the sum of all outputs is one of them.
     """
     rng = default_rng(0)
     outputs = ours.shape[1]
-    single = np.eye(outputs)[rng.permutation(outputs)[:projections]]
-    directions = np.concatenate([single, rng.normal(size=(projections, outputs)), np.ones((1, outputs))])
+    single = np.eye(outputs)[rng.permutation(outputs)[:12]]
+    directions = np.concatenate([single, rng.normal(size=(12, outputs)), np.ones((1, outputs))])
     found = [stats.ks_2samp(ours @ d, theirs @ d, method="asymp").pvalue for d in directions]
     return float(min(found) * len(found))
 

@@ -58,7 +58,7 @@ class Attention(Module):
 class VisionTransformer(Module):
     """Patches, a class token, positions, blocks, a head, as in Dosovitskiy et al. (2021)."""
 
-    def __init__(self, *, side, patch, dim, depth, heads, classes=10):
+    def __init__(self, *, side, patch, dim, depth, heads, classes):
         super().__init__()
         count = (side // patch) ** 2 + 1
         self.patches = Conv2d(3, dim, patch, stride=patch)
@@ -97,12 +97,6 @@ def norm_with_statistics():
 NETWORKS = {
     "linear": (lambda: Linear(6, 4), (6,)),
     "linear without bias": (lambda: Linear(6, 4, bias=False), (6,)),
-    "linear over few steps": (
-        lambda: Sequential(Unflatten(1, (2, 6)), Linear(6, 5), LayerNorm(5)), (12,),
-    ),
-    "linear over many steps": (
-        lambda: Sequential(Unflatten(1, (8, 6)), Linear(6, 5), LayerNorm(5)), (48,),
-    ),
     "conv, kernels": (lambda: Conv2d(1, 3, 2), (1, 5, 4)),
     "conv, joint": (lambda: Conv2d(5, 12, 3), (5, 4, 4)),
     "conv, strided and padded": (
@@ -137,7 +131,7 @@ NETWORKS = {
 
 NOT_LINEAR = {
     "residual", "small network", "vision transformer",
-    *(name for name in NETWORKS if name.startswith(("attention", "linear over"))),
+    *(name for name in NETWORKS if name.startswith("attention")),
 }  # fmt: skip
 """Networks whose outputs are no linear function of their weights."""
 

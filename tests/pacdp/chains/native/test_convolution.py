@@ -66,15 +66,13 @@ every_shape = parametrize("shape", SHAPES)
 
 
 @every_shape
-def test_agrees_with_autograd(shape):
+def test_agrees_with_autograd_in_single_precision(shape):
     """In single precision as closely as that rounds; a tie broken the other way would show as a large difference."""
-    block, coarse = (block_of(shape, batch=70, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    block = block_of(shape, batch=70, dtype=torch.float32)
     for examples in (1, 33, 70):
-        arguments = problem(shape, examples=examples, dtype=torch.float64)
-        assert_close(by_block(block, arguments), by_autograd(shape, arguments), tolerance=1e-10)
-        single = [tensor.float() for tensor in arguments]
+        single = problem(shape, examples=examples, dtype=torch.float32)
         expected = by_autograd(shape, [tensor.double() for tensor in single])
-        assert_close(by_block(coarse, single), expected, tolerance=2e-5)
+        assert_close(by_block(block, single), expected, tolerance=2e-5)
 
 
 @settings(max_examples=40)
