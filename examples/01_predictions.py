@@ -9,7 +9,7 @@
 import sklearn.linear_model
 
 import pacdp
-from bounds.sentence import at_least, at_most
+from bounds.sentence import down, up
 from pacdp.data import load
 
 train, test = load("digits")
@@ -31,8 +31,8 @@ print(found.headline())
 
 # %%
 for each in found.statements[:12]:
-    ends = [f"at least {at_least(each.lower)}"] if each.lower is not None else []
-    ends += [f"at most {at_most(each.upper)}"] if each.upper is not None else []
+    ends = [f"at least {down(each.lower)}"] if each.lower is not None else []
+    ends += [f"at most {up(each.upper)}"] if each.upper is not None else []
     print(f"{each.quantity:24} measured {each.measured:.4f}, {', '.join(ends)}")
 
 # %% [markdown]
@@ -45,7 +45,7 @@ for each in found.statements[:12]:
 halves = ["0 to 4" if label < 5 else "5 to 9" for label in test.labels]
 found = pacdp.certify_predictions(test.labels, answers, groups=halves)
 gap = found.statement("largest gap between groups")
-print("The largest gap between the groups is at most", at_most(gap.upper))
+print("The largest gap between the groups is at most", up(gap.upper))
 
 # %% [markdown]
 # With probabilities in place of answers the report has calibration as well. [Certify predictions](../predictions.md)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import pacdp
-from bounds.sentence import at_most
+from bounds.sentence import up
 from pacdp.data import Rows, load, make_splits
 
 data, test = load("digits")
@@ -69,7 +69,7 @@ for each in made.hypotheses:
 with torch.no_grad():
     wrong = (network(torch.tensor(test.inputs)).argmax(dim=1) != torch.tensor(test.labels)).sum()
 print(f"measured: {int(wrong)} of {test.n} wrong, a share of {int(wrong) / test.n:.4f}")
-print("certified: at most", at_most(made.value))
+print("certified: at most", up(made.value))
 
 # %% [markdown]
 # [Certify a network that you trained](../your_network.md) has the other ways: batches in keywords, regression,

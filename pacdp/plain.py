@@ -10,6 +10,10 @@ from torch import Tensor, nn
 Shapes = Mapping[str, tuple[int, ...] | None]
 """Parameters by name, in order; None where a layer has none of that name."""
 _HOOKS = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
+_REPEATING = {
+    nn.Sequential, nn.Flatten, nn.Identity, nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ReLU, nn.Tanh, nn.Sigmoid,
+    nn.GELU, nn.SiLU, nn.ELU, nn.Softplus, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
+}  # fmt: skip
 _CALLS = {"forward", "__call__", "_call_impl", "_wrapped_call_impl", "_conv_forward"}
 
 
@@ -48,16 +52,16 @@ def is_plain(layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingPr
 
 
 def repeats_itself(network: Any) -> bool:
-    """Whether a network is made of layers of ``torch.nn`` alone, in evaluation mode, so that it computes the same at
-    every pass: without hooks, and without functions of somebody else's, such as a transformer layer's activation.
+    """Whether a network is made of a few layers of ``torch.nn`` alone, in evaluation mode, so that it computes the same
+    at every pass, whatever the values: without hooks, and without a function or a kind of tensor of somebody else's.
     """
-    if not isinstance(network, nn.Module) or network.training:
-        return False
-    return not any(
-        layer.training
-        or not type(layer).__module__.startswith("torch.nn.modules.")
-        or _is_hooked(layer)
-        or any(callable(value) for value in vars(layer).values())
+    return isinstance(network, nn.Module) and all(
+        type(layer) in _REPEATING
+        and not layer.training
+        and not _is_hooked(layer)
+        and type(layer).forward.__module__ == type(layer).__module__
+        and not any(callable(value) for value in vars(layer).values())
+        and all(type(weight) is nn.Parameter for weight in layer._parameters.values() if weight is not None)
         for layer in network.modules()
     )
 

@@ -177,13 +177,14 @@ class _Reading:
     @torch.no_grad()
     def all_of(self, data: Any, what: str) -> _Seen:
         """Everything that is kept of the examples."""
-        kept, shape, tried, settled = _Kept(), None, 0, None
+        kept, shape, form, tried, settled = _Kept(), None, None, 0, None
         held, repeats = Holdings(self.network), repeats_itself(self.network)
         for batch in batches_of(data, batch_size=self.batch_size):
-            if batch.n > tried:
+            given = batch.inputs.shape[1:] if isinstance(batch.inputs, Tensor) else None
+            if batch.n > tried or given != form:
                 settled = settled or self._settled(batch)
                 self._require_own(batch)
-                tried = max(MOST, batch.n)
+                tried, form = max(MOST, batch.n), given
             hashes = batch.hashes()
             if isinstance(batch.inputs, Tensor):
                 whose = "the bound's" if what == "data" else "the test set's"

@@ -43,6 +43,7 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
 
     NORM_SAMPLERS = NORM_SAMPLERS
     replayable: tuple[tuple[Any, ...], dict[str, Any], Any] | None
+    given: list[Tensor]
     seen: dict[nn.Module, Tensor]
     slopes: dict[nn.Module, Tensor]
 
@@ -75,11 +76,19 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         """The outputs of a batch; inputs and the state of the random layers are kept."""
         if self.training and torch.is_grad_enabled():
             self.replayable = (inputs, named, random_state(self))
-        return super().outputs_of(*inputs, **named)
+        found = super().outputs_of(*inputs, **named)
+        self.given = _with_gradients(found)
+        return found
 
     def get_norm_sample(self) -> Tensor:
         """Norm of each example's whole gradient, double precision."""
-        return joint_norms([cast(Any, parameter)._norm_sample for parameter in self.trainable_parameters])
+        norms = [cast(Any, parameter)._norm_sample for parameter in self.trainable_parameters]
+        if any(norm is None for norm in norms):
+            raise ValueError(
+                "the loss does not depend on all layers of the network, of which ghost clipping needs the norms: use "
+                "grad_sample_mode='reference', or leave those layers out"
+            )
+        return joint_norms(norms)
 
     def clipped_sum(self, outputs: list[Tensor], slopes: list[Tensor]) -> Sum:
         """See :class:`pacdp.opacus.modules.PrivateModule`.
@@ -102,13 +111,15 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         device, by_layer = outputs[0].device, self.can_add_up()
         with full_precision(device, convolutions=True):
             grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
-        factors, finite = clip_factors(self.get_norm_sample(), self.clip_norm, slopes[0].dtype)
+        kinds = {slopes[0].dtype, *(parameter.dtype for parameter in self.trainable_parameters)}
+        coarsest = max(kinds, key=lambda kind: torch.finfo(kind).eps)
+        factors, finite = clip_factors(self.get_norm_sample(), self.clip_norm, coarsest)
         nonfinite = 0
         self.disable_hooks()
         try:
             if not bool(finite.all()):
                 nonfinite = int((~finite).sum())
-                outputs, source = self._without(finite) if bool(finite.any()) else ([], finite)
+                outputs, source = self._without(outputs, finite) if bool(finite.any()) else ([], finite)
                 slopes, by_layer = [slope[source] for slope in slopes], False
             with full_precision(device, convolutions=True):
                 if by_layer:
@@ -133,23 +144,31 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         skipped = {id(weight) for weight in passed}
         return [parameter for parameter in self.trainable_parameters if id(parameter) not in skipped]
 
-    def _without(self, finite: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The batch's outputs again, with a finite example in each place of one that is not, and which that is."""
+    def _without(self, outputs: list[Tensor], finite: Tensor) -> tuple[list[Tensor], Tensor]:
+        """These outputs again, with a finite example in each place of one that is not, and which that is."""
         assert self.replayable is not None
+        places = [k for one in outputs for k, given in enumerate(self.given) if given is one]
+        if len(places) != len(outputs):
+            places = [0]
+        if len(places) != len(outputs):
+            raise ValueError(
+                "an example's gradient is not finite, and the loss takes several outputs: use "
+                "grad_sample_mode='reference'"
+            )
         inputs, named, state = self.replayable
         source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
         now = random_state(self)
         rewind(self, state)
         inputs, named = rows_at(source, (inputs, named))
-        outputs = self._module(*inputs, **named)  # in the precision of the first forward
+        again = _with_gradients(self._module(*inputs, **named))  # in the precision of the first forward
         rewind(self, now)
-        return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad], source
+        return [again[k] for k in places], source
 
     def forget(self) -> None:
         """Let go of the last batch, and of the norms of its gradients, which are private."""
         for parameter in self.trainable_parameters:
             cast(Any, parameter)._norm_sample = None
-        self.replayable, self.seen, self.slopes, self.all_seen = None, {}, {}, True
+        self.replayable, self.given, self.seen, self.slopes, self.all_seen = None, [], {}, {}, True
 
 
 class GhostSums:
@@ -178,6 +197,10 @@ class GhostSums:
             seen, nonfinite = seen + losses.double().sum(), nonfinite + own.nonfinite
             total = own.total if len(part) == len(chosen) else {name: total[name] + own.total[name] for name in total}
         return Sum(total, nonfinite, seen)
+
+
+def _with_gradients(outputs: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad]
 
 
 def _has_plain_bias(layer: nn.Module) -> bool:

@@ -72,7 +72,15 @@ def chosen_mode(
             f"grad_sample_mode 'ghost' cannot be used with this network: {wrong}; leave grad_sample_mode out, which "
             "then takes gradients example by example"
         )
-    return "ghost" if wrong is None else "reference"
+    return "ghost" if wrong is None and (asked == "ghost" or _of_known_layers(network.module)) else "reference"
+
+
+def _of_known_layers(module: nn.Module) -> bool:
+    """Whether no code but torch's and ours runs in the network, so that trials on made-up examples decide for all.
+
+    Other code may use a weight outside of its layer for some examples only, whose norm ghost clipping would miss.
+    """
+    return all(type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) for layer in module.modules())
 
 
 def disagreement(make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float) -> str | None:

@@ -61,9 +61,19 @@ def test_a_layer_is_plain_if_nothing_was_attached_to_it():
         assert not is_plain_linear(layer)
 
 
+class Strange(torch.Tensor):
+    """A kind of tensor whose products may be anything."""
+
+
+def test_a_layer_whose_class_computes_otherwise_does_not_repeat_itself(monkeypatch):
+    assert repeats_itself(nn.Tanh().eval())
+    monkeypatch.setattr(nn.Tanh, "forward", lambda self, x: x - x.mean(0))
+    assert not repeats_itself(nn.Tanh().eval())
+
+
 def test_what_may_compute_otherwise_at_another_pass_does_not_repeat_itself():
     def network(*more):
-        return nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), *more).eval()
+        return nn.Sequential(nn.Linear(3, 2), nn.GELU(), *more).eval()
 
     class Counting(nn.Linear):
         pass
@@ -75,7 +85,10 @@ def test_what_may_compute_otherwise_at_another_pass_does_not_repeat_itself():
     pruned = network()
     nn.utils.parametrizations.weight_norm(pruned[0])
     activated = nn.TransformerEncoderLayer(4, 2, activation=torch.sin).eval()
+    strange = network()
+    strange[0].weight = torch.nn.Parameter(torch.randn(2, 3).as_subclass(Strange))
+    others = (strange, network(nn.RNN(2, 2)), network(nn.Softmax(dim=None)), network(Counting(2, 2)), network().train())
     assert repeats_itself(network())
     assert repeats_itself(network(nn.Dropout(), nn.ReLU()))
-    for other in (hooked, replaced, drawing, pruned, activated, network(Counting(2, 2)), network().train(), len):
+    for other in (hooked, replaced, drawing, pruned, activated, *others, len):
         assert not repeats_itself(other)

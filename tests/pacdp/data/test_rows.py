@@ -1,5 +1,6 @@
 """Rows: what overlaps, whatever the order and the labels; and what is refused, with counts."""
 
+import copy
 from functools import partial
 
 import numpy as np
@@ -143,3 +144,14 @@ def test_keys():
             secret.shared(other)
         with refusal("different keys", DataError):
             secret.union(other)
+
+
+def test_pickled_rows_say_their_format():
+    again = copy.deepcopy(ALL)
+    assert again.shared(ALL) == ALL.n
+    assert copy.copy(ALL).digest == ALL.digest
+    with refusal("earlier version"):
+        ALL.__setstate__((None, {"examples": ALL.examples}))
+    made, (form, *columns) = ALL.__reduce__()
+    with refusal("not pacdp-rows"):
+        made(form + "0", *columns)
