@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 import experiments
-from experiments.registry import study
+from experiments.registry import studies
 from experiments.runner import judged, read_table
 
-figure_1 = study("random-labels")
+figure_1 = studies()["random-labels"]
 results = Path(experiments.__file__).parent / "results" / "random-labels"
 table = read_table(results)
 print(figure_1.paper)

@@ -393,8 +393,6 @@ def _summer(
     """How contributions are added up."""
     mechanism, weights = algorithm.mechanism, trained(network.module)
     if algorithm.contribution is not None:
-        if mechanism.grad_sample_mode == "ghost":
-            raise ValueError("what a person adds is no gradient of one example: leave grad_sample_mode='ghost' out")
         inputs, targets = made_up_batch(template[0], examples=6), template[1][:1].expand(6, *template[1].shape[1:])
         shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
         kept = torch.ones((2, 1, 3), device=inputs.device, dtype=inputs.dtype if inputs.is_floating_point() else None)
