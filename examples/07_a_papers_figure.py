@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 import experiments
+from experiments.claims import judge
 from experiments.registry import studies
-from experiments.runner import judged, read_table
+from experiments.runner import read_table
 
 figure_1 = studies()["random-labels"]
 results = Path(experiments.__file__).parent / "results" / "random-labels"
@@ -34,8 +35,9 @@ Image(filename=str(drawn[0]), width=900)
 # could decide.
 
 # %%
-for sentence, seen in zip(figure_1.sentences, judged(figure_1, table), strict=True):
-    print({True: "holds", False: "does not hold", None: "is open"}[seen.holds], "|", sentence.printed)
+for sentence in figure_1.sentences:
+    seen = judge(sentence, table)
+    print(seen.word, "|", sentence.printed)
     print("   ", seen.said)
 
 # %% [markdown]
