@@ -48,7 +48,7 @@ def is_plain(layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingPr
     """
     given = [(name, None if value is None else tuple(value.shape)) for name, value in layer._parameters.items()]
     more = bool(layer._buffers or (layer._modules and kind is not nn.Sequential) or _CALLS & vars(layer).keys())
-    return type(layer) is kind and given == list(shapes.items()) and not (_is_hooked(layer) or more)
+    return type(layer) is kind and given == list(shapes.items()) and not (is_hooked(layer) or more)
 
 
 def repeats_itself(network: Any) -> bool:
@@ -58,7 +58,7 @@ def repeats_itself(network: Any) -> bool:
     return isinstance(network, nn.Module) and all(
         type(layer) in _REPEATING
         and not layer.training
-        and not _is_hooked(layer)
+        and not is_hooked(layer)
         and type(layer).forward.__module__ == type(layer).__module__
         and not any(callable(value) for value in vars(layer).values())
         and all(type(weight) is nn.Parameter for weight in layer._parameters.values() if weight is not None)
@@ -66,7 +66,8 @@ def repeats_itself(network: Any) -> bool:
     )
 
 
-def _is_hooked(layer: nn.Module) -> bool:
+def is_hooked(layer: nn.Module) -> bool:
+    """Whether a call of the layer runs a hook, its own or one of all modules."""
     return any(getattr(layer, f"_{hooks}") or getattr(nn.modules.module, f"_global_{hooks}") for hooks in _HOOKS)
 
 

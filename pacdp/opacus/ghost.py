@@ -74,8 +74,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
         """The outputs of a batch; inputs and the state of the random layers are kept."""
-        if self.training and torch.is_grad_enabled():
-            self.replayable = (inputs, named, random_state(self))
+        if not (self.training and torch.is_grad_enabled()):
+            return super().outputs_of(*inputs, **named)
+        self.replayable = (inputs, named, random_state(self))
         found = super().outputs_of(*inputs, **named)
         self.given = _with_gradients(found)
         return found
@@ -149,10 +150,8 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         assert self.replayable is not None
         places = [k for one in outputs for k, given in enumerate(self.given) if given is one]
         if len(places) != len(outputs):
-            places = [0]
-        if len(places) != len(outputs):
             raise ValueError(
-                "an example's gradient is not finite, and the loss takes several outputs: use "
+                "an example's gradient is not finite, and the loss takes outputs of several forward passes: use "
                 "grad_sample_mode='reference'"
             )
         inputs, named, state = self.replayable

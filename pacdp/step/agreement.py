@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import TensorDataset
 
 from pacdp.layers.random import generators, random_state, rewind, same_state
+from pacdp.plain import is_hooked
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode
@@ -59,7 +60,7 @@ def chosen_mode(
     Raises:
         ValueError: ghost clipping was asked for, and cannot be used.
     """
-    if asked == "reference":
+    if asked == "reference" or (asked is None and not _of_known_layers(network.module)):
         return "reference"
     if draws > 1:
         wrong = f"it sees each layer once a step, and draws is {draws}"
@@ -72,7 +73,7 @@ def chosen_mode(
             f"grad_sample_mode 'ghost' cannot be used with this network: {wrong}; leave grad_sample_mode out, which "
             "then takes gradients example by example"
         )
-    return "ghost" if wrong is None and (asked == "ghost" or _of_known_layers(network.module)) else "reference"
+    return "ghost" if wrong is None else "reference"
 
 
 def _of_known_layers(module: nn.Module) -> bool:
@@ -80,7 +81,10 @@ def _of_known_layers(module: nn.Module) -> bool:
 
     Other code may use a weight outside of its layer for some examples only, whose norm ghost clipping would miss.
     """
-    return all(type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) for layer in module.modules())
+    return all(
+        type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) and not is_hooked(layer)
+        for layer in module.modules()
+    )
 
 
 def disagreement(make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float) -> str | None:

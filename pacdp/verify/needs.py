@@ -175,11 +175,13 @@ def of_the_prior(prior: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 def standings(record: Fields) -> dict[str, str]:
-    """How each hypothesis of a certificate stands, by its name."""
+    """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
         if one.name in found:
             raise Wrong("a hypothesis stands there twice")
+        if not (isinstance(one.by, str) and isinstance(one.unit, str)):
+            raise Wrong(f"nothing is said of who vouches for {one.name!r}")
         found[one.name] = one.standing
     return found
 

@@ -3,10 +3,10 @@
 import mpmath
 import pytest
 from flint import arb
-from kl_by_mpmath import xi
 from mpmath import mpf
 
 from pacdp.verify import arithmetic as num
+from tests.oracles.kl_by_mpmath import xi
 
 
 @pytest.mark.parametrize("q", [0.0, 1e-9, 0.02, 0.3, 0.999, 1.0])

@@ -58,6 +58,15 @@ def test_no_hypothesis_of_any_kind_can_be_left_out_or_promoted(kinds, words, who
     assert not missed
 
 
+@pytest.mark.parametrize("name", ["by", "unit"])
+def test_a_hypothesis_says_by_whom_and_for_which_unit(name, words):
+    record = predicted()[0].to_dict()
+    for place, one in enumerate(record["hypotheses"]):
+        said = copy.deepcopy(record)
+        del said["hypotheses"][place][name]
+        assert DOES_NOT in words(said), one["name"]
+
+
 def silenced(report):
     """Reports whose optimistic certificates were made rigorous, by leaving out what is unproved or by declaring it."""
     for standing in (None, "declared"):

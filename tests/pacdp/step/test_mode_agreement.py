@@ -271,6 +271,13 @@ def test_a_weight_that_few_examples_use_outside_of_its_layer_moves_no_sum_by_def
     assert 0.5 < moved_in_a_loop(Gated(), lambda out: out.sin().mean(1).mean(), lambda x: 1e3 * x, mode=None) < 1.001
 
 
+def test_a_hook_is_other_code_too():
+    hooked = mlp()
+    hooked[0].register_forward_hook(lambda *_: None)
+    assert isinstance(looped(mlp(), form="tensor")[0], GhostModule)
+    assert isinstance(looped(hooked, form="tensor")[0], ReferenceModule)
+
+
 class Twice(Module):
     """Two outputs, which a loss may meet in another order."""
 
