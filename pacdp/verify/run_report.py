@@ -199,7 +199,7 @@ def _check_sizes(report: Fields) -> None:
         raise Wrong(f"{report.n} records are {report.examples} examples")
 
 
-def _sizes(report: Fields) -> dict[str, set[int]]:
+def _sizes(report: Fields) -> dict[str, set[int | None]]:
     """How many records there may be, by the role of the rows."""
     sizes = {
         "bound": {report.n, report.examples},
