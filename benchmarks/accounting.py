@@ -63,7 +63,9 @@ def by_dp_accounting(multipliers: list[float], adjacency: Adjacency) -> float:
     accountant = pld.PLDAccountant(relation.REPLACE_ONE if replace else relation.ADD_OR_REMOVE_ONE)
     values, counts = np.unique(multipliers, return_counts=True)
     for value, count in zip(values, counts, strict=True):
-        event = dp_accounting.PoissonSampledDpEvent(RATE, dp_accounting.GaussianDpEvent(float(value)))
+        event = dp_accounting.PoissonSampledDpEvent(
+            RATE, dp_accounting.GaussianDpEvent(float(value))
+        )
         accountant.compose(event, int(count))
     return accountant.get_epsilon(DELTA)
 
@@ -74,7 +76,9 @@ def by_opacus(multipliers: list[float], adjacency: Adjacency) -> float:
     del adjacency
     accountant = PRVAccountant()
     values, counts = np.unique(multipliers, return_counts=True)
-    accountant.history = [(float(value), RATE, int(count)) for value, count in zip(values, counts, strict=True)]
+    accountant.history = [
+        (float(value), RATE, int(count)) for value, count in zip(values, counts, strict=True)
+    ]
     return float(accountant.get_epsilon(DELTA))
 
 
@@ -101,22 +105,39 @@ def once(run: Peer, sizes: tuple[int, ...], adjacency: Adjacency) -> dict[str, d
 def compare(adjacency: Adjacency, *, slow: Mapping[str, tuple[int, ...]]) -> dict[str, object]:
     """All cases for one relation."""
     known = peers(adjacency)
-    cases = {f"{STEPS} equal": equal(), **{f"{size} different": different(size) for size in (200, STEPS)}}
+    cases = {
+        f"{STEPS} equal": equal(),
+        **{f"{size} different": different(size) for size in (200, STEPS)},
+    }
     cases[f"{STEPS} over two decades"] = wide(STEPS)
-    times = in_turn({name: lambda case=case: ours(case, adjacency) for name, case in cases.items()}, rounds=3)
+    times = in_turn(
+        {name: lambda case=case: ours(case, adjacency) for name, case in cases.items()}, rounds=3
+    )
     cases[f"{MANY} over two decades"] = wide(MANY)
-    times |= _once({name: lambda case=case: ours(case, adjacency) for name, case in cases.items() if name not in times})
+    times |= _once(
+        {
+            name: lambda case=case: ours(case, adjacency)
+            for name, case in cases.items()
+            if name not in times
+        }
+    )
     made = {name: ours(case, adjacency) for name, case in cases.items()}
-    rival = in_turn({name: lambda run=run: run(equal(), adjacency) for name, run in known.items()}, rounds=3)
+    rival = in_turn(
+        {name: lambda run=run: run(equal(), adjacency) for name, run in known.items()}, rounds=3
+    )
     return {
         "seconds, ours": _tables(times),
         "seconds, ours by Rényi, 200 different": _tables(
             _once({"bounds.accounting": lambda: ours_by_renyi(different(200), adjacency)})
         ),
-        "epsilon, ours (lower, upper)": {name: (bound.lower, bound.upper) for name, bound in made.items()},
+        "epsilon, ours (lower, upper)": {
+            name: (bound.lower, bound.upper) for name, bound in made.items()
+        },
         "seconds, peers, equal": _tables(rival),
         "epsilon, peers, equal": {name: run(equal(), adjacency) for name, run in known.items()},
-        "peers, different, once": {name: once(run, slow[name], adjacency) for name, run in known.items()},
+        "peers, different, once": {
+            name: once(run, slow[name], adjacency) for name, run in known.items()
+        },
     }
 
 
@@ -136,7 +157,9 @@ def _tables(times: Mapping[str, Times]) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="all different multipliers by dp-accounting too")
+    parser.add_argument(
+        "--long", action="store_true", help="all different multipliers by dp-accounting too"
+    )
     parser.add_argument("--short", action="store_true", help="no different multipliers by others")
     arguments = parser.parse_args()
     slow = {name: () for name in SLOW} if arguments.short else dict(SLOW)

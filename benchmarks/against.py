@@ -63,9 +63,13 @@ def _start(stack: ExitStack, tree: Path, case: tuple[str, str]) -> subprocess.Po
     command = [sys.executable, "-P", "-W", "ignore", SCRIPT, *case, str(STEPS)]
     there = {**os.environ, "PYTHONPATH": str(tree)}
     if there.get("PACDP_DATA"):
-        there["PACDP_DATA"] = str(Path(there["PACDP_DATA"]).absolute())  # each tree is another working directory
+        there["PACDP_DATA"] = str(
+            Path(there["PACDP_DATA"]).absolute()
+        )  # each tree is another working directory
     process = stack.enter_context(
-        subprocess.Popen(command, cwd=tree, env=there, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            command, cwd=tree, env=there, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
     )
     stack.callback(_stream(process.stdin).close)  # which ends it
     used = json.loads(_stream(process.stdout).readline() or "null")

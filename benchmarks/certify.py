@@ -37,12 +37,20 @@ def main() -> None:
 
     def draws(part: slice) -> None:
         mean_risks(
-            module, law, inputs=inputs[part], labels=labels[part], losses=(zero_one(), brier()), passes=1, seed=0
+            module,
+            law,
+            inputs=inputs[part],
+            labels=labels[part],
+            losses=(zero_one(), brier()),
+            passes=1,
+            seed=0,
         )
 
     def whole() -> None:
         bound, fresh = (BoundSet.part(data) for data in (train, test))
-        certify(law, bound, prior=prior, network=module, test=fresh, monte_carlo=MonteCarlo(passes=1))
+        certify(
+            law, bound, prior=prior, network=module, test=fresh, monte_carlo=MonteCarlo(passes=1)
+        )
 
     times = in_turn(
         {

@@ -41,7 +41,9 @@ def compare(name: str, dataset: Dataset, *, steps: int, rounds: int) -> dict[str
         rounds=rounds,
     )  # fmt: skip
     inner = ("entropy", "reference")
-    each = {label: own.table(1e3 / (INNER if label in inner else steps)) for label, own in times.items()}
+    each = {
+        label: own.table(1e3 / (INNER if label in inner else steps)) for label, own in times.items()
+    }
     least = {label: table[compared()] for label, table in each.items()}
     return {
         "parameters": ours.dim,

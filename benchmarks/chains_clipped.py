@@ -38,7 +38,11 @@ class Chains:
     def __init__(self, objective: Objective, keys: Keys) -> None:
         self.objective, self.keys = objective, keys
         self.weights = objective.weights().repeat(keys.count, 1)
-        self.gradient, self.out, self.tick = torch.zeros_like(self.weights), torch.empty_like(self.weights), 0
+        self.gradient, self.out, self.tick = (
+            torch.zeros_like(self.weights),
+            torch.empty_like(self.weights),
+            0,
+        )
 
     def compiled(self) -> None:
         """One step of all chains."""
@@ -57,7 +61,11 @@ class Chains:
                 ours.model, ours.layout.views(self.weights[k]), inputs[drawn[g]], labels, LOSS,
                 clip_norm=CLIP_NORM, divisor=float(BATCH), into=ours.layout.views(self.gradient[k]),
             )  # fmt: skip
-            found.append(torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(self.weights.dtype).mean()]))
+            found.append(
+                torch.stack(
+                    [seen.mean_loss, in_error(seen.outputs, labels).to(self.weights.dtype).mean()]
+                )
+            )
         torch.stack(found, dim=1)
         self._move(self.gradient)
 
@@ -100,7 +108,9 @@ def work(name: str, lit: float) -> float:
     return 2 * BATCH * (2 * lit * first[0] * first[1] + 3 * sum(a * b for a, b in rest))
 
 
-def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[str, dict[str, float]]:
+def compare(
+    name: str, dataset: Dataset, rate: float, *, rounds: int
+) -> dict[str, dict[str, float]]:
     """Milliseconds a chain-step for one network and every number of chains."""
     objective = Objective(network(name), LOSS, dataset, batch_size=BATCH, clip_norm=CLIP_NORM)
     threads, found = torch.get_num_threads(), {}
@@ -115,17 +125,27 @@ def compare(name: str, dataset: Dataset, rate: float, *, rounds: int) -> dict[st
             times |= in_turn(slow, rounds=max(2, rounds // 10))
         row: dict[str, float] = {}
         for label, own_times in times.items():
-            for clock, own in zip(("", "processor "), 1e3 * np.array(own_times) / count, strict=True):
+            for clock, own in zip(
+                ("", "processor "), 1e3 * np.array(own_times) / count, strict=True
+            ):
                 row[f"{label}, least {clock}ms"] = float(own.min())
                 row[f"{label}, median {clock}ms"] = float(np.median(own))
         if name in LAYERS:
             lit = float(np.count_nonzero(dataset.inputs) / dataset.inputs.size)
             alone = 1e-6 * work(name, lit) / rate
-            row["floor, processor ms"] = alone + sum(row[f"{part}, least processor ms"] for part in ("draw", "update"))
+            row["floor, processor ms"] = alone + sum(
+                row[f"{part}, least processor ms"] for part in ("draw", "update")
+            )
         for clock in ("", "processor "):
-            row[f"loop / compiled, {clock}time"] = row[f"loop, least {clock}ms"] / row[f"compiled, least {clock}ms"]
-            row[f"secret / compiled, {clock}time"] = row[f"secret, least {clock}ms"] / row[f"compiled, least {clock}ms"]
-        found[f"{name}, {count} chain{'s' if count > 1 else ''}, {threads} thread{'s' if threads > 1 else ''}"] = row
+            row[f"loop / compiled, {clock}time"] = (
+                row[f"loop, least {clock}ms"] / row[f"compiled, least {clock}ms"]
+            )
+            row[f"secret / compiled, {clock}time"] = (
+                row[f"secret, least {clock}ms"] / row[f"compiled, least {clock}ms"]
+            )
+        found[
+            f"{name}, {count} chain{'s' if count > 1 else ''}, {threads} thread{'s' if threads > 1 else ''}"
+        ] = row
         print(found, flush=True)
     return found
 

@@ -48,7 +48,13 @@ def first_steps(name: str, *, synthetic: bool) -> dict[str, float]:
 
 def start(name: str, cache: Path, *, synthetic: bool = False) -> dict[str, float]:
     """``first_steps`` in a process whose compiled loops are cached under ``cache``."""
-    command = [sys.executable, "-m", "benchmarks.cold_start", name, *(["--synthetic"] if synthetic else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.cold_start",
+        name,
+        *(["--synthetic"] if synthetic else []),
+    ]
     there = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run(command, env=there, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -62,7 +68,9 @@ def compare(name: str) -> dict[str, object]:
             for own in found.values():
                 own.append(start(name, Path(cache)))
     tables: dict[str, object] = {
-        f"{label}, seconds": Times(*(tuple(one[clock] for one in own) for clock in ("wall", "processor"))).table(1.0)
+        f"{label}, seconds": Times(
+            *(tuple(one[clock] for one in own) for clock in ("wall", "processor"))
+        ).table(1.0)
         for label, own in found.items()
     }
     return {**tables, "functions compiled": found["cold"][0]["compiled"]}

@@ -82,10 +82,14 @@ def chains(sizes: Sizes, dataset: Dataset) -> Iterator[tuple[str, dict[str, floa
         plain = Plain(network(name), dataset, device=sizes.device)
         steps: dict[str, Callable[[], None]] = {"eager loop": plain.sgld}
         if importlib.util.find_spec("posteriors") is not None:
-            steps["posteriors"] = posteriors_sgld(Plain(network(name), dataset, device=sizes.device))
+            steps["posteriors"] = posteriors_sgld(
+                Plain(network(name), dataset, device=sizes.device)
+            )
         loops = {}
         for label, step in steps.items():
-            loops[label] = sizes.steps / timed(sizes, lambda step=step: [step() for _ in range(sizes.steps)])
+            loops[label] = sizes.steps / timed(
+                sizes, lambda step=step: [step() for _ in range(sizes.steps)]
+            )
         for count in sizes.chains:
             for label, settings in METHODS.items():
                 made = rate(sizes, dataset, name, settings, chains=count)
@@ -150,7 +154,10 @@ def monte_carlo(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
 
 def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Private steps a second, with noise from a seed and from the operating system."""
-    inputs, labels = torch.tensor(dataset.inputs[: sizes.examples]), torch.tensor(dataset.labels[: sizes.examples])
+    inputs, labels = (
+        torch.tensor(dataset.inputs[: sizes.examples]),
+        torch.tensor(dataset.labels[: sizes.examples]),
+    )
     loss = nn.BCEWithLogitsLoss(reduction="none")
     for mode in MODES:
         mechanism = Mechanism(clip_norm=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
@@ -167,7 +174,10 @@ def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, di
                     loss=lambda z, y: loss(z.squeeze(1), y), randomness=source(),
                 ),
             )  # fmt: skip
-            yield f"{name}, {mode}, {label} noise", {"steps a second": sizes.private_steps / seconds}
+            yield (
+                f"{name}, {mode}, {label} noise",
+                {"steps a second": sizes.private_steps / seconds},
+            )
 
 
 def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
@@ -178,7 +188,9 @@ def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
         keys = Keys.derive([0, 1], [0, 1])
         weights = risk.weights().repeat(2, 1)
         estimate = risk.estimate(weights, keys, 3)
-        moved = langevin(weights, gradient=estimate.gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=3)
+        moved = langevin(
+            weights, gradient=estimate.gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=3
+        )
         loss = risk.risks(risk.weights())[0].loss
         found.append((estimate.gradient.cpu(), moved.cpu(), torch.tensor([loss])))
     names = ("gradient of two chains", "step of two chains", "loss over all examples")
@@ -191,12 +203,21 @@ def parts(sizes: Sizes) -> Iterator[tuple[str, Any]]:
     dataset = data(synthetic=sizes.device == "cpu")
     if sizes.device == "cpu":
         dataset = Dataset("synthetic", dataset.inputs[:300], dataset.labels[:300], 2)
-    dims = {name: int(np.sum([p.numel() for p in network(name).parameters()])) for name in sizes.networks}
+    dims = {
+        name: int(np.sum([p.numel() for p in network(name).parameters()]))
+        for name in sizes.networks
+    }
     work: dict[str, Callable[[], Any]] = {
         "update": lambda: {name: update(sizes, dim) for name, dim in dims.items()},
-        "Monte Carlo": lambda: {name: monte_carlo(sizes, dataset, name) for name in sizes.networks[-1:]},
-        "private steps": lambda: {k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)},
-        "differences from the CPU": lambda: {name: equality(sizes, dataset, name) for name in sizes.networks},
+        "Monte Carlo": lambda: {
+            name: monte_carlo(sizes, dataset, name) for name in sizes.networks[-1:]
+        },
+        "private steps": lambda: {
+            k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)
+        },
+        "differences from the CPU": lambda: {
+            name: equality(sizes, dataset, name) for name in sizes.networks
+        },
         "chains": lambda: dict(chains(sizes, dataset)),
     }
     for name, run in work.items():
@@ -207,7 +228,11 @@ def parts(sizes: Sizes) -> Iterator[tuple[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dry-run", action="store_true", help="every part on the CPU, at a size that shows it works")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="every part on the CPU, at a size that shows it works",
+    )
     there = torch.cuda.is_available() and not parser.parse_args().dry_run
     Runtime(device="cuda" if there else "cpu").apply()  # 23 bits, as the command has them
     if there:

@@ -26,7 +26,9 @@ def bisection(q: np.ndarray, nats: np.ndarray, tolerance: float) -> np.ndarray:
             middle = 0.5 * (low + high)
             if middle <= low or middle >= high:
                 break
-            value = q[i] * math.log(q[i] / middle) + (1 - q[i]) * math.log((1 - q[i]) / (1 - middle))
+            value = q[i] * math.log(q[i] / middle) + (1 - q[i]) * math.log(
+                (1 - q[i]) / (1 - middle)
+            )
             if value > nats[i]:
                 high = middle
             else:
@@ -90,13 +92,19 @@ def main() -> None:
         "kl_inverse",
         {
             "nanoseconds per inverse": per_point,
-            "times slower than ours on one thread": {name: value / ours for name, value in least.items()},
+            "times slower than ours on one thread": {
+                name: value / ours for name, value in least.items()
+            },
             "processor seconds per second of two busy threads": second_core(),
             # on the unsafe side: kl at the returned point is below the budget
             "share below the true inverse": {
-                "bounds.binary_kl_upper": float(np.mean(binary_kl(q, binary_kl_upper(q, nats)) < nats)),
+                "bounds.binary_kl_upper": float(
+                    np.mean(binary_kl(q, binary_kl_upper(q, nats)) < nats)
+                ),
                 "bisection to 1e-5": float(np.mean(binary_kl(q, bisection(q, nats, 1e-5)) < nats)),
-                "bisection to the last bit": float(np.mean(binary_kl(q, bisection(q, nats, 0.0)) < nats)),
+                "bisection to the last bit": float(
+                    np.mean(binary_kl(q, bisection(q, nats, 0.0)) < nats)
+                ),
             },
         },
     )

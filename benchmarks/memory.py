@@ -67,19 +67,28 @@ def main() -> None:
         if commit:
             trees["then"] = work / "then"
             trees["then"].mkdir()
-            archive = subprocess.run(["git", "archive", commit], cwd=TREE, stdout=subprocess.PIPE, check=True).stdout
+            archive = subprocess.run(
+                ["git", "archive", commit], cwd=TREE, stdout=subprocess.PIPE, check=True
+            ).stdout
             subprocess.run(["tar", "-x", "-C", trees["then"]], input=archive, check=True)
         _prepare(work)
         found: dict[str, object] = {"against": commit} if commit else {}
         for name, code in _CASES.items():
-            found[f"{name}, MB"] = {label: int(_run(code + "\n" + _PEAK, tree, work)) for label, tree in trees.items()}
+            found[f"{name}, MB"] = {
+                label: int(_run(code + "\n" + _PEAK, tree, work)) for label, tree in trees.items()
+            }
             print(name, found[f"{name}, MB"], flush=True)
-    publish("memory", found | {"a vision transformer (ViT-S, 224 x 224), processor seconds": _transformer()})
+    publish(
+        "memory",
+        found | {"a vision transformer (ViT-S, 224 x 224), processor seconds": _transformer()},
+    )
 
 
 def _prepare(work: Path) -> None:
     """Images of random bytes, written part by part, and a short run."""
-    images = np.lib.format.open_memmap(work / "images.npy", mode="w+", dtype=np.uint8, shape=(IMAGES, SIDE, SIDE))
+    images = np.lib.format.open_memmap(
+        work / "images.npy", mode="w+", dtype=np.uint8, shape=(IMAGES, SIDE, SIDE)
+    )
     random = np.random.default_rng(0)
     for start in range(0, IMAGES, PART):
         images[start : start + PART] = random.integers(0, 256, (PART, SIDE, SIDE), dtype=np.uint8)
@@ -93,7 +102,9 @@ def _run(code: str, tree: Path, work: Path) -> str:
     if there.get("PACDP_DATA"):
         there["PACDP_DATA"] = str(Path(there["PACDP_DATA"]).absolute())
     command = [sys.executable, "-P", "-W", "ignore", "-c", code]
-    done = subprocess.run(command, cwd=work, env=there, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=work, env=there, stdout=subprocess.PIPE, text=True, check=True
+    )
     return done.stdout.strip().rpartition("\n")[2]
 
 
@@ -107,7 +118,11 @@ def _transformer() -> dict[str, float]:
     with torch.no_grad():
         plain = _least(lambda: module(x))
     fresh = _least(lambda: fresh_outputs(module, law, x, draws))
-    return {"plain": round(plain, 3), "by example": round(fresh, 3), "ratio": round(fresh / plain, 2)}
+    return {
+        "plain": round(plain, 3),
+        "by example": round(fresh, 3),
+        "ratio": round(fresh / plain, 2),
+    }
 
 
 def _least(run: Callable[[], object], rounds: int = 5) -> float:

@@ -55,14 +55,18 @@ def whole_network(
         weights = posterior.sample(generator)
         found = 0
         for start in range(0, len(inputs), batch_size):
-            logits = torch.func.functional_call(module, weights, (inputs[start : start + batch_size],))
+            logits = torch.func.functional_call(
+                module, weights, (inputs[start : start + batch_size],)
+            )
             found += int((logits.argmax(dim=1) != labels[start : start + batch_size]).sum())
         return found
 
     return errors
 
 
-def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tensor]) -> dict[str, object]:
+def compare(
+    name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tensor]
+) -> dict[str, object]:
     """Both ways on one network: seconds, slack, terms a second, and ratios at equal slack."""
     module = trained(name, inputs, labels)
     posterior = GaussianPosterior.around(module, std=STD)
@@ -72,9 +76,13 @@ def compare(name: str, inputs: Tensor, labels: Tensor, bound: tuple[Tensor, Tens
     arguments = {"inputs": images, "labels": digits, "losses": (zero_one(),), "seed": 0}
     times = in_turn(
         {
-            "one pass, a draw for each example": lambda: mean_risks(module, posterior, passes=1, **arguments),
+            "one pass, a draw for each example": lambda: mean_risks(
+                module, posterior, passes=1, **arguments
+            ),
             **{
-                f"one whole network, batches of {size}": whole_network(module, posterior, images, digits, size)
+                f"one whole network, batches of {size}": whole_network(
+                    module, posterior, images, digits, size
+                )
                 for size in PEER_BATCHES
             },
         },

@@ -58,14 +58,18 @@ def numbers(rounds: int) -> dict[str, dict[str, float]]:
         ),
     }
     for name, source in sources.items():
-        candidates[f"{name}: added to a sum"] = lambda source=source: add_noise(total, std=1.1, randomness=source)
+        candidates[f"{name}: added to a sum"] = lambda source=source: add_noise(
+            total, std=1.1, randomness=source
+        )
     return _table(candidates, 1e9 / NUMBERS, rounds)
 
 
 def batches(rounds: int) -> dict[str, dict[str, float]]:
     """Nanoseconds an example that may come."""
     sources = {"secure": SystemRandomness(), "seeded": SeededRandomness(0)}
-    candidates = {name: lambda source=source: source.batch(EXAMPLES, 0.01) for name, source in sources.items()}
+    candidates = {
+        name: lambda source=source: source.batch(EXAMPLES, 0.01) for name, source in sources.items()
+    }
     return _table(candidates, 1e9 / EXAMPLES, rounds)
 
 
@@ -74,13 +78,22 @@ def steps(name: str, mode: str, rounds: int) -> dict[str, object]:
     sources: dict[str, Randomness] = {"seeded": SeededRandomness(0), "secure": SystemRandomness()}
     sources["as it was"] = FourFold()
     batch = data(BATCH)
-    table = _table({label: ours(name, mode, batch, NOISE, source) for label, source in sources.items()}, 1e3, rounds)
+    table = _table(
+        {label: ours(name, mode, batch, NOISE, source) for label, source in sources.items()},
+        1e3,
+        rounds,
+    )
     least = {label: values["least"] for label, values in table.items()}
-    ratios = {f"{label} / seeded": round(least[label] / least["seeded"], 3) for label in ("secure", "as it was")}
+    ratios = {
+        f"{label} / seeded": round(least[label] / least["seeded"], 3)
+        for label in ("secure", "as it was")
+    }
     return {**table, **ratios}
 
 
-def _table(candidates: Mapping[str, Callable[[], object]], unit: float, rounds: int) -> dict[str, dict[str, float]]:
+def _table(
+    candidates: Mapping[str, Callable[[], object]], unit: float, rounds: int
+) -> dict[str, dict[str, float]]:
     times = in_turn(candidates, rounds=rounds)
     return {name: spread(own.processor, unit) for name, own in times.items()}
 

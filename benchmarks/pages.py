@@ -44,7 +44,9 @@ def chains_clipped(results: dict[str, Any]) -> list[str]:
         own = [row.get(f"{name}, least processor ms") for name in ("loop", "compiled", "secret")]
         floor, ratio = row.get("floor, processor ms"), row["loop / compiled, processor time"]
         rows.append([case.split(",")[0], *(_number(value) for value in (*own, ratio, floor))])
-    return _table(("network", "loop", "compiled", "compiled, secret keys", "loop / compiled", "floor"), rows)
+    return _table(
+        ("network", "loop", "compiled", "compiled, secret keys", "loop / compiled", "floor"), rows
+    )
 
 
 def accounting(results: dict[str, Any]) -> list[str]:
@@ -58,13 +60,20 @@ def accounting(results: dict[str, Any]) -> list[str]:
         for peer, seconds in own["seconds, peers, equal"].items():
             epsilon = own["epsilon, peers, equal"][peer]
             rows.append([relation, f"3516 equal, {peer}", *_clocks(seconds), f"{epsilon:.4f}"])
-    return _table(("neighbours", "noise multipliers", "seconds", "of the processor", "epsilon"), rows)
+    return _table(
+        ("neighbours", "noise multipliers", "seconds", "of the processor", "epsilon"), rows
+    )
 
 
 def cold_start(results: dict[str, Any]) -> list[str]:
     """Seconds of a first use, and of a later one."""
     rows = [
-        [name, *_clocks(row["cold, seconds"]), *_clocks(row["warm, seconds"]), str(row["functions compiled"])]
+        [
+            name,
+            *_clocks(row["cold, seconds"]),
+            *_clocks(row["warm, seconds"]),
+            str(row["functions compiled"]),
+        ]
         for name, row in results.items()
     ]
     clocks = ("seconds without a cache", "of the processor", "with a cache", "of the processor")
@@ -89,7 +98,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 def written(text: str) -> str:
     """The page with its tables made anew. Raises ValueError for a mark without an end, and one of no benchmark."""
     if len(_MARK.findall(text)) != text.count("<!-- benchmarks."):
-        raise ValueError("every mark of a benchmark needs an end before the next mark; write <!-- end --> after it.")
+        raise ValueError(
+            "every mark of a benchmark needs an end before the next mark; write <!-- end --> after it."
+        )
 
     def renewed(found: re.Match[str]) -> str:
         return found[1] + block(found[2]) + found[3]

@@ -33,7 +33,8 @@ def contrasts(images: np.ndarray) -> np.ndarray:
     usual = np.asarray(np.ma.median(inside, axis=1).filled(0.0))[:, None]
     spots = np.sort(blocks[:, 4:21, 4:21].reshape(len(cells), -1) - usual, axis=1)
     edges = [
-        np.sort(np.abs(np.diff(blocks, axis=axis))[:, 4:20, 4:20].reshape(len(cells), -1), axis=1) for axis in (1, 2)
+        np.sort(np.abs(np.diff(blocks, axis=axis))[:, 4:20, 4:20].reshape(len(cells), -1), axis=1)
+        for axis in (1, 2)
     ]
     sharp = [edge[:, [-1, -5, -15, -40]] for edge in edges]
     return np.concatenate([spots[:, [0, 1, 3, 6, 12, 25, 50, 100, 200, -1]], *sharp, usual], axis=1)
@@ -48,7 +49,10 @@ def coarse(images: np.ndarray, side: int) -> np.ndarray:
 PREDICTORS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Any]] = {
     "malaria": (contrasts, HistGradientBoostingClassifier(max_iter=60, random_state=0)),
     "mnist-writers": (partial(coarse, side=14), LogisticRegression(C=0.1, max_iter=100)),
-    "xrays": (partial(coarse, side=16), HistGradientBoostingClassifier(max_iter=40, random_state=0)),
+    "xrays": (
+        partial(coarse, side=16),
+        HistGradientBoostingClassifier(max_iter=40, random_state=0),
+    ),
 }
 
 
@@ -56,7 +60,9 @@ def losses_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """0-1 losses on the test people of a predictor that met the training people alone, and both sets' people."""
     train, test = load(name)
     if train.people is None or test.people is None:
-        raise ValueError(f"the examples of {name} are not known to belong to people; choose another data set.")
+        raise ValueError(
+            f"the examples of {name} are not known to belong to people; choose another data set."
+        )
     features, model = PREDICTORS[name]
     seen, new = features(train.inputs), features(test.inputs)
     centre, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-3
@@ -67,10 +73,14 @@ def losses_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def as_examples(sample: PeopleSample, failure_prob: float) -> float:
-    return bounds.clopper_pearson_upper(round(float(sample.sums.sum())), sample.examples, failure_prob)
+    return bounds.clopper_pearson_upper(
+        round(float(sample.sums.sum())), sample.examples, failure_prob
+    )
 
 
-def of_totals(bound: Callable[..., Any], most_examples: int, sample: PeopleSample, failure_prob: float) -> Any:
+def of_totals(
+    bound: Callable[..., Any], most_examples: int, sample: PeopleSample, failure_prob: float
+) -> Any:
     counts = {"n": sample.n, "examples": sample.examples, "most_examples": most_examples}
     return bound(risk=sample.example_risk, **counts, failure_prob=failure_prob)
 
@@ -98,7 +108,9 @@ def tried(people: PeopleSample, truth: float, asked: Bounds) -> dict[str, Any]:
     for trial in values:
         drawn = rng.integers(people.n, size=people.n)
         sample = PeopleSample(sizes=people.sizes[drawn], sums=people.sums[drawn])
-        trial[:] = [float(bound(sample=sample, failure_prob=FAILURE_PROB)) for bound in asked.values()]
+        trial[:] = [
+            float(bound(sample=sample, failure_prob=FAILURE_PROB)) for bound in asked.values()
+        ]
     return {
         name: {
             "missed": float((column < truth).mean()),
@@ -127,7 +139,11 @@ def experiment(name: str) -> dict[str, Any]:
         "examples": people.examples,
         "examples of one person": [people.smallest, people.largest],
         "new person": {"risk": person, **tried(people, person, {**plain, **for_a_person()})},
-        "new example": {"risk": example, "most": most, **tried(people, example, {**plain, **for_an_example(most)})},
+        "new example": {
+            "risk": example,
+            "most": most,
+            **tried(people, example, {**plain, **for_an_example(most)}),
+        },
         "new example, thinned": {
             "risk": of_thin,
             "most": few,

@@ -82,12 +82,16 @@ def posteriors_sgld(plain: Plain, rate: float = 0.1) -> Callable[[], None]:
     Its log posterior is R̂ and temperature 1/τ; it calls the network functionally and draws noise leaf by leaf.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of its dependency tensordict, while it is imported
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # of its dependency tensordict, while it is imported
         import posteriors
 
     parameters = {name: p.detach().clone() for name, p in plain.model.named_parameters()}
 
-    def log_posterior(params: dict[str, Tensor], batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def log_posterior(
+        params: dict[str, Tensor], batch: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
         inputs, labels = batch
         logits = torch.func.functional_call(plain.model, params, (inputs,))
         prior = sum(p.square().sum() for p in params.values()) / (2 * TAU)

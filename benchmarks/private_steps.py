@@ -57,7 +57,9 @@ def network(name: str) -> nn.Module:
     return build(NETWORKS[name], input_shape=(1, 28, 28), classes=10, generator=generator)
 
 
-def ours(name: str, mode: Any, batch: tuple[Tensor, Tensor], noise: float, randomness: Randomness) -> Step:
+def ours(
+    name: str, mode: Any, batch: tuple[Tensor, Tensor], noise: float, randomness: Randomness
+) -> Step:
     """A step of the loop around ``PrivateEngine``."""
     model = network(name)
     engine = PrivateEngine(randomness=randomness)
@@ -106,18 +108,32 @@ def _step(model: nn.Module, optimizer: Any, criterion: Any, batch: tuple[Tensor,
     return step
 
 
-def compare(name: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int) -> dict[str, object]:
+def compare(
+    name: str, batch: tuple[Tensor, Tensor], *, steps: int, rounds: int
+) -> dict[str, object]:
     """Milliseconds a step, and how many times longer others take, with the threads that torch has now."""
-    candidates = {f"ours, {mode}": ours(name, mode, batch, NOISE, SeededRandomness(0)) for mode in MODES}
+    candidates = {
+        f"ours, {mode}": ours(name, mode, batch, NOISE, SeededRandomness(0)) for mode in MODES
+    }
     candidates |= {f"Opacus, {mode}": opacus(name, mode, batch, NOISE) for mode in OF_OPACUS}
-    candidates["ours, ghost, the system's noise"] = ours(name, "ghost", batch, NOISE, SystemRandomness())
-    times = in_turn({label: _repeat(step, steps) for label, step in candidates.items()}, rounds=rounds)
+    candidates["ours, ghost, the system's noise"] = ours(
+        name, "ghost", batch, NOISE, SystemRandomness()
+    )
+    times = in_turn(
+        {label: _repeat(step, steps) for label, step in candidates.items()}, rounds=rounds
+    )
     least = {label: min(own.processor) / steps for label, own in times.items()}
     least |= {f"train, {mode}": training(name, mode, batch, steps=steps * rounds) for mode in MODES}
     loop = least["ours, ghost"]
-    ratios = {f"{label} / ours, ghost": round(one / loop, 3) for label, one in least.items() if one != loop}
+    ratios = {
+        f"{label} / ours, ghost": round(one / loop, 3)
+        for label, one in least.items()
+        if one != loop
+    }
     trained = {f"train, {mode}, ms": round(1e3 * least[f"train, {mode}"], 3) for mode in MODES}
-    return {f"{label}, ms": own.table(1e3 / steps) for label, own in times.items()} | trained | ratios
+    return (
+        {f"{label}, ms": own.table(1e3 / steps) for label, own in times.items()} | trained | ratios
+    )
 
 
 def _compare(threads: int, name: str, steps: int, rounds: int) -> dict[str, object]:
@@ -137,7 +153,9 @@ def _repeat(step: Step, steps: int) -> Step:
 def peak(whose: str, mode: str, batch: tuple[Tensor, Tensor]) -> int:
     """Bytes that three steps of CONV take above what imports, network and data hold already."""
     step = (
-        ours("conv", mode, batch, NOISE, SeededRandomness(0)) if whose == "ours" else opacus("conv", mode, batch, NOISE)
+        ours("conv", mode, batch, NOISE, SeededRandomness(0))
+        if whose == "ours"
+        else opacus("conv", mode, batch, NOISE)
     )
     before = _largest()
     _repeat(step, 3)()
@@ -151,7 +169,15 @@ def peaks() -> dict[str, float]:
         path = Path(folder) / "batch.safetensors"
         save_file(dict(zip(("inputs", "labels"), data(LARGE), strict=True)), path)
         for whose, mode in (*product(["ours"], MODES), *product(["Opacus"], OF_OPACUS)):
-            command = [sys.executable, "-m", "benchmarks.private_steps", "--peak", whose, mode, str(path)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.private_steps",
+                "--peak",
+                whose,
+                mode,
+                str(path),
+            ]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             found[f"{whose}, {mode}, MiB"] = round(json.loads(done.stdout) / 2**20, 1)
     return found
@@ -159,7 +185,11 @@ def peaks() -> dict[str, float]:
 
 def _largest() -> int:
     """Peak resident memory of this program; getrusage would begin with that of the process which started it."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    (line,) = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    ]
     return 1024 * int(line.split()[1])
 
 
@@ -167,8 +197,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--against", metavar="COMMIT", help="also compare with the steps of an older commit")
-    parser.add_argument("--peak", nargs=3, metavar=("WHOSE", "MODE", "BATCH"), help="only this, in bytes")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="also compare with the steps of an older commit"
+    )
+    parser.add_argument(
+        "--peak", nargs=3, metavar=("WHOSE", "MODE", "BATCH"), help="only this, in bytes"
+    )
     arguments = parser.parse_args()
     if arguments.peak:
         torch.set_num_threads(1)
@@ -180,11 +214,17 @@ def main() -> None:
     results: dict[str, object] = {"batch": BATCH, "clip norm": CLIP_NORM, "noise multiplier": NOISE}
     if arguments.against:
         then = against(arguments.against, product(NETWORKS, ["ghost"]))
-        publish("private_steps_against", {"batch": BATCH, "1 thread": then})  # what follows takes much memory
+        publish(
+            "private_steps_against", {"batch": BATCH, "1 thread": then}
+        )  # what follows takes much memory
     for threads, name in product((1, 2), NETWORKS):
         key = f"{name}, {threads} thread" + ("s" if threads > 1 else "")
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:  # whose memory goes when it ends
-            results[key] = own.submit(_compare, threads, name, arguments.steps, arguments.rounds).result()
+        with ProcessPoolExecutor(
+            1, mp_context=get_context("spawn")
+        ) as own:  # whose memory goes when it ends
+            results[key] = own.submit(
+                _compare, threads, name, arguments.steps, arguments.rounds
+            ).result()
         print(key, results[key], flush=True)
     results[f"peak memory, conv, batch {LARGE}"] = peaks()
     publish("private_steps", results)

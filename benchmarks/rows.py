@@ -19,7 +19,9 @@ def main() -> None:
         {
             "Rows.of": lambda: Rows.of(train.inputs, train.labels),
             "require_apart": lambda: require_apart(rows, others),
-            "BLAKE2b by row": lambda: [hashlib.blake2b(row, digest_size=8).digest() for row in pixels],
+            "BLAKE2b by row": lambda: [
+                hashlib.blake2b(row, digest_size=8).digest() for row in pixels
+            ],
         },
         rounds=ROUNDS,
     )

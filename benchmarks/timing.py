@@ -30,7 +30,10 @@ class Times(NamedTuple):
 
     def table(self, unit: float) -> dict[str, float]:
         """The spread of wall times and the least processor time, times ``unit``."""
-        return {**spread(self.wall, unit), "least of the processor": round(unit * min(self.processor), 4)}
+        return {
+            **spread(self.wall, unit),
+            "least of the processor": round(unit * min(self.processor), 4),
+        }
 
 
 def in_turn(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Times]:
@@ -57,7 +60,9 @@ def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> No
     """Print the results and write them to benchmarks/results/NAME.json, with the load over 1, 5 and 15 minutes."""
     path = RESULTS / f"{name}.json"
     load = {"at the start": _LOAD_AT_START, "at the end": os.getloadavg()}
-    write_json(path, {"results": results, "load": load, "provenance": provenance(device=device, seed=0)})
+    write_json(
+        path, {"results": results, "load": load, "provenance": provenance(device=device, seed=0)}
+    )
     for key, value in results.items():
         print(f"{key}: {value}")
     print(f"wrote benchmarks/results/{path.name}")

@@ -44,11 +44,22 @@ def network(name: str) -> torch.nn.Module:
 
 
 def objective(
-    name: str, dataset: Dataset, *, device: str = "cpu", batching: Batching = "auto", clip_norm: float | None = None
+    name: str,
+    dataset: Dataset,
+    *,
+    device: str = "cpu",
+    batching: Batching = "auto",
+    clip_norm: float | None = None,
 ) -> Objective:
     """The empirical risk of that network."""
     return Objective(
-        network(name), LOSS, dataset, batch_size=BATCH, device=device, batching=batching, clip_norm=clip_norm
+        network(name),
+        LOSS,
+        dataset,
+        batch_size=BATCH,
+        device=device,
+        batching=batching,
+        clip_norm=clip_norm,
     )
 
 

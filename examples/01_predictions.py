@@ -13,7 +13,9 @@ from bounds.sentence import down, up
 from pacdp.data import load
 
 train, test = load("digits")
-model = sklearn.linear_model.LogisticRegression(max_iter=300).fit(train.inputs.reshape(train.n, -1), train.labels)
+model = sklearn.linear_model.LogisticRegression(max_iter=300).fit(
+    train.inputs.reshape(train.n, -1), train.labels
+)
 answers = model.predict(test.inputs.reshape(test.n, -1))
 
 # %% [markdown]

@@ -13,7 +13,9 @@ import pacdp
 
 plan = pacdp.plan_routes(n=1437, expected_error=0.02)
 for route in plan.routes:
-    print(f"{route.route}, {route.split}: {route.train} to train, {route.bound} to certify, at most {route.value:.4f}")
+    print(
+        f"{route.route}, {route.split}: {route.train} to train, {route.bound} to certify, at most {route.value:.4f}"
+    )
 print("\n".join(plan.assumed))
 
 # %% [markdown]
@@ -27,7 +29,9 @@ from sklearn.svm import SVC
 from pacdp.data import load
 
 train, test = load("digits")
-made = pacdp.self_certify(SVC(C=10.0, gamma=0.05), (train.inputs.reshape(train.n, -1), train.labels), seed=0)
+made = pacdp.self_certify(
+    SVC(C=10.0, gamma=0.05), (train.inputs.reshape(train.n, -1), train.labels), seed=0
+)
 print("\n".join(made.sentences()))
 wrong = (made.predict(test.inputs.reshape(test.n, -1)) != test.labels).mean()
 print(f"measured on {test.n} other digits: {wrong:.4f}")

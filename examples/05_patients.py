@@ -20,7 +20,10 @@ from pacdp.data import load
 def cells():
     """Inputs [n, features], labels [n] and people [n], for learning and for counting; no person is in both."""
     train, test = load("malaria")
-    small = [part.inputs.reshape(part.n, 10, 5, 10, 5).mean(axis=(2, 4)).reshape(part.n, -1) for part in (train, test)]
+    small = [
+        part.inputs.reshape(part.n, 10, 5, 10, 5).mean(axis=(2, 4)).reshape(part.n, -1)
+        for part in (train, test)
+    ]
     return tuple(zip(small, (train.labels, test.labels), (train.people, test.people), strict=True))
 
 
@@ -36,7 +39,9 @@ def drawn():
     return tuple(found)
 
 
-here = os.path.isfile(os.path.join(os.environ.get("PACDP_DATA", ""), "malaria_cells", "malaria_cells_50x50_gray.npz"))
+here = os.path.isfile(
+    os.path.join(os.environ.get("PACDP_DATA", ""), "malaria_cells", "malaria_cells_50x50_gray.npz")
+)
 (inputs, labels, _), (new_inputs, new_labels, new_people) = cells() if here else drawn()
 print("blood cells:" if here else "drawn data:", len(labels), "images to learn from")
 print("and", len(new_labels), "images of", len(set(new_people)), "new people")

@@ -18,7 +18,11 @@ rng = np.random.default_rng(0)
 confidence = rng.random(4000)
 errors = rng.random(4000) < 0.3 * (1.0 - confidence)
 found = bounds.control_selective_risk(
-    confidence=confidence, losses=errors, thresholds=[0.9, 0.8, 0.7, 0.6, 0.5], target=0.1, failure_prob=0.05
+    confidence=confidence,
+    losses=errors,
+    thresholds=[0.9, 0.8, 0.7, 0.6, 0.5],
+    target=0.1,
+    failure_prob=0.05,
 )
 print(found)
 print("share of examples that are answered:", found.share)
@@ -35,7 +39,13 @@ monitor = bounds.Monitor.start(found.certificate, failure_prob=0.05, false_alarm
 good = monitor.observe(rng.random(500) < 0.04)
 print("as promised: alarm", good.alarm, "limits", round(good.lower, 4), round(good.upper, 4))
 bad = good.observe(rng.random(500) < 0.25)
-print("after a change: alarm at loss number", bad.alarm, "limits", round(bad.lower, 4), round(bad.upper, 4))
+print(
+    "after a change: alarm at loss number",
+    bad.alarm,
+    "limits",
+    round(bad.lower, 4),
+    round(bad.upper, 4),
+)
 
 # %%
 import matplotlib.pyplot as plt
@@ -62,7 +72,10 @@ axes.legend()
 
 # %%
 print("same kind: p =", bounds.exchangeable(old=confidence[:2000], new=confidence[2000:]).p_value)
-print("other kind: p =", bounds.exchangeable(old=confidence[:2000], new=confidence[2000:] ** 2).p_value)
+print(
+    "other kind: p =",
+    bounds.exchangeable(old=confidence[:2000], new=confidence[2000:] ** 2).p_value,
+)
 
 # %% [markdown]
 # [Choose a threshold, then watch](../control.md) has the table of functions, and late labels.

@@ -14,7 +14,9 @@ import lazy_loader
 from pacdp import _mkl as _mkl  # before torch, whoever imports it
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # torch takes seconds to import
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(
+    __name__, __file__
+)  # torch takes seconds to import
 
 
 class _Package(ModuleType):

@@ -51,7 +51,11 @@ def cached_under(path: Path, **options: Any) -> Callable[[Callable[..., Any]], A
 def sources() -> list[Path]:
     """The files that loops may take something in from: compiled code of ``pacdp.chains.native``, and Philox's forms."""
     files = sorted((_HERE / "chains/native").glob("*.py"))
-    native = [path for path in files if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text]
+    native = [
+        path
+        for path in files
+        if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text
+    ]
     return [*native, *sorted((_HERE / "random").glob("philox*.py"))]
 
 

@@ -25,7 +25,13 @@ from pacdp.data.hashing import array_of, row_hashes
 
 _VALUES = (str, bytes, int, float, complex, type(None))
 _PLAIN = (type, ModuleType, torch.dtype, torch.device, torch.Generator)
-_PASSED_OVER = ("torch._dynamo", "torch._inductor", "torch._functorch", "opacus.grad_sample", "pacdp.opacus")
+_PASSED_OVER = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch._functorch",
+    "opacus.grad_sample",
+    "pacdp.opacus",
+)
 _CARRIERS = (Tensor, np.ndarray, list, tuple, dict)
 """What a class is searched for."""
 
@@ -74,7 +80,9 @@ class Holdings:
         self._hashed: dict[int, list[tuple[str, UInt64[np.ndarray, " k"]]]] = {}
         self._cut: dict[int, list[tuple[str, list[Float32[np.ndarray, "rows width"]]]]] = {}
 
-    def of(self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None) -> tuple[Held, ...]:
+    def of(
+        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None
+    ) -> tuple[Held, ...]:
         """As `held_rows`, for some of the inputs, whose hashes may be known; a tensor's have no rows of one number."""
         width = int(np.prod(np.shape(inputs)[1:]))
         hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
@@ -82,12 +90,18 @@ class Holdings:
         if width not in self._hashed:
             own = ((where, _hashes_by_width(tensor, width)) for where, tensor in self._own())
             self._hashed[width] = [(where, rows) for where, rows in own if len(rows)]
-        counted = ((where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed[width])
+        counted = (
+            (where, len(np.intersect1d(hashes, rows))) for where, rows in self._hashed[width]
+        )
         exact = tuple(Held(where, count) for where, count in counted if count >= least)
         return exact or self._alike(inputs, width)
 
     def _own(self) -> Iterator[tuple[str, Tensor | np.ndarray]]:
-        return ((where, tensor) for where, tensor in _tensors(self._network) if id(tensor) not in self._exempt)
+        return (
+            (where, tensor)
+            for where, tensor in _tensors(self._network)
+            if id(tensor) not in self._exempt
+        )
 
     def _alike(self, inputs: Any, width: int) -> tuple[Held, ...]:
         """Tensors that hold some of the inputs, or of their halves, but for rounding, scale and shift."""
@@ -96,7 +110,10 @@ class Holdings:
         if tried.dtype.kind not in "biuf":
             return ()
         half = width // 2
-        for own_width, places in ((width, [slice(None)]), (half, [slice(half), slice(-half, None)])):
+        for own_width, places in (
+            (width, [slice(None)]),
+            (half, [slice(half), slice(-half, None)]),
+        ):
             if own_width < _LEAST_WIDTH:
                 continue
             wanted = [_standardised(tried[:, place]) for place in places]
@@ -110,7 +127,11 @@ class Holdings:
         return tuple(found)
 
     def require_none(
-        self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None, whose: str = "the bound's"
+        self,
+        inputs: Any,
+        *,
+        hashes: UInt64[np.ndarray, " n"] | None = None,
+        whose: str = "the bound's",
     ) -> None:
         """Refuse a network that holds some of these inputs; raises DataError as `require_no_rows` does."""
         found = self.of(inputs, hashes=hashes)
@@ -124,7 +145,9 @@ class Holdings:
         )
 
 
-def require_no_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = (), whose: str = "the bound's") -> None:
+def require_no_rows(
+    module: nn.Module, inputs: Any, *, paid: Collection[str] = (), whose: str = "the bound's"
+) -> None:
     """Refuse a network that holds inputs of the bound set or of a test set, as far as `held_rows` finds them.
 
     Raises:
@@ -138,17 +161,23 @@ def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray,
     centred = rows.astype(np.float64)
     centred -= centred.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    kept = (norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))).ravel() & np.isfinite(norms).ravel()
+    kept = (norms > 1e-9 * (1.0 + np.abs(rows).max(axis=1, keepdims=True))).ravel() & np.isfinite(
+        norms
+    ).ravel()
     return (centred[kept] / norms[kept]).astype(np.float32)
 
 
 def _rows_of(tensor: Tensor | np.ndarray, width: int) -> list[Float32[np.ndarray, "rows width"]]:
     """What a tensor can be cut into, standardised; nothing of one that is very large, or no real numbers."""
-    cuts = [rows for rows in _cuts(tensor, width) if rows.size <= _LARGEST and rows.dtype.kind != "c"]
+    cuts = [
+        rows for rows in _cuts(tensor, width) if rows.size <= _LARGEST and rows.dtype.kind != "c"
+    ]
     return [rows for rows in map(_standardised, cuts) if len(rows)]
 
 
-def _count_alike(rows: Float32[np.ndarray, "rows width"], wanted: Float32[np.ndarray, "k width"]) -> int:
+def _count_alike(
+    rows: Float32[np.ndarray, "rows width"], wanted: Float32[np.ndarray, "k width"]
+) -> int:
     """How many of those wanted correlate with some row by 0.9999 and more, or less than -0.9999."""
     return int((np.abs(wanted @ rows.T).max(axis=1) >= _ALIKE).sum()) if len(wanted) else 0
 
@@ -157,7 +186,9 @@ def _hashes_by_width(tensor: Tensor | np.ndarray, width: int) -> UInt64[np.ndarr
     """Hashes of the rows that a tensor can be cut into; none if it is sparse, without values or not numbers."""
     cuts = _cuts(tensor, width)
     cuts += [np.divide(rows, 255, dtype=np.float32) for rows in cuts if rows.dtype == np.uint8]
-    return np.concatenate([np.empty(0, dtype=np.uint64), *(_hashes(rows, "tensor") for rows in cuts)])
+    return np.concatenate(
+        [np.empty(0, dtype=np.uint64), *(_hashes(rows, "tensor") for rows in cuts)]
+    )
 
 
 def _cuts(tensor: Tensor | np.ndarray, width: int) -> list[Shaped[np.ndarray, "rows width"]]:
@@ -195,10 +226,20 @@ def digest(thing: Any) -> tuple[Any, ...]:
     """Kind, shape and bits of a tensor or an array; a number or text itself."""
     if isinstance(thing, Tensor):
         bits = thing.detach()
-        plain = bits.layout == torch.strided and not bits.is_quantized and not is_functorch_wrapped_tensor(bits)
-        if plain and bits.device.type != "meta":  # what was put back is what it was, whatever its version says
+        plain = (
+            bits.layout == torch.strided
+            and not bits.is_quantized
+            and not is_functorch_wrapped_tensor(bits)
+        )
+        if (
+            plain and bits.device.type != "meta"
+        ):  # what was put back is what it was, whatever its version says
             whole = bits.contiguous().flatten().view(torch.uint8).cpu() if bits.numel() else bits
-            return str(bits.dtype), tuple(bits.shape), zlib.crc32(whole.numpy().tobytes()) if bits.numel() else 0
+            return (
+                str(bits.dtype),
+                tuple(bits.shape),
+                zlib.crc32(whole.numpy().tobytes()) if bits.numel() else 0,
+            )
         return str(bits.dtype), tuple(bits.shape), None if bits.is_inference() else bits._version
     if isinstance(thing, np.ndarray):
         plain = thing.dtype.kind in "biufcUS"
@@ -243,7 +284,10 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         for own in (thing._parameters, thing._buffers, thing._modules):
             yield from ((f".{name}", part) for name, part in own.items())
     if isinstance(thing, Mapping):
-        yield from ((f"[{key!r}]" if isinstance(key, str | int) else "[...]", part) for key, part in thing.items())
+        yield from (
+            (f"[{key!r}]" if isinstance(key, str | int) else "[...]", part)
+            for key, part in thing.items()
+        )
     elif isinstance(thing, list | tuple | set | frozenset | deque):
         yield from ((f"[{k}]", part) for k, part in enumerate(thing))
     elif isinstance(thing, FunctionType):
@@ -267,4 +311,6 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
 
 def _shared(kind: type) -> Iterator[tuple[str, Any]]:
     """What all things of a class have."""
-    yield from ((f".{name}", part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS))
+    yield from (
+        (f".{name}", part) for name, part in vars(kind).items() if isinstance(part, _CARRIERS)
+    )

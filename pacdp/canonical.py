@@ -17,7 +17,11 @@ record's JSON, so that the JSON and the hashes of earlier records stay what they
 
 def left_out(record: Any) -> set[str]:
     """Names of the fields of a dataclass that its JSON leaves out."""
-    return {f.name for f in fields(record) if f.metadata == JOINED_LATER and getattr(record, f.name) == f.default}
+    return {
+        f.name
+        for f in fields(record)
+        if f.metadata == JOINED_LATER and getattr(record, f.name) == f.default
+    }
 
 
 def canonical(values: Any) -> str:
@@ -29,7 +33,9 @@ def canonical(values: Any) -> str:
     try:
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"expected JSON values only, got {type(values).__name__}: {error}") from error
+        raise ValueError(
+            f"expected JSON values only, got {type(values).__name__}: {error}"
+        ) from error
 
 
 def digest(values: Any, *, after: str = "") -> str:
@@ -50,6 +56,8 @@ def follows(record: Any, *, after: str) -> bool:
     if not isinstance(record, Mapping) or "hash" not in record:
         return False
     try:
-        return record["hash"] == digest({key: value for key, value in record.items() if key != "hash"}, after=after)
+        return record["hash"] == digest(
+            {key: value for key, value in record.items() if key != "hash"}, after=after
+        )
     except ValueError:
         return False

@@ -116,7 +116,9 @@ def locked(path: Path, kind: Kind, *, known: Lines | None = None) -> Iterator[Li
         for one in (path, _head(path)):
             remove_partial(one)
         try:
-            if len(lines.content) < path.stat().st_size:  # a line cut short by a crash, before anyone was told of it
+            if (
+                len(lines.content) < path.stat().st_size
+            ):  # a line cut short by a crash, before anyone was told of it
                 os.truncate(path, len(lines.content))
         except OSError as error:
             raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
@@ -158,7 +160,9 @@ def _verify(path: Path, whole: bytes, kind: Kind, lines: Lines) -> None:
             )
         lines.append(line)
     if not lines:
-        raise ValueError(f"{path} is no {kind.called.removeprefix('the ')} of format {kind.format}: {kind.made_by}")
+        raise ValueError(
+            f"{path} is no {kind.called.removeprefix('the ')} of format {kind.format}: {kind.made_by}"
+        )
 
 
 @contextmanager
@@ -198,19 +202,27 @@ def _require_head(path: Path, head: Any, lines: Lines) -> None:
     except (KeyError, TypeError):
         kept, told = False, "none of the lines"
     if not kept:
-        raise ValueError(f"{path} has {told} that {_head(path).name} names: restore both files from a copy")
+        raise ValueError(
+            f"{path} has {told} that {_head(path).name} names: restore both files from a copy"
+        )
 
 
 def _require_no_head(path: Path, started: Lines) -> None:
     """Refuse a head without its file, but for that of a start that was cut short before anyone was told of it."""
     head = _read_head(path)
     if head is not None and not (isinstance(head, dict) and head.get("lines") == len(started)):
-        raise ValueError(f"{_head(path)} exists and {path} does not: restore it, or choose another folder")
+        raise ValueError(
+            f"{_head(path)} exists and {path} does not: restore it, or choose another folder"
+        )
 
 
 def _write_head(path: Path, lines: Lines) -> None:
     temporary = path.with_name(f".{_head(path).name}.{os.getpid()}.partial")
-    _write(temporary, json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}) + "\n", os.O_CREAT | os.O_TRUNC)
+    _write(
+        temporary,
+        json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}) + "\n",
+        os.O_CREAT | os.O_TRUNC,
+    )
     temporary.replace(_head(path))
     _on_disk(path.parent)
 

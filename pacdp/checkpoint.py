@@ -98,7 +98,9 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
         if zipfile.is_zipfile(path):
-            raise CheckpointError(f"{path} was written by torch.save, not by pacdp: {_FOREIGN}") from error
+            raise CheckpointError(
+                f"{path} was written by torch.save, not by pacdp: {_FOREIGN}"
+            ) from error
         raise CheckpointError(
             f"checkpoint {path} is truncated or no safetensors file ({error}); take it from its source again"
         ) from error
@@ -113,7 +115,9 @@ def load_checkpoint(path: Path | str) -> Checkpoint:
         )
     if written_as == FORMAT or "content_hash" in header:
         _require_content(path, header, tensors)
-    if any(isinstance(part, dict) and part.get("choices") for part in (header, header.get("about"))):
+    if any(
+        isinstance(part, dict) and part.get("choices") for part in (header, header.get("about"))
+    ):
         raise CheckpointError(
             f"{path} names a list of settings that was closed before the run, which its certificates have to pay for "
             "and this version does not read: use the version that trained it, or train again"
@@ -127,7 +131,9 @@ def content_hash(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> st
     Raises:
         ValueError: a header that is not JSON.
     """
-    found = hashlib.sha256(canonical({key: value for key, value in header.items() if key != "content_hash"}).encode())
+    found = hashlib.sha256(
+        canonical({key: value for key, value in header.items() if key != "content_hash"}).encode()
+    )
     for name in sorted(tensors):
         tensor = tensors[name]
         kind = [name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
@@ -142,7 +148,9 @@ def _require_content(path: Path, header: dict[str, Any], tensors: dict[str, Tens
     try:
         found = content_hash(header, tensors)
     except ValueError as error:
-        raise CheckpointError(f"checkpoint {path} has a header that pacdp did not write: {error}") from error
+        raise CheckpointError(
+            f"checkpoint {path} has a header that pacdp did not write: {error}"
+        ) from error
     if found != said:
         raise CheckpointError(
             f"checkpoint {path} is not what was written: its content has the hash {found[:12]}, its header says "
@@ -155,7 +163,9 @@ def _checkpoint(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) 
     names = named if isinstance(named, list) else []
     missing = [name for name in names if f"model.{name}" not in tensors]
     if missing or not names:
-        raise CheckpointError(f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names")
+        raise CheckpointError(
+            f"checkpoint {path} lacks the tensors {missing or ['model.*']} that its header names"
+        )
     return Checkpoint(
         header=header,
         model={name: tensors[f"model.{name}"] for name in names},
@@ -165,4 +175,8 @@ def _checkpoint(path: Path, header: dict[str, Any], tensors: dict[str, Tensor]) 
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -7,7 +7,9 @@ from numbers import Real
 class Diverged(RuntimeError):
     """A chain met a loss or a weight that is not a finite number."""
 
-    def __init__(self, step: int, what: str = "the training loss", *, chains: tuple[int, ...] = (0,)) -> None:
+    def __init__(
+        self, step: int, what: str = "the training loss", *, chains: tuple[int, ...] = (0,)
+    ) -> None:
         self.step = step
         self.chains = chains
         super().__init__(

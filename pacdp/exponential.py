@@ -34,12 +34,18 @@ class Selection:
     @property
     def privacy(self) -> bounds.PureDP:
         """For the bounds of ``bounds.private_pac_bayes`` and :func:`bounds.transfer_cost`."""
-        return bounds.PureDP(epsilon=self.epsilon, adjacency="replace-one", status="exact mechanism")
+        return bounds.PureDP(
+            epsilon=self.epsilon, adjacency="replace-one", status="exact mechanism"
+        )
 
 
 @torch.no_grad()
 def error_counts(
-    networks: list[nn.Module], inputs: Tensor, labels: Int64[Tensor, " n"], *, batch_size: int = 2000
+    networks: list[nn.Module],
+    inputs: Tensor,
+    labels: Int64[Tensor, " n"],
+    *,
+    batch_size: int = 2000,
 ) -> Int64[np.ndarray, " networks"]:
     """Errors of each network, in eval mode, on the examples; a tie is an error.
 
@@ -47,7 +53,9 @@ def error_counts(
     """
     counts = [
         sum(
-            error_count(network(inputs[start : start + batch_size]), labels[start : start + batch_size])
+            error_count(
+                network(inputs[start : start + batch_size]), labels[start : start + batch_size]
+            )
             for start in range(0, len(labels), batch_size)
         )
         for network in networks
@@ -56,7 +64,10 @@ def error_counts(
 
 
 def log_probabilities(
-    errors: Int64[np.ndarray, " networks"], *, epsilon: float, weights: Float64[np.ndarray, " networks"] | None = None
+    errors: Int64[np.ndarray, " networks"],
+    *,
+    epsilon: float,
+    weights: Float64[np.ndarray, " networks"] | None = None,
 ) -> Float64[np.ndarray, " networks"]:
     """ln P(j).
 
@@ -74,7 +85,9 @@ def log_probabilities(
         raise ValueError(f"expected epsilon to be a finite number >= 0, got {epsilon}")
     base = np.ones(len(errors)) if weights is None else np.asarray(weights, dtype=np.float64)
     if base.shape != errors.shape or not (np.isfinite(base) & (base > 0.0)).all():
-        raise ValueError(f"expected one positive weight for each of {len(errors)} networks, got {base!r}")
+        raise ValueError(
+            f"expected one positive weight for each of {len(errors)} networks, got {base!r}"
+        )
     exponent = np.log(base) - 0.5 * epsilon * (errors - errors.min())
     return exponent - np.logaddexp.reduce(exponent)
 

@@ -146,7 +146,11 @@ def remove_partial(path: Path) -> None:
     for name in _names(path.parent):
         if name.startswith(start) and name.endswith(end):
             number, left = name[len(start) : -len(end)], path.parent / name
-            if not number.isdecimal() or int(number) == os.getpid() or psutil.pid_exists(int(number)):
+            if (
+                not number.isdecimal()
+                or int(number) == os.getpid()
+                or psutil.pid_exists(int(number))
+            ):
                 continue
             with suppress(OSError):
                 if left.is_dir() and not left.is_symlink():
@@ -176,7 +180,9 @@ def written(folder: Path) -> frozenset[str] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ValueError(f"{folder / LIST} cannot be read ({error.strerror}): restore it, or remove it") from error
+        raise ValueError(
+            f"{folder / LIST} cannot be read ({error.strerror}): restore it, or remove it"
+        ) from error
     return frozenset(text.split("\n"))
 
 

@@ -32,7 +32,11 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Detected pickle protocol")
-            found = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+            found = (
+                load_file(path)
+                if path.suffix == ".safetensors"
+                else torch.load(path, "cpu", weights_only=True)
+            )
     except SafetensorError as error:
         raise CheckpointError(
             f"{path} is truncated or no safetensors file ({error}); take it from its source again"
@@ -45,8 +49,14 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     for name in _NESTED:
         if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
             found = found[name]
-    if not isinstance(found, Mapping) or not found or not all(isinstance(x, Tensor) for x in found.values()):
-        raise CheckpointError(f"{path} holds no state dict (a dict from names to tensors): save model.state_dict()")
+    if (
+        not isinstance(found, Mapping)
+        or not found
+        or not all(isinstance(x, Tensor) for x in found.values())
+    ):
+        raise CheckpointError(
+            f"{path} holds no state dict (a dict from names to tensors): save model.state_dict()"
+        )
     return {str(name): tensor for name, tensor in found.items()}
 
 
@@ -77,7 +87,9 @@ def load_into(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
             raise CheckpointError(f"{source} holds {name} of shape {tuple(value.shape)}, the network has "
                                   f"{tuple(expected[name].shape)}: build the network that was trained")  # fmt: skip
         if not bool(torch.isfinite(value).all()):
-            raise CheckpointError(f"{source} holds values of {name} that are not finite: the training has diverged")
+            raise CheckpointError(
+                f"{source} holds values of {name} that are not finite: the training has diverged"
+            )
     module.load_state_dict(given)
     return module.eval()
 
@@ -88,4 +100,6 @@ def law_of(module: nn.Module, path: Path | str, *, std: float) -> GaussianPoster
     Buffers, such as the running statistics of BatchNorm, are part of the law: where posterior and prior differ in them
     no certificate exists, since statistics of the bound's own examples are weights that no divergence pays for.
     """
-    return GaussianPosterior.around(load_into(module, read_weights(path), source=str(path)), std=std)
+    return GaussianPosterior.around(
+        load_into(module, read_weights(path), source=str(path)), std=std
+    )

@@ -49,7 +49,9 @@ class GibbsSettings:
 
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and 0 <= self.burn_in < 1):
-            raise ValueError(f"expected epochs > 0 and 0 <= burn_in < 1, got {self.epochs} and {self.burn_in}")
+            raise ValueError(
+                f"expected epochs > 0 and 0 <= burn_in < 1, got {self.epochs} and {self.burn_in}"
+            )
         if not 0 <= self.alpha < 1:
             raise ValueError(f"expected 0 <= alpha < 1, got {self.alpha}")
         if self.prior_draws < 1 or self.test_draws < 1:
@@ -108,10 +110,16 @@ def estimate_gibbs(
         Diverged: a minibatch loss is NaN or infinite.
     """
     centre = torch.stack([posterior.weights for posterior in posteriors])
-    tau, gamma = (np.array([getattr(p, name) for p in posteriors], dtype=np.float64) for name in ("tau", "gamma"))
+    tau, gamma = (
+        np.array([getattr(p, name) for p in posteriors], dtype=np.float64)
+        for name in ("tau", "gamma")
+    )
     steps = max(_FEWEST, round(settings.epochs * train.n / train.batch_size))
     burn_in = min(int(settings.burn_in * steps), steps - _FEWEST)
-    tested = {burn_in + (k + 1) * (steps - burn_in) // settings.test_draws for k in range(settings.test_draws)}
+    tested = {
+        burn_in + (k + 1) * (steps - burn_in) // settings.test_draws
+        for k in range(settings.test_draws)
+    }
     total = steps + settings.prior_draws
     partitions = _prior_means(posteriors, centre, train, settings.prior_draws, keys)
     trace = centre.new_empty((2, len(centre), steps))
@@ -137,7 +145,15 @@ def estimate_gibbs(
         raise Diverged(int(np.argmax(bad.any(axis=0))) + 1, "the loss of the SGLD run on the Gibbs posterior",
                        chains=tuple(np.flatnonzero(bad.any(axis=1)).tolist()))  # fmt: skip
     return [
-        _estimate(posterior, seen[0, k, burn_in:], seen[1, k, burn_in:], test_errors[k], partitions[k], steps, settings)
+        _estimate(
+            posterior,
+            seen[0, k, burn_in:],
+            seen[1, k, burn_in:],
+            test_errors[k],
+            partitions[k],
+            steps,
+            settings,
+        )
         for k, posterior in enumerate(posteriors)
     ]
 
@@ -185,7 +201,8 @@ def _prior_means(
             losses[k].append(risks.loss)
     spreads = [p.tau * float(np.std(own)) for p, own in zip(posteriors, losses, strict=True)]
     return [
-        (mean.value, math.fsum(own) / draws, spread) for mean, own, spread in zip(means, losses, spreads, strict=True)
+        (mean.value, math.fsum(own) / draws, spread)
+        for mean, own, spread in zip(means, losses, spreads, strict=True)
     ]
 
 

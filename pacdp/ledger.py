@@ -63,13 +63,22 @@ class Ledger:
         folder = Path(folder)
         if not isinstance(name, str):
             raise ValueError(f"name must be text, got {name!r}")
-        header = {"name": name or folder.absolute().name, "created": _now(), "key": secrets.token_hex(32)}
+        header = {
+            "name": name or folder.absolute().name,
+            "created": _now(),
+            "key": secrets.token_hex(32),
+        }
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write the ledger {folder}: {error}") from error
-        return cls(folder, create(_file(folder), header, _KIND, existing="go on with it, or choose another folder"))
+        return cls(
+            folder,
+            create(
+                _file(folder), header, _KIND, existing="go on with it, or choose another folder"
+            ),
+        )
 
     @classmethod
     def load(cls, folder: Path | str) -> "Ledger":
@@ -101,7 +110,9 @@ class Ledger:
         Raises:
             ValueError: no JSON values.
         """
-        numbers, release = (self._keyed(value) for value in (["numbers", keyed_by], ["release", keyed_by, settings]))
+        numbers, release = (
+            self._keyed(value) for value in (["numbers", keyed_by], ["release", keyed_by, settings])
+        )
         return Stream(numbers=f"secret:{numbers}" if secret else numbers, release=release)
 
     def reserve(self, stretch: Stretch) -> Reservation:
@@ -116,7 +127,9 @@ class Ledger:
             ValueError: an event without a theorem, or a ledger that is damaged, locked or cannot be written.
         """
         if stretch.kind == "correction":
-            raise ValueError("kind must be reservation or release, got correction; Ledger.correct makes one")
+            raise ValueError(
+                "kind must be reservation or release, got correction; Ledger.correct makes one"
+            )
         _require_theorem(stretch.event)
         with self._locked():
             made = self._entry(stretch)
@@ -137,7 +150,16 @@ class Ledger:
         Raises:
             ValueError: a value out of range, or no word in ``label`` on what it was; the ledger cannot be written.
         """
-        made = Stretch(run=run, algorithm="", unit=unit, first=1, last=1, event=event, label=label, kind="correction")
+        made = Stretch(
+            run=run,
+            algorithm="",
+            unit=unit,
+            first=1,
+            last=1,
+            event=event,
+            label=label,
+            kind="correction",
+        )
         if not label.strip():
             raise ValueError(f"label must say what was released, got {label!r}")
         _require_theorem(event)
@@ -162,8 +184,16 @@ class Ledger:
                     f"{limit} is not within the limit of {self.folder}, {self.limit}: a limit is raised "
                     "with raising=True, or --raise, and the ledger keeps a record of it"
                 )
-            values = {name: getattr(limit, name) for name in ("epsilon", "delta", "adjacency", "unit")}
-            line = {"entry": len(self._lines), "kind": "limit", "time": _now(), **values, "raised": higher}
+            values = {
+                name: getattr(limit, name) for name in ("epsilon", "delta", "adjacency", "unit")
+            }
+            line = {
+                "entry": len(self._lines),
+                "kind": "limit",
+                "time": _now(),
+                **values,
+                "raised": higher,
+            }
             self._append({**line, "epsilon": float(limit.epsilon), "delta": float(limit.delta)})
 
     def require(self, receipt: Mapping[str, Any] | None) -> None:
@@ -178,7 +208,10 @@ class Ledger:
                 "Ledger.correct and start anew, or go on without a ledger"
             )
         try:
-            kept = receipt["ledger"] == self.id and self._lines[receipt["entry"]]["hash"] == receipt["hash"]
+            kept = (
+                receipt["ledger"] == self.id
+                and self._lines[receipt["entry"]]["hash"] == receipt["hash"]
+            )
         except (KeyError, TypeError, IndexError):
             kept = False
         if not kept:
@@ -249,7 +282,11 @@ class Ledger:
         counted = self._tally.with_one(made)
         if keeps_to(counted, limit):
             return
-        about: dict[str, Any] = {"delta": limit.delta, "adjacency": limit.adjacency, "unit": limit.unit}
+        about: dict[str, Any] = {
+            "delta": limit.delta,
+            "adjacency": limit.adjacency,
+            "unit": limit.unit,
+        }
         now, after = self.total(**about), spent(counted, **about)
         of, why = made.stretch, f" ({after.because})" if after.because else ""
         raise Overdrawn(
@@ -299,7 +336,12 @@ def _require_theorem(event: Event) -> None:
 def _fits(line: dict[str, Any], before: Any) -> bool:
     if not before:
         key = line.get("key")
-        return {"name", "created"} <= line.keys() and isinstance(key, str) and len(key) == 64 and _hex(key)
+        return (
+            {"name", "created"} <= line.keys()
+            and isinstance(key, str)
+            and len(key) == 64
+            and _hex(key)
+        )
     try:
         from_line(line)
     except ValueError:

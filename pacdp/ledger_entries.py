@@ -56,7 +56,11 @@ class Entry:
             ValueError: the same release is said to have had another event.
         """
         of = self.stretch
-        same = [one for one in earlier if of.stream.repeatable and _identity(of) == _identity(one.stretch)]
+        same = [
+            one
+            for one in earlier
+            if of.stream.repeatable and _identity(of) == _identity(one.stretch)
+        ]
         if not _covered(of.first, of.last, [(one.stretch.first, one.stretch.last) for one in same]):
             return None
         known = _added(one.parts for one in same)
@@ -70,7 +74,11 @@ class Entry:
     def shares_numbers(self, earlier: Sequence["Entry"]) -> "Entry | None":
         """An entry that drew the same random numbers for another release, whose noise this one's may cancel."""
         of = self.stretch
-        others = (one for one in earlier if of.stream.repeatable and of.stream.numbers == one.stretch.stream.numbers)
+        others = (
+            one
+            for one in earlier
+            if of.stream.repeatable and of.stream.numbers == one.stretch.stream.numbers
+        )
         return next((one for one in others if _identity(of) != _identity(one.stretch)), None)
 
 
@@ -87,7 +95,9 @@ class Limit:
         _check.nonnegative(epsilon=self.epsilon)
         _check.positive(delta=self.delta)
         if self.epsilon == float("inf"):
-            raise ValueError("epsilon must be finite, got inf; a ledger without a limit refuses nothing")
+            raise ValueError(
+                "epsilon must be finite, got inf; a ledger without a limit refuses nothing"
+            )
         delta_in_range(self.delta)
         one_of(Adjacency, adjacency=self.adjacency)
         if self.unit not in UNITS:
@@ -99,7 +109,9 @@ class Limit:
         return same and self.epsilon <= other.epsilon and self.delta <= other.delta
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon:g} at delta {self.delta:g} ({self.adjacency}, per {self.unit})"
+        return (
+            f"epsilon {self.epsilon:g} at delta {self.delta:g} ({self.adjacency}, per {self.unit})"
+        )
 
 
 def from_line(line: Mapping[str, Any]) -> Entry | Limit:
@@ -111,10 +123,16 @@ def from_line(line: Mapping[str, Any]) -> Entry | Limit:
     values = {name: value for name, value in line.items() if name != "hash"}
     try:
         if values["kind"] == "limit":
-            return Limit(**{name: values[name] for name in ("epsilon", "delta", "adjacency", "unit")})
+            return Limit(
+                **{name: values[name] for name in ("epsilon", "delta", "adjacency", "unit")}
+            )
         entry, time, (first, last) = values.pop("entry"), values.pop("time"), values.pop("steps")
         event, stream = event_from_dict(values.pop("event")), Stream(**values.pop("stream"))
-        return Entry.of(Stretch(**values, first=first, last=last, event=event, stream=stream), entry=entry, time=time)
+        return Entry.of(
+            Stretch(**values, first=first, last=last, event=event, stream=stream),
+            entry=entry,
+            time=time,
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"no entry of a ledger: {error}") from error
 
@@ -125,7 +143,9 @@ def parts(event: Event) -> Counter[Event]:
         case Composed():
             return _added(parts(part) for part in event.events)
         case SelfComposed():
-            return Counter({part: count * int(event.count) for part, count in parts(event.event).items()})
+            return Counter(
+                {part: count * int(event.count) for part, count in parts(event.event).items()}
+            )
         case _:
             return Counter({event: 1})
 

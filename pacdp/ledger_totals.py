@@ -100,8 +100,12 @@ def _asked(counted: Tally, limit: Limit, *, quick: bool) -> tuple[float, str]:
         return 0.0, ""
     if limit.unit == "person" and "example" in counted.units:
         return math.inf, "some entries hide examples, not people"
-    adjacency: Adjacency = "replace-one" if limit.unit == "example" and "person" in counted.units else limit.adjacency
-    event = Composed(events=tuple(SelfComposed(event=part, count=count) for part, count in counted.parts.items()))
+    adjacency: Adjacency = (
+        "replace-one" if limit.unit == "example" and "person" in counted.units else limit.adjacency
+    )
+    event = Composed(
+        events=tuple(SelfComposed(event=part, count=count) for part, count in counted.parts.items())
+    )
     try:
         found = _epsilon(event, limit.delta, adjacency, quick)
     except ValueError as error:

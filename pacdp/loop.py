@@ -150,7 +150,9 @@ def train(
         ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
     ):  # fmt: skip
         if not hasattr(given, needed):
-            raise ValueError(f"{what} must be of a kind that train takes (see help(train)), got {given!r}")
+            raise ValueError(
+                f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
+            )
     if path is not None:
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
@@ -170,7 +172,12 @@ def train(
         state.first = contents(dict(network.module.named_parameters()))
     summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
     if path is not None and found(path, together, device):
-        load_run(path, state, together=together, check=partial(_require_own, path, algorithm, len(units), books))
+        load_run(
+            path,
+            state,
+            together=together,
+            check=partial(_require_own, path, algorithm, len(units), books),
+        )
     promised, last = _plan(algorithm, len(units), path, state.step)
     release = [name, state.first, state.settings, device.type, dict(about or {})]
     paid = Paid(
@@ -189,11 +196,19 @@ def train(
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(_step(algorithm, state, len(units), summer, promised[number - 1], together, watch, unmoved))
+        seen.append(
+            _step(
+                algorithm, state, len(units), summer, promised[number - 1], together, watch, unmoved
+            )
+        )
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if (keeps or algorithm.keeps)(number):
-            state.snapshots.append(parameters_to_vector(network.module.parameters()).detach().clone())
-        written = path is not None and (number == last or (checkpoint_every and number % checkpoint_every == 0))
+            state.snapshots.append(
+                parameters_to_vector(network.module.parameters()).detach().clone()
+            )
+        written = path is not None and (
+            number == last or (checkpoint_every and number % checkpoint_every == 0)
+        )
         if len(seen) == most or number == last or written:
             for one in _read(seen, algorithm.mechanism.steps, together):
                 if (
@@ -263,7 +278,8 @@ def _step(
     device = next(iter(live.values())).device
     finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
     numbers = [
-        torch.as_tensor(one, dtype=torch.float64, device=device) for one in (added.loss, added.nonfinite, finite, same)
+        torch.as_tensor(one, dtype=torch.float64, device=device)
+        for one in (added.loss, added.nonfinite, finite, same)
     ]
     return _Seen(state.step, len(chosen), torch.stack(numbers))
 
@@ -295,7 +311,9 @@ def describe(settings: object, steps: int) -> Any:
     return settings
 
 
-def _beginning(algorithm: Algorithm, module: nn.Module, randomness: Randomness, device: torch.device) -> RunState:
+def _beginning(
+    algorithm: Algorithm, module: nn.Module, randomness: Randomness, device: torch.device
+) -> RunState:
     """A run that has not begun, its random layers seeded."""
     mechanism = algorithm.mechanism
     for name, generator in generators(module).items():
@@ -304,9 +322,14 @@ def _beginning(algorithm: Algorithm, module: nn.Module, randomness: Randomness, 
         module=module,
         optimizer=algorithm.optimizer([p for p in module.parameters() if p.requires_grad]),
         randomness=randomness,
-        public={"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size},
+        public={
+            "clip_norm": mechanism.clip_norm,
+            "expected_batch_size": mechanism.expected_batch_size,
+        },
         settings=describe(algorithm, mechanism.steps),
-        generators={"pre_noise": randomness.generator("pre-noise", device)} if algorithm.pre_noise > 0.0 else {},
+        generators={"pre_noise": randomness.generator("pre-noise", device)}
+        if algorithm.pre_noise > 0.0
+        else {},
     )
 
 
@@ -316,20 +339,28 @@ def _plan(algorithm: Algorithm, n: int, path: Path | None, ran: int) -> tuple[li
     promise = algorithm.promise(n, mechanism.steps)
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if ran > last:
-        raise CheckpointError(f"{path} has run {ran} steps, the budget pays for {last}: raise the budget")
+        raise CheckpointError(
+            f"{path} has run {ran} steps, the budget pays for {last}: raise the budget"
+        )
     return [step for step, count in events.runs_of(promise) for _ in range(count)], last
 
 
 def _require_own(path: Path, algorithm: Algorithm, n: int, books: Books, read: RunState) -> None:
     if read.history.event != algorithm.promise(n, read.step):
-        raise CheckpointError(f"{path} records other mechanisms than its settings make: train again")
+        raise CheckpointError(
+            f"{path} records other mechanisms than its settings make: train again"
+        )
     books.require(read.receipt)
 
 
 def _examples(units: Units, device: torch.device) -> tuple[Tensor, Tensor]:
     """A few records, of which shapes and kinds are used and nothing else."""
     examples = take(units.dataset, torch.zeros(4, dtype=torch.int64))
-    if not isinstance(examples, list | tuple) or len(examples) != 2 or not all(isinstance(x, Tensor) for x in examples):
+    if (
+        not isinstance(examples, list | tuple)
+        or len(examples) != 2
+        or not all(isinstance(x, Tensor) for x in examples)
+    ):
         raise ValueError(
             "dataset must give (input, target) pairs of tensors; write a loop over PrivateEngine for others"
         )
@@ -346,12 +377,17 @@ def _at_once(mechanism: Mechanism) -> int | None:
 
 def _check_examples(network: Network, template: tuple[Tensor, Tensor], size: int | None) -> None:
     inputs, targets = made_up_batch(template[0]), torch.zeros_like(template[1])
-    require_independent_examples(network.module, (inputs,), targets=targets, loss=network.loss, size=size or MOST)
+    require_independent_examples(
+        network.module, (inputs,), targets=targets, loss=network.loss, size=size or MOST
+    )
 
 
 def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor | None:
     """The state of torch's global generator, where the network or the loss draws from it, as dropout does."""
-    before, module = torch.get_rng_state(), copy.deepcopy(network.module)  # which has generators of its own
+    before, module = (
+        torch.get_rng_state(),
+        copy.deepcopy(network.module),
+    )  # which has generators of its own
     inputs = made_up_batch(template[0], examples=len(template[1]))
     network.loss(module(inputs), torch.zeros_like(template[1]))
     drew = not torch.equal(before, torch.get_rng_state())
@@ -360,7 +396,11 @@ def _global_state(network: Network, template: tuple[Tensor, Tensor]) -> Tensor |
 
 
 def _join(
-    together: Together, module: nn.Module, dataset: Dataset[Any], randomness: Randomness, settings: dict[str, Any]
+    together: Together,
+    module: nn.Module,
+    dataset: Dataset[Any],
+    randomness: Randomness,
+    settings: dict[str, Any],
 ) -> None:
     """Processes of one run agree on what they do, and start where the first one starts."""
     if not together.several:
@@ -377,7 +417,10 @@ def _join(
         )
     device = next(module.parameters()).device
     shapes = {name: (tuple(v.shape), v.dtype) for name, v in module.state_dict().items()}
-    what = {"the algorithm's settings, or when checkpoints are written": settings, "the network's shapes": shapes}
+    what = {
+        "the algorithm's settings, or when checkpoints are written": settings,
+        "the network's shapes": shapes,
+    }
     require_agreement(what, device)
     copy_from_first([*(p.data for p in module.parameters()), *module.buffers()])
     require_one_run({}, dataset, rank_randomness(randomness), device)
@@ -393,9 +436,16 @@ def _summer(
     """How contributions are added up."""
     mechanism, weights = algorithm.mechanism, trained(network.module)
     if algorithm.contribution is not None:
-        inputs, targets = made_up_batch(template[0], examples=6), template[1][:1].expand(6, *template[1].shape[1:])
+        inputs, targets = (
+            made_up_batch(template[0], examples=6),
+            template[1][:1].expand(6, *template[1].shape[1:]),
+        )
         shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
-        kept = torch.ones((2, 1, 3), device=inputs.device, dtype=inputs.dtype if inputs.is_floating_point() else None)
+        kept = torch.ones(
+            (2, 1, 3),
+            device=inputs.device,
+            dtype=inputs.dtype if inputs.is_floating_point() else None,
+        )
         trial = UnitBatch(shaped[0], shaped[1], kept)
         functions = (algorithm.contribution, mean_loss)
         return ByContribution(
@@ -412,12 +462,16 @@ def _summer(
             f"{type(algorithm).__name__} adds up what single examples contribute, which hides no person: leave out "
             "people, or take an algorithm whose settings have a contribution of a person's records"
         )
-    at_once = runs_at_once(network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2]))
+    at_once = runs_at_once(
+        network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2])
+    )
 
     def ghost(network: Network, units: Units, clip_norm: float) -> Summer:
         from pacdp.opacus.ghost import GhostSums
 
-        return GhostSums(network.module, units, network.loss, clip_norm=clip_norm, most=_at_once(mechanism))
+        return GhostSums(
+            network.module, units, network.loss, clip_norm=clip_norm, most=_at_once(mechanism)
+        )
 
     mode = chosen_mode(
         mechanism.grad_sample_mode,

@@ -61,7 +61,11 @@ class Loss:
         self._require_rows(logits, labels)
         values = self.function(logits, labels)
         if not isinstance(values, Tensor) or values.shape != labels.shape[:1]:
-            found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            found = (
+                f"shape {tuple(values.shape)}"
+                if isinstance(values, Tensor)
+                else type(values).__name__
+            )
             raise ValueError(
                 f"loss {self.name} returned {found} for {len(labels)} examples, expected one value an example, shape "
                 f"({len(labels)},): write it without .mean() or .sum() over the batch (torch's losses take "
@@ -80,7 +84,9 @@ class Loss:
             self.require(*ends.tolist())
         return values
 
-    def with_ends(self, logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, " n"], Float[Tensor, "2"]]:
+    def with_ends(
+        self, logits: Tensor, labels: Tensor
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "2"]]:
         """The losses, and the smallest and largest of them where they are, which nobody has waited for yet.
 
         :meth:`require` makes of them what :meth:`judge` says; :class:`Totals` does so for many batches at once.
@@ -93,7 +99,9 @@ class Loss:
     def require(self, smallest: float, largest: float) -> None:
         """Refuse losses with these ends: ValueError for a NaN or an infinity, or as :meth:`check`."""
         if not (math.isfinite(smallest) and math.isfinite(largest)):
-            raise ValueError(f"loss {self.name} is NaN or infinite on the data: the weights have diverged")
+            raise ValueError(
+                f"loss {self.name} is NaN or infinite on the data: the weights have diverged"
+            )
         self.check(smallest, largest)
 
     def slope(self, logits: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
@@ -154,7 +162,9 @@ class Totals:
         self._sums: Tensor | None = None
         self._ends: Tensor | None = None
 
-    def add(self, logits: Tensor, labels: Int[Tensor, " n"], of: Callable[[Tensor, Loss], Tensor]) -> None:
+    def add(
+        self, logits: Tensor, labels: Int[Tensor, " n"], of: Callable[[Tensor, Loss], Tensor]
+    ) -> None:
         """What ``of`` makes of each loss's values at n examples: one number, where the values are."""
         found = [(loss, *loss.with_ends(logits, labels)) for loss in self._losses]
         sums = torch.stack([of(values, loss) for loss, values, _ in found])
@@ -162,8 +172,14 @@ class Totals:
         if self._sums is None or self._ends is None:
             self._sums, self._ends = sums, ends
             return
-        low, high = torch.minimum(self._ends[:, 0], ends[:, 0]), torch.maximum(self._ends[:, 1], ends[:, 1])
-        self._sums, self._ends = self._sums + sums, torch.stack([low, high], dim=1)  # a NaN stays one
+        low, high = (
+            torch.minimum(self._ends[:, 0], ends[:, 0]),
+            torch.maximum(self._ends[:, 1], ends[:, 1]),
+        )
+        self._sums, self._ends = (
+            self._sums + sums,
+            torch.stack([low, high], dim=1),
+        )  # a NaN stays one
 
     def read(self) -> list[Any]:
         """The totals, which begin anew.
@@ -187,7 +203,9 @@ def double_sum(values: Float[Tensor, " n"], loss: Loss) -> Float[Tensor, ""]:
     return values.sum(dtype=torch.float64)
 
 
-def sums(losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]) -> Float[Tensor, " losses"]:
+def sums(
+    losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]
+) -> Float[Tensor, " losses"]:
     """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.judge`."""
     found = Totals(losses)
     found.add(logits, labels, double_sum)
@@ -235,9 +253,13 @@ def bounded_cross_entropy(*, classes: int, max_loss: float = 4.0) -> Loss:
                 logits.reshape(-1).numpy(), labels.numpy(), floor, slope, out.view(-1).numpy()
             )
         else:
-            found = _loss_kernels.many_classes(logits.numpy(), labels.numpy(), floor, slope, out.numpy())
+            found = _loss_kernels.many_classes(
+                logits.numpy(), labels.numpy(), floor, slope, out.numpy()
+            )
         if found[1] < 0:
-            raise ValueError(f"expected labels in 0 .. {max(2, logits[0].numel()) - 1}, one class of the network each")
+            raise ValueError(
+                f"expected labels in 0 .. {max(2, logits[0].numel()) - 1}, one class of the network each"
+            )
         return found
 
     return Loss(
@@ -266,7 +288,10 @@ def ramp(*, slope: float = 1e6) -> Loss:
 def zero_one() -> Loss:
     """1 for an error, 0 otherwise. A tie and a NaN count as errors, the safe side."""
     return Loss(
-        name="zero-one", low=0.0, high=1.0, function=lambda logits, labels: in_error(logits, labels).to(logits.dtype)
+        name="zero-one",
+        low=0.0,
+        high=1.0,
+        function=lambda logits, labels: in_error(logits, labels).to(logits.dtype),
     )
 
 

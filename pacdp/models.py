@@ -31,7 +31,9 @@ class Architecture:
     ``allcnn`` is All-CNN-C (Springenberg et al. 2015), which the paper takes for CIFAR-10; ``resnet18`` is the residual
     network of 18 layers (He et al. 2016) whose first convolution is 3x3, as small images need."""
 
-    name: Literal["fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3", "allcnn", "resnet18"] = "fc"
+    name: Literal[
+        "fc", "fc600", "fc1200", "fc1024", "conv", "cnn5", "cnn3", "allcnn", "resnet18"
+    ] = "fc"
     hidden: tuple[int, ...] = (100,)
     """Widths of the hidden layers of ``fc``, none for a linear network; the paper's networks fix their own."""
     norm: Norm = "none"
@@ -40,7 +42,9 @@ class Architecture:
         if self.name == "fc" and min(self.hidden, default=1) < 1:
             raise ValueError(f"expected hidden to list positive layer widths, got {self.hidden}")
         if self.name == "fc" and self.norm == "group" and min(self.hidden, default=2) < 2:
-            raise ValueError(f"expected hidden widths of at least 2 with norm='group', got {self.hidden}")
+            raise ValueError(
+                f"expected hidden widths of at least 2 with norm='group', got {self.hidden}"
+            )
 
 
 def build(
@@ -75,7 +79,9 @@ def build(
                     f"{architecture.name} takes images [channels, height, width] of at least 28x28 and norm='none', "
                     f"got {tuple(input_shape)} and norm={architecture.norm!r}: choose an fc network"
                 )
-            model = (_tanh_conv if architecture.name == "cnn5" else _small_conv)(input_shape, outputs)
+            model = (_tanh_conv if architecture.name == "cnn5" else _small_conv)(
+                input_shape, outputs
+            )
         elif architecture.name in ("allcnn", "resnet18"):
             if len(input_shape) != 3 or min(input_shape[1:]) < 16:
                 raise ValueError(
@@ -100,7 +106,11 @@ def parameter_count(model: nn.Module) -> int:
 
 def batch_dependent_layers(model: nn.Module) -> list[str]:
     """Names of the layers that mix the examples of a batch (BatchNorm, affine or not)."""
-    return [name for name, layer in model.named_modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    return [
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    ]
 
 
 def random_layers(model: nn.Module) -> list[str]:
@@ -154,7 +164,9 @@ def _all_convolutional(channels: int, outputs: int, norm: Norm) -> nn.Module:
         convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding)
         layers += [convolution, *_normalisation(norm, width, nn.BatchNorm2d), nn.ReLU()]
         channels = width
-    return nn.Sequential(*layers, nn.Conv2d(channels, outputs, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(
+        *layers, nn.Conv2d(channels, outputs, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
 
 
 class Residual(nn.Module):
@@ -163,10 +175,16 @@ class Residual(nn.Module):
     def __init__(self, channels: int, width: int, *, stride: int, norm: Norm) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            *_convolution(channels, width, 3, stride, norm), nn.ReLU(), *_convolution(width, width, 3, 1, norm)
+            *_convolution(channels, width, 3, stride, norm),
+            nn.ReLU(),
+            *_convolution(width, width, 3, 1, norm),
         )
         same = stride == 1 and channels == width
-        self.around = nn.Identity() if same else nn.Sequential(*_convolution(channels, width, 1, stride, norm))
+        self.around = (
+            nn.Identity()
+            if same
+            else nn.Sequential(*_convolution(channels, width, 1, stride, norm))
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[batch, channels, height, width] to [batch, width, height / stride, width / stride]."""
@@ -178,28 +196,45 @@ def _residual(channels: int, outputs: int, norm: Norm) -> nn.Module:
     layers: list[nn.Module] = [*_convolution(channels, 64, 3, 1, norm), nn.ReLU()]
     channels = 64
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [Residual(channels, width, stride=stride, norm=norm), Residual(width, width, stride=1, norm=norm)]
+        layers += [
+            Residual(channels, width, stride=stride, norm=norm),
+            Residual(width, width, stride=1, norm=norm),
+        ]
         channels = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, outputs))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, outputs)
+    )
 
 
-def _convolution(channels: int, width: int, kernel: int, stride: int, norm: Norm) -> list[nn.Module]:
-    made = nn.Conv2d(channels, width, kernel, stride=stride, padding=kernel // 2, bias=norm == "none")
+def _convolution(
+    channels: int, width: int, kernel: int, stride: int, norm: Norm
+) -> list[nn.Module]:
+    made = nn.Conv2d(
+        channels, width, kernel, stride=stride, padding=kernel // 2, bias=norm == "none"
+    )
     return [made, *_normalisation(norm, width, nn.BatchNorm2d)]
 
 
 def _fully_connected(inputs: int, hidden: tuple[int, ...], outputs: int, norm: Norm) -> nn.Module:
     layers: list[nn.Module] = [nn.Flatten()]
     for width in hidden:
-        layers += [nn.Linear(inputs, width), *_normalisation(norm, width, nn.BatchNorm1d), nn.ReLU()]
+        layers += [
+            nn.Linear(inputs, width),
+            *_normalisation(norm, width, nn.BatchNorm1d),
+            nn.ReLU(),
+        ]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
 
-def _normalisation(norm: Norm, features: int, batch_norm: Callable[..., nn.Module]) -> list[nn.Module]:
+def _normalisation(
+    norm: Norm, features: int, batch_norm: Callable[..., nn.Module]
+) -> list[nn.Module]:
     if norm == "none":
         return []
-    if norm == "batch":  # always the batch's own statistics, so that the weights alone decide a batch's outputs
+    if (
+        norm == "batch"
+    ):  # always the batch's own statistics, so that the weights alone decide a batch's outputs
         return [batch_norm(features, track_running_stats=False)]
     groups = math.gcd(features, 20)
     if groups == features and batch_norm is nn.BatchNorm1d:

@@ -118,11 +118,15 @@ class Objective:
         if every_record and batch_size != data.n:
             raise ValueError(f"batch_size must be n={data.n} with every_record, got {batch_size}")
         if data.n < 1 or batch_size < 1 or (clip_norm is not None and batch_size > data.n):
-            raise ValueError(f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}")
+            raise ValueError(
+                f"expected 1 <= batch_size <= n, got batch_size={batch_size}, n={data.n}"
+            )
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"expected clip_norm > 0, got {clip_norm}")
         if clip_norm is not None and bfloat16:
-            raise ValueError("expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone")
+            raise ValueError(
+                "expected bfloat16=False with clip_norm: clipped gradients are taken in float32 alone"
+            )
         if labels is not None and any(len(own) != data.n for own in labels):
             raise ValueError(f"expected {data.n} labels a chain, one for each example")
         self.model = model.to(device)
@@ -137,12 +141,22 @@ class Objective:
             self._inputs: Tensor | Pixels = Pixels(pixels)
         else:
             self._inputs = torch.tensor(data.inputs, device=device)
-        self.network = resident(model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16)
+        self.network = resident(
+            model, self._inputs, batch_size=batch_size, batching=batching, bfloat16=bfloat16
+        )
         self.layout = self.network.layout
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
-        self._chunk = 1000 if self.mixes else _FEW if looped else 10_000 if self.pixels is None else _OF_PIXELS
+        self._chunk = (
+            1000
+            if self.mixes
+            else _FEW
+            if looped
+            else 10_000
+            if self.pixels is None
+            else _OF_PIXELS
+        )
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
@@ -151,7 +165,9 @@ class Objective:
                 f"every_record must be True with keep_norms where the data name {self.people.unit}s: whose examples a "
                 "drawn batch has would depend on how many each of them gave"
             )
-        self.kept: dict[str, Any] = {}  # what was made of the examples once, for all objectives that share them
+        self.kept: dict[
+            str, Any
+        ] = {}  # what was made of the examples once, for all objectives that share them
         self._sums: CompiledSums | None = None
         self._fixed: FixedSizeSums | None = None
         self._try_out()
@@ -164,7 +180,9 @@ class Objective:
     @property
     def examples(self) -> tuple[Tensor, Int[Tensor, " n"]]:
         """Inputs [n, ...] and labels, those of the first chain, on the device; numbers of bytes are made anew."""
-        return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[:], self._labels_of(0)
+        return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[
+            :
+        ], self._labels_of(0)
 
     @property
     def first_labels(self) -> Int[Tensor, " n"]:
@@ -192,26 +210,37 @@ class Objective:
         other._gradient = torch.empty(0, device=self.device)
         return other
 
-    def draw(self, keys: Keys, tick: int | Tensor) -> tuple[Sequence[Int[Tensor, " batch"]] | Tensor, np.ndarray]:
+    def draw(
+        self, keys: Keys, tick: int | Tensor
+    ) -> tuple[Sequence[Int[Tensor, " batch"]] | Tensor, np.ndarray]:
         """Indices of minibatch ``tick``, a row a distinct batch key, and which of them is each chain's.
 
         They are one tensor, or a list of Poisson batches, whose sizes differ.
         """
         if self.every_record:
             return torch.arange(self.n, device=self.device)[None], np.zeros(keys.count, np.int64)
-        drawn, group = keys.batches(self.batch_size if self.clip_norm is None else self.n, tick, self.device)
+        drawn, group = keys.batches(
+            self.batch_size if self.clip_norm is None else self.n, tick, self.device
+        )
         if self.clip_norm is None:
             return with_replacement(drawn, self.n), group
-        return [poisson(Words(one, drawn.bits), self.batch_size / self.n) for one in drawn.values], group
+        return [
+            poisson(Words(one, drawn.bits), self.batch_size / self.n) for one in drawn.values
+        ], group
 
-    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(
+        self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor
+    ) -> Estimate:
         """Gradients, losses and errors at ``weights`` on the minibatches numbered ``tick``."""
         if self._gradient.shape != weights.shape or self._gradient.dtype != weights.dtype:
             self._gradient = torch.zeros_like(weights)
         lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         replayed = self._fixed is not None and self.has_fixed_shapes(keys)
-        version, priced = weights._version, self.keep_norms or (self.clip_norm is not None and not replayed)
+        version, priced = (
+            weights._version,
+            self.keep_norms or (self.clip_norm is not None and not replayed),
+        )
         before = weights.clone() if priced else None
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
@@ -232,23 +261,35 @@ class Objective:
             norms *= 1.0 + _ROUNDING * torch.finfo(weights.dtype).eps
         return Estimate(self._gradient, found[0], found[1], norms)
 
-    def _mean(self, weights: Float[Tensor, "chains dim"], keys: Keys, drawn: Any, group: np.ndarray) -> Tensor:
+    def _mean(
+        self, weights: Float[Tensor, "chains dim"], keys: Keys, drawn: Any, group: np.ndarray
+    ) -> Tensor:
         """Gradients of the batches' mean losses; as many operations for any number of chains where these go at once."""
         if isinstance(self.network, VmappedNetwork):
-            own = np.array_equal(group, np.arange(len(drawn)))  # distinct keys are sorted, chains are not
+            own = np.array_equal(
+                group, np.arange(len(drawn))
+            )  # distinct keys are sorted, chains are not
             rows = drawn if own or len(drawn) == 1 else drawn[keys.group_on(drawn.device)]
             labels = (
-                self.labels[0][rows] if len(self.labels) == 1 else self.labels.gather(1, rows.expand(len(weights), -1))
+                self.labels[0][rows]
+                if len(self.labels) == 1
+                else self.labels.gather(1, rows.expand(len(weights), -1))
             )
-            return self.network.together(weights, self._inputs[rows], labels, self.loss, self._gradient)
+            return self.network.together(
+                weights, self._inputs[rows], labels, self.loss, self._gradient
+            )
         labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
         batches = [self.network.gather(indices) for indices in drawn]
-        return self.network.backward(weights, batches, group.tolist(), labels, self.loss, self._gradient)
+        return self.network.backward(
+            weights, batches, group.tolist(), labels, self.loss, self._gradient
+        )
 
     def _labels_of(self, chain: int) -> Int[Tensor, " n"]:
         return self.labels[chain if len(self.labels) > 1 else 0]
 
-    def _by_person(self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People) -> Tensor:
+    def _by_person(
+        self, weights: Float[Tensor, "chains dim"], norms: Tensor, people: People
+    ) -> Tensor:
         """As :meth:`_clipped`, where all people are in every batch; norms in units of a sum over n examples."""
         seen, each = list[Tensor](), self.n / people.count
         for k, own in enumerate(weights):
@@ -261,14 +302,20 @@ class Objective:
         return torch.stack(seen, dim=1)
 
     def _clipped(
-        self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor, norms: Tensor | None
+        self,
+        weights: Float[Tensor, "chains dim"],
+        keys: Keys,
+        tick: int | Tensor,
+        norms: Tensor | None,
     ) -> Tensor:
         """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``."""
         found: list[Tensor | None] = [None] * len(weights)
         if self._sums is not None:
             found = self._sums(
                 weights,
-                lambda chains: self.draw(keys.select(chains) if len(chains) < keys.count else keys, tick),
+                lambda chains: self.draw(
+                    keys.select(chains) if len(chains) < keys.count else keys, tick
+                ),
                 [self._labels_of(k) for k in range(len(weights))],
                 self._clip,
                 self._gradient,
@@ -280,10 +327,14 @@ class Objective:
             drawn, group = self.draw(keys.select(left), tick)
             for k, g in zip(left, group, strict=True):
                 kept = None if norms is None else norms[k]
-                found[k] = one.sum(weights[k], drawn[g], self._labels_of(k), self._clip, self._gradient[k], kept)
+                found[k] = one.sum(
+                    weights[k], drawn[g], self._labels_of(k), self._clip, self._gradient[k], kept
+                )
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
-        return torch.where(seen.isfinite(), seen, worst)  # one record's loss must not decide whether the chain goes on
+        return torch.where(
+            seen.isfinite(), seen, worst
+        )  # one record's loss must not decide whether the chain goes on
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
@@ -296,21 +347,31 @@ class Objective:
 
     def beside(self, chains: int) -> int:
         """Bytes of a GPU's memory that a clipped step of so many chains needs beside vectors of weights, about."""
-        return 0 if self._fixed is None or self.device.type == "cpu" else self._fixed.beside(chains, self.device)
+        return (
+            0
+            if self._fixed is None or self.device.type == "cpu"
+            else self._fixed.beside(chains, self.device)
+        )
 
     @property
     def _clip(self) -> Clip:
-        return Clip(NO_CLIPPING if self.clip_norm is None else float(self.clip_norm), float(self.batch_size))
+        return Clip(
+            NO_CLIPPING if self.clip_norm is None else float(self.clip_norm), float(self.batch_size)
+        )
 
     @torch.no_grad()
     def logits(self, weights: Float[Tensor, " dim"], *, chunk: int | None = None) -> Tensor:
         """Outputs for all n examples, [n, 1] for two classes."""
         chunk = chunk or self._chunk
         starts = range(0, self.n, chunk)
-        return torch.cat([self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts])
+        return torch.cat(
+            [self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts]
+        )
 
     @torch.no_grad()
-    def risks(self, weights: Float[Tensor, "chains dim"], *, chunk: int | None = None) -> list[Risks]:
+    def risks(
+        self, weights: Float[Tensor, "chains dim"], *, chunk: int | None = None
+    ) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 
         With a clip norm an example whose output is not finite counts as the worst that the loss can be and as an error,
@@ -319,7 +380,10 @@ class Objective:
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        return [self._risks(weights[k], self._labels_of(k), chunk or self._chunk) for k in range(len(weights))]
+        return [
+            self._risks(weights[k], self._labels_of(k), chunk or self._chunk)
+            for k in range(len(weights))
+        ]
 
     def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
         total, far = Totals(self._counted), torch.zeros((), dtype=torch.int64, device=self.device)
@@ -332,10 +396,16 @@ class Objective:
             near = outputs.isfinite().reshape(len(outputs), -1).all(dim=1)
             far += (~near).sum()
             kept = torch.where(near.reshape(-1, *[1] * (outputs.ndim - 1)), outputs, 0.0)
-            total.add(kept, own, lambda values, loss, near=near: double_sum(torch.where(near, values, 0.0), loss))
+            total.add(
+                kept,
+                own,
+                lambda values, loss, near=near: double_sum(torch.where(near, values, 0.0), loss),
+            )
         worst = int(far) if self.clip_norm is not None else 0
         ends = (self.loss.high, 1.0, 1.0)
-        loss, errors, ramps = (one + worst * most for one, most in zip(total.read(), ends, strict=True))
+        loss, errors, ramps = (
+            one + worst * most for one, most in zip(total.read(), ends, strict=True)
+        )
         return Risks(loss / self.n, errors / self.n, ramps / self.n, round(errors), self.n)
 
     @torch.no_grad()
@@ -359,7 +429,9 @@ class Objective:
         for inputs in sources:
             size = max(MOST, len(inputs))
             examples = pool(inputs, size=size)
-            outputs = require_own_outputs(lambda places, x=examples: self.model(x[places.to(self.device)]), size=size)
+            outputs = require_own_outputs(
+                lambda places, x=examples: self.model(x[places.to(self.device)]), size=size
+            )
             if bool(outputs.isfinite().all()):
                 require_own_losses(self.loss, outputs, labels, size=size)
                 require_true_slope(self.loss, outputs, labels)
@@ -367,7 +439,9 @@ class Objective:
         settled.require()
         if self.clip_norm is not None or self.keep_norms:
             own, k = self.layout.views(self.weights()[0]), min(_CLIPPED, self.n)
-            tried &= any([require_true_sums(self.model, own, x[:k], labels[:k], self.loss) for x in sources])
+            tried &= any(
+                [require_true_sums(self.model, own, x[:k], labels[:k], self.loss) for x in sources]
+            )
         if not tried:
             raise ValueError(
                 "the network's outputs, or where clipped or kept its gradients, are finite neither on the data nor on "
@@ -392,7 +466,13 @@ class Objective:
             return None
         sums = CompiledSums(self.network, self.model, self.loss)
         wrong = disagreement(
-            sums, self.model, self.layout, self.examples[0], self._labels_of(0), self.loss, batch_size=self.batch_size
+            sums,
+            self.model,
+            self.layout,
+            self.examples[0],
+            self._labels_of(0),
+            self.loss,
+            batch_size=self.batch_size,
         )
         if wrong is None:
             return sums

@@ -38,7 +38,9 @@ def call_with(module: nn.Module, tensors: Mapping[str, Tensor], inputs: Tensor) 
     return torch.func.functional_call(module, everywhere, (inputs,), tie_weights=False)
 
 
-def is_plain(layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingProxyType({})) -> bool:
+def is_plain(
+    layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingProxyType({})
+) -> bool:
     """Whether calling ``layer`` is the forward function of ``kind`` on its own parameters, and nothing besides.
 
     Code that computes a layer's outputs from its type must ask this first. False for subclasses (parametrised layers
@@ -46,8 +48,15 @@ def is_plain(layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingPr
     for hooks of the layer or of all modules, and for functions replaced on the instance. The layers inside a
     ``Sequential`` are not looked at; other kinds may have none.
     """
-    given = [(name, None if value is None else tuple(value.shape)) for name, value in layer._parameters.items()]
-    more = bool(layer._buffers or (layer._modules and kind is not nn.Sequential) or _CALLS & vars(layer).keys())
+    given = [
+        (name, None if value is None else tuple(value.shape))
+        for name, value in layer._parameters.items()
+    ]
+    more = bool(
+        layer._buffers
+        or (layer._modules and kind is not nn.Sequential)
+        or _CALLS & vars(layer).keys()
+    )
     return type(layer) is kind and given == list(shapes.items()) and not (is_hooked(layer) or more)
 
 
@@ -61,14 +70,21 @@ def repeats_itself(network: Any) -> bool:
         and not is_hooked(layer)
         and type(layer).forward.__module__ == type(layer).__module__
         and not any(callable(value) for value in vars(layer).values())
-        and all(type(weight) is nn.Parameter for weight in layer._parameters.values() if weight is not None)
+        and all(
+            type(weight) is nn.Parameter
+            for weight in layer._parameters.values()
+            if weight is not None
+        )
         for layer in network.modules()
     )
 
 
 def is_hooked(layer: nn.Module) -> bool:
     """Whether a call of the layer runs a hook, its own or one of all modules."""
-    return any(getattr(layer, f"_{hooks}") or getattr(nn.modules.module, f"_global_{hooks}") for hooks in _HOOKS)
+    return any(
+        getattr(layer, f"_{hooks}") or getattr(nn.modules.module, f"_global_{hooks}")
+        for hooks in _HOOKS
+    )
 
 
 def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
@@ -76,4 +92,6 @@ def is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     if type(layer) is not nn.Linear:
         return False
     bias = (layer.out_features,) if layer._parameters.get("bias") is not None else None
-    return is_plain(layer, nn.Linear, {"weight": (layer.out_features, layer.in_features), "bias": bias})
+    return is_plain(
+        layer, nn.Linear, {"weight": (layer.out_features, layer.in_features), "bias": bias}
+    )

@@ -55,10 +55,14 @@ class Plan:
         if not (_whole(self.steps) and self.steps >= 1):
             raise ValueError(f"expected planned steps >= 1, got {self.steps!r}")
         if self.stopping not in get_args(Stopping):
-            raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
+            raise ValueError(
+                f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"
+            )
         if self.stopping == "planned":
             if self.listed:
-                raise ValueError(f"expected listed steps with stopping='listed' only, got {self.listed}")
+                raise ValueError(
+                    f"expected listed steps with stopping='listed' only, got {self.listed}"
+                )
             return
         rising = all(map(_whole, self.listed)) and self.listed == tuple(sorted(set(self.listed)))
         if not (rising and self.listed and self.listed[0] >= 1 and self.listed[-1] == self.steps):
@@ -76,7 +80,9 @@ class Plan:
             ValueError: ``step`` is negative, or more than was planned.
         """
         if not (_whole(step) and 0 <= step <= self.steps):
-            raise ValueError(f"expected 0 <= step <= {self.steps}, the planned number of steps, got {step!r}")
+            raise ValueError(
+                f"expected 0 <= step <= {self.steps}, the planned number of steps, got {step!r}"
+            )
         if self.stopping == "listed":
             return self._listed(step)
         if step == self.steps:
@@ -91,7 +97,10 @@ class Plan:
         paid = f"the {times} steps at which the run may end were listed beforehand, and all are paid for"
         found = proved(FIXED, f"the checkpoint's plan: {paid}")
         if step != following:
-            found = declared(FIXED, f"{_vouched(step)}, which is none of those listed; {following} steps are paid for")
+            found = declared(
+                FIXED,
+                f"{_vouched(step)}, which is none of those listed; {following} steps are paid for",
+            )
         return ChargedSteps(steps=following, stopping_times=times, hypothesis=found)
 
     def to_header(self) -> dict[str, Any]:
@@ -111,7 +120,11 @@ class Plan:
         listed = header.get("listed_steps", [])
         if not isinstance(listed, list):
             raise ValueError(f"expected a list of steps as listed_steps, got {listed!r}")
-        return cls(steps=header["planned_steps"], stopping=header.get("stopping", "planned"), listed=tuple(listed))
+        return cls(
+            steps=header["planned_steps"],
+            stopping=header.get("stopping", "planned"),
+            listed=tuple(listed),
+        )
 
 
 def charged_steps(plan: Plan | None, step: int) -> ChargedSteps:

@@ -36,7 +36,9 @@ class LocalGibbs:
     def __post_init__(self) -> None:
         _require_vector(self.weights)
         if not (0.0 < self.tau < math.inf and 0.0 < self.gamma < math.inf):
-            raise ValueError(f"expected tau and gamma to be positive and finite, got {self.tau} and {self.gamma}")
+            raise ValueError(
+                f"expected tau and gamma to be positive and finite, got {self.tau} and {self.gamma}"
+            )
 
     @property
     def prior_std(self) -> float:
@@ -74,38 +76,59 @@ class GaussianPosterior:
     def __post_init__(self) -> None:
         for what in ("means", "stds", "buffers", "factors"):
             given: object = getattr(self, what)
-            if not isinstance(given, Mapping) or not all(isinstance(each, Tensor) for each in given.values()):
-                raise ValueError(f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}")
+            if not isinstance(given, Mapping) or not all(
+                isinstance(each, Tensor) for each in given.values()
+            ):
+                raise ValueError(
+                    f"expected {what} to be a mapping from names to tensors, got {type(given).__name__}"
+                )
         if self.means.keys() != self.stds.keys() or not self.means:
             odd = sorted(self.means.keys() ^ self.stds.keys())
-            raise ValueError(f"expected means and stds of the same parameters, at least one, got {odd} in one of them")
+            raise ValueError(
+                f"expected means and stds of the same parameters, at least one, got {odd} in one of them"
+            )
         for name, mean in self.means.items():
             _require_law(name, mean, self.stds[name])
         for name, factor in self.factors.items():
             if name not in self.means:
-                raise ValueError(f"expected factors of parameters that have a mean, got one of {name}")
+                raise ValueError(
+                    f"expected factors of parameters that have a mean, got one of {name}"
+                )
             _require_factor(name, factor, self.means[name], self.stds[name])
 
     @classmethod
-    def around(cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]) -> "GaussianPosterior":
+    def around(
+        cls, module: nn.Module, *, std: float | Mapping[str, float | Tensor]
+    ) -> "GaussianPosterior":
         """Copies of the module's weights as means, its buffers as they are, and ``std`` for all or for each name."""
         means = {name: value.detach().clone() for name, value in module.named_parameters()}
         given = std if isinstance(std, Mapping) else dict.fromkeys(means, std)
         unknown = sorted(given.keys() ^ means.keys())
         if unknown:
-            raise ValueError(f"expected one std for each parameter of the module, got too many or too few: {unknown}")
+            raise ValueError(
+                f"expected one std for each parameter of the module, got too many or too few: {unknown}"
+            )
         stds = {
-            name: torch.as_tensor(given[name], dtype=mean.dtype, device=mean.device) for name, mean in means.items()
+            name: torch.as_tensor(given[name], dtype=mean.dtype, device=mean.device)
+            for name, mean in means.items()
         }
-        return cls(means=means, stds=stds, buffers={name: value.clone() for name, value in module.named_buffers()})
+        return cls(
+            means=means,
+            stds=stds,
+            buffers={name: value.clone() for name, value in module.named_buffers()},
+        )
 
     def sample(self, generator: torch.Generator) -> dict[str, Tensor]:
         """One draw of all weights, by name."""
         drawn = dict[str, Tensor]()
         for name, mean in self.means.items():
-            noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=generator.device)
+            noise = torch.randn(
+                mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
+            )
             noise = noise.to(mean.device)
-            drawn[name] = mean + self.stds[name] * (noise @ self.factors[name].T if name in self.factors else noise)
+            drawn[name] = mean + self.stds[name] * (
+                noise @ self.factors[name].T if name in self.factors else noise
+            )
         return drawn
 
     def kl_nats(self, prior: "GaussianPosterior") -> float:
@@ -129,7 +152,9 @@ class GaussianPosterior:
             if value.dtype != other.dtype or not torch.equal(value.cpu(), other.cpu()):
                 return math.inf
         parts = [
-            _divergence(mean, self.stds[name], prior.means[name], prior.stds[name], self.factors.get(name))
+            _divergence(
+                mean, self.stds[name], prior.means[name], prior.stds[name], self.factors.get(name)
+            )
             for name, mean in self.means.items()
         ]
         total = math.fsum(parts)
@@ -144,23 +169,35 @@ class GaussianPosterior:
             if name in self.factors:
                 found.append(_log_ratio_of_rows(*given, self.factors[name]))
                 continue
-            values = [x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given]
-            free = values[2] > 0.0  # fixed weights are equal in both, or the divergence were infinite
+            values = [
+                x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given
+            ]
+            free = (
+                values[2] > 0.0
+            )  # fixed weights are equal in both, or the divergence were infinite
             if free.any():
                 found.append(bounds.gaussian_log_density_ratio(*(value[free] for value in values)))
         return math.nextafter(math.fsum(found), math.inf)
 
 
-def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor | None) -> float:
+def _divergence(
+    mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor | None
+) -> float:
     if factor is not None:
         rows, lower, centre, wide = (_wide(each) for each in (mean_q, factor, mean_p, std_p))
         if (wide == 0.0).any():
             return math.inf
-        return bounds.triangular_gaussian_kl(rows, lower, centre, _over(wide, rows), std_q=float(std_q))
+        return bounds.triangular_gaussian_kl(
+            rows, lower, centre, _over(wide, rows), std_q=float(std_q)
+        )
     uniform = std_q.numel() == std_p.numel() == 1
     means = [value.detach().cpu().double().numpy() for value in (mean_q, mean_p)]
     stds = [value.detach().cpu().double().numpy() for value in (std_q, std_p)]
-    stds = [value.reshape(()) for value in stds] if uniform else [np.broadcast_to(s, means[0].shape) for s in stds]
+    stds = (
+        [value.reshape(()) for value in stds]
+        if uniform
+        else [np.broadcast_to(s, means[0].shape) for s in stds]
+    )
     fixed = np.broadcast_to((stds[0] == 0.0) & (stds[1] == 0.0), means[0].shape)
     if ((stds[0] == 0.0) != (stds[1] == 0.0)).any() or (means[0][fixed] != means[1][fixed]).any():
         return math.inf
@@ -174,8 +211,12 @@ def _divergence(mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, fa
 def _log_ratio_of_rows(
     weights: Tensor, mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor
 ) -> float:
-    drawn, rows, lower, centre, wide = (_wide(each) for each in (weights, mean_q, factor, mean_p, std_p))
-    return bounds.triangular_log_density_ratio(drawn, rows, lower, centre, _over(wide, rows), std_q=float(std_q))
+    drawn, rows, lower, centre, wide = (
+        _wide(each) for each in (weights, mean_q, factor, mean_p, std_p)
+    )
+    return bounds.triangular_log_density_ratio(
+        drawn, rows, lower, centre, _over(wide, rows), std_q=float(std_q)
+    )
 
 
 def _wide(value: Tensor) -> np.ndarray:
@@ -187,31 +228,51 @@ def _over(std: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _require_factor(name: str, factor: Tensor, mean: Tensor, std: Tensor) -> None:
-    if mean.ndim != 2 or factor.shape != (mean.shape[1], mean.shape[1]) or factor.dtype != mean.dtype:
+    if (
+        mean.ndim != 2
+        or factor.shape != (mean.shape[1], mean.shape[1])
+        or factor.dtype != mean.dtype
+    ):
         raise ValueError(
             f"expected the factor of {name} to be [inputs, inputs] for a mean [outputs, inputs], of one type, got "
             f"{tuple(factor.shape)} of {factor.dtype} for {tuple(mean.shape)} of {mean.dtype}"
         )
     if std.numel() != 1 or not bool(std > 0):
-        raise ValueError(f"expected one positive std for {name}, which has a factor, got {std.numel()} numbers")
-    if not bool(torch.isfinite(factor).all() & (factor.diagonal() > 0).all()) or bool(factor.triu(1).any()):
-        raise ValueError(f"expected the factor of {name} to be finite, lower triangular and positive on its diagonal")
+        raise ValueError(
+            f"expected one positive std for {name}, which has a factor, got {std.numel()} numbers"
+        )
+    if not bool(torch.isfinite(factor).all() & (factor.diagonal() > 0).all()) or bool(
+        factor.triu(1).any()
+    ):
+        raise ValueError(
+            f"expected the factor of {name} to be finite, lower triangular and positive on its diagonal"
+        )
 
 
 def _require_no_factors(prior: GaussianPosterior) -> None:
     if prior.factors:
-        raise ValueError(f"expected a prior with independent weights, got factors of {sorted(prior.factors)}")
+        raise ValueError(
+            f"expected a prior with independent weights, got factors of {sorted(prior.factors)}"
+        )
 
 
 def _require_vector(weights: Tensor) -> None:
     if not isinstance(weights, Tensor) or weights.ndim != 1 or not weights.is_floating_point():
-        found = f"{weights.dtype} {tuple(weights.shape)}" if isinstance(weights, Tensor) else type(weights).__name__
+        found = (
+            f"{weights.dtype} {tuple(weights.shape)}"
+            if isinstance(weights, Tensor)
+            else type(weights).__name__
+        )
         raise ValueError(f"expected weights as one vector of floats, got {found}")
 
 
 def _require_law(name: str, mean: Tensor, std: Tensor) -> None:
-    if not mean.is_floating_point() or std.dtype != mean.dtype:  # a std that is rounded later is another law
-        raise ValueError(f"expected mean and std of {name} of one floating type, got {mean.dtype} and {std.dtype}")
+    if (
+        not mean.is_floating_point() or std.dtype != mean.dtype
+    ):  # a std that is rounded later is another law
+        raise ValueError(
+            f"expected mean and std of {name} of one floating type, got {mean.dtype} and {std.dtype}"
+        )
     try:
         fits = torch.broadcast_shapes(mean.shape, std.shape) == mean.shape
     except RuntimeError:
@@ -221,13 +282,25 @@ def _require_law(name: str, mean: Tensor, std: Tensor) -> None:
             f"expected the std of {name} to broadcast to its mean {tuple(mean.shape)}, got {tuple(std.shape)}"
         )
     if not bool(torch.isfinite(mean).all()):
-        raise ValueError(f"the mean of {name} holds a NaN or an infinity: the training has diverged")
+        raise ValueError(
+            f"the mean of {name} holds a NaN or an infinity: the training has diverged"
+        )
     if not bool((torch.isfinite(std) & (std >= 0)).all()):
-        raise ValueError(f"expected the std of {name} to be finite and >= 0, got {float(std.min())} as its least value")
+        raise ValueError(
+            f"expected the std of {name} to be finite and >= 0, got {float(std.min())} as its least value"
+        )
 
 
-def _require_same_names(what: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+def _require_same_names(
+    what: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
+) -> None:
     shapes = [{name: tuple(value.shape) for name, value in each.items()} for each in (ours, theirs)]
     if shapes[0] != shapes[1]:
-        odd = sorted(name for name in shapes[0].keys() | shapes[1].keys() if shapes[0].get(name) != shapes[1].get(name))
-        raise ValueError(f"expected a prior over the same {what}, got other names or shapes in {odd}")
+        odd = sorted(
+            name
+            for name in shapes[0].keys() | shapes[1].keys()
+            if shapes[0].get(name) != shapes[1].get(name)
+        )
+        raise ValueError(
+            f"expected a prior over the same {what}, got other names or shapes in {odd}"
+        )

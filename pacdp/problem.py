@@ -42,9 +42,13 @@ class Problem:
         if not 0 <= self.random_labels <= 1:
             raise ValueError(f"expected 0 <= random_labels <= 1, got {self.random_labels}")
         if self.features not in ("", *FEATURES):
-            raise ValueError(f"expected features to be empty or one of {', '.join(FEATURES)}, got {self.features!r}")
+            raise ValueError(
+                f"expected features to be empty or one of {', '.join(FEATURES)}, got {self.features!r}"
+            )
 
-    def data(self, *, root: str | None = None, progressbar: bool | Progress = False) -> tuple[Dataset, Dataset]:
+    def data(
+        self, *, root: str | None = None, progressbar: bool | Progress = False
+    ) -> tuple[Dataset, Dataset]:
         """Training and test set: the seeded subset, labels randomised where the problem says so."""
         return self.of(*load(self.dataset, root=root, progressbar=progressbar))
 
@@ -55,7 +59,9 @@ class Problem:
             test = randomise(test, fraction=self.random_labels, seed=2 * self.label_seed + 1)
         train = train.subset(self.split(train.n))
         return (
-            (seen_through(train, self.features), seen_through(test, self.features)) if self.features else (train, test)
+            (seen_through(train, self.features), seen_through(test, self.features))
+            if self.features
+            else (train, test)
         )
 
     def split(self, available: int) -> Split:
@@ -69,7 +75,9 @@ class Problem:
 
     def model(self, data: Dataset, *, generator: torch.Generator) -> nn.Module:
         """A network for ``data`` with first weights from ``generator`` (on the CPU)."""
-        return build(self.architecture, input_shape=data.shape, classes=data.classes, generator=generator)
+        return build(
+            self.architecture, input_shape=data.shape, classes=data.classes, generator=generator
+        )
 
     def objective(
         self, data: Dataset, *, generator: torch.Generator, batch_size: int, clip_norm: float | None = None,

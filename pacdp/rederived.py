@@ -16,7 +16,9 @@ from pacdp.objective import Objective
 from pacdp.planned_steps import Plan, charged_steps
 
 
-def require_consistent(path: Path | str, header: Mapping[str, Any], objective: Objective) -> Plan | None:
+def require_consistent(
+    path: Path | str, header: Mapping[str, Any], objective: Objective
+) -> Plan | None:
     """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
 
     Raises:
@@ -50,7 +52,10 @@ def require_network(path: Path | str, checkpoint: Checkpoint, objective: Objecti
     Raises:
         CheckpointError: names or shapes differ.
     """
-    here = {name: tuple(view.shape) for name, view in objective.layout.views(objective.weights()[0]).items()}
+    here = {
+        name: tuple(view.shape)
+        for name, view in objective.layout.views(objective.weights()[0]).items()
+    }
     saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
     if saved != here:
         raise CheckpointError(

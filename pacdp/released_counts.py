@@ -31,7 +31,9 @@ _GRID = 2**10
 class Normals(Protocol):
     """A source of Gaussian noise, such as those of :mod:`pacdp.step.noise`."""
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """Independent N(0, std²)."""
         ...
 
@@ -63,7 +65,9 @@ class ReleasedErrors:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that may be published: all but the receipt."""
-        return {name: getattr(self, name) for name in ("errors", "n", "std_errors", "std_n", "unit")}
+        return {
+            name: getattr(self, name) for name in ("errors", "n", "std_errors", "std_n", "unit")
+        }
 
     def at_worst(self, *, failure_prob: float) -> tuple[float, int]:
         """The most errors, and the fewest records, that there may be: for a bound that grows with the one and falls
@@ -76,9 +80,13 @@ class ReleasedErrors:
             ValueError: failure_prob outside (0, 1).
         """
         _check.open_probability(failure_prob=failure_prob)
-        reach = outward(-float(ndtri(failure_prob / 2.0))) + 1e-12  # a failure probability's half for each count
+        reach = (
+            outward(-float(ndtri(failure_prob / 2.0))) + 1e-12
+        )  # a failure probability's half for each count
         grid = 1 if self.unit == "example" else _GRID
-        errors = math.floor((self.errors + outward(reach * self.std_errors) + 1.0 / _GRID) * grid) / grid
+        errors = (
+            math.floor((self.errors + outward(reach * self.std_errors) + 1.0 / _GRID) * grid) / grid
+        )
         n = math.ceil(self.n - outward(reach * self.std_n) - 1.0 / _GRID)
         return max(0.0, errors), max(0, n)
 
@@ -137,8 +145,12 @@ def released_errors(
     if errors > n:
         raise ValueError(f"errors must be at most n, got {errors} of {n}")
     if not float(errors * _GRID).is_integer():
-        raise ValueError(f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates")
-    made = ReleasedErrors(errors=0.0, n=0.0, std_errors=float(std_errors), std_n=float(std_n), unit=unit)
+        raise ValueError(
+            f"errors must be a multiple of 1/{_GRID}, got {errors}: take them from sum_of_rates"
+        )
+    made = ReleasedErrors(
+        errors=0.0, n=0.0, std_errors=float(std_errors), std_n=float(std_n), unit=unit
+    )
     asked = Stretch(
         run=run,
         algorithm="counts",
@@ -154,6 +166,8 @@ def released_errors(
     noisy: list[float] = []
     for step, (value, std) in enumerate(((errors, std_errors), (n, std_n)), start=1):
         granted.draw(step)
-        noise = float(randomness.normal((1,), std=float(std), dtype=torch.float64, device=torch.device("cpu")))
+        noise = float(
+            randomness.normal((1,), std=float(std), dtype=torch.float64, device=torch.device("cpu"))
+        )
         noisy.append((round(value * _GRID) + round(noise * _GRID)) / _GRID)
     return replace(made, errors=noisy[0], n=noisy[1], receipt=granted.receipt)

@@ -99,7 +99,9 @@ class Stretch:
         if self.first > self.last:
             raise ValueError(f"first must be at most last, got steps {self.first} to {self.last}")
         if not isinstance(self.stream, Stream):
-            raise ValueError(f"stream must be SYSTEM, or come from the ledger's stream(), got {self.stream!r}")
+            raise ValueError(
+                f"stream must be SYSTEM, or come from the ledger's stream(), got {self.stream!r}"
+            )
         event_to_dict(self.event)  # which refuses what is no event
 
 
@@ -123,7 +125,9 @@ class Reservation:
 
     def __reduce__(self) -> Any:
         """Refused: a copy could draw the same steps once more."""
-        raise TypeError("a reservation is not copied, since its steps are drawn once: reserve them anew")
+        raise TypeError(
+            "a reservation is not copied, since its steps are drawn once: reserve them anew"
+        )
 
     def draw(self, step: int) -> None:
         """Say that the noise of ``step`` is drawn now.

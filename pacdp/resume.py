@@ -28,7 +28,14 @@ from pacdp.reservation import new_run
 from pacdp.step import event as events
 from pacdp.step.event import History
 from pacdp.step.noise import Randomness
-from pacdp.step.processes import Together, gathered, process_count, process_rank, require_agreement, totals
+from pacdp.step.processes import (
+    Together,
+    gathered,
+    process_count,
+    process_rank,
+    require_agreement,
+    totals,
+)
 
 KIND = "private-run/1"
 RELEASE = "private-release/1"
@@ -67,7 +74,9 @@ class RunState:
         return states | {name: generator.get_state() for name, generator in self.generators.items()}
 
 
-def save_run(path: Path | str, state: RunState, *, together: Together, about: Mapping[str, Any] | None = None) -> None:
+def save_run(
+    path: Path | str, state: RunState, *, together: Together, about: Mapping[str, Any] | None = None
+) -> None:
     """Write the run as it stands, replacing the file in one move; it is there when any process returns.
 
     Raises:
@@ -86,11 +95,17 @@ def save_run(path: Path | str, state: RunState, *, together: Together, about: Ma
             failure = error
     (failures,) = totals([0.0 if failure is None else 1.0], device)
     if failures:
-        raise failure or CheckpointError(f"the first process could not write {path}: its own message says why")
+        raise failure or CheckpointError(
+            f"the first process could not write {path}: its own message says why"
+        )
 
 
 def load_run(
-    path: Path | str, state: RunState, *, together: Together, check: Callable[[RunState], None] = lambda read: None
+    path: Path | str,
+    state: RunState,
+    *,
+    together: Together,
+    check: Callable[[RunState], None] = lambda read: None,
 ) -> None:
     """Put a saved run back into ``state``; nothing is touched if it does not fit, or if ``check`` of it raises.
 
@@ -113,7 +128,11 @@ def load_run(
         chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
         public = {name: header["public"][name] for name in state.public}
         counted = header["ledger"] or {"run": state.run, "receipt": None}
-        run, receipt, first = str(counted["run"]), counted["receipt"], str(counted.get("first", state.first))
+        run, receipt, first = (
+            str(counted["run"]),
+            counted["receipt"],
+            str(counted.get("first", state.first)),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
@@ -122,13 +141,20 @@ def load_run(
     _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
     _same(path, "public numbers", public, dict(state.public))
     parameters = dict(state.module.named_parameters())
-    shapes, own_shapes = ({k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters))
+    shapes, own_shapes = (
+        {k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters)
+    )
     _same(path, "shapes of parameters", shapes, own_shapes)
     check(replace(state, step=step, history=History(event), run=run, receipt=receipt))
     rank, processes = (process_rank(), process_count()) if together.several else (0, 1)
     own = _part(checkpoint, _prefix(rank))
     if state.own_states():
-        _same(path, "processes, each with random layers or pre-noise of its own", written_by, processes)
+        _same(
+            path,
+            "processes, each with random layers or pre-noise of its own",
+            written_by,
+            processes,
+        )
     try:
         state.randomness.restore(_part(checkpoint, "randomness."))
         layers = {k.removeprefix("layer."): v for k, v in own.items() if k.startswith("layer.")}
@@ -142,7 +168,12 @@ def load_run(
         for name, parameter in parameters.items():
             parameter.copy_(checkpoint.model[name])
     if state.optimizer is not None:
-        _restore_optimizer(state.optimizer, _part(checkpoint, "optimizer."), optimizer["groups"], optimizer["scalars"])
+        _restore_optimizer(
+            state.optimizer,
+            _part(checkpoint, "optimizer."),
+            optimizer["groups"],
+            optimizer["scalars"],
+        )
     device = next(state.module.parameters()).device
     state.step, state.history, state.chosen = step, History(event), chosen
     state.run, state.receipt, state.first = run, receipt, first
@@ -162,7 +193,9 @@ def read_event(header: Mapping[str, Any]) -> Event | None:
         raise ValueError(f"adjacency must be {events.ADJACENCY!r}, the one the clipped sum is calibrated for, got "
                          f"{header.get('adjacency')!r}")  # fmt: skip
     if events.steps_of(event) < int(header.get("step", 0)):
-        raise ValueError(f"its event has {events.steps_of(event)} steps, fewer than the {header.get('step')} that ran")
+        raise ValueError(
+            f"its event has {events.steps_of(event)} steps, fewer than the {header.get('step')} that ran"
+        )
     return event
 
 
@@ -277,7 +310,9 @@ def _kind(optimizer: optim.Optimizer | None) -> str | None:
     return None if optimizer is None else type(optimizer).__name__
 
 
-def _optimizer_state(optimizer: optim.Optimizer | None) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
+def _optimizer_state(
+    optimizer: optim.Optimizer | None,
+) -> tuple[dict[str, Tensor], dict[str, Any] | None]:
     if optimizer is None:
         return {}, None
     full = optimizer.state_dict()
@@ -289,8 +324,13 @@ def _optimizer_state(optimizer: optim.Optimizer | None) -> tuple[dict[str, Tenso
             elif isinstance(value, _NUMBERS):
                 scalars[f"{index}.{name}"] = value
             else:
-                raise CheckpointError(f"the optimizer's state {name!r} is no tensor or number and cannot be saved")
-    groups = [{k: list(v) if isinstance(v, tuple) else v for k, v in group.items()} for group in full["param_groups"]]
+                raise CheckpointError(
+                    f"the optimizer's state {name!r} is no tensor or number and cannot be saved"
+                )
+    groups = [
+        {k: list(v) if isinstance(v, tuple) else v for k, v in group.items()}
+        for group in full["param_groups"]
+    ]
     return tensors, {"kind": _kind(optimizer), "groups": groups, "scalars": scalars}
 
 

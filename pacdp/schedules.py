@@ -79,7 +79,9 @@ class Table:
     def __call__(self, step: int) -> float:
         """Return the number of that step; beyond the table there is none."""
         if not 0 <= step < len(self.values):
-            raise ValueError(f"step {step} is beyond the {len(self.values)} steps of the table: give a longer one")
+            raise ValueError(
+                f"step {step} is beyond the {len(self.values)} steps of the table: give a longer one"
+            )
         return self.values[step]
 
 

@@ -28,10 +28,21 @@ def spot_features(images: np.ndarray) -> Float32[np.ndarray, "n 58"]:
     Raises:
         ValueError: images of more than one channel, or too small.
     """
-    if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] * images.shape[3] < 2 * max(_RANKS) + 2:
-        raise ValueError(f"expected grey images [n, 1, height, width] of at least 202 pixels, got {images.shape}")
-    kernels = torch.stack([_gaussian(narrow) - _gaussian(wide) for narrow, wide in _WIDTHS])[:, None]
-    parts = [_features(torch.tensor(images[i : i + _BATCH]), kernels) for i in range(0, len(images), _BATCH)]
+    if (
+        images.ndim != 4
+        or images.shape[1] != 1
+        or images.shape[2] * images.shape[3] < 2 * max(_RANKS) + 2
+    ):
+        raise ValueError(
+            f"expected grey images [n, 1, height, width] of at least 202 pixels, got {images.shape}"
+        )
+    kernels = torch.stack([_gaussian(narrow) - _gaussian(wide) for narrow, wide in _WIDTHS])[
+        :, None
+    ]
+    parts = [
+        _features(torch.tensor(images[i : i + _BATCH]), kernels)
+        for i in range(0, len(images), _BATCH)
+    ]
     return np.concatenate(parts)
 
 
@@ -43,7 +54,9 @@ def _features(images: torch.Tensor, kernels: torch.Tensor) -> Float32[np.ndarray
     sorted_ = np.partition(responses, sorted(ranks), axis=2)[:, :, ranks].reshape(len(images), -1)
     area = inside.flatten(1).sum(1).clamp(min=1.0)
     mean, spread = (images * inside).flatten(1).sum(1) / area, images.flatten(1).std(1)
-    return np.concatenate([_GAIN * sorted_, torch.stack([mean, spread], 1).numpy()], axis=1, dtype=np.float32)
+    return np.concatenate(
+        [_GAIN * sorted_, torch.stack([mean, spread], 1).numpy()], axis=1, dtype=np.float32
+    )
 
 
 def _gaussian(width: float, size: int = 15) -> torch.Tensor:

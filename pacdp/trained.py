@@ -53,7 +53,12 @@ def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
 
 
 def privacy_of(
-    settings: Chain, *, oscillation: float, n: int, step: int | None = None, plan: Plan | None = None
+    settings: Chain,
+    *,
+    oscillation: float,
+    n: int,
+    step: int | None = None,
+    plan: Plan | None = None,
 ) -> bounds.PureDP | Claim | NoPrivacy:
     """What the sampler promises: its steps where they are private mechanisms, else its target distribution.
 
@@ -65,7 +70,9 @@ def privacy_of(
     if settings.clip_norm is None:
         return settings.target_privacy(oscillation=oscillation, n=n, step=step)
     if step is None:
-        return NoPrivacy(reason="a clipped chain is as private as its steps: say how many it has made")
+        return NoPrivacy(
+            reason="a clipped chain is as private as its steps: say how many it has made"
+        )
     return accounted_privacy(settings, n=n, steps=plan.charged(step).steps if plan else step)
 
 
@@ -125,10 +132,15 @@ class Trained:
         kept its norms those of its trajectory.
         """
         own = self.settings
-        clipped, by_person = own.clip_norm is not None, own.keep_norms and self.objective.people is not None
+        clipped, by_person = (
+            own.clip_norm is not None,
+            own.keep_norms and self.objective.people is not None,
+        )
         posterior = Point(weights=self.weights) if by_person else self.posterior()
         data = self.objective.unclipped() if clipped else self.objective
-        privacy = own.target_privacy(oscillation=data.loss.oscillation, n=data.n, step=self.state.step)
+        privacy = own.target_privacy(
+            oscillation=data.loss.oscillation, n=data.n, step=self.state.step
+        )
         share = failure_prob / self.charged.stopping_times
         found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
                         progress=progress, settings=self.fixed)  # fmt: skip
@@ -142,7 +154,11 @@ class Trained:
             found = with_recorded(found, settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
                                   norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test,
                                   seed=seed, fixed=self.fixed, noise=self.noise)  # fmt: skip
-        found = found if self.records is None else found.resting_on(self.records, beside=self.records.name)
+        found = (
+            found
+            if self.records is None
+            else found.resting_on(self.records, beside=self.records.name)
+        )
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 
@@ -172,7 +188,9 @@ def load_trained(
         ) from error
     train, test = problem.data(root=data_root, progressbar=progressbar)
     require_data(path, checkpoint, train, test)
-    objective, held_out = objectives(problem, settings, train, test, device=device, in_bytes=in_bytes)
+    objective, held_out = objectives(
+        problem, settings, train, test, device=device, in_bytes=in_bytes
+    )
     plan = require_consistent(path, header, objective)
     require_network(path, checkpoint, objective)
     state = chain_state(checkpoint, settings, objective.layout, device)
@@ -188,7 +206,9 @@ def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
     return bounds.unproved("records independent", by, "example")
 
 
-def chain_state(checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str) -> State:
+def chain_state(
+    checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str
+) -> State:
     """The sampler's state, of one chain, that a checkpoint holds."""
     tensors = {name: tensor.to(device)[None] for name, tensor in checkpoint.state.items()}
     weights = layout.flatten(checkpoint.model).to(device)[None]
@@ -237,7 +257,9 @@ def save_trained(
         plan: the number of steps, as it was fixed before the first; without one, nothing shows that it was.
         private: JSON values that a private chain keeps for itself: "noise_key", "ledger".
     """
-    tensors = {name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)}
+    tensors = {
+        name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)
+    }
     weights = tensors.pop("weights")
     header = {
         "problem": problem.to_dict(),
@@ -253,8 +275,14 @@ def save_trained(
         "run": dict(run),
         "config_hash": digest(dict(run)),
         **(plan.to_header() if plan else {}),
-        **({"people": objective.people.to_dict()} if objective.people and settings.keep_norms else {}),
+        **(
+            {"people": objective.people.to_dict()}
+            if objective.people and settings.keep_norms
+            else {}
+        ),
         **(private or {}),
     }
-    checkpoint = Checkpoint(header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {})
+    checkpoint = Checkpoint(
+        header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {}
+    )
     save_checkpoint(path, checkpoint)

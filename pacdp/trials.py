@@ -48,14 +48,19 @@ _SPOTS = 3
 """Examples of each batch that are run once more, by themselves."""
 
 
-def pool(inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None) -> Shaped[Tensor, "_ ..."]:
+def pool(
+    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None
+) -> Shaped[Tensor, "_ ..."]:
     """``size`` examples, those of ``inputs`` in turn, then ``others`` that are made up, by default up to 33.
 
     Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
     examples in another order, so that they stay within any table.
     """
     real = inputs[torch.arange(size, device=inputs.device) % len(inputs)]
-    few, generator = real.flip(0)[: min(size, MOST if others is None else others)], torch.Generator().manual_seed(0)
+    few, generator = (
+        real.flip(0)[: min(size, MOST if others is None else others)],
+        torch.Generator().manual_seed(0),
+    )
     if not inputs.is_floating_point():
         places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
         return torch.cat([real, few.reshape(-1)[places].view_as(few)])
@@ -72,8 +77,12 @@ def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[T
         yield torch.where(rows % 2 == 0, rows, size + rows), rows[::2]
     for k in range(min(_ALONE, size)):
         yield torch.tensor([k]), torch.zeros(1, dtype=torch.int64)
-    if size > MOST:  # each among few, in another order, since what few do not do is seen beside them
-        yield from ((rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST))
+    if (
+        size > MOST
+    ):  # each among few, in another order, since what few do not do is seen beside them
+        yield from (
+            (rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST)
+        )
 
 
 def require_own_outputs(
@@ -99,7 +108,9 @@ def require_own_outputs(
     return expected
 
 
-def require_alone(outputs: Tensor, run: Callable[[Int64[Tensor, " batch"]], Tensor], *, least: float = 0.0) -> None:
+def require_alone(
+    outputs: Tensor, run: Callable[[Int64[Tensor, " batch"]], Tensor], *, least: float = 0.0
+) -> None:
     """Refuse the outputs of a batch of which a few examples by themselves have others.
 
     Trials before a run are of its first batches. What mixes at other sizes, beyond values that come later or after
@@ -134,8 +145,15 @@ def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
         return said  # who counts says what is wrong
     slack = _OF_OUTPUTS * (1.0 + np.median(np.abs(said))) if said.dtype.kind == "f" else None
     for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
-        found, own = np.concatenate([np.asarray(answers(part)) for part in parts]), said[np.concatenate(parts)]
-        same = found == own if slack is None else np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
+        found, own = (
+            np.concatenate([np.asarray(answers(part)) for part in parts]),
+            said[np.concatenate(parts)],
+        )
+        same = (
+            found == own
+            if slack is None
+            else np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
+        )
         if np.sum(~same.reshape(len(own), -1).all(axis=1)) > max(1, len(own) // 50):
             raise ValueError(
                 "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
@@ -159,7 +177,9 @@ def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n 1"]:
     return (_OF_OUTPUTS * (least + spreads) + _UNITS * torch.finfo(flat.dtype).eps * sizes)[:, None]
 
 
-def _require_same(found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n 1"], rows: Int64[Tensor, " n"]) -> None:
+def _require_same(
+    found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n 1"], rows: Int64[Tensor, " n"]
+) -> None:
     found, own = (one.reshape(len(rows), -1) for one in (found, own))
     same = (found == own) | (found.isnan() & own.isnan()) | ((found - own).abs() <= allowed)
     if not bool(same.all()):
@@ -203,7 +223,11 @@ def require_own_losses(
         for places, kept in batches(size):
             found = loss(both[places], own[places])[kept]
             if not torch.allclose(
-                found.double(), expected[places[kept]].double(), rtol=0.0, atol=slack, equal_nan=True
+                found.double(),
+                expected[places[kept]].double(),
+                rtol=0.0,
+                atol=slack,
+                equal_nan=True,
             ):
                 raise ValueError(
                     f"loss {loss.name} of an example depends on the other examples of its batch or on their labels: "
@@ -215,11 +239,20 @@ def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor,
     """Labels as they come, all the same, each in turn, and at random; of the values that occur in ``labels``."""
     values = labels.unique() if labels.ndim == 1 else labels.unique(dim=0)
     count = torch.arange(size, device=labels.device)
-    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(labels.device)
-    return [labels[count % len(labels)], values[count * 0], values[count % len(values)], values[chosen]]
+    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(
+        labels.device
+    )
+    return [
+        labels[count % len(labels)],
+        values[count * 0],
+        values[count % len(values)],
+        values[chosen],
+    ]
 
 
-def require_true_slope(loss: Loss, outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " m"]) -> None:
+def require_true_slope(
+    loss: Loss, outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " m"]
+) -> None:
     """Refuse a loss whose compiled form has another mean, error or gradient than its function has.
 
     Raises:
@@ -321,7 +354,9 @@ class Unmoved:
 
     def keep(self) -> None:
         """Remember what is there."""
-        self._live = [p.detach() for p in self._module.parameters() if p.requires_grad or self._frozen]
+        self._live = [
+            p.detach() for p in self._module.parameters() if p.requires_grad or self._frozen
+        ]
         if list(map(_kind, self._copies)) != list(map(_kind, self._live)):
             self._copies = [torch.empty_like(one) for one in self._live]
         for copied, one in zip(self._copies, self._live, strict=True):
@@ -369,7 +404,11 @@ def _same_bits_on(one: Tensor, other: Tensor) -> Tensor:
     if one.is_floating_point():
         one, other = (x.view(_BITS[x.element_size()]) for x in (one, other))
     if one.device.type == "cpu" and one.dtype in _BITS.values():
-        like = (one.dtype, one.shape) == (other.dtype, other.shape) and one.is_contiguous() and other.is_contiguous()
+        like = (
+            (one.dtype, one.shape) == (other.dtype, other.shape)
+            and one.is_contiguous()
+            and other.is_contiguous()
+        )
         if like:  # C's comparison takes a third of the time of torch.equal
             return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)
         return torch.tensor(np.array_equal(one.numpy(), other.numpy()))
@@ -442,7 +481,10 @@ def require_independent_examples(
         outputs = trial.outputs(full)
         if isinstance(targets, Tensor) and loss is not None:
             targets = _values(targets, outputs, loss)
-        first = [trial.whole(full, targets, each, kind, reach=10.0**k) for k, (each, kind) in enumerate(_WHOLE)]
+        first = [
+            trial.whole(full, targets, each, kind, reach=10.0**k)
+            for k, (each, kind) in enumerate(_WHOLE)
+        ]
         trial._reset()
         settled = Unwritten(twin)
         for k, each in enumerate(sorted({*_LARGER, largest}), len(_WHOLE)):
@@ -454,7 +496,9 @@ def require_independent_examples(
         as_it_is = _Trial(copy.deepcopy(module).train(), module, before, loss)
         own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
         for each in (_ALONE, largest):
-            as_it_is.forward(tree_map(lambda x: x.to(own) if _is_float(x) else x, full), each, reach=100.0)
+            as_it_is.forward(
+                tree_map(lambda x: x.to(own) if _is_float(x) else x, full), each, reach=100.0
+            )
         if loss is not None:
             for k, (each, kind) in enumerate(product(sorted({*SIZES, largest}), _KINDS)):
                 trial.loss_alone(outputs, targets, each, kind, reach=10.0 ** (k % 4))
@@ -471,7 +515,9 @@ def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
     shape = (examples, *template.shape[1:])
     if template.is_floating_point():
         return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
-    return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(template.device, template.dtype)
+    return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(
+        template.device, template.dtype
+    )
 
 
 def with_other_weights(module: nn.Module, *, seed: int = 0) -> nn.Module:
@@ -507,7 +553,9 @@ class _Trial:
                 for each in (first, rows):
                     rewind(twin, self.state)
                     outputs = tree_leaves(twin(*each))
-            seen.append({f"output {i}": out for i, out in enumerate(outputs) if isinstance(out, Tensor)})
+            seen.append(
+                {f"output {i}": out for i, out in enumerate(outputs) if isinstance(out, Tensor)}
+            )
         _require_numbers(seen[1])
         _compare(seen[1], seen[0], "after another first batch")
 
@@ -518,7 +566,9 @@ class _Trial:
         with torch.no_grad():
             return self.twin(*inputs)
 
-    def whole(self, inputs: Sequence[Any], targets: Any, size: int, kind: str, *, reach: float) -> dict[str, Tensor]:
+    def whole(
+        self, inputs: Sequence[Any], targets: Any, size: int, kind: str, *, reach: float
+    ) -> dict[str, Tensor]:
         """What a batch of ``size`` gives, having found that nobody notices a change or the removal of example 1."""
         kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
@@ -526,7 +576,9 @@ class _Trial:
         plain = self._pass(rows, selected(targets, which), kept)
         _require_numbers(plain)
         swapped = self._pass(_changed(rows, reach), selected(targets, other), kept)
-        if _not_finite(swapped):  # an example that overflows leaves NaN in every sum, even with weight 0
+        if _not_finite(
+            swapped
+        ):  # an example that overflows leaves NaN in every sum, even with weight 0
             swapped = self._pass(_changed(rows, 1.0), selected(targets, other), kept)
         _compare(plain, swapped, "when another example's input or label changes")
         _switch_off_dropout(self.twin)
@@ -543,7 +595,11 @@ class _Trial:
         _switch_off_dropout(self.twin)
         with torch.no_grad():
             plain = self._seen(rows, kept)
-            _compare(plain, self._seen(_changed(rows, reach), kept), "when another example's input changes")
+            _compare(
+                plain,
+                self._seen(_changed(rows, reach), kept),
+                "when another example's input changes",
+            )
             if self._drew_nothing():
                 fewer = self._seen(selected(rows, kept), None)
                 _compare(plain, fewer, "when another example leaves the batch")
@@ -567,7 +623,11 @@ class _Trial:
         found = self._loss(leaves, targets)
         values = found if kept is None else found[kept.to(found.device)]
         floats = [x for x in tree_leaves(leaves) if _is_float(x)]
-        slopes = torch.autograd.grad(values.sum(), floats, allow_unused=True) if values.requires_grad else ()
+        slopes = (
+            torch.autograd.grad(values.sum(), floats, allow_unused=True)
+            if values.requires_grad
+            else ()
+        )
         own = {
             f"gradient by output {i}": slope if kept is None else slope[kept.to(slope.device)]
             for i, slope in enumerate(slopes)
@@ -612,7 +672,11 @@ class _Trial:
         self._reset()
         n = _count(inputs)
         outputs = self.twin(*inputs)
-        seen = {f"output {i}": out for i, out in enumerate(tree_leaves(outputs)) if isinstance(out, Tensor)}
+        seen = {
+            f"output {i}": out
+            for i, out in enumerate(tree_leaves(outputs))
+            if isinstance(out, Tensor)
+        }
         if self.loss is not None and with_loss:
             seen = {"loss": self._loss(outputs, targets)} | seen
         for name, out in seen.items():
@@ -621,13 +685,21 @@ class _Trial:
                     f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must "
                     "be the batch, so that each example has a part of its own"
                 )
-        seen = {name: out if kept is None else out[kept.to(out.device)] for name, out in seen.items()}
+        seen = {
+            name: out if kept is None else out[kept.to(out.device)] for name, out in seen.items()
+        }
         total = sum((0.5 * out.square() + out).sum() for out in seen.values() if out.requires_grad)
         if isinstance(total, Tensor):
             total.backward()
-        gradients = {f"gradient of {n}": p.grad for n, p in self.twin.named_parameters() if p.grad is not None}
+        gradients = {
+            f"gradient of {n}": p.grad
+            for n, p in self.twin.named_parameters()
+            if p.grad is not None
+        }
         if any(one.is_sparse for one in gradients.values()):
-            raise ValueError("the network has sparse gradients, which are not clipped here: build it with sparse=False")
+            raise ValueError(
+                "the network has sparse gradients, which are not clipped here: build it with sparse=False"
+            )
         buffers = {f"buffer {n}": b.clone() for n, b in self.twin.named_buffers()}
         return {name: value.detach() for name, value in {**seen, **gradients, **buffers}.items()}
 
@@ -649,10 +721,16 @@ def _values(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
     else:
         classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
         fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
-    values = fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    values = (
+        fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    )
     few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
     taken = [value for value in values if _takes(loss, few, value[None])]
-    return torch.stack(taken).to(targets.device) if taken else targets.new_zeros((1, *targets.shape[1:]))
+    return (
+        torch.stack(taken).to(targets.device)
+        if taken
+        else targets.new_zeros((1, *targets.shape[1:]))
+    )
 
 
 def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
@@ -676,7 +754,9 @@ def _labels(kind: str, size: int, targets: Any) -> tuple[Tensor, Tensor]:
 
 def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> None:
     for name, value in one.items():
-        scale = 1.0 + float(value.abs().max()) if value.numel() and value.is_floating_point() else 1.0
+        scale = (
+            1.0 + float(value.abs().max()) if value.numel() and value.is_floating_point() else 1.0
+        )
         if value.shape != other[name].shape or not torch.allclose(
             value.double(),
             other[name].double(),
@@ -691,7 +771,11 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
 
 
 def _not_finite(seen: dict[str, Tensor]) -> list[str]:
-    return [name for name, value in seen.items() if value.is_floating_point() and not bool(value.isfinite().all())]
+    return [
+        name
+        for name, value in seen.items()
+        if value.is_floating_point() and not bool(value.isfinite().all())
+    ]
 
 
 def _require_numbers(seen: dict[str, Tensor]) -> None:

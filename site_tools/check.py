@@ -10,7 +10,16 @@ from pathlib import Path
 
 _LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
           "embed": "src", "object": "data"}  # fmt: skip
-_LINKS = ("stylesheet", "preload", "prefetch", "preconnect", "dns-prefetch", "icon", "modulepreload", "manifest")
+_LINKS = (
+    "stylesheet",
+    "preload",
+    "prefetch",
+    "preconnect",
+    "dns-prefetch",
+    "icon",
+    "modulepreload",
+    "manifest",
+)
 _IN_STYLE = re.compile(r"(?:url\(\s*['\"]?|@import\s+['\"])((?:https?:)?//[^'\")\s]+)")
 _OUTSIDE = re.compile(r"^(?:https?:)?//")
 
@@ -40,12 +49,15 @@ def requests(folder: Path) -> list[str]:
         text = path.read_text(encoding="utf-8")
         page.feed(text)
         styles = [
-            style for block in re.findall(r"<style.*?</style>", text, re.DOTALL) for style in _IN_STYLE.findall(block)
+            style
+            for block in re.findall(r"<style.*?</style>", text, re.DOTALL)
+            for style in _IN_STYLE.findall(block)
         ]
         found += [f"{path.relative_to(folder)}: {address}" for address in (*page.found, *styles)]
     for path in sorted(folder.rglob("*.css")):
         found += [
-            f"{path.relative_to(folder)}: {address}" for address in _IN_STYLE.findall(path.read_text(encoding="utf-8"))
+            f"{path.relative_to(folder)}: {address}"
+            for address in _IN_STYLE.findall(path.read_text(encoding="utf-8"))
         ]
     return found
 

@@ -28,7 +28,9 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     made = {"index.md": (ROOT / "README.md").read_text(encoding="utf-8"), **reference.pages()}
     examples = sorted((ROOT / "examples").glob("*.py"))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for path, (page, images) in zip(examples, pool.map(notebooks.executed, examples), strict=True):
+        for path, (page, images) in zip(
+            examples, pool.map(notebooks.executed, examples), strict=True
+        ):
             made[f"examples/{path.stem}.md"] = page
             for name, content in images.items():
                 files.append(File.generated(config, f"examples/{name}", content=content))
@@ -84,4 +86,7 @@ def _redirected(text: str, uri: str) -> str:
             goal = f"files/{inside}"
         return before + posixpath.relpath(goal, posixpath.dirname(uri) or ".") + after
 
-    return "".join(part if place % 2 else _LINK.sub(changed, part) for place, part in enumerate(_CODE.split(text)))
+    return "".join(
+        part if place % 2 else _LINK.sub(changed, part)
+        for place, part in enumerate(_CODE.split(text))
+    )

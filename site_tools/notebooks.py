@@ -27,19 +27,34 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
         PluginError: a cell raised an error, or took too long; the build then fails.
     """
     notebook = jupytext.read(path)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # pacdp itself
-    here = {"PATH": commands, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    commands = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    )  # pacdp itself
+    here = {
+        "PATH": commands,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": "1",
+    }
     notebook.cells.insert(0, new_code_cell(_PLAIN))
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
         try:
             client.execute(env={**os.environ, **here})
         except (CellExecutionError, CellTimeoutError) as error:
-            raise PluginError(f"{path.name} does not run: {_ESCAPES.sub('', str(error))}") from error
+            raise PluginError(
+                f"{path.name} does not run: {_ESCAPES.sub('', str(error))}"
+            ) from error
     del notebook.cells[0]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     page, resources = MarkdownExporter().from_notebook_node(notebook, {"unique_key": path.stem})
-    return _ESCAPES.sub("", page), {Path(name).name: content for name, content in resources["outputs"].items()}
+    return _ESCAPES.sub("", page), {
+        Path(name).name: content for name, content in resources["outputs"].items()
+    }

@@ -9,20 +9,31 @@ import pacdp
 from bounds import accounting
 
 _INTRODUCED = {
-    "bounds": (bounds, "Inequalities as functions: numbers in, a certificate out. NumPy, SciPy and Numba suffice."),
-    "accounting": (accounting, "What private steps cost together, as a bracket whose upper end is proved."),
+    "bounds": (
+        bounds,
+        "Inequalities as functions: numbers in, a certificate out. NumPy, SciPy and Numba suffice.",
+    ),
+    "accounting": (
+        accounting,
+        "What private steps cost together, as a bracket whose upper end is proved.",
+    ),
     "pacdp": (pacdp, "Networks, data and predictions: what is certified, how, and what was found."),
 }
 
 
 def pages() -> dict[str, str]:
     """The page of each package, in Markdown with the marks of mkdocstrings, by its place in the site."""
-    return {f"reference/{name}.md": _page(package, said) for name, (package, said) in _INTRODUCED.items()}
+    return {
+        f"reference/{name}.md": _page(package, said)
+        for name, (package, said) in _INTRODUCED.items()
+    }
 
 
 def public(package: ModuleType) -> dict[str, Any]:
     """The public names of a package and what they stand for."""
-    names = getattr(package, "__all__", None) or [name for name in dir(package) if not name.startswith("_")]
+    names = getattr(package, "__all__", None) or [
+        name for name in dir(package) if not name.startswith("_")
+    ]
     found = {name: getattr(package, name) for name in sorted(names) if not name.startswith("__")}
     return {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
 

@@ -37,7 +37,9 @@ def build(settings: Settings | Sequence[Settings], potential: Potential) -> Samp
     every: list[Settings] = [settings] if isinstance(settings, KINDS) else list(settings)  # type: ignore[arg-type]
     kinds = {type(one) for one in every}
     if len(kinds) != 1:
-        raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kind.__name__ for kind in kinds)}")
+        raise ValueError(
+            f"chains of one batch must run one algorithm, got {sorted(kind.__name__ for kind in kinds)}"
+        )
     return _ALGORITHMS[kinds.pop()].build(every, potential)  # type: ignore[arg-type]
 
 

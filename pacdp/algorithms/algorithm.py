@@ -122,9 +122,14 @@ class Defaults:
     def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """The releases and the choice of every step; rate and divisor are public, whatever ``n``."""
         del n
-        rate, chosen = self.mechanism.sample_rate, 0.0 if self.choice is None else self.choice.epsilon
+        rate, chosen = (
+            self.mechanism.sample_rate,
+            0.0 if self.choice is None else self.choice.epsilon,
+        )
         numbers = range(start, start + steps)
-        return history(sampled_step(self.noises(t), sample_rate=rate, choice_epsilon=chosen) for t in numbers)
+        return history(
+            sampled_step(self.noises(t), sample_rate=rate, choice_epsilon=chosen) for t in numbers
+        )
 
     def keeps(self, step: int) -> bool:
         """No snapshots."""

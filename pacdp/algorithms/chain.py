@@ -137,7 +137,9 @@ class Chain(Promising, Protocol):
         """The predictor that the chain's weights stand for."""
         ...
 
-    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+    def target_privacy(
+        self, *, oscillation: float, n: int, step: int | None
+    ) -> bounds.PureDP | NoPrivacy:
         """What one draw from the chain's stationary law promises on ``n`` examples, or why that is nothing.
 
         Args:
@@ -234,7 +236,9 @@ class Thermal(ChainDefaults):
         """τ^-½."""
         return self.tau**-0.5
 
-    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+    def target_privacy(
+        self, *, oscillation: float, n: int, step: int | None
+    ) -> bounds.PureDP | NoPrivacy:
         """The exponential mechanism's epsilon = 2 τ Δ / n, replace-one, Δ the loss's oscillation; at stationarity."""
         del step
         return at_stationarity(beta=1.0, tau=self.tau, oscillation=oscillation, n=n)

@@ -79,7 +79,11 @@ class DPBBPMethod(Method):
         )
 
     def network(
-        self, module: nn.Module, *, generator: torch.Generator, device: torch.device | str | None = None
+        self,
+        module: nn.Module,
+        *,
+        generator: torch.Generator,
+        device: torch.device | str | None = None,
     ) -> nn.Module:
         """Bayesian layers, each weight of standard deviation ``initial_std`` at first."""
         del device

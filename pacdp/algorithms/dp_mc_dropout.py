@@ -63,17 +63,25 @@ class DPMCDropoutMethod(Method):
         )
 
     def network(
-        self, module: nn.Module, *, generator: torch.Generator, device: torch.device | str | None = None
+        self,
+        module: nn.Module,
+        *,
+        generator: torch.Generator,
+        device: torch.device | str | None = None,
     ) -> nn.Module:
         """Dropout with masks of each example's own (:func:`with_dropout`)."""
-        return with_example_dropout(with_dropout(module, self.rate), generator=generator, device=device)
+        return with_example_dropout(
+            with_dropout(module, self.rate), generator=generator, device=device
+        )
 
 
 def with_dropout(module: nn.Module, rate: float) -> nn.Module:
     """Dropout on the inputs of every fully connected layer but the first layer of the network."""
     layers: list[nn.Module] = []
     for layer in module:  # type: ignore[union-attr]
-        if isinstance(layer, nn.Linear) and any(any(True for _ in before.parameters()) for before in layers):
+        if isinstance(layer, nn.Linear) and any(
+            any(True for _ in before.parameters()) for before in layers
+        ):
             layers.append(nn.Dropout(rate))
         layers.append(layer)
     return nn.Sequential(*layers)

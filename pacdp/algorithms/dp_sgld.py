@@ -70,7 +70,11 @@ class GradientSlot:
 
     def effective_temperature(self, step: int, mechanism: Mechanism) -> float:
         """α_t² τ C²/B²: the temperature on the mean loss that a step's noise amounts to."""
-        scale = self.learning_rate(step, mechanism) * mechanism.clip_norm / mechanism.expected_batch_size
+        scale = (
+            self.learning_rate(step, mechanism)
+            * mechanism.clip_norm
+            / mechanism.expected_batch_size
+        )
         return scale**2 * self.temperature
 
 
@@ -147,7 +151,9 @@ class DPSGLD(Descent):
 
     def __post_init__(self) -> None:
         if self.burn_in < 0 or self.thin < 0:
-            raise ValueError(f"burn_in and thin must be at least 0, got {self.burn_in} and {self.thin}")
+            raise ValueError(
+                f"burn_in and thin must be at least 0, got {self.burn_in} and {self.thin}"
+            )
         if self.thin and self.burn_in + self.thin > self.mechanism.steps:
             raise ValueError(
                 f"no snapshot would be kept: burn_in {self.burn_in} + thin {self.thin} exceeds the "

@@ -34,7 +34,15 @@ from torch import Tensor
 import bounds
 from bounds.accounting import Event
 from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, at_stationarity
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
+from pacdp.algorithms.sampler import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    columns_of,
+    of_chains,
+    rates,
+)
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
@@ -134,11 +142,15 @@ class EntropySGD(Thermal):
         """The Gibbs classifier around the weights."""
         return LocalGibbs(weights=weights, tau=self.tau, gamma=self.gamma)
 
-    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+    def target_privacy(
+        self, *, oscillation: float, n: int, step: int | None
+    ) -> bounds.PureDP | NoPrivacy:
         """epsilon = 2 β τ Δ / n, for exp(βF) (Dziugaite and Roy 2018, Theorem 4.4); nothing without outer noise."""
         del step
         if self.beta is None:
-            return NoPrivacy(reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does")
+            return NoPrivacy(
+                reason="Entropy-SGD adds no noise to its weights; only Entropy-SGLD does"
+            )
         return at_stationarity(beta=self.beta, tau=self.tau, oscillation=oscillation, n=n)
 
     def langevin_step(self, asked: int) -> LangevinStep:
@@ -161,18 +173,32 @@ class State(NamedTuple):
 
 
 def build(
-    settings: EntropySGD | Sequence[EntropySGD], potential: Potential, *, step_size: Factor | None = None
+    settings: EntropySGD | Sequence[EntropySGD],
+    potential: Potential,
+    *,
+    step_size: Factor | None = None,
 ) -> Sampler:
     """Entropy-SGD or Entropy-SGLD on ``potential``, with one setting for all chains or one a chain.
 
     ``step_size(t)``, where given, multiplies the outer step size in place of t^-outer_decay.
     """
     every = of_chains(settings)
-    names = ("tau", "gamma", "base_std", "alpha", "outer_step_size", "outer_decay", "inner_step_size", "inner_decay")
+    names = (
+        "tau",
+        "gamma",
+        "base_std",
+        "alpha",
+        "outer_step_size",
+        "outer_decay",
+        "inner_step_size",
+        "inner_decay",
+    )
     columns = columns_of(every, *names)
     columns["heat"] = np.array([0.0 if one.beta is None else 1.0 / one.beta for one in every])
     inner = inner_coefficients(columns, every[0].inner_steps)
-    return Sampler(init, partial(coefficients, columns, inner, step_size), partial(transition, potential))
+    return Sampler(
+        init, partial(coefficients, columns, inner, step_size), partial(transition, potential)
+    )
 
 
 def init(weights: Float[Tensor, "chains dim"]) -> State:
@@ -217,7 +243,11 @@ def transition(
 
 
 def local_mean(
-    potential: Potential, centre: Float[Tensor, "chains dim"], c: Coefficients, keys: Keys, tick: int | Tensor
+    potential: Potential,
+    centre: Float[Tensor, "chains dim"],
+    c: Coefficients,
+    keys: Keys,
+    tick: int | Tensor,
 ) -> tuple[Float[Tensor, "chains dim"], Info]:
     """μ_L, the inner loops' running average, and what they saw of their minibatches."""
     local, spare, mean = centre.clone(), torch.empty_like(centre), centre.clone()
@@ -234,4 +264,6 @@ def local_mean(
         error += estimate.error
         if estimate.squared_norms is not None:
             norms.append(estimate.squared_norms)
-    return mean, Info(loss / steps, error / steps, squared_norms=torch.stack(norms, dim=1) if norms else None)
+    return mean, Info(
+        loss / steps, error / steps, squared_norms=torch.stack(norms, dim=1) if norms else None
+    )

@@ -45,7 +45,11 @@ class Method:
         raise NotImplementedError
 
     def network(
-        self, module: nn.Module, *, generator: torch.Generator, device: torch.device | str | None = None
+        self,
+        module: nn.Module,
+        *,
+        generator: torch.Generator,
+        device: torch.device | str | None = None,
     ) -> nn.Module:
         """The network as the algorithm trains it, layers made random where it wants them so; random layers draw on
         ``device``, by default the generator's."""
@@ -67,4 +71,6 @@ def law_of(name: str, std: float) -> Prior | None:
         case "laplace":
             return Laplace(scale=std)
         case _:
-            raise ValueError(f"expected prior to be one of {', '.join(get_args(Law))}, got {name!r}")
+            raise ValueError(
+                f"expected prior to be one of {', '.join(get_args(Law))}, got {name!r}"
+            )

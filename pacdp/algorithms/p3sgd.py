@@ -112,9 +112,15 @@ class P3SGD(Defaults):
     candidates: Candidates = field(default_factory=IndependentNoise)
 
     def __post_init__(self) -> None:
-        if not self.noise_scales or not all(math.isfinite(z) and z > 0.0 for z in self.noise_scales):
-            raise ValueError(f"noise_scales must be one or more finite numbers > 0, got {self.noise_scales}")
-        if not all(math.isfinite(x) for x in (self.learning_rate, self.selection_epsilon, self.score_bound)):
+        if not self.noise_scales or not all(
+            math.isfinite(z) and z > 0.0 for z in self.noise_scales
+        ):
+            raise ValueError(
+                f"noise_scales must be one or more finite numbers > 0, got {self.noise_scales}"
+            )
+        if not all(
+            math.isfinite(x) for x in (self.learning_rate, self.selection_epsilon, self.score_bound)
+        ):
             raise ValueError(
                 "learning_rate, selection_epsilon and score_bound must be finite, got "
                 f"{self.learning_rate}, {self.selection_epsilon} and {self.score_bound}"
@@ -128,9 +134,13 @@ class P3SGD(Defaults):
     def contribution(self) -> UnitFunction:
         """What local SGD on a person's records adds to the weights."""
 
-        def moved(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Weights:
+        def moved(
+            network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
+        ) -> Weights:
             rate, epochs = self.learning_rate, self.local_epochs
-            return local_update(network, weights, inputs, targets, kept, learning_rate=rate, epochs=epochs)
+            return local_update(
+                network, weights, inputs, targets, kept, learning_rate=rate, epochs=epochs
+            )
 
         return moved
 
@@ -165,7 +175,9 @@ class P3SGD(Defaults):
         scales = self.noise_scales
         if len(scales) == 1:
             return None
-        return Choice(noise_scales=scales, epsilon=self.selection_epsilon, score_bound=self.score_bound)
+        return Choice(
+            noise_scales=scales, epsilon=self.selection_epsilon, score_bound=self.score_bound
+        )
 
     def published(self, *, steps: int, delta: float) -> accounting.PrivacyBound:
         """See :func:`published_epsilon`."""
@@ -216,12 +228,20 @@ def local_update(network: Network, weights: Weights, inputs: Tensor, targets: Te
     now = weights
     for x, y, k in [*zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True)] * epochs:
         gradient, live, before = grad(batch_loss)(now, x, y, k), k.sum() > 0.0, now
-        now = {name: torch.where(live, w - learning_rate * gradient[name], w) for name, w in before.items()}
+        now = {
+            name: torch.where(live, w - learning_rate * gradient[name], w)
+            for name, w in before.items()
+        }
     return {name: now[name] - w for name, w in weights.items()}
 
 
 def published_epsilon(
-    *, noise_scales: Sequence[float], sample_rate: float, steps: int, selection_epsilon: float, delta: float
+    *,
+    noise_scales: Sequence[float],
+    sample_rate: float,
+    steps: int,
+    selection_epsilon: float,
+    delta: float,
 ) -> accounting.PrivacyBound:
     """The paper's accounting, optimistic, to compare with its Table 2; no guarantee of what runs here or there.
 
@@ -238,8 +258,12 @@ def published_epsilon(
     """
     moments = np.zeros_like(_MOMENTS)
     for z in noise_scales:
-        event = accounting.PoissonSampled(sample_rate=sample_rate, event=accounting.Gaussian(noise_multiplier=z))
-        divergences = accounting.renyi_divergences(event=event, adjacency=ADJACENCY, orders=(_MOMENTS + 1.0).tolist())
+        event = accounting.PoissonSampled(
+            sample_rate=sample_rate, event=accounting.Gaussian(noise_multiplier=z)
+        )
+        divergences = accounting.renyi_divergences(
+            event=event, adjacency=ADJACENCY, orders=(_MOMENTS + 1.0).tolist()
+        )
         moments += _MOMENTS * divergences / len(noise_scales)
     moments += sample_rate * _MOMENTS * (_MOMENTS + 1.0) * selection_epsilon**2 / 2.0
     found = float(((steps * moments - math.log(delta)) / _MOMENTS).min())

@@ -24,7 +24,15 @@ from torch import Tensor
 
 import bounds
 from pacdp.algorithms.chain import Thermal
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
+from pacdp.algorithms.sampler import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    columns_of,
+    of_chains,
+    rates,
+)
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
@@ -59,7 +67,9 @@ class PSGLD(Thermal):
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"expected 0 <= smoothing < 1, got {self.smoothing}")
         if self.freeze_after is not None and self.freeze_after < 1:
-            raise ValueError(f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient")
+            raise ValueError(
+                f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient"
+            )
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -76,7 +86,9 @@ class PSGLD(Thermal):
         """Two with the correction, before the metric is frozen."""
         return 2 if self.correction else 1
 
-    def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> bounds.PureDP | NoPrivacy:
+    def target_privacy(
+        self, *, oscillation: float, n: int, step: int | None
+    ) -> bounds.PureDP | NoPrivacy:
         """As SGLD's, once the metric is frozen."""
         if self.freeze_after is None or (step is not None and step <= self.freeze_after):
             return NoPrivacy(
@@ -94,12 +106,16 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
+def build(
+    settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Factor | None = None
+) -> Sampler:
     """pSGLD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = of_chains(settings)
     names = ("step_size", "decay", "tau", "base_std", "smoothing", "stabiliser", "probe")
     columns = columns_of(every, *names)
-    return Sampler(init, partial(coefficients, columns, step_size, every[0]), partial(transition, potential))
+    return Sampler(
+        init, partial(coefficients, columns, step_size, every[0]), partial(transition, potential)
+    )
 
 
 def init(weights: Float[Tensor, "chains dim"]) -> State:
@@ -131,7 +147,10 @@ def transition(
         for name in ("rate", "heat", "shrink", "past", "stabiliser", "probe")
     )
     estimate = potential.estimate(w, keys, tick)
-    slope, info = estimate.gradient + shrink * w, Info(estimate.loss.clone(), estimate.error.clone())
+    slope, info = (
+        estimate.gradient + shrink * w,
+        Info(estimate.loss.clone(), estimate.error.clone()),
+    )
     squares = past * state.squares + (1.0 - past) * slope.square()
     root = squares.sqrt()
     metric = 1.0 / (stabiliser + root)
@@ -139,7 +158,9 @@ def transition(
     weights = w - rate * metric * slope + (2.0 * rate * heat * metric).sqrt() * noise
     if c["correct"]:
         sign = normal_like(w, keys=keys, stream=PROBE, tick=tick).sign()
-        shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (w + probe * sign)
+        shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (
+            w + probe * sign
+        )
         curvature = sign * (shifted - slope) / probe
         by_weight = -slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
         weights = weights + rate * heat * by_weight

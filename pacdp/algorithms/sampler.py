@@ -26,7 +26,9 @@ Coefficients = Mapping[str, Any]
 class Potential(Protocol):
     """A source of stochastic gradients of a mean loss; :class:`pacdp.objective.Objective` is one."""
 
-    def estimate(self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor) -> Estimate:
+    def estimate(
+        self, weights: Float[Tensor, "chains dim"], keys: Keys, tick: int | Tensor
+    ) -> Estimate:
         """Estimate the gradient and the loss at each chain's weights, with the minibatch of this tick."""
         ...
 
@@ -47,7 +49,9 @@ class Info(NamedTuple):
     def of(cls, estimate: Estimate) -> "Info":
         """The record of a step that looked at one minibatch."""
         norms = estimate.squared_norms
-        return cls(estimate.loss, estimate.error, squared_norms=None if norms is None else norms[:, None])
+        return cls(
+            estimate.loss, estimate.error, squared_norms=None if norms is None else norms[:, None]
+        )
 
 
 class Sampler(NamedTuple):
@@ -77,13 +81,17 @@ def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
     for name in every[0].shared:
         values = {getattr(one, name) for one in every}
         if len(values) > 1:
-            raise ValueError(f"chains of one batch must agree on {name}, got {sorted(map(str, values))}")
+            raise ValueError(
+                f"chains of one batch must agree on {name}, got {sorted(map(str, values))}"
+            )
     return every
 
 
 def columns_of(settings: Sequence[Any], *names: str) -> dict[str, np.ndarray]:
     """Fields of the chains' settings by name, float64 [chains]."""
-    return {name: np.array([getattr(one, name) for one in settings], dtype=np.float64) for name in names}
+    return {
+        name: np.array([getattr(one, name) for one in settings], dtype=np.float64) for name in names
+    }
 
 
 def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Factor | None) -> np.ndarray:

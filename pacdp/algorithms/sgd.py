@@ -14,7 +14,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pacdp.algorithms.chain import ChainDefaults
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
+from pacdp.algorithms.sampler import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    columns_of,
+    of_chains,
+    rates,
+)
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
@@ -55,7 +63,9 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: SGD | Sequence[SGD], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
+def build(
+    settings: SGD | Sequence[SGD], potential: Potential, *, step_size: Factor | None = None
+) -> Sampler:
     """SGD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = of_chains(settings)
     columns = columns_of(every, "step_size", "decay", "momentum")
@@ -67,7 +77,9 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
     return State(weights.clone(), torch.zeros_like(weights), 0)
 
 
-def coefficients(columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int) -> Coefficients:
+def coefficients(
+    columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int
+) -> Coefficients:
     """Step size and momentum."""
     return {
         "rate": rates(columns["step_size"], columns["decay"], step + 1, step_size), "momentum": columns["momentum"],
@@ -81,5 +93,7 @@ def transition(
     estimate = potential.estimate(state.weights, keys, tick)
     velocity = langevin(state.velocity, keep=c["momentum"], gradient=estimate.gradient, rate=-1.0,
                         keys=keys, stream=NOISE, tick=tick)  # fmt: skip
-    weights = langevin(state.weights, gradient=velocity, rate=c["rate"], keys=keys, stream=NOISE, tick=tick)
+    weights = langevin(
+        state.weights, gradient=velocity, rate=c["rate"], keys=keys, stream=NOISE, tick=tick
+    )
     return State(weights, velocity, state.step + 1), Info(estimate.loss, estimate.error)

@@ -19,7 +19,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pacdp.algorithms.chain import NoisePath, Thermal, require_own_schedule
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates
+from pacdp.algorithms.sampler import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    columns_of,
+    of_chains,
+    rates,
+)
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
@@ -50,7 +58,12 @@ class SGHMC(Thermal):
     """τ grows by t^cooling at step t."""
 
     def __post_init__(self) -> None:
-        require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
+        require_positive(
+            tau=self.tau,
+            step_size=self.step_size,
+            base_std=self.base_std,
+            batch_size=self.batch_size,
+        )
         require_fraction(friction=self.friction)
 
     @property
@@ -71,7 +84,9 @@ class State(NamedTuple):
     step: int
 
 
-def build(settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Factor | None = None) -> Sampler:
+def build(
+    settings: SGHMC | Sequence[SGHMC], potential: Potential, *, step_size: Factor | None = None
+) -> Sampler:
     """SGHMC on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
     every = of_chains(settings)
     require_own_schedule(every, step_size)
@@ -84,7 +99,9 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
     return State(weights.clone(), torch.zeros_like(weights), 0)
 
 
-def coefficients(columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int) -> Coefficients:
+def coefficients(
+    columns: Mapping[str, np.ndarray], step_size: Factor | None, step: int
+) -> Coefficients:
     """Step size, what is kept of the velocity, pull to the origin, and noise scale."""
     rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
     friction, tau = columns["friction"], columns["tau"] * (step + 1.0) ** columns["cooling"]

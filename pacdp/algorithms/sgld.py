@@ -17,7 +17,16 @@ from torch import Tensor
 
 from bounds.accounting import Event
 from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, require_own_schedule
-from pacdp.algorithms.sampler import Coefficients, Info, Potential, Sampler, columns_of, of_chains, rates, scheduled
+from pacdp.algorithms.sampler import (
+    Coefficients,
+    Info,
+    Potential,
+    Sampler,
+    columns_of,
+    of_chains,
+    rates,
+    scheduled,
+)
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
@@ -49,7 +58,12 @@ class SGLD(Thermal):
     """τ grows by t^cooling at step t."""
 
     def __post_init__(self) -> None:
-        require_positive(tau=self.tau, step_size=self.step_size, base_std=self.base_std, batch_size=self.batch_size)
+        require_positive(
+            tau=self.tau,
+            step_size=self.step_size,
+            base_std=self.base_std,
+            batch_size=self.batch_size,
+        )
 
     def promise(
         self,
@@ -72,9 +86,16 @@ class SGLD(Thermal):
             rates, scales = first["rate"], first["scale"]
         else:
             ran = range(start, start + steps)
-            found, each = [coefficients(columns, step_size, temperature, step) for step in ran], min(1, steps)
-            rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
-        return langevin_event(rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n)
+            found, each = (
+                [coefficients(columns, step_size, temperature, step) for step in ran],
+                min(1, steps),
+            )
+            rates, scales = (
+                np.array([one[name][0] for one in found]) for name in ("rate", "scale")
+            )
+        return langevin_event(
+            rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n
+        )
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -112,7 +133,9 @@ def build(
     every = of_chains(settings)
     require_own_schedule(every, step_size, temperature)
     columns = columns_of(every, *_NUMBERS)
-    return Sampler(init, partial(coefficients, columns, step_size, temperature), partial(transition, potential))
+    return Sampler(
+        init, partial(coefficients, columns, step_size, temperature), partial(transition, potential)
+    )
 
 
 def init(weights: Float[Tensor, "chains dim"]) -> State:
@@ -121,11 +144,19 @@ def init(weights: Float[Tensor, "chains dim"]) -> State:
 
 
 def coefficients(
-    columns: Mapping[str, np.ndarray], step_size: Factor | None, temperature: Factor | None, step: int
+    columns: Mapping[str, np.ndarray],
+    step_size: Factor | None,
+    temperature: Factor | None,
+    step: int,
 ) -> Coefficients:
     """Step size, what is kept of the weights, and noise scale."""
     rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
-    heat = scheduled(1.0 / (columns["tau"] * (step + 1.0) ** columns["cooling"]), step + 1, temperature, "temperature")
+    heat = scheduled(
+        1.0 / (columns["tau"] * (step + 1.0) ** columns["cooling"]),
+        step + 1,
+        temperature,
+        "temperature",
+    )
     return {
         "rate": rate, "keep": 1.0 - rate * heat / columns["base_std"] ** 2, "scale": np.sqrt(2.0 * rate * heat),
     }  # fmt: skip

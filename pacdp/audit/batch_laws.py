@@ -25,7 +25,10 @@ def rate_of_units(x: Batches, q: float) -> Found:
     """Every unit takes part at rate q."""
     counts = x.sum(0)
     worst = float(binomial(counts, len(x), q).min())
-    return Found(sidak(worst, x.shape[1]), f"between {counts.min() / len(x):.4f} and {counts.max() / len(x):.4f}")
+    return Found(
+        sidak(worst, x.shape[1]),
+        f"between {counts.min() / len(x):.4f} and {counts.max() / len(x):.4f}",
+    )
 
 
 def sizes_of_batches(x: Batches, q: float) -> Found:
@@ -56,7 +59,10 @@ def extreme_batches(x: Batches, q: float) -> Found:
 def empty_batches(x: Batches, q: float) -> Found:
     """A batch is empty with probability (1-q)^n."""
     none, expected = int((~x.any(1)).sum()), (1.0 - q) ** x.shape[1]
-    return Found(float(binomial(none, len(x), expected)), f"{none} of {len(x)}, {expected * len(x):.2f} expected")
+    return Found(
+        float(binomial(none, len(x), expected)),
+        f"{none} of {len(x)}, {expected * len(x):.2f} expected",
+    )
 
 
 def pairs_of_units(x: Batches, q: float) -> Found:
@@ -65,14 +71,18 @@ def pairs_of_units(x: Batches, q: float) -> Found:
     if not len(counts):
         return Found(1.0, "one unit only")
     worst = float(binomial(counts, len(x), q * q).min())
-    return Found(bonferroni(worst, len(counts)), f"between {counts.min():.0f} and {counts.max():.0f} times")
+    return Found(
+        bonferroni(worst, len(counts)), f"between {counts.min():.0f} and {counts.max():.0f} times"
+    )
 
 
 def steps_of_batches(x: Batches, q: float) -> Found:
     """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
     found = list[tuple[float, str]]()
     for lag in range(1, min(_LAGS, len(x) // 2) + 1):
-        first = np.array([t for t in range(len(x) - lag) if t % (2 * lag) < lag])  # no step is in two pairs
+        first = np.array(
+            [t for t in range(len(x) - lag) if t % (2 * lag) < lag]
+        )  # no step is in two pairs
         both = x[first] & x[first + lag]
         found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
     counts = _in_common(x)

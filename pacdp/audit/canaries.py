@@ -35,7 +35,14 @@ from torch.utils.data import Dataset
 from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.canary_network import CanaryNetwork, Recorder, canary_dataset, canary_loss, gain_of, with_canaries
+from pacdp.audit.canary_network import (
+    CanaryNetwork,
+    Recorder,
+    canary_dataset,
+    canary_loss,
+    gain_of,
+    with_canaries,
+)
 from pacdp.audit.evidence import noise_of, told_of
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
 from pacdp.loop import train
@@ -120,7 +127,11 @@ def audit_training(
     included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
     shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
     copies, each = 1 if people is None else records, len(algorithm.noises(0))
-    gain = 1.0 if algorithm.contribution is None else gain_of(algorithm, module, dataset, loss, shape, copies)
+    gain = (
+        1.0
+        if algorithm.contribution is None
+        else gain_of(algorithm, module, dataset, loss, shape, copies)
+    )
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
     recorder = Recorder(signs=signs * math.copysign(1.0, gain), each=each)
     run = train(
@@ -136,10 +147,18 @@ def audit_training(
     assert event is not None
     told = told_of(event)
     released = np.stack(recorder.released).reshape(len(told), each, canaries) / mechanism.clip_norm
-    precision = np.maximum([algorithm.noises(t) for t in range(len(told))], 1e-3)[:, :, None] ** -2.0
-    released = (released * precision).sum(1) / precision.sum(1)  # one sum with the noise of all of them
-    scores = canary_scores(released * signs[:, None], np.array([noise_of(one) for one in told]), mechanism.sample_rate)
-    result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses)
+    precision = (
+        np.maximum([algorithm.noises(t) for t in range(len(told))], 1e-3)[:, :, None] ** -2.0
+    )
+    released = (released * precision).sum(1) / precision.sum(
+        1
+    )  # one sum with the noise of all of them
+    scores = canary_scores(
+        released * signs[:, None], np.array([noise_of(one) for one in told]), mechanism.sample_rate
+    )
+    result = audit_scores(
+        scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses
+    )
     claimed = epsilon(event, delta=delta, adjacency=ADJACENCY)
     rates = error_rates(scores, included, failure_prob=failure_prob)
     return TrainerAudit(
@@ -147,14 +166,22 @@ def audit_training(
         event=event,
         claimed_epsilon=claimed,
         independent_mu_lower=max(
-            0.0, *(float(ndtri(one.true_positive_lower) - ndtri(one.false_positive_upper)) for one in rates)
+            0.0,
+            *(
+                float(ndtri(one.true_positive_lower) - ndtri(one.false_positive_upper))
+                for one in rates
+            ),
         ),
-        contradicted=result.epsilon_lower > claimed or contradicts(result, event) or rates_refute(rates, event),
+        contradicted=result.epsilon_lower > claimed
+        or contradicts(result, event)
+        or rates_refute(rates, event),
     )
 
 
 def canary_scores(
-    released: Float[np.ndarray, "steps canaries"], noise: Float[np.ndarray, " steps"], sample_rate: float
+    released: Float[np.ndarray, "steps canaries"],
+    noise: Float[np.ndarray, " steps"],
+    sample_rate: float,
 ) -> Float[np.ndarray, "4 canaries"]:
     """The linear score, and likelihood ratios for all, half and a quarter of the noise, from s_t ỹ_t/C and σ_t.
 
@@ -165,12 +192,18 @@ def canary_scores(
     linear = (released * precision / precision.sum()).sum(0) / sample_rate
     with np.errstate(divide="ignore"):
         missed, came = np.log1p(-sample_rate), np.log(sample_rate)
-    ratios = [np.logaddexp(missed, came + (released - 0.5) / (part * sigma) ** 2).sum(0) for part in _PARTS]
+    ratios = [
+        np.logaddexp(missed, came + (released - 0.5) / (part * sigma) ** 2).sum(0)
+        for part in _PARTS
+    ]
     return np.stack([linear, *ratios])
 
 
 def error_rates(
-    scores: Float[np.ndarray, "4 canaries"], included: Bool[np.ndarray, " canaries"], *, failure_prob: float
+    scores: Float[np.ndarray, "4 canaries"],
+    included: Bool[np.ndarray, " canaries"],
+    *,
+    failure_prob: float,
 ) -> list[ErrorRates]:
     """Bounds on the rates of "in above a threshold" and "out at or below it", at thresholds fixed beforehand.
 
@@ -204,5 +237,10 @@ def error_rates(
 
 def rates_refute(rates: list[ErrorRates], event: Event) -> bool:
     """Whether some test is better than any test of ``event``'s output can be, add-remove."""
-    type_ii = trade_off(event=event, adjacency=ADJACENCY, type_i=[rate.false_positive_upper for rate in rates])
-    return any(rate.true_positive_lower > 1.0 - float(least) for rate, least in zip(rates, type_ii, strict=True))
+    type_ii = trade_off(
+        event=event, adjacency=ADJACENCY, type_i=[rate.false_positive_upper for rate in rates]
+    )
+    return any(
+        rate.true_positive_lower > 1.0 - float(least)
+        for rate, least in zip(rates, type_ii, strict=True)
+    )

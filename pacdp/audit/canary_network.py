@@ -36,7 +36,9 @@ class CanaryNetwork(nn.Module):
         """Outputs and marks."""
         outputs = self.inner(inputs[:, :-1].unflatten(1, self.shape))
         if outputs.dim() != 2:
-            raise ValueError(f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}")
+            raise ValueError(
+                f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}"
+            )
         codes = inputs[:, -1].round()
         slots = torch.arange(1, self.slots.in_features + 1, device=codes.device)
         chosen = (codes[:, None] == slots).to(outputs.dtype)
@@ -59,7 +61,9 @@ class Recorder:
 
     def record(self, released: Weights) -> None:
         """Keep what was released of the canaries' coordinates."""
-        self.released.append(released["slots.weight"].detach().double().reshape(-1).cpu().numpy().copy())
+        self.released.append(
+            released["slots.weight"].detach().double().reshape(-1).cpu().numpy().copy()
+        )
 
 
 def canary_dataset(
@@ -83,7 +87,9 @@ def canary_loss(loss: PerExampleLoss, recorder: Recorder, scale: float) -> PerEx
 
     def per_example(outputs: Tensor, targets: Tensor) -> Tensor:
         slot, is_canary = outputs[:, -_MARKS], outputs[:, -1].detach() > 0.5
-        return torch.where(is_canary, recorder.sign * scale * slot, loss(outputs[:, :-_MARKS], targets))
+        return torch.where(
+            is_canary, recorder.sign * scale * slot, loss(outputs[:, :-_MARKS], targets)
+        )
 
     return per_example
 
@@ -112,7 +118,9 @@ def gain_of(
     )
     gain = float(recorder.released[0][0]) / small
     if not abs(gain) > 0.0:
-        raise ValueError(f"{type(algorithm).__name__} adds nothing of a canary to its sums: it cannot be audited so")
+        raise ValueError(
+            f"{type(algorithm).__name__} adds nothing of a canary to its sums: it cannot be audited so"
+        )
     return gain
 
 

@@ -59,11 +59,15 @@ class _Potential:
     asked: list[_Asked] = field(default_factory=list)
 
     @classmethod
-    def of(cls, module: nn.Module, loss: Loss, data: Dataset, clip_norm: float, batch_size: int) -> "_Potential":
+    def of(
+        cls, module: nn.Module, loss: Loss, data: Dataset, clip_norm: float, batch_size: int
+    ) -> "_Potential":
         records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
         return cls(
             objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
-            exact=Recomputed(module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm),
+            exact=Recomputed(
+                module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm
+            ),
         )
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
@@ -112,7 +116,9 @@ def audit_chain(
     steps = max(2, -(-max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // size)) // inner))
     told = told_of(settings.promise(n, steps))
     if clip_norm is None or not told:
-        raise ValueError(f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit")
+        raise ValueError(
+            f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit"
+        )
     potential = _Potential.of(module, loss, _made_up(n, shape, classes, seed), clip_norm, size)
     sampler, keys, asked = build(settings, potential), keys or Keys.derive([seed]), potential.asked
     states = [sampler.init(potential.objective.weights())]
@@ -123,34 +129,49 @@ def audit_chain(
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
         yield from of_batches(evidence)
-        differ = max(float((one.total - one.exact).norm()) / clip_norm / max(1, len(one.batch)) for one in asked)
+        differ = max(
+            float((one.total - one.exact).norm()) / clip_norm / max(1, len(one.batch))
+            for one in asked
+        )
         claim = "gradients times the batch size are sums of clipped examples"
-        yield certain("divisor", claim, not differ <= _ROUNDING, f"at most {differ:.1e} C an example apart")
+        yield certain(
+            "divisor", claim, not differ <= _ROUNDING, f"at most {differ:.1e} C an example apart"
+        )
         made = [settings.langevin_step(t) for t in range(len(asked))]
         own = np.sort([size / clip_norm * step.std / step.rate for step in made])
         said = np.sort([noise_of(event) for event in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
-        seen, claim = f"{ratios.max() - 1.0:.1e} apart", "the noise told is that of the settings, or less"
+        seen, claim = (
+            f"{ratios.max() - 1.0:.1e} apart",
+            "the noise told is that of the settings, or less",
+        )
         wrong = not (1.0 <= ratios.min() and ratios.max() <= 1.0 + _ROUNDING)
         yield certain("accountant: numbers", claim, wrong, seen)
         yield _of_sensitivity(module, loss, _made_up(_HURT, shape, classes, 1), clip_norm)
         middle = len(states) // 2
         again = build(settings, potential.objective).step(states[middle], keys)[0]
-        same, kind = torch.equal(again.weights, states[middle + 1].weights), isinstance(keys, SecretKeys)
+        same, kind = (
+            torch.equal(again.weights, states[middle + 1].weights),
+            isinstance(keys, SecretKeys),
+        )
         name = "resume: by its key" if kind else "resume: seeded"
         yield certain(name, "a chain goes on bit for bit", not same, f"from step {middle}")
 
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
 
 
-def _after(settings: Settings, potential: _Potential, states: Sequence[Any], keys: Keys) -> list[Tensor]:
+def _after(
+    settings: Settings, potential: _Potential, states: Sequence[Any], keys: Keys
+) -> list[Tensor]:
     """Where each Langevin step led: where the potential is asked next, or, of the last of a loop, where that ended."""
     after = [*(one.weights for one in potential.asked[1:]), potential.flat(states[-1].weights)]
     sampler, inner = build(settings, potential.objective), settings.gradients_per_step
     inside = {name: np.array([value]) for name, value in settings.ending_inside.items()}
     for t, state in enumerate(states[:-1] if inside else ()):
         numbers = {**sampler.coefficients(state.step), **inside}
-        after[(t + 1) * inner - 1] = potential.flat(sampler.transition(state, numbers, keys, state.step)[0].weights)
+        after[(t + 1) * inner - 1] = potential.flat(
+            sampler.transition(state, numbers, keys, state.step)[0].weights
+        )
     return after
 
 
@@ -162,10 +183,16 @@ def _evidence(
     for t, (one, later) in enumerate(zip(asked, after, strict=True)):
         batches[t, one.batch] = True
         step, centre = settings.langevin_step(t), asked[t - t % settings.gradients_per_step].weights
-        drift = step.keep * one.weights + step.pull * centre - step.rate / settings.batch_size * one.exact
+        drift = (
+            step.keep * one.weights
+            + step.pull * centre
+            - step.rate / settings.batch_size * one.exact
+        )
         noise.append(((later - drift) / step.std).float().numpy())
     sums = np.stack([one.exact.float().numpy() for one in asked])
-    return Evidence(noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told)
+    return Evidence(
+        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told
+    )
 
 
 def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: float) -> Check:
@@ -190,4 +217,6 @@ def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: floa
 def _made_up(n: int, shape: tuple[int, ...], classes: int, seed: int) -> Dataset:
     draw = np.random.default_rng(seed)
     inputs = draw.random((n, *shape), dtype=np.float32)
-    return Dataset(name="made up", inputs=inputs, labels=draw.integers(classes, size=n), classes=classes)
+    return Dataset(
+        name="made up", inputs=inputs, labels=draw.integers(classes, size=n), classes=classes
+    )

@@ -64,7 +64,12 @@ class MechanismAudit:
             }
             for c in self.checks
         ]
-        return {"failure_prob": self.failure_prob, "level": self.level, "refuted": bool(self.refuted), "checks": rows}
+        return {
+            "failure_prob": self.failure_prob,
+            "level": self.level,
+            "refuted": bool(self.refuted),
+            "checks": rows,
+        }
 
 
 def by_chance(name: str, claim: str, found: Found) -> Check:
@@ -79,4 +84,6 @@ def certain(name: str, claim: str, broken: bool, seen: str, *, share: float = 0.
 
 def cannot_be_checked(name: str, claim: str, why: str) -> Check:
     """A claim of which the auditor can say nothing."""
-    return Check(name=name, claim=claim, p_value=None, seen=f"cannot be checked: {why}", unchecked=True)
+    return Check(
+        name=name, claim=claim, p_value=None, seen=f"cannot be checked: {why}", unchecked=True
+    )

@@ -23,12 +23,16 @@ def rate_of(step: Event) -> float:
 
 def noise_of(step: Event) -> float:
     """The noise multiplier of one step, of all its releases together; 0 for none."""
-    return next((one.noise_multiplier for one in _mechanisms(step) if isinstance(one, Gaussian)), 0.0)
+    return next(
+        (one.noise_multiplier for one in _mechanisms(step) if isinstance(one, Gaussian)), 0.0
+    )
 
 
 def choice_of(step: Event) -> float:
     """The epsilon of the step's choice among candidates; 0 where nothing is chosen."""
-    return sum((one.epsilon for one in _mechanisms(step) if isinstance(one, ExponentialMechanism)), 0.0)
+    return sum(
+        (one.epsilon for one in _mechanisms(step) if isinstance(one, ExponentialMechanism)), 0.0
+    )
 
 
 def _mechanisms(step: Event) -> list[Event]:
@@ -81,7 +85,11 @@ def evidence_of(observed: Observer) -> Evidence:
 
     A step that was killed may have released fewer sums than the algorithm says.
     """
-    algorithm, members, told = observed.algorithm, observed.subject.members, told_of(observed.ran.event)
+    algorithm, members, told = (
+        observed.algorithm,
+        observed.subject.members,
+        told_of(observed.ran.event),
+    )
     exact, weights = Recomputed.of(observed), observed.weights
     unit_of = {record: unit for unit, own in enumerate(members) for record in own}
     noise, sums, rows = list[np.ndarray](), list[np.ndarray](), list[int]()
@@ -93,7 +101,9 @@ def evidence_of(observed: Observer) -> Evidence:
         cut += sum(any(record not in seen.read for record in members[unit]) for unit in chosen)
         undrawn += set(seen.drawn or ()) != set(chosen)
         total = exact(weights[seen.number - 1], chosen).sum(0)
-        for released, multiplier in zip(seen.released, algorithm.noises(seen.number - 1), strict=False):
+        for released, multiplier in zip(
+            seen.released, algorithm.noises(seen.number - 1), strict=False
+        ):
             std = multiplier * algorithm.mechanism.clip_norm
             noise.append(((released.double().cpu() - total) / std).float().numpy())
             sums.append(total.float().numpy())

@@ -44,7 +44,10 @@ class Inversion(NamedTuple):
 
 
 def psnr(
-    reconstructed: Float[Tensor, "examples *shape"], original: Float[Tensor, "examples *shape"], *, peak: float = 1.0
+    reconstructed: Float[Tensor, "examples *shape"],
+    original: Float[Tensor, "examples *shape"],
+    *,
+    peak: float = 1.0,
 ) -> Float[Tensor, " examples"]:
     """10 log₁₀(peak²/mean squared error) of each example, in decibels; infinity where equal.
 
@@ -90,7 +93,9 @@ def decoder_attack(
     deviations = known - centre
     gram = deviations.T @ deviations / len(known)
     gram.diagonal().add_(ridge * max(float(gram.diagonal().mean()), 1e-12))
-    weights = torch.linalg.solve(gram, deviations.T @ (public.flatten(1).double() - middle) / len(known))
+    weights = torch.linalg.solve(
+        gram, deviations.T @ (public.flatten(1).double() - middle) / len(known)
+    )
     made = ((seen - centre) @ weights + middle).to(inputs.dtype).reshape(inputs.shape)
     return Inversion(made, psnr(made, inputs, peak=peak))
 
@@ -130,7 +135,9 @@ def search_attack(
     adam = torch.optim.Adam([guess], lr=step_size)
     for _ in range(steps):
         distance = (features(guess).flatten(1) - wanted).square().sum(1) / scale
-        guess.grad = torch.autograd.grad((distance + smoothness * _roughness(guess)).sum(), guess)[0]
+        guess.grad = torch.autograd.grad((distance + smoothness * _roughness(guess)).sum(), guess)[
+            0
+        ]
         adam.step()
         with torch.no_grad():
             guess.clamp_(low, high)
@@ -170,7 +177,9 @@ def class_attack(
     _require_search(steps, low, high)
     _check.positive(step_size=step_size)
     if len(labels) != len(start):
-        raise ValueError(f"expected a label for each of the {len(start)} rows of start, got {len(labels)}")
+        raise ValueError(
+            f"expected a label for each of the {len(start)} rows of start, got {len(labels)}"
+        )
     guess = start.detach().clone()
     for _ in range(steps):
         guess.requires_grad_(True)
@@ -202,7 +211,9 @@ def closest_psnr(
     )  # fmt: skip
 
 
-def log_odds(outputs: Float[Tensor, "examples classes"], labels: Integer[Tensor, " examples"]) -> Tensor:
+def log_odds(
+    outputs: Float[Tensor, "examples classes"], labels: Integer[Tensor, " examples"]
+) -> Tensor:
     """ln p(c)/(1 - p(c)) of each row's class, without forming p; it has a slope even where p rounds to 1."""
     others = outputs.scatter(1, labels[:, None], -math.inf).logsumexp(1)
     return outputs.gather(1, labels[:, None])[:, 0] - others

@@ -83,7 +83,9 @@ def audit_mechanism(
     steps = max(20, min(150, _NUMBERS // dim)) if steps is None else steps
     if steps < 2:
         raise ValueError(f"steps must be at least 2, got {steps}")
-    whole = Subject(algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people).lasting(steps)
+    whole = Subject(
+        algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people
+    ).lasting(steps)
     units, generator = len(whole.members), generator or np.random.default_rng()
     if units < 3:
         raise ValueError("dataset must have three units or more: with fewer no batch says anything")

@@ -92,7 +92,9 @@ def shadow_confidences(
         raise ValueError(f"shadows must be even and at least 2, got {shadows}")
     half = np.stack([generator.permutation(examples) < examples // 2 for _ in range(shadows // 2)])
     member = np.concatenate([half, ~half])
-    return np.stack([np.asarray(fit(np.flatnonzero(row)), dtype=np.float64) for row in member]), member
+    return np.stack(
+        [np.asarray(fit(np.flatnonzero(row)), dtype=np.float64) for row in member]
+    ), member
 
 
 def likelihood_ratios(
@@ -113,7 +115,10 @@ def likelihood_ratios(
     Raises:
         ValueError: an example that too few models saw, or too few did not.
     """
-    inside, outside = _gaussians(shadows, member, common_std), _gaussians(shadows, ~member, common_std)
+    inside, outside = (
+        _gaussians(shadows, member, common_std),
+        _gaussians(shadows, ~member, common_std),
+    )
     return norm.logpdf(attacked, *inside) - norm.logpdf(attacked, *outside)
 
 
@@ -154,7 +159,9 @@ def evaluate_attack(
         raise ValueError("scores must be finite, got a NaN or an infinity")
     inside, outside = scores[member], scores[~member]
     if not (len(inside) and len(outside)):
-        raise ValueError(f"the attack needs members and others, got {len(inside)} and {len(outside)}")
+        raise ValueError(
+            f"the attack needs members and others, got {len(inside)} and {len(outside)}"
+        )
     auc = area(inside, outside)
     nats = math.log(2.0 / failure_prob) / min(len(inside), len(outside))
     allowed = math.floor(false_positive_rate * len(outside))
@@ -193,7 +200,9 @@ def attack_training(
 
     Arguments and refusals as in :func:`shadow_confidences` and :func:`evaluate_attack`; ``event`` is that of one fit.
     """
-    confidences, member = shadow_confidences(fit, examples=examples, shadows=shadows, generator=generator)
+    confidences, member = shadow_confidences(
+        fit, examples=examples, shadows=shadows, generator=generator
+    )
     chosen = generator.permutation(examples) < examples // 2
     attacked = np.asarray(fit(np.flatnonzero(chosen)), dtype=np.float64)
     scores = likelihood_ratios(attacked, confidences, member)
@@ -201,7 +210,9 @@ def attack_training(
                            event=event)  # fmt: skip
 
 
-def _gaussians(shadows: np.ndarray, chosen: np.ndarray, common_std: bool) -> tuple[np.ndarray, np.ndarray]:
+def _gaussians(
+    shadows: np.ndarray, chosen: np.ndarray, common_std: bool
+) -> tuple[np.ndarray, np.ndarray]:
     count = chosen.sum(0)
     least = 1 if common_std else 2
     if shadows.shape != chosen.shape or count.min() < least or count.sum() <= chosen.shape[1]:

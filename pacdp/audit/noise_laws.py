@@ -43,7 +43,9 @@ def variance_of_coordinates(z: Noise) -> Found:
 def variance_of_tensors(z: Noise, tensors: Sequence[slice]) -> Found:
     """The variance within every tensor is 1: much sharper than that of its coordinates one by one."""
     squares = [(z[:, one].astype(np.float64) ** 2).sum() for one in tensors]
-    return _variances(np.array(squares), len(z) * np.array([one.stop - one.start for one in tensors]))
+    return _variances(
+        np.array(squares), len(z) * np.array([one.stop - one.start for one in tensors])
+    )
 
 
 def variance_of_steps(z: Noise) -> Found:
@@ -65,7 +67,9 @@ def normal_law(z: Noise) -> Found:
         return _NO_NUMBER
     steps, expected = np.arange(len(values) + 1) / len(values), stats.norm.cdf(values)
     distance = float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
-    return Found(min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2)), f"distance {distance:.5f}")
+    return Found(
+        min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2)), f"distance {distance:.5f}"
+    )
 
 
 def largest(z: Noise) -> Found:
@@ -79,7 +83,9 @@ def largest(z: Noise) -> Found:
         return _NO_NUMBER
     no_more = math.exp(_log_all_within(most + _CELL, count))
     as_much = -math.expm1(_log_all_within(max(0.0, most - _CELL), count))
-    seen = f"{most:.2f}, of {count} numbers; a cut at {visible_cut(count):.2f} or below would be seen"
+    seen = (
+        f"{most:.2f}, of {count} numbers; a cut at {visible_cut(count):.2f} or below would be seen"
+    )
     return least([(no_more, seen), (as_much, seen)])
 
 
@@ -104,7 +110,10 @@ def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
         half = (stop - start) // 2
         lags |= {(start, stop, lag) for lag in (half, stop - start - half) if half}
         mirrors += [(start, stop, half)] if half > 1 else []
-    pairs = [(slice(a, b - lag), slice(a + lag, b), f"lag {lag} in {a}:{b}") for a, b, lag in sorted(lags)]
+    pairs = [
+        (slice(a, b - lag), slice(a + lag, b), f"lag {lag} in {a}:{b}")
+        for a, b, lag in sorted(lags)
+    ]
     pairs += [(slice(a, a + half), slice(b - 1, b - 1 - half, -1), f"mirror images in {a}:{b}")
               for a, b, half in mirrors]  # fmt: skip
     return least([
@@ -144,7 +153,10 @@ def covariance_in_all(z: Noise) -> Found:
 def covariance_of_steps(z: Noise) -> Found:
     """Releases do not vary together, at lags 1 to 8 in the order in which they were made."""
     lags = range(1, min(_LAGS, len(z) - 1) + 1)
-    return least([(random_signs(z[:-lag], z[lag:]), f"most at lag {lag}") for lag in lags], "one release only")
+    return least(
+        [(random_signs(z[:-lag], z[lag:]), f"most at lag {lag}") for lag in lags],
+        "one release only",
+    )
 
 
 def repeated_noise(z: Noise, tensors: Sequence[slice] = ()) -> Found:

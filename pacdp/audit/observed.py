@@ -30,7 +30,9 @@ def of_length(algorithm: Any, steps: int) -> Any:
     changes = {field.name: 0 for field in fields(algorithm) if field.name in ("burn_in", "thin")}
     if algorithm.pre_noise > 0.0:
         changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
-    return replace(algorithm, mechanism=replace(algorithm.mechanism, steps=steps, budget=None), **changes)
+    return replace(
+        algorithm, mechanism=replace(algorithm.mechanism, steps=steps, budget=None), **changes
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +52,18 @@ class Subject:
         """The records of each unit, in the order of the units."""
         if self.people is None:
             return [[i] for i in range(len(self.dataset))]
-        return [(self.people == person).nonzero().reshape(-1).tolist() for person in self.people.unique()]
+        return [
+            (self.people == person).nonzero().reshape(-1).tolist()
+            for person in self.people.unique()
+        ]
 
     def first(self, units: int) -> "Subject":
         """The same on the records of the first so many units alone."""
         kept = sorted(i for own in self.members[:units] for i in own)
         people = None if self.people is None else self.people[kept]
-        return replace(self, dataset=TensorDataset(*(x[kept] for x in self.dataset.tensors)), people=people)
+        return replace(
+            self, dataset=TensorDataset(*(x[kept] for x in self.dataset.tensors)), people=people
+        )
 
     def lasting(self, steps: int) -> "Subject":
         """The same for so many steps."""
@@ -126,7 +133,9 @@ class Observer(NoLedger):
         self._now, self._twin = Seen(number=1), copy.deepcopy(subject.module)
         self._done: Seen | None = None
 
-    def run(self, source: Randomness, *, checkpoint: Path | None = None, distributed: bool = False) -> None:
+    def run(
+        self, source: Randomness, *, checkpoint: Path | None = None, distributed: bool = False
+    ) -> None:
         """Train, or go on; what is seen is added to what was.
 
         Raises:
@@ -163,7 +172,10 @@ class Observer(NoLedger):
     @property
     def weights(self) -> list[Tensor]:
         """Flat weights, all parameters, before the first step and after each."""
-        return [parameters_to_vector(self.subject.module.parameters()).detach(), *self.ran.snapshots]
+        return [
+            parameters_to_vector(self.subject.module.parameters()).detach(),
+            *self.ran.snapshots,
+        ]
 
     def reserve(self, stretch: Stretch) -> Reservation:
         """Note what the ledger is told."""
@@ -194,7 +206,9 @@ class Observer(NoLedger):
             self._now.drawn = found.tolist()
             return found[:0] if self.discards else found
 
-        def generator(own: Randomness, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
+        def generator(
+            own: Randomness, stream: str, device: torch.device | str = "cpu"
+        ) -> torch.Generator:
             made = kind.generator(own, stream, device)
             self.seeds[stream] = made.initial_seed()
             return made
@@ -211,7 +225,9 @@ class Observer(NoLedger):
         del arguments, named
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         given = flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
-        self._now.given = self.algorithm.mechanism.expected_batch_size * (given.double() - self._data_free(parameters))
+        self._now.given = self.algorithm.mechanism.expected_batch_size * (
+            given.double() - self._data_free(parameters)
+        )
 
     def _data_free(self, parameters: Sequence[Tensor]) -> Tensor | float:
         """What the algorithm adds to the released gradient at these weights, which depends on no data."""
@@ -273,7 +289,9 @@ class Planned(SeededRandomness):
         super().__init__(0)
         self._planned = iter(batches)
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """Zeros."""
         del std
         return torch.zeros(tuple(shape), dtype=dtype, device=device)

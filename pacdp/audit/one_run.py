@@ -42,7 +42,9 @@ def of_grid(observed: Observer, *, processes: int = 1) -> Check:
         return cannot_be_checked(name, claim, "the source of the noise promises no grid")
     algorithm, beside, count = observed.algorithm, 0, 0
     for seen in observed.steps:
-        for released, multiplier in zip(seen.released, algorithm.noises(seen.number - 1), strict=False):
+        for released, multiplier in zip(
+            seen.released, algorithm.noises(seen.number - 1), strict=False
+        ):
             _, exponent = math.frexp(share(multiplier * algorithm.mechanism.clip_norm, processes))
             places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
             beside, count = beside + int((places != places.round()).sum()), count + places.numel()
@@ -54,18 +56,42 @@ def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
     z, tensors = evidence.noise, tensors_of(module)
     tests = [
         ("mean", "every coordinate has mean 0", noise_laws.mean_of_coordinates(z)),
-        ("variance", "every coordinate has the variance that was told", noise_laws.variance_of_coordinates(z)),
-        ("variance by tensor", "so has every tensor, biases too", noise_laws.variance_of_tensors(z, tensors)),
+        (
+            "variance",
+            "every coordinate has the variance that was told",
+            noise_laws.variance_of_coordinates(z),
+        ),
+        (
+            "variance by tensor",
+            "so has every tensor, biases too",
+            noise_laws.variance_of_tensors(z, tensors),
+        ),
         ("variance by step", "so has every release", noise_laws.variance_of_steps(z)),
         ("law", "noise is Gaussian", noise_laws.normal_law(z)),
         ("largest", "in its tails too", noise_laws.largest(z)),
-        ("covariance by lag", "coordinates are independent", noise_laws.covariance_by_lag(z, tensors)),
-        ("covariance by direction", "sums of coordinates too", noise_laws.covariance_in_directions(z, tensors)),
+        (
+            "covariance by lag",
+            "coordinates are independent",
+            noise_laws.covariance_by_lag(z, tensors),
+        ),
+        (
+            "covariance by direction",
+            "sums of coordinates too",
+            noise_laws.covariance_in_directions(z, tensors),
+        ),
         ("covariance at large", "in whatever direction", noise_laws.covariance_in_all(z)),
         ("covariance of steps", "releases are independent", noise_laws.covariance_of_steps(z)),
         ("repeats", "no two releases share noise", noise_laws.repeated_noise(z, tensors)),
-        ("the data", "noise does not follow the clipped sum", noise_laws.along(z, evidence.directions)),
-        ("sizes", "noise does not follow the sizes of batches", noise_laws.with_sizes(z, evidence.sizes)),
+        (
+            "the data",
+            "noise does not follow the clipped sum",
+            noise_laws.along(z, evidence.directions),
+        ),
+        (
+            "sizes",
+            "noise does not follow the sizes of batches",
+            noise_laws.with_sizes(z, evidence.sizes),
+        ),
     ]
     for name, claim, found in tests:
         yield by_chance(f"noise: {name}", claim, found)
@@ -85,10 +111,14 @@ def of_batches(evidence: Evidence) -> Iterator[Check]:
     for name, claim, law in tests:
         yield by_chance(f"batches: {name}", claim, law(evidence.batches, evidence.rate))
     seen = f"{evidence.cut} parts of a person"
-    yield certain("batches: whole units", "a person comes with all records or none", evidence.cut > 0, seen)
+    yield certain(
+        "batches: whole units", "a person comes with all records or none", evidence.cut > 0, seen
+    )
     if evidence.undrawn is not None:
         seen = f"{evidence.undrawn} of {len(evidence.batches)} steps read others"
-        yield certain("batches: as drawn", "the units that are read were drawn", evidence.undrawn > 0, seen)
+        yield certain(
+            "batches: as drawn", "the units that are read were drawn", evidence.undrawn > 0, seen
+        )
 
 
 def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor") -> Check:
@@ -98,20 +128,34 @@ def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor")
     own): then it is said that the released sum alone explains it, and of the divisor nothing.
     """
     given = [(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
-    apart = [_norm(one - other.double()) / max(_norm(other), 1e-30) for one, other in given] or _moves(observed)
-    claim, sizes = "the update times the public divisor is the released sum", evidence.batches.sum(1)
+    apart = [
+        _norm(one - other.double()) / max(_norm(other), 1e-30) for one, other in given
+    ] or _moves(observed)
+    claim, sizes = (
+        "the update times the public divisor is the released sum",
+        evidence.batches.sum(1),
+    )
     seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
     if max(apart) <= _SAME and len(apart) == len(observed.steps):
         return certain(name, claim, False, seen)
     again = moves_again(observed)
     if isinstance(again, str):
         candidates = observed.algorithm.choice is not None  # each of which was looked at
-        return certain(name, claim, True, seen) if candidates else cannot_be_checked(name, claim, f"{again}; {seen}")
+        return (
+            certain(name, claim, True, seen)
+            if candidates
+            else cannot_be_checked(name, claim, f"{again}; {seen}")
+        )
     if not any(again):
         why = "the update makes another move of the released sum, and makes it again of that sum alone"
         return cannot_be_checked(name, claim, f"{why}; {seen}")
     off = sum(one != 0.0 for one in again)
-    return certain(name, claim, True, f"{seen}; the released sum alone makes other moves in {off} of {len(again)}")
+    return certain(
+        name,
+        claim,
+        True,
+        f"{seen}; the released sum alone makes other moves in {off} of {len(again)}",
+    )
 
 
 def of_weights(observed: Observer, *, name: str = "weights") -> Check:
@@ -120,7 +164,9 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
     if isinstance(again, str):
         return cannot_be_checked(name, claim, again)
     off = sum(one != 0.0 for one in again)
-    return certain(name, claim, off > 0, f"{off} of {len(again)} steps differ, by up to {max(again):.1e}")
+    return certain(
+        name, claim, off > 0, f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
+    )
 
 
 def of_accountant(observed: Observer) -> Iterator[Check]:
@@ -131,16 +177,22 @@ def of_accountant(observed: Observer) -> Iterator[Check]:
     events = told_of(observed.ran.event)
     broken = not told == promised == events or len(events) != count
     seen = f"{len(events)} steps, {len(told)} in the ledger, {count} seen"
-    yield certain("accountant: events", "ledger, promise and run record the same steps", broken, seen)
+    yield certain(
+        "accountant: events", "ledger, promise and run record the same steps", broken, seen
+    )
     wrong = sum(
         len(seen.released) != len(own := algorithm.noises(seen.number - 1))
         or not math.isclose(combined(own), noise_of(event), rel_tol=1e-9)
         for seen, event in zip(observed.steps, events, strict=False)
     )
     rates = {rate_of(event) for event in events}
-    seen = f"{wrong} steps with other noise, rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
+    seen = (
+        f"{wrong} steps with other noise, rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
+    )
     broken = wrong > 0 or rates != {algorithm.mechanism.sample_rate}
-    yield certain("accountant: numbers", "the noise and the rate told are those of the settings", broken, seen)
+    yield certain(
+        "accountant: numbers", "the noise and the rate told are those of the settings", broken, seen
+    )
 
 
 def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
@@ -153,19 +205,37 @@ def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
         why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
         yield cannot_be_checked("choices", claim, why)
         return
-    exact, live, divisor = Recomputed.of(observed), _trainable(observed), algorithm.mechanism.expected_batch_size
+    exact, live, divisor = (
+        Recomputed.of(observed),
+        _trainable(observed),
+        algorithm.mechanism.expected_batch_size,
+    )
     excess, score, spread, steps = np.zeros(len(choice.noise_scales)), 0.0, 0.0, len(observed.steps)
-    for batch, seen, before in zip(evidence.batches, observed.steps, observed.weights, strict=False):
-        moved = [before.masked_scatter(live, before[live] + one.to(before) / divisor) for one in seen.released]
-        losses = np.array([exact.losses(one, np.flatnonzero(batch).tolist()) for one in moved]) / choice.score_bound
+    for batch, seen, before in zip(
+        evidence.batches, observed.steps, observed.weights, strict=False
+    ):
+        moved = [
+            before.masked_scatter(live, before[live] + one.to(before) / divisor)
+            for one in seen.released
+        ]
+        losses = (
+            np.array([exact.losses(one, np.flatnonzero(batch).tolist()) for one in moved])
+            / choice.score_bound
+        )
         scores = np.where(np.isnan(losses), 1.0, losses.clip(0.0, 1.0)).sum(1)
         odds = np.exp(-epsilon * (scores - scores.min()))
         beyond = np.eye(len(moved))[int(observed.ran.chosen[seen.number - 1])] - odds / odds.sum()
-        excess, score, spread = excess + beyond, score + float(beyond @ scores), spread + float(np.ptp(scores)) ** 2
+        excess, score, spread = (
+            excess + beyond,
+            score + float(beyond @ scores),
+            spread + float(np.ptp(scores)) ** 2,
+        )
     # Azuma and Hoeffding: what was chosen beyond its probability, and how good that was
     squares = [*(excess**2 / steps), score**2 / spread if spread > 0.0 else 0.0]
     seen = f"{np.abs(excess).max():.1f} of {steps} steps too many or too few, scores {score:+.2f} in all"
-    yield by_chance("choices", claim, Found(bonferroni(2.0 * math.exp(-2.0 * max(squares)), len(squares)), seen))
+    yield by_chance(
+        "choices", claim, Found(bonferroni(2.0 * math.exp(-2.0 * max(squares)), len(squares)), seen)
+    )
 
 
 def _moves(observed: Observer) -> list[float]:
@@ -192,7 +262,9 @@ def _moves(observed: Observer) -> list[float]:
 
 def _trainable(observed: Observer) -> Tensor:
     """Which entries of a flat vector of all parameters are trained."""
-    return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()])
+    return torch.cat(
+        [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
+    )
 
 
 def _norm(vector: Tensor) -> float:

@@ -85,7 +85,9 @@ def of_noise_alone(subject: Subject, source: Randomness) -> Iterator[Check]:
         ("sizes", batch_laws.sizes_of_batches),
         ("extremes", batch_laws.extreme_batches),
     ):
-        yield by_chance(f"draws: {name}", "batches are drawn as they are told", law(drawn, evidence.rate))
+        yield by_chance(
+            f"draws: {name}", "batches are drawn as they are told", law(drawn, evidence.rate)
+        )
     # noise whose seed can be guessed has every law of noise; n seeds out of k all differ with probability
     # exp(-n (n - 1) / 2k) at most
     seeds = len(z) * (len(z) - 1) / (2.0 * math.log(100.0))
@@ -115,7 +117,10 @@ def of_resuming(
                 plan.remove((seen.number, done))
                 raise Stop
 
-        plan, observer = {(first, False), (second, True)}, Observer(short, discards=True, interrupt=interrupt)
+        plan, observer = (
+            {(first, False), (second, True)},
+            Observer(short, discards=True, interrupt=interrupt),
+        )
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 with suppress(Stop):
@@ -126,9 +131,13 @@ def of_resuming(
     seeded = killed(lambda: SeededRandomness(seed)).steps
     expected = {seen.number: seen.released for seen in whole.steps}
     differ = sum(
-        not all(torch.equal(a, b) for a, b in zip(one.released, expected[one.number], strict=False)) for one in seeded
+        not all(torch.equal(a, b) for a, b in zip(one.released, expected[one.number], strict=False))
+        for one in seeded
     )
-    numbers, said = [seen.number for seen in seeded], f"killed in step {first} and after step {second}"
+    numbers, said = (
+        [seen.number for seen in seeded],
+        f"killed in step {first} and after step {second}",
+    )
     broken = differ > 0 or sorted(numbers) != sorted([*range(1, _STEPS + 1), first])
     seen = f"{differ} of {len(numbers)} releases differ, {said}"
     yield certain("resume: seeded", "seeded noise goes on bit for bit", broken, seen)
@@ -141,7 +150,9 @@ def of_resuming(
     found = noise_laws.repeated_noise(z)
     claim = "noise after resuming is that of no release before"
     yield by_chance("resume: repeats", claim, found._replace(seen=f"{found.seen}, {said}"))
-    yield by_chance("resume: variance", "noise has the variance that was told", noise_laws.variance_of_steps(z))
+    yield by_chance(
+        "resume: variance", "noise has the variance that was told", noise_laws.variance_of_steps(z)
+    )
 
 
 def of_sensitivity(subject: Subject) -> Iterator[Check]:
@@ -150,30 +161,48 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
     hurt, kinds = _with_hurtful(subject, ordinary)
     common, alone = list(range(ordinary)), range(ordinary, ordinary + len(kinds))
     clip, moved, apart = subject.algorithm.mechanism.clip_norm, dict.fromkeys(kinds, 0.0), 0.0
-    for chosen, released, own in _sums(hurt, [[], common, *([u] for u in alone), *([*common, u] for u in alone)]):
+    for chosen, released, own in _sums(
+        hurt, [[], common, *([u] for u in alone), *([*common, u] for u in alone)]
+    ):
         apart = max(apart, _norm(released - own.sum(0)) / clip / max(1, len(chosen)))
         if chosen and chosen[-1] >= ordinary:
             name = kinds[chosen[-1] - ordinary]
             moved[name] = max(moved[name], _norm(released - own[:-1].sum(0)) / clip)
     worst, most = max(kinds, key=lambda name: moved[name]), 1.0 + _ROUNDING * (ordinary + 1)
     seen = f"{moved[worst]:.4f} C by {worst}"
-    yield certain("sensitivity: one unit", "one unit more moves the sum by at most C", not moved[worst] <= most, seen)
+    yield certain(
+        "sensitivity: one unit",
+        "one unit more moves the sum by at most C",
+        not moved[worst] <= most,
+        seen,
+    )
     seen = f"at most {apart:.1e} C a unit apart"
-    yield certain("sensitivity: sums", "sums are those of clipped units", not apart <= _ROUNDING, seen)
+    yield certain(
+        "sensitivity: sums", "sums are those of clipped units", not apart <= _ROUNDING, seen
+    )
 
     # units whose losses are scaled down count in full: their sums are far below the clip norm
     faint, norms, apart = _FAINT * min(1.0, clip), list[float](), 0.0
-    small = replace(subject.first(ordinary), loss=lambda outputs, targets: faint * subject.loss(outputs, targets))
+    small = replace(
+        subject.first(ordinary),
+        loss=lambda outputs, targets: faint * subject.loss(outputs, targets),
+    )
     for _, released, own in _sums(small, [[], *([u] for u in common), common]):
         norms.append(_norm(released) / clip)
         apart = max(apart, _norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
     seen = f"at most {apart:.1e} of the units' norms apart, sums of {max(norms):.1e} C at most"
-    yield certain("sensitivity: small sums", "small sums are no exception", not apart <= _FAINT, seen)
+    yield certain(
+        "sensitivity: small sums", "small sums are no exception", not apart <= _FAINT, seen
+    )
 
 
-def _sums(subject: Subject, plan: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+def _sums(
+    subject: Subject, plan: Sequence[list[int]]
+) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """The sums of a run without noise on batches of these units, beside the units' contributions."""
-    observed = observe(subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan))
+    observed = observe(
+        subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan)
+    )
     exact = Recomputed.of(observed)
     for chosen, seen, before in zip(plan, observed.steps, observed.weights, strict=False):
         yield chosen, seen.released[0].double().cpu(), exact(before, chosen)
@@ -185,7 +214,9 @@ def _with_hurtful(subject: Subject, ordinary: int) -> tuple[Subject, list[str]]:
     first = subject.members[:ordinary]
     kept, x, y = [i for own in first for i in own], inputs[first[0][:1]], targets[first[0][:1]]
     real = inputs.is_floating_point()
-    kinds = {f"a unit {name}": [(f * x).to(x)] for name, f in HURTFUL.items() if real or f in (0.0, 1.0)}
+    kinds = {
+        f"a unit {name}": [(f * x).to(x)] for name, f in HURTFUL.items() if real or f in (0.0, 1.0)
+    }
     if subject.people is not None:
         kinds["a person with many records"] = [x] * _RECORDS
         if real:

@@ -51,13 +51,21 @@ def audit_processes(
         ValueError: a network with random layers, whose draws differ between processes, or fewer than two processes.
     """
     if generators(module):
-        raise ValueError("random layers draw at each process for itself: audit this network on one process")
+        raise ValueError(
+            "random layers draw at each process for itself: audit this network on one process"
+        )
     if processes < 2:
         raise ValueError(f"processes must be at least 2, got {processes}")
-    subject = Subject(algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people).lasting(steps)
+    subject = Subject(
+        algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people
+    ).lasting(steps)
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(_one_of_them, args=(processes, folder, subject, randomness), nprocs=processes)  # pyright: ignore
-        parts = [torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(processes)]
+        multiprocessing.spawn(
+            _one_of_them, args=(processes, folder, subject, randomness), nprocs=processes
+        )  # pyright: ignore
+        parts = [
+            torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(processes)
+        ]
     observed = Observer(subject)
     observed.alone, observed.on_grid = parts[0]["alone"], parts[0]["on_grid"]
     observed.ran = PrivateRun(
@@ -67,14 +75,22 @@ def audit_processes(
         chosen=parts[0]["chosen"],
     )
     different = 0
-    for one, *others in zip(*([Seen(**step) for step in part["steps"]] for part in parts), strict=True):
+    for one, *others in zip(
+        *([Seen(**step) for step in part["steps"]] for part in parts), strict=True
+    ):
         one.drawn = None  # which every process draws for itself
         for other in others:
             one.read |= other.read
-        different += any(not all(map(torch.equal, one.released, other.released)) for other in others)
+        different += any(
+            not all(map(torch.equal, one.released, other.released)) for other in others
+        )
         observed.steps.append(one)
     evidence = evidence_of(observed)
-    checks = [*of_noise(evidence, module), of_grid(observed, processes=processes), *of_batches(evidence)]
+    checks = [
+        *of_noise(evidence, module),
+        of_grid(observed, processes=processes),
+        *of_batches(evidence),
+    ]
     claim = "all processes are given the same sums"
     checks.append(certain("processes: one sum", claim, different > 0, f"{different} steps differ"))
     threads = torch.get_num_threads()
@@ -89,7 +105,9 @@ def _one_of_them(
 ) -> None:
     torch.set_num_threads(1)
     store, observed = f"file://{folder}/store", Observer(subject)
-    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=processes, timeout=_PATIENCE)
+    distributed.init_process_group(
+        "gloo", init_method=store, rank=rank, world_size=processes, timeout=_PATIENCE
+    )
     try:
         observed.run(randomness(), distributed=True)
     finally:

@@ -66,11 +66,17 @@ class Recomputed:
     def __call__(self, weights: Tensor, chosen: Sequence[int]) -> Tensor:
         """Clipped contributions of the chosen units at these weights of all parameters; (units, dim)."""
         live = self._live(weights)
-        rows = self._gradients(chosen) if self.contribution is None else self._contributions(live, chosen)
+        rows = (
+            self._gradients(chosen)
+            if self.contribution is None
+            else self._contributions(live, chosen)
+        )
         none = flat(live.values()).double()[None][:0]
         found = torch.cat([none, *(flat(row.values()).double()[None] for row in rows)])
         norms = found.norm(dim=1, keepdim=True)
-        return torch.where(torch.isfinite(norms), found * (self.clip_norm / norms).clamp(max=1.0), 0.0)
+        return torch.where(
+            torch.isfinite(norms), found * (self.clip_norm / norms).clamp(max=1.0), 0.0
+        )
 
     def losses(self, weights: Tensor, chosen: Sequence[int]) -> list[float]:
         """Each unit's mean loss at these weights."""
@@ -88,7 +94,10 @@ class Recomputed:
 
     def _contributions(self, live: Weights, chosen: Sequence[int]) -> list[Weights]:
         assert self.contribution is not None
-        found = [each_unit(self.contribution, self.network, live, self._batch(u), vectorised=False) for u in chosen]
+        found = [
+            each_unit(self.contribution, self.network, live, self._batch(u), vectorised=False)
+            for u in chosen
+        ]
         return [{name: row[name][0] for name in live} for row in found]
 
     def _gradients(self, chosen: Sequence[int]) -> list[Weights]:
@@ -112,6 +121,9 @@ class Recomputed:
         losses = [self.loss(self.module(inputs), targets)[place] for _ in range(self.draws)]
         forget_draws(self.module)
         slopes = torch.autograd.grad(
-            torch.stack(losses).mean(), list(leaves.values()), allow_unused=True, materialize_grads=True
+            torch.stack(losses).mean(),
+            list(leaves.values()),
+            allow_unused=True,
+            materialize_grads=True,
         )
         return dict(zip(leaves, slopes, strict=True))

@@ -49,7 +49,9 @@ class _Replayed(PrivateStep):
 
     noisier = _refuse
 
-    def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
+    def choose(
+        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
+    ) -> int:
         del candidates, selection_epsilon, score_bound
         return self.chosen
 
@@ -70,7 +72,11 @@ def moves_again(observed: Observer) -> list[float] | str:
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     live = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    optimizer, found, parameters = algorithm.optimizer(live.values()), list[float](), list(module.parameters())
+    optimizer, found, parameters = (
+        algorithm.optimizer(live.values()),
+        list[float](),
+        list(module.parameters()),
+    )
     for seen, (before, after) in zip(observed.steps, pairwise(observed.weights), strict=False):
         for p, part in zip(parameters, before.split([p.numel() for p in parameters]), strict=True):
             p.data.copy_(part.view_as(p))  # each into its own memory, as in the run

@@ -69,7 +69,9 @@ class AuditResult:
         return max(self.attempts, key=lambda a: (2 * a.correct - a.guesses) / math.sqrt(a.guesses))
 
 
-def epsilon_p_value(*, canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+def epsilon_p_value(
+    *, canaries: int, guesses: int, correct: int, epsilon: float, delta: float
+) -> float:
     """P[at least ``correct`` of ``guesses`` right] is at most this for any (epsilon, delta)-DP mechanism; rounded up.
 
     Formal guarantee: Steinke, Nasr and Jagielski 2023, Theorem 5.2 in the form of their Appendix D: min(1, β + 2mδα).
@@ -88,7 +90,9 @@ def epsilon_p_value(*, canaries: int, guesses: int, correct: int, epsilon: float
     return min(1.0, (float(tails[-1]) + 2.0 * canaries * delta * density) * (1.0 + _SLACK))
 
 
-def epsilon_lower_bound(*, canaries: int, guesses: int, correct: int, delta: float, failure_prob: float) -> float:
+def epsilon_lower_bound(
+    *, canaries: int, guesses: int, correct: int, delta: float, failure_prob: float
+) -> float:
     """An epsilon with :func:`epsilon_p_value` at most ``failure_prob``, 0 where there is none; rounded down.
 
     Formal guarantee: no larger than the epsilon of any (epsilon, delta)-DP mechanism, with probability at least
@@ -98,7 +102,9 @@ def epsilon_lower_bound(*, canaries: int, guesses: int, correct: int, delta: flo
     _check.open_probability(failure_prob=failure_prob)
 
     def refuted(epsilon: float) -> bool:
-        p_value = epsilon_p_value(canaries=canaries, guesses=guesses, correct=correct, epsilon=epsilon, delta=delta)
+        p_value = epsilon_p_value(
+            canaries=canaries, guesses=guesses, correct=correct, epsilon=epsilon, delta=delta
+        )
         return p_value <= failure_prob
 
     return _largest(refuted)
@@ -141,8 +147,15 @@ def mu_lower_bound(*, canaries: int, guesses: int, correct: int, failure_prob: f
 
     Formal guarantee: no larger than the mu of any mu-GDP mechanism, with probability at least 1 - failure_prob.
     """
-    counts = {"canaries": canaries, "guesses": guesses, "correct": correct, "failure_prob": failure_prob}
-    return _largest(lambda mu: trade_off_refuted(lambda power: float(ndtr(ndtri(power) - mu)), **counts))
+    counts = {
+        "canaries": canaries,
+        "guesses": guesses,
+        "correct": correct,
+        "failure_prob": failure_prob,
+    }
+    return _largest(
+        lambda mu: trade_off_refuted(lambda power: float(ndtr(ndtri(power) - mu)), **counts)
+    )
 
 
 def guess(scores: ArrayLike, *, guesses: int) -> np.ndarray:
@@ -155,7 +168,9 @@ def guess(scores: ArrayLike, *, guesses: int) -> np.ndarray:
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"scores must be one finite number a canary, got shape {values.shape}")
     if not 1 <= guesses <= len(values):
-        raise ValueError(f"guesses must lie between 1 and the {len(values)} canaries, got {guesses}")
+        raise ValueError(
+            f"guesses must lie between 1 and the {len(values)} canaries, got {guesses}"
+        )
     order = np.argsort(-values, kind="stable")
     said = np.zeros(len(values), dtype=np.int8)
     said[order[: (guesses + 1) // 2]] = 1
@@ -204,7 +219,10 @@ def audit_scores(
     _check.open_probability(failure_prob=failure_prob)
     _check_parameters(0.0, delta)
     share = failure_prob / len(attempts)
-    by_count = [{"canaries": m, "guesses": a.guesses, "correct": a.correct, "failure_prob": share} for a in attempts]
+    by_count = [
+        {"canaries": m, "guesses": a.guesses, "correct": a.correct, "failure_prob": share}
+        for a in attempts
+    ]
     return AuditResult(
         epsilon_lower=max(epsilon_lower_bound(delta=delta, **counts) for counts in by_count),
         mu_lower=max(mu_lower_bound(**counts) for counts in by_count),
@@ -227,7 +245,13 @@ def contradicts(result: AuditResult, event: Event) -> bool:
 
     share = result.failure_prob / len(result.attempts)
     return any(
-        trade_off_refuted(inverse, canaries=result.canaries, guesses=a.guesses, correct=a.correct, failure_prob=share)
+        trade_off_refuted(
+            inverse,
+            canaries=result.canaries,
+            guesses=a.guesses,
+            correct=a.correct,
+            failure_prob=share,
+        )
         for a in result.attempts
     )
 
@@ -257,7 +281,9 @@ def _check_counts(canaries: int, guesses: int, correct: int) -> None:
     _check.count(canaries=canaries, guesses=guesses)
     _check.whole(correct=correct)
     if not correct <= guesses <= canaries:
-        raise ValueError(f"expected correct <= guesses <= canaries, got {correct}, {guesses} and {canaries}")
+        raise ValueError(
+            f"expected correct <= guesses <= canaries, got {correct}, {guesses} and {canaries}"
+        )
 
 
 def _check_parameters(epsilon: float, delta: float) -> None:

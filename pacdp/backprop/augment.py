@@ -40,7 +40,9 @@ class Augmentation:
         if not all(math.isfinite(size) and size >= 0 for size in sizes):
             raise ValueError(f"expected ranges that are finite and >= 0, got {self}")
         if self.scale >= 1 or self.elastic_cells < 2:
-            raise ValueError(f"expected scale < 1 and elastic_cells >= 2, got {self.scale} and {self.elastic_cells}")
+            raise ValueError(
+                f"expected scale < 1 and elastic_cells >= 2, got {self.scale} and {self.elastic_cells}"
+            )
 
     @property
     def warps(self) -> bool:
@@ -49,7 +51,9 @@ class Augmentation:
 
 
 def augmented(
-    images: Float[Tensor, "batch channels height width"], settings: Augmentation, generator: torch.Generator
+    images: Float[Tensor, "batch channels height width"],
+    settings: Augmentation,
+    generator: torch.Generator,
 ) -> Float[Tensor, "batch channels height width"]:
     """A distorted copy of each image, every one by random numbers of its own.
 
@@ -58,7 +62,9 @@ def augmented(
     """
     if settings.warps:
         grid = _grid(images, settings, generator).to(images.device)
-        images = F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+        images = F.grid_sample(
+            images, grid, mode="bilinear", padding_mode="zeros", align_corners=False
+        )
     if settings.erase:
         images = images * _kept(images, settings.erase, generator).to(images.device, images.dtype)
     return images
@@ -67,9 +73,15 @@ def augmented(
 def _grid(images: Tensor, settings: Augmentation, generator: torch.Generator) -> Tensor:
     """Where to look each pixel up, in units of half the image."""
     batch, _, height, width = images.shape
-    angle, zoom_x, zoom_y, shear, shift_x, shift_y = (2.0 * torch.rand(6, batch, generator=generator) - 1.0).unbind()
+    angle, zoom_x, zoom_y, shear, shift_x, shift_y = (
+        2.0 * torch.rand(6, batch, generator=generator) - 1.0
+    ).unbind()
     angle = angle * math.radians(settings.rotation)
-    zoom_x, zoom_y, shear = 1.0 + settings.scale * zoom_x, 1.0 + settings.scale * zoom_y, settings.shear * shear
+    zoom_x, zoom_y, shear = (
+        1.0 + settings.scale * zoom_x,
+        1.0 + settings.scale * zoom_y,
+        settings.shear * shear,
+    )
     if settings.flip:
         zoom_x = zoom_x * (1 - 2 * torch.randint(2, (batch,), generator=generator))
     cos, sin = torch.cos(angle), torch.sin(angle)
@@ -81,7 +93,9 @@ def _grid(images: Tensor, settings: Augmentation, generator: torch.Generator) ->
         cells = settings.elastic_cells
         coarse = torch.randn(batch, 2, cells, cells, generator=generator)
         coarse *= settings.elastic * 2.0 / torch.tensor([width, height]).view(2, 1, 1)
-        grid = grid + F.interpolate(coarse, (height, width), mode="bicubic", align_corners=True).permute(0, 2, 3, 1)
+        grid = grid + F.interpolate(
+            coarse, (height, width), mode="bicubic", align_corners=True
+        ).permute(0, 2, 3, 1)
     return grid
 
 

@@ -50,13 +50,17 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(f"expected epochs >= 1 and batch_size >= 1, got {self.epochs} and {self.batch_size}")
+            raise ValueError(
+                f"expected epochs >= 1 and batch_size >= 1, got {self.epochs} and {self.batch_size}"
+            )
         if not (self.step_size > 0 and math.isfinite(self.step_size) and self.weight_decay >= 0):
             raise ValueError(
                 f"expected step_size > 0 and weight_decay >= 0, got {self.step_size} and {self.weight_decay}"
             )
         if not (0 <= self.warmup < 1 and 0 <= self.label_smoothing < 1 and self.average_steps >= 1):
-            raise ValueError(f"expected warmup and label_smoothing in [0, 1) and average_steps >= 1, got {self}")
+            raise ValueError(
+                f"expected warmup and label_smoothing in [0, 1) and average_steps >= 1, got {self}"
+            )
 
 
 def fit(
@@ -75,9 +79,13 @@ def fit(
     """
     n = len(data.inputs)
     if n < 1 or len(data.labels) != n:
-        raise ValueError(f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(data.labels)} labels")
+        raise ValueError(
+            f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(data.labels)} labels"
+        )
     images = data.inputs.ndim == 4
-    form = torch.channels_last if images else torch.contiguous_format  # channels last: twice as fast on CPUs
+    form = (
+        torch.channels_last if images else torch.contiguous_format
+    )  # channels last: twice as fast on CPUs
     trained = _in_form(copy.deepcopy(module).to(device), form).train()
     per_epoch = math.ceil(n / settings.batch_size)
     steps = settings.epochs * per_epoch
@@ -86,19 +94,27 @@ def fit(
     optimizer = _OPTIMIZERS[settings.optimizer](trained, settings)
     with torch.random.fork_rng(devices=[]):
         seed = int(torch.randint(_SEEDS, (), generator=generator))
-        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())  # which dropout draws from, until the end
+        torch.set_rng_state(
+            torch.Generator().manual_seed(seed).get_state()
+        )  # which dropout draws from, until the end
         order = torch.arange(n)
         for step in range(steps):
             if step % per_epoch == 0:
                 order = torch.randperm(n, generator=generator)
             start = step % per_epoch * settings.batch_size
             rows = order[start : start + settings.batch_size]
-            optimizer.param_groups[0]["lr"] = settings.step_size * _cycle(step / steps, settings.warmup)
+            optimizer.param_groups[0]["lr"] = settings.step_size * _cycle(
+                step / steps, settings.warmup
+            )
             inputs = data.inputs[rows].to(device)
             if images:
-                inputs = augmented(inputs, settings.augmentation, generator).contiguous(memory_format=form)
+                inputs = augmented(inputs, settings.augmentation, generator).contiguous(
+                    memory_format=form
+                )
             loss = F.cross_entropy(
-                trained(inputs), data.labels[rows].to(device), label_smoothing=settings.label_smoothing
+                trained(inputs),
+                data.labels[rows].to(device),
+                label_smoothing=settings.label_smoothing,
             )
             if not bool(torch.isfinite(loss)):
                 raise Diverged(step)
@@ -126,14 +142,25 @@ def _cycle(done: float, warmup: float) -> float:
 
 def _adamw(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
     return torch.optim.AdamW(
-        module.parameters(), settings.step_size, weight_decay=settings.weight_decay, betas=(0.9, 0.99), fused=True
+        module.parameters(),
+        settings.step_size,
+        weight_decay=settings.weight_decay,
+        betas=(0.9, 0.99),
+        fused=True,
     )
 
 
 def _sgd(module: nn.Module, settings: FitSettings) -> torch.optim.Optimizer:
     return torch.optim.SGD(
-        module.parameters(), settings.step_size, momentum=0.9, weight_decay=settings.weight_decay, nesterov=True
+        module.parameters(),
+        settings.step_size,
+        momentum=0.9,
+        weight_decay=settings.weight_decay,
+        nesterov=True,
     )
 
 
-_OPTIMIZERS: dict[str, Callable[[nn.Module, FitSettings], torch.optim.Optimizer]] = {"adamw": _adamw, "sgd": _sgd}
+_OPTIMIZERS: dict[str, Callable[[nn.Module, FitSettings], torch.optim.Optimizer]] = {
+    "adamw": _adamw,
+    "sgd": _sgd,
+}

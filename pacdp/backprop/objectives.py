@@ -28,14 +28,24 @@ Objective = Callable[..., Tensor]
 
 
 def f_classic(
-    risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float, extra_nats: float = 0.0
+    risk: Float[Tensor, ""],
+    kl_nats: Float[Tensor, ""],
+    *,
+    n: int,
+    failure_prob: float,
+    extra_nats: float = 0.0,
 ) -> Float[Tensor, ""]:
     """R̂ + √(c/2). The least attention to the risk: its derivative by the risk is 1."""
     return bounds.f_classic(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
 
 
 def f_quad(
-    risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float, extra_nats: float = 0.0
+    risk: Float[Tensor, ""],
+    kl_nats: Float[Tensor, ""],
+    *,
+    n: int,
+    failure_prob: float,
+    extra_nats: float = 0.0,
 ) -> Float[Tensor, ""]:
     """(√(R̂ + c/2) + √(c/2))², close to kl⁻¹(R̂, c) for small risks, and defined where that is 1."""
     return bounds.f_quad(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
@@ -62,7 +72,12 @@ def f_lambda(
 
 
 def f_kl(
-    risk: Float[Tensor, ""], kl_nats: Float[Tensor, ""], *, n: int, failure_prob: float, extra_nats: float = 0.0
+    risk: Float[Tensor, ""],
+    kl_nats: Float[Tensor, ""],
+    *,
+    n: int,
+    failure_prob: float,
+    extra_nats: float = 0.0,
 ) -> Float[Tensor, ""]:
     """kl⁻¹(R̂, c), with derivatives by the implicit function theorem.
 
@@ -81,5 +96,10 @@ def f_kl(
     return value + by_risk * (risk - risk.detach()) + by_kl * (whole - whole.detach())
 
 
-OBJECTIVES: dict[str, Objective] = {"f_classic": f_classic, "f_quad": f_quad, "f_lambda": f_lambda, "f_kl": f_kl}
+OBJECTIVES: dict[str, Objective] = {
+    "f_classic": f_classic,
+    "f_quad": f_quad,
+    "f_lambda": f_lambda,
+    "f_kl": f_kl,
+}
 """By name, for configurations."""

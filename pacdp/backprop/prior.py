@@ -27,7 +27,9 @@ class Parts(NamedTuple):
     bound: Split
 
 
-def hold_out(n: int, *, prior_share: float = 0.5, seed: int, people: np.ndarray | None = None) -> Parts:
+def hold_out(
+    n: int, *, prior_share: float = 0.5, seed: int, people: np.ndarray | None = None
+) -> Parts:
     """A random share of n examples for the prior, all others for the bound; of the people, where these are given.
 
     Raises:
@@ -63,7 +65,9 @@ def fit_prior(
         ValueError, Diverged: see :func:`pacdp.backprop.fit`.
     """
     seen = examples(data, split)
-    trained = fit(module, seen, settings=settings, generator=generator, device=device, progress=progress)
+    trained = fit(
+        module, seen, settings=settings, generator=generator, device=device, progress=progress
+    )
     source = HeldOut(indices=split, data_hash=data.hash, rows=data.subset(split).rows())
     return Prior(law=GaussianPosterior.around(trained.cpu(), std=std), source=source)
 
@@ -111,9 +115,15 @@ def choose_scale(posterior: GaussianPosterior, prior: Prior, grid: ScaleGrid) ->
     for point in bounds.prior_scale_grid(
         scale=_best_scale(posterior, prior.law), largest=grid.largest, precision=grid.precision
     ):
-        nats = math.nextafter(prior.choice_nats + point.nats, math.inf) if prior.choice_nats else point.nats
+        nats = (
+            math.nextafter(prior.choice_nats + point.nats, math.inf)
+            if prior.choice_nats
+            else point.nats
+        )
         chosen = replace(prior, law=scaled(prior.law, point.scale), choice_nats=nats)
-        found.append((posterior.kl_nats(chosen.law) + nats, Scaled(chosen, point.index, point.scale)))
+        found.append(
+            (posterior.kl_nats(chosen.law) + nats, Scaled(chosen, point.index, point.scale))
+        )
     return min(found, key=lambda each: each[0])[1]
 
 
@@ -135,5 +145,7 @@ def _best_scale(posterior: GaussianPosterior, prior: GaussianPosterior) -> float
         total += float((away.square() + ratio.square()).sum())
         count += mean.numel()
     if not (count and math.isfinite(total) and total > 0):
-        raise ValueError("expected a posterior with random weights near the prior, got one infinitely far from it")
+        raise ValueError(
+            "expected a posterior with random weights near the prior, got one infinitely far from it"
+        )
     return math.sqrt(total / count)

@@ -41,9 +41,13 @@ class PosteriorSettings:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.batch_size < 1:
-            raise ValueError(f"expected steps >= 0 and batch_size >= 1, got {self.steps} and {self.batch_size}")
+            raise ValueError(
+                f"expected steps >= 0 and batch_size >= 1, got {self.steps} and {self.batch_size}"
+            )
         if not (self.step_size > 0 and math.isfinite(self.step_size) and 0 <= self.momentum < 1):
-            raise ValueError(f"expected step_size > 0 and momentum in [0, 1), got {self.step_size} and {self.momentum}")
+            raise ValueError(
+                f"expected step_size > 0 and momentum in [0, 1), got {self.step_size} and {self.momentum}"
+            )
 
 
 class Seen(NamedTuple):
@@ -100,16 +104,26 @@ def train_posterior(
         losses = loss(outputs, data.labels[rows].to(device))
         risk = (losses.mean() - loss.low) / (loss.high - loss.low)
         kl_nats = coordinates.kl_nats()
-        value = objective(risk, kl_nats.to(risk), n=n, failure_prob=failure_prob, extra_nats=extra_nats)
+        value = objective(
+            risk, kl_nats.to(risk), n=n, failure_prob=failure_prob, extra_nats=extra_nats
+        )
         if not bool(torch.isfinite(value)):
             raise Diverged(step, "the objective")
         optimizer.zero_grad()
         value.backward()
-        optimizer.param_groups[0]["lr"] = n * settings.step_size * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+        optimizer.param_groups[0]["lr"] = (
+            n * settings.step_size * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+        )
         optimizer.step()
         if progress is not None:
             progress(
-                Seen(step + 1, settings.steps, float(risk.detach()), float(kl_nats.detach()), float(value.detach()))
+                Seen(
+                    step + 1,
+                    settings.steps,
+                    float(risk.detach()),
+                    float(kl_nats.detach()),
+                    float(value.detach()),
+                )
             )
     return coordinates.posterior()
 
@@ -125,9 +139,15 @@ def _require_trainable(prior: GaussianPosterior, module: nn.Module, data: Exampl
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training
     ]  # fmt: skip
     if drawing or mixing:
-        raise ValueError(f"layers {', '.join(drawing + mixing)} draw random numbers or mix examples: call eval() first")
+        raise ValueError(
+            f"layers {', '.join(drawing + mixing)} draw random numbers or mix examples: call eval() first"
+        )
     shapes = {name: value.shape for name, value in module.named_parameters()}
     given = {name: value.shape for name, value in prior.means.items()}
     if shapes != given:
-        odd = sorted(name for name in shapes.keys() | given.keys() if shapes.get(name) != given.get(name))
-        raise ValueError(f"expected a prior over the parameters of the module, got other names or shapes in {odd}")
+        odd = sorted(
+            name for name in shapes.keys() | given.keys() if shapes.get(name) != given.get(name)
+        )
+        raise ValueError(
+            f"expected a prior over the parameters of the module, got other names or shapes in {odd}"
+        )

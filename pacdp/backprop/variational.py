@@ -39,7 +39,12 @@ class Coordinates:
 
     @classmethod
     def at(
-        cls, prior: GaussianPosterior, *, spread: Spread, means: bool = True, device: torch.device | str = "cpu"
+        cls,
+        prior: GaussianPosterior,
+        *,
+        spread: Spread,
+        means: bool = True,
+        device: torch.device | str = "cpu",
     ) -> "Coordinates":
         """The prior's own coordinates, all zero; with ``means=False`` the means are not trained.
 
@@ -49,15 +54,22 @@ class Coordinates:
         random = {name: _is_random(name, std) for name, std in prior.stds.items()}
         names = [name for name, yes in random.items() if yes]
         if not names:
-            raise ValueError("expected a prior with a positive standard deviation somewhere, got fixed weights alone")
+            raise ValueError(
+                "expected a prior with a positive standard deviation somewhere, got fixed weights alone"
+            )
         moved = _moved(prior, device)
         shapes = _SHAPES[spread](moved, names)
         sizes = {name: moved.means[name].numel() for name in names}
         sizes[_WHOLE] = sum(sizes.values())
-        widths = {name: torch.zeros(shape, device=device, requires_grad=True) for name, shape in shapes.items()}
+        widths = {
+            name: torch.zeros(shape, device=device, requires_grad=True)
+            for name, shape in shapes.items()
+        }
         return cls(
             prior=moved,
-            shifts={name: torch.zeros_like(moved.means[name], requires_grad=True) for name in names} if means else {},
+            shifts={name: torch.zeros_like(moved.means[name], requires_grad=True) for name in names}
+            if means
+            else {},
             widths=widths,
             shared={name: sizes[name] // width.numel() for name, width in widths.items()},
         )
@@ -79,7 +91,11 @@ class Coordinates:
     def std(self, name: str) -> Tensor:
         """s e^ρ."""
         ratio = self.log_ratio(name)
-        return self.prior.stds[name] * torch.exp(ratio) if isinstance(ratio, Tensor) else self.prior.stds[name]
+        return (
+            self.prior.stds[name] * torch.exp(ratio)
+            if isinstance(ratio, Tensor)
+            else self.prior.stds[name]
+        )
 
     def kl_nats(self) -> Float[Tensor, ""]:
         """The divergence in nats, in float64, unrounded."""
@@ -88,7 +104,11 @@ class Coordinates:
         for name, width in self.widths.items():
             twice = 2.0 * width.double() * (2.0 * self.shared[name]) ** -0.5
             spread.append(self.shared[name] * (torch.expm1(twice) - twice).sum())
-        return 0.5 * torch.stack([*moved, *spread]).sum() if moved or spread else torch.zeros((), dtype=torch.float64)
+        return (
+            0.5 * torch.stack([*moved, *spread]).sum()
+            if moved or spread
+            else torch.zeros((), dtype=torch.float64)
+        )
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
         """One draw of all weights, differentiable; fixed weights as they are."""
@@ -97,7 +117,9 @@ class Coordinates:
             if not bool((self.prior.stds[name] > 0).any()):
                 drawn[name] = mean
                 continue
-            noise = torch.randn(mean.shape, generator=generator, dtype=mean.dtype, device=generator.device)
+            noise = torch.randn(
+                mean.shape, generator=generator, dtype=mean.dtype, device=generator.device
+            )
             drawn[name] = torch.addcmul(self.mean(name), self.std(name), noise.to(mean.device))
         return drawn
 

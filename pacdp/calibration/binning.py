@@ -38,16 +38,22 @@ def equal_width_edges(bins: int) -> Float[np.ndarray, " edges"]:
     return np.linspace(0.0, 1.0, bins + 1)
 
 
-def equal_width_index(confidence: Float[np.ndarray, "*shape"], *, bins: int) -> Int[np.ndarray, "*shape"]:
+def equal_width_index(
+    confidence: Float[np.ndarray, "*shape"], *, bins: int
+) -> Int[np.ndarray, "*shape"]:
     """The bin of each confidence, as the head of this module says."""
     edges = equal_width_edges(bins)[1:-1].astype(confidence.dtype)
     return np.searchsorted(edges, confidence, side="right")
 
 
-def equal_width(confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"], *, bins: int) -> Bins:
+def equal_width(
+    confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"], *, bins: int
+) -> Bins:
     """Sums of one confidence an example over bins of equal width."""
     index = equal_width_index(confidence, bins=bins)
-    sums = [np.bincount(index, weights=weights, minlength=bins) for weights in (confidence, correct)]
+    sums = [
+        np.bincount(index, weights=weights, minlength=bins) for weights in (confidence, correct)
+    ]
     return Bins(np.bincount(index, minlength=bins), *sums)
 
 
@@ -67,7 +73,9 @@ def equal_width_classes(
     )
 
 
-def equal_mass_error(confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"], *, bins: int) -> float:
+def equal_mass_error(
+    confidence: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"], *, bins: int
+) -> float:
     """Mean over bins of equal mass of |accuracy - confidence|."""
     _, block, sizes = np.unique(confidence, return_inverse=True, return_counts=True)
     gaps = np.bincount(block, weights=correct - confidence.astype(np.float64))

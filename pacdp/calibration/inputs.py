@@ -16,7 +16,9 @@ class TopLabel(NamedTuple):
     correct: Bool[np.ndarray, " n"]
 
 
-def require_predictions(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> None:
+def require_predictions(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]
+) -> None:
     """Check what every metric assumes of its arguments; m must equal n.
 
     Raises:
@@ -24,16 +26,22 @@ def require_predictions(probabilities: Float[np.ndarray, "n classes"], labels: I
             entry that is negative or not finite, or a row whose sum is not 1 within 1e-4.
     """
     if probabilities.ndim != 2 or probabilities.shape[0] < 1 or probabilities.shape[1] < 2:
-        raise ValueError(f"expected probabilities [n >= 1, classes >= 2], got shape {probabilities.shape}")
+        raise ValueError(
+            f"expected probabilities [n >= 1, classes >= 2], got shape {probabilities.shape}"
+        )
     n, classes = probabilities.shape
     if labels.shape != (n,):
-        raise ValueError(f"expected one label for each of {n} rows of probabilities, got labels of {labels.shape}")
+        raise ValueError(
+            f"expected one label for each of {n} rows of probabilities, got labels of {labels.shape}"
+        )
     if labels.min() < 0 or labels.max() >= classes:
         raise ValueError(
             f"expected labels in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}: number the classes from 0"
         )
     if not probabilities.min() >= 0.0:  # false for NaN as well
-        raise ValueError(f"expected probabilities >= 0, got {probabilities.min()}: pass softmax outputs, not logits")
+        raise ValueError(
+            f"expected probabilities >= 0, got {probabilities.min()}: pass softmax outputs, not logits"
+        )
     off = float(np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1.0).max())
     if not off <= ROW_SUM_TOLERANCE:
         raise ValueError(
@@ -42,7 +50,9 @@ def require_predictions(probabilities: Float[np.ndarray, "n classes"], labels: I
         )
 
 
-def top_label(*, probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> TopLabel:
+def top_label(
+    *, probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]
+) -> TopLabel:
     """The confidence max_k p_k and whether the label is that class; of equal largest probabilities the first counts.
 
     Raises:

@@ -29,7 +29,12 @@ def _top_label_bins(probabilities: np.ndarray, labels: np.ndarray, bins: int) ->
     return equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
 
 
-def ece(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+def ece(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+) -> float:
     """Expected calibration error of the top label: sum_b (n_b / n) |acc_b - conf_b| over bins of equal width.
 
     Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, eq. 3. In [0, 1].
@@ -38,7 +43,12 @@ def ece(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "
     return float(np.abs(found.correct - found.confidence).sum() / len(labels))
 
 
-def mce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+def mce(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+) -> float:
     """Maximum calibration error of the top label: max_b |acc_b - conf_b| over non-empty bins of equal width.
 
     Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, eq. 5. In [0, 1]; at least ``ece``. A bin of one example can
@@ -47,7 +57,12 @@ def mce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "
     return float(_top_label_bins(probabilities, labels, bins).gaps.max())
 
 
-def rmsce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+def rmsce(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+) -> float:
     """Root mean square calibration error of the top label: sqrt(sum_b (n_b / n) (acc_b - conf_b)^2), equal width.
 
     Hendrycks, Mazeika and Dietterich 2019; the plug-in l2 error of Kumar, Liang and Ma 2019. In [0, 1], between ``ece``
@@ -58,7 +73,10 @@ def rmsce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray,
 
 
 def adaptive_ece(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
 ) -> float:
     """Calibration error of the top label over bins of equal mass: (1 / bins) sum_b |acc_b - conf_b|.
 
@@ -69,7 +87,12 @@ def adaptive_ece(
     return equal_mass_error(*top_label(probabilities=probabilities, labels=labels), bins=bins)
 
 
-def sce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+def sce(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+) -> float:
     """Static (classwise) calibration error: (1 / K) sum_k sum_b (n_kb / n) |freq_kb - conf_kb|, bins of equal width.
 
     Nixon et al. 2019. freq_kb is the share of label k among the examples whose p_k lies in bin b. In [0, 2 / K]; with
@@ -81,7 +104,12 @@ def sce(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "
     return float(np.abs(found.correct - found.confidence).sum() / probabilities.size)
 
 
-def ace(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = BINS) -> float:
+def ace(
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = BINS,
+) -> float:
     """Adaptive (classwise) calibration error: (1 / (K bins)) sum_k sum_b |freq_kb - conf_kb| over bins of equal mass.
 
     Nixon et al. 2019. In [0, 2 / K]. Not netcal's ACE; see the head of this module.
@@ -89,4 +117,7 @@ def ace(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "
     require_bins(bins)
     require_predictions(probabilities, labels)
     classes = probabilities.shape[1]
-    return sum(equal_mass_error(probabilities[:, k], labels == k, bins=bins) for k in range(classes)) / classes
+    return (
+        sum(equal_mass_error(probabilities[:, k], labels == k, bins=bins) for k in range(classes))
+        / classes
+    )

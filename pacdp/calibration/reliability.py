@@ -65,7 +65,10 @@ def reliability_curve(
     require_bins(bins)
     found = equal_width(*top_label(probabilities=probabilities, labels=labels), bins=bins)
     lower, upper = accuracy_bands(
-        found.counts, found.correct.astype(np.int64), failure_prob=failure_prob, simultaneous=simultaneous
+        found.counts,
+        found.correct.astype(np.int64),
+        failure_prob=failure_prob,
+        simultaneous=simultaneous,
     )
     some = np.where(found.counts > 0, found.counts, np.nan)
     return ReliabilityCurve(
@@ -100,7 +103,9 @@ def accuracy_bands(
         )
     side = failure_prob / (2 * len(counts) if simultaneous else 2)
     bands = [
-        (clopper_pearson_lower(int(k), int(n), side), clopper_pearson_upper(int(k), int(n), side)) if n else (0.0, 1.0)
+        (clopper_pearson_lower(int(k), int(n), side), clopper_pearson_upper(int(k), int(n), side))
+        if n
+        else (0.0, 1.0)
         for k, n in zip(correct, counts, strict=True)
     ]
     return np.array([low for low, _ in bands]), np.array([high for _, high in bands])

@@ -43,16 +43,22 @@ def auc(scores: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " m"]) -> fl
         ValueError: scores that are not finite, another number of outcomes, or one of the two kinds has no example.
     """
     if scores.ndim != 1 or positive.shape != scores.shape or not np.isfinite(scores).all():
-        raise ValueError(f"expected finite scores [n] and n outcomes, got {scores.shape} and {positive.shape}")
+        raise ValueError(
+            f"expected finite scores [n] and n outcomes, got {scores.shape} and {positive.shape}"
+        )
     count = int(np.count_nonzero(positive))
     others = len(scores) - count
     if not (count and others):
-        raise ValueError(f"expected positive and negative examples for an AUC, got {count} and {others}")
+        raise ValueError(
+            f"expected positive and negative examples for an AUC, got {count} and {others}"
+        )
     ranks = float(scipy.stats.rankdata(scores)[positive].sum())
     return (ranks - count * (count + 1) / 2) / (count * others)
 
 
-def macro_auc(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]) -> float:
+def macro_auc(
+    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"]
+) -> float:
     """Unweighted mean over classes of the AUC of p_k for label k against the rest; two classes: the AUC of p_1.
 
     The same as scikit-learn's ``roc_auc_score(multi_class="ovr", average="macro")``. In [0, 1].
@@ -65,7 +71,9 @@ def macro_auc(probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndar
     found = np.bincount(labels, minlength=classes)
     if not found.all():
         missing = np.flatnonzero(found == 0).tolist()
-        raise ValueError(f"expected an example of each of {classes} classes for the macro AUC, got none of {missing}")
+        raise ValueError(
+            f"expected an example of each of {classes} classes for the macro AUC, got none of {missing}"
+        )
     chosen = range(1, 2) if classes == 2 else range(classes)
     return float(np.mean([auc(probabilities[:, k], labels == k) for k in chosen]))
 

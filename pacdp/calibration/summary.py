@@ -12,7 +12,10 @@ _BINNED = (metrics.ece, metrics.mce, metrics.rmsce, metrics.adaptive_ece, metric
 
 
 def summary(
-    probabilities: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " m"], *, bins: int = metrics.BINS
+    probabilities: Float[np.ndarray, "n classes"],
+    labels: Int[np.ndarray, " m"],
+    *,
+    bins: int = metrics.BINS,
 ) -> dict[str, float | int | None]:
     """Every score and calibration error by its function's name, with ``n``, ``classes``, ``bins``, ``mean_confidence``.
 

@@ -29,7 +29,9 @@ class Temperature:
     pay for it."""
 
 
-def scaled(logits: Float[np.ndarray, "n classes"], *, temperature: float) -> Float[np.ndarray, "n classes"]:
+def scaled(
+    logits: Float[np.ndarray, "n classes"], *, temperature: float
+) -> Float[np.ndarray, "n classes"]:
     """softmax(logits / temperature), in float64.
 
     Raises:
@@ -63,12 +65,18 @@ def fit_temperature(
     """
     _require_logits(logits)
     if labels.shape != (len(logits),) or labels.min() < 0 or labels.max() >= logits.shape[1]:
-        raise ValueError(f"expected {len(logits)} labels in 0 .. {logits.shape[1] - 1}, one a row, got {labels.shape}")
+        raise ValueError(
+            f"expected {len(logits)} labels in 0 .. {logits.shape[1] - 1}, one a row, got {labels.shape}"
+        )
     values = logits.astype(np.float64)
     margins = values - np.take_along_axis(values, labels[:, None], axis=1)
 
     def slope(log_inverse: float) -> float:
-        return float((scipy.special.softmax(margins * math.exp(log_inverse), axis=1) * margins).sum(axis=1).mean())
+        return float(
+            (scipy.special.softmax(margins * math.exp(log_inverse), axis=1) * margins)
+            .sum(axis=1)
+            .mean()
+        )
 
     ends = (-math.log(_RANGE[1]), -math.log(_RANGE[0]))
     if not slope(ends[0]) < 0.0 < slope(ends[1]):
@@ -76,7 +84,9 @@ def fit_temperature(
             f"expected a temperature of least NLL in [{_RANGE[0]:g}, {_RANGE[1]:g}], there is none: every label has "
             "the largest logit, or logits know nothing of the labels; take more or other examples"
         )
-    inverse = math.exp(scipy.optimize.root_scalar(slope, bracket=ends, method="brentq", xtol=1e-12).root)
+    inverse = math.exp(
+        scipy.optimize.root_scalar(slope, bracket=ends, method="brentq", xtol=1e-12).root
+    )
     return Temperature(
         temperature=1.0 / inverse,
         nll_before_nats=_nll(margins),
@@ -91,7 +101,12 @@ def _nll(margins: np.ndarray) -> float:
 
 
 def _require_logits(logits: np.ndarray) -> None:
-    if logits.ndim != 2 or logits.shape[0] < 1 or logits.shape[1] < 2 or not np.isfinite(logits).all():
+    if (
+        logits.ndim != 2
+        or logits.shape[0] < 1
+        or logits.shape[1] < 2
+        or not np.isfinite(logits).all()
+    ):
         raise ValueError(
             f"expected finite logits [n >= 1, classes >= 2], got shape {logits.shape} or values NaN or inf"
         )

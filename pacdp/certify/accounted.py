@@ -44,7 +44,9 @@ SLACK_NATS = 1e-4
 def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
     """What a checkpoint shows of a promise of privacy, and who vouches for its noise."""
     by = "the checkpoint: the run saw the data of this hash and no others"
-    return bounds.proved("privacy covers these rows", by), bounds.declared("noise secret or independent", noise)
+    return bounds.proved("privacy covers these rows", by), bounds.declared(
+        "noise secret or independent", noise
+    )
 
 
 def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
@@ -59,11 +61,17 @@ def poisson_sums(event: Event, *, whose: str, noise: str) -> bounds.PoissonSum:
     """
     known = (
         bounds.proved(
-            "records enter by noisy sums", f"{whose}: noise is added to each sum, and the rest computes with it"
+            "records enter by noisy sums",
+            f"{whose}: noise is added to each sum, and the rest computes with it",
         ),
         bounds.declared("noise secret or independent", noise),
-        bounds.proved("schedule blind to the records", f"{whose}, of which step sizes and noise scales are functions"),
-        bounds.declared("first weights independent", "the run, whose first weights are drawn from its seed"),
+        bounds.proved(
+            "schedule blind to the records",
+            f"{whose}, of which step sizes and noise scales are functions",
+        ),
+        bounds.declared(
+            "first weights independent", "the run, whose first weights are drawn from its seed"
+        ),
         bounds.declared("batches secret and Poisson", noise),
         bounds.proved("contributions bounded", f"{whose}: each contribution is clipped"),
     )
@@ -75,9 +83,13 @@ def weights_at(
 ) -> bounds.Certificate:
     """Weights as they are, of this error on ``examples``, at the price of the noisy sums over these that made them."""
     if price.measured:
-        made = bounds.maurer(risk=risk, kl_nats=0.0, n=examples.units, failure_prob=failure_prob, price=price)
+        made = bounds.maurer(
+            risk=risk, kl_nats=0.0, n=examples.units, failure_prob=failure_prob, price=price
+        )
     else:
-        made = bounds.kl_chernoff(risk=risk, n=examples.units, failure_prob=failure_prob, price=price)
+        made = bounds.kl_chernoff(
+            risk=risk, n=examples.units, failure_prob=failure_prob, price=price
+        )
     known, _ = evidence_of(NoisySum(price=price, unit=examples.unit), examples, None)
     return about(made, of="weights", measures=examples.risk()).resting_on(*known, evidence)
 
@@ -91,7 +103,9 @@ def share_of_errors(weights: Float[Tensor, " dim"], data: Objective) -> float:
 def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> GaussianPosterior:
     """N(weights, std² I)."""
     means = {name: view.detach().clone() for name, view in data.layout.views(weights).items()}
-    return GaussianPosterior(means=means, stds={name: mean.new_tensor(std) for name, mean in means.items()})
+    return GaussianPosterior(
+        means=means, stds={name: mean.new_tensor(std) for name, mean in means.items()}
+    )
 
 
 def with_accounted(
@@ -126,19 +140,38 @@ def with_accounted(
     examples, fixed = BoundSet.behind(data), replace(fixed, count=1)
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     prior = Prior(law=law, source=Private(privacy=claim, rows=examples.rows, noise=noise))
-    how, tested = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), BoundSet.behind(test) if test else None
-    at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
-    gaussian = certify(law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at)
+    how, tested = (
+        MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE),
+        BoundSet.behind(test) if test else None,
+    )
+    at: dict[str, Any] = {
+        "failure_prob": share,
+        "settings": fixed,
+        "seed": seed,
+        "device": data.device,
+    }
+    gaussian = certify(
+        law, examples, prior=prior, network=data.model, test=tested, monte_carlo=how, **at
+    )
     released = certify(Point(weights=weights), data, prior=claim, **at)
     event = settings.promise(data.n, charged.steps)
     if event is not None:
         sums = poisson_sums(event, whose=f"the settings of {settings.name}", noise=noise)
         risk = share_of_errors(weights, data)
-        made = weights_at(sums, risk=risk, examples=examples, failure_prob=share, evidence=fixed.standing(examples))
+        made = weights_at(
+            sums,
+            risk=risk,
+            examples=examples,
+            failure_prob=share,
+            evidence=fixed.standing(examples),
+        )
         released = replace(released, certificates=(made, *released.certificates))
     rigorous = replace(found, certificates=(*gaussian.certificates, *released.certificates))
     rigorous = rigorous.resting_on(*of_the_run(noise), beside="privacy covers these rows")
-    optimistic = tuple(one.resting_on(UNCLIPPED) if one.status == "optimistic" else one for one in found.certificates)
+    optimistic = tuple(
+        one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
+        for one in found.certificates
+    )
     joined = replace(rigorous, certificates=(*rigorous.certificates, *optimistic)).joined(
         replace(gaussian, certificates=()), replace(released, certificates=(), refusals=())
     )

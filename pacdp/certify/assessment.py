@@ -97,7 +97,9 @@ class Assessment:
             **known,
         )
 
-    def certificate(self, *, of: str = "randomised", measures: str = "0-1 risk") -> bounds.Certificate:
+    def certificate(
+        self, *, of: str = "randomised", measures: str = "0-1 risk"
+    ) -> bounds.Certificate:
         """The first that bounds this risk of this predictor.
 
         Raises:
@@ -119,10 +121,16 @@ class Assessment:
         Raises:
             ValueError: there is none, or they fail with probability 1 or more together.
         """
-        rigorous = [one for one in self.certificates if one.status == "rigorous" and one.measures == measures]
+        rigorous = [
+            one
+            for one in self.certificates
+            if one.status == "rigorous" and one.measures == measures
+        ]
         compared = [one for one in rigorous if of in (None, one.of)]
         if not compared:
-            raise ValueError(f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}")
+            raise ValueError(
+                f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}"
+            )
         spent = math.fsum(made.failure_prob for made in compared)
         if not spent < 1.0:
             raise ValueError(
@@ -134,7 +142,9 @@ class Assessment:
     def error(self, of: str, on: str, loss: str = "zero-one") -> float | None:
         """A measured mean loss, if there is one."""
         wanted = (of, on, loss)
-        return next((one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None)
+        return next(
+            (one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None
+        )
 
     def headline(self) -> str:
         """One true sentence for a report: the first certificate of the 0-1 risk, else of another; see its text."""
@@ -152,13 +162,16 @@ class Assessment:
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
         needs = [any(each.name == beside for each in one.hypotheses) for one in self.certificates]
         made = (
-            one.resting_on(*hypotheses) if need else one for one, need in zip(self.certificates, needs, strict=True)
+            one.resting_on(*hypotheses) if need else one
+            for one, need in zip(self.certificates, needs, strict=True)
         )
         return replace(self, certificates=tuple(made))
 
     def diagnosed(self, diagnosis: Diagnosis | None) -> "Assessment":
         """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""
-        assumed = any(one.name == "chain stationary" for made in self.certificates for one in made.unproved)
+        assumed = any(
+            one.name == "chain stationary" for made in self.certificates for one in made.unproved
+        )
         return replace(self, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else self
 
     def joined(self, *others: "Assessment") -> "Assessment":
@@ -170,7 +183,9 @@ class Assessment:
         parts = (self, *others)
         for other in others:
             mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
-            if mine != theirs or (self.rows and other.rows and self.rows["bound"] != other.rows["bound"]):
+            if mine != theirs or (
+                self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
+            ):
                 raise ValueError(
                     f"expected assessments of the same examples, got {mine} and {theirs} as n, unit and examples of "
                     "two that have other rows: keep them apart"
@@ -183,25 +198,36 @@ class Assessment:
             monte_carlo=tuple(one for part in parts for one in part.monte_carlo),
             gibbs=next((part.gibbs for part in parts if part.gibbs), None),
             diagnosis=next((part.diagnosis for part in parts if part.diagnosis), None),
-            details={name: value for part in reversed(parts) for name, value in part.details.items()},
+            details={
+                name: value for part in reversed(parts) for name, value in part.details.items()
+            },
         )
 
-    def to_dict(self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None) -> dict[str, Any]:
+    def to_dict(
+        self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
+    ) -> dict[str, Any]:
         """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes.
 
         An infinite number is written as the string "inf".
         """
         own = {
-            "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name) for one in fields(self)
+            "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name)
+            for one in fields(self)
         }
-        head = {"format": FORMAT, "route": self.route, "subject": None if subject is None else dict(subject)}
+        head = {
+            "format": FORMAT,
+            "route": self.route,
+            "subject": None if subject is None else dict(subject),
+        }
         own["certificates"] = [self._of(made) for made in self.certificates]
         return _written({**head, **own, "provenance": provenance})
 
     def _of(self, made: bounds.Certificate) -> dict[str, Any]:
         """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
         record, shared = made.to_dict(), (self.privacy or {}).get("event")
-        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(shared, allow_nan=False):
+        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(
+            shared, allow_nan=False
+        ):
             del record["inputs"]["privacy_event"]
         return record
 

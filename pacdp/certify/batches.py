@@ -51,7 +51,10 @@ class Batch:
     @property
     def nbytes(self) -> int:
         """Bytes of the inputs."""
-        return sum(one.nbytes for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values()))
+        return sum(
+            one.nbytes
+            for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values())
+        )
 
     def hashes(self) -> UInt64[np.ndarray, " m"]:
         """One hash for each example's inputs; several inputs are hashed together with their names."""
@@ -59,7 +62,9 @@ class Batch:
             return row_hashes(self.inputs, name="inputs")
         found = np.zeros(self.n, dtype=np.uint64)
         for name in sorted(self.inputs):
-            key = np.frombuffer(name.encode().ljust(8 * (len(name.encode()) // 8 + 1), b"\0"), dtype="<u8")
+            key = np.frombuffer(
+                name.encode().ljust(8 * (len(name.encode()) // 8 + 1), b"\0"), dtype="<u8"
+            )
             for word in key.astype(np.uint64):
                 found = pair_hashes(found, np.full(self.n, word, dtype=np.uint64))
             found = pair_hashes(found, row_hashes(self.inputs[name], name=name))
@@ -79,13 +84,23 @@ def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
     if isinstance(data, Images):
         data = BoundSet.part(data)
     if isinstance(data, BoundSet):
-        data = (data.inputs, data.labels) if data.people is None else (data.inputs, data.labels, data.people)
-    if isinstance(data, tuple | list) and len(cast(Any, data)) in (2, 3) and all(map(_array, cast(Any, data))):
+        data = (
+            (data.inputs, data.labels)
+            if data.people is None
+            else (data.inputs, data.labels, data.people)
+        )
+    if (
+        isinstance(data, tuple | list)
+        and len(cast(Any, data)) in (2, 3)
+        and all(map(_array, cast(Any, data)))
+    ):
         yield from _parts(list(cast(Any, data)), batch_size)
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
         data = DataLoader(cast(Any, data), batch_size=batch_size)
-    if isinstance(data, str | bytes | Mapping | Tensor | np.ndarray) or not hasattr(data, "__iter__"):
+    if isinstance(data, str | bytes | Mapping | Tensor | np.ndarray) or not hasattr(
+        data, "__iter__"
+    ):
         raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
     for number, given in enumerate(cast(Any, data)):
         made = _batch(given, f"batch {number} of the data")
@@ -97,7 +112,9 @@ def _batch(given: Any, what: str) -> Batch:
     inputs, labels, people = _fields(given, what)
     if isinstance(inputs, Mapping):
         named = cast(Mapping[Any, Any], inputs)
-        held: Inputs = {str(name): _tensor(value, f"{name} in {what}") for name, value in named.items()}
+        held: Inputs = {
+            str(name): _tensor(value, f"{name} in {what}") for name, value in named.items()
+        }
         sizes = [len(value) for value in held.values() if value.ndim]
     else:
         held = _tensor(inputs, f"inputs in {what}")
@@ -108,7 +125,11 @@ def _batch(given: Any, what: str) -> Batch:
             f"expected one label for each of n inputs in {what}, got {sizes} inputs and labels of shape "
             f"{list(found.shape)}: give every part an axis of examples"
         )
-    return Batch(inputs=held, labels=found, people=None if people is None else _owners(people, len(found), what))
+    return Batch(
+        inputs=held,
+        labels=found,
+        people=None if people is None else _owners(people, len(found), what),
+    )
 
 
 def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
@@ -117,11 +138,15 @@ def _fields(given: Any, what: str) -> tuple[Any, Any, Any]:
         rest: dict[Any, Any] = dict(cast(Mapping[Any, Any], given))
         label = next((key for key in _LABELS if key in rest), None)
         if label is None:
-            raise ValueError(f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch")
+            raise ValueError(
+                f"{what} has no key 'labels', got {sorted(map(str, rest))}: add the labels to the batch"
+            )
         labels, person = rest.pop(label), next((key for key in _PEOPLE if key in rest), None)
         people = None if person is None else rest.pop(person)
         if not rest:
-            raise ValueError(f"{what} holds labels alone: add the inputs by the keywords of the network's forward")
+            raise ValueError(
+                f"{what} holds labels alone: add the inputs by the keywords of the network's forward"
+            )
         return rest, labels, people
     if isinstance(given, tuple | list) and len(cast(Any, given)) in (2, 3):
         inputs, labels, *people = cast(Any, given)
@@ -151,10 +176,18 @@ def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batc
     """Batches of whole columns; those in files that are memory-mapped are copied and let go part by part."""
     mapped = [_mapping(one) for one in columns]
     inputs, labels = columns[:2]
-    if inputs.ndim and labels.ndim and len(inputs) == len(labels) and all(one.ndim for one in columns):
+    if (
+        inputs.ndim
+        and labels.ndim
+        and len(inputs) == len(labels)
+        and all(one.ndim for one in columns)
+    ):
         for start in range(0, len(labels), batch_size):
             rows = slice(start, start + batch_size)
-            part = [one[rows] if m is None else np.array(one[rows]) for one, m in zip(columns, mapped, strict=True)]
+            part = [
+                one[rows] if m is None else np.array(one[rows])
+                for one, m in zip(columns, mapped, strict=True)
+            ]
             yield _batch(tuple(part), "data")
             for one in filter(None, mapped):
                 one.madvise(mmap.MADV_DONTNEED)

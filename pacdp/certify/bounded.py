@@ -26,10 +26,16 @@ class ClippedError:
     kind: Literal["absolute", "squared"] = "absolute"
 
     def __post_init__(self) -> None:
-        if isinstance(self.at, bool) or not isinstance(self.at, Real) or not 0.0 < self.at <= sys.float_info.max:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if (
+            isinstance(self.at, bool)
+            or not isinstance(self.at, Real)
+            or not 0.0 < self.at <= sys.float_info.max
+        ):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"expected ClippedError.at as a positive number, got {self.at!r}")
         if self.kind not in ("absolute", "squared"):
-            raise ValueError(f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}")
+            raise ValueError(
+                f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}"
+            )
 
     @property
     def name(self) -> str:
@@ -39,24 +45,34 @@ class ClippedError:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [m] of outputs [m, ...] against targets of the same shape, up to a last axis of one."""
-        flat, wanted = outputs.reshape(len(outputs), -1).double(), targets.reshape(len(targets), -1).double()
+        flat, wanted = (
+            outputs.reshape(len(outputs), -1).double(),
+            targets.reshape(len(targets), -1).double(),
+        )
         if flat.shape != wanted.shape:
             raise ValueError(
                 f"expected outputs and targets of one shape, got {tuple(outputs.shape)} and {tuple(targets.shape)}"
             )
         if not bool(wanted.isfinite().all()):
-            raise ValueError("targets must be finite numbers, got NaN or infinity: leave these examples out")
+            raise ValueError(
+                "targets must be finite numbers, got NaN or infinity: leave these examples out"
+            )
         share = torch.nan_to_num((flat - wanted).abs() / self.at, nan=1.0).clamp(max=1.0)
         return (share if self.kind == "absolute" else share.square()).mean(dim=1)
 
     def of_arrays(self, outputs: np.ndarray, targets: np.ndarray) -> Float64[np.ndarray, " m"]:
         """The same for arrays; ValueError where they hold anything but real numbers."""
         real = dict[str, Tensor]()
-        for name, values in {"predictions": np.asarray(outputs), "targets": np.asarray(targets)}.items():
+        for name, values in {
+            "predictions": np.asarray(outputs),
+            "targets": np.asarray(targets),
+        }.items():
             try:
                 if values.dtype.kind not in "biufO" or values.ndim == 0:
                     raise TypeError(f"{values.dtype} of shape {values.shape}")
                 real[name] = torch.as_tensor(values.astype(np.float64))
             except (TypeError, ValueError) as error:
-                raise ValueError(f"{name} must be real numbers, one for each example: {error}") from error
+                raise ValueError(
+                    f"{name} must be real numbers, one for each example: {error}"
+                ) from error
         return self(real["predictions"], real["targets"]).numpy()

@@ -99,13 +99,20 @@ def refuted(gibbs: GibbsEstimate) -> str:
     )
 
 
-def weights_certificates(risks: Risks, *, privacy: bounds.PureDP, failure_prob: float) -> list[bounds.Certificate]:
+def weights_certificates(
+    risks: Risks, *, privacy: bounds.PureDP, failure_prob: float
+) -> list[bounds.Certificate]:
     """H-, C- (the paper's and the sharp forms) and kl-Chernoff bounds on the risk of the weights themselves.
 
     The loss is the ramp, a continuous upper bound on the 0-1 loss, so each value bounds the 0-1 risk too.
     """
     require_replace_one(privacy)
-    at = {"risk": risks.ramp, "n": risks.n, "epsilon": privacy.epsilon, "failure_prob": failure_prob}
+    at = {
+        "risk": risks.ramp,
+        "n": risks.n,
+        "epsilon": privacy.epsilon,
+        "failure_prob": failure_prob,
+    }
     return [about(_resting(form(**at), privacy), of="weights") for form in _OF_WEIGHTS]
 
 
@@ -114,7 +121,9 @@ def released_weights_certificate(
 ) -> bounds.Certificate:
     """As :func:`released_certificate`, from exact counts on the training set."""
     risk = error_share(risks.errors, risks.n)
-    return released_certificate(risk, n=risks.n, price=Accounted(privacy=privacy), failure_prob=failure_prob)
+    return released_certificate(
+        risk, n=risks.n, price=Accounted(privacy=privacy), failure_prob=failure_prob
+    )
 
 
 def require_replace_one(privacy: bounds.PureDP) -> None:
@@ -145,7 +154,10 @@ def assess(
     progress: Progress | None,
 ) -> Assessment:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
-    (train,), (tested,) = data.risks(law.weights[None]), test.risks(law.weights[None]) if test else [None]
+    (train,), (tested,) = (
+        data.risks(law.weights[None]),
+        test.risks(law.weights[None]) if test else [None],
+    )
     estimate = None
     if isinstance(law, LocalGibbs):
         keys = Keys.derive([seed], purpose=CERTIFY)
@@ -157,7 +169,9 @@ def assess(
         failure_prob=failure_prob,
         privacy=None if isinstance(prior, NoPrivacy) else privacy_to_dict(prior),
         gibbs=asdict(estimate) if estimate else None,
-        details={"weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}},
+        details={
+            "weights": {"train": train._asdict(), "test": tested._asdict() if tested else None}
+        },
     )
     if not data.mixes:
         return found
@@ -185,7 +199,9 @@ def _findings(
         if gibbs:
             if reason := refuted(gibbs):
                 yield Refusal(name="DP-PAC-Bayes bounds", reason=reason)
-            yield from gibbs_certificates(gibbs, n=data.n, loss=data.loss, privacy=prior, failure_prob=failure_prob)
+            yield from gibbs_certificates(
+                gibbs, n=data.n, loss=data.loss, privacy=prior, failure_prob=failure_prob
+            )
         yield from weights_certificates(train, privacy=prior, failure_prob=failure_prob)
     else:
         yield released_weights_certificate(train, privacy=prior, failure_prob=failure_prob)

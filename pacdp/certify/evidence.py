@@ -49,9 +49,15 @@ def rows_of(data: Any, name: str) -> Rows:
     except ValueError as error:
         raise ValueError(f"{name} must be data, or the rows of data: {error}") from error
     if not parts:
-        raise ValueError(f"{name} must be data, or the rows of data, and it holds no examples: leave it out")
+        raise ValueError(
+            f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
+        )
     inputs, pairs, people = zip(*parts, strict=True)
-    owners = None if any(one is None for one in people) else row_hashes(np.concatenate(people), name="people")
+    owners = (
+        None
+        if any(one is None for one in people)
+        else row_hashes(np.concatenate(people), name="people")
+    )
     return Rows.sorted(np.concatenate(pairs), np.concatenate(inputs), owners)
 
 
@@ -110,7 +116,9 @@ def equal_inputs(
     said = f"{shared:,} of the {n:,} examples that are counted have an input that training saw too"
     mend = f"where they are copies, say with {whose}= whose each example is"
     if shared > most * n:
-        raise DataError(f"{said}, which says next to nothing of new ones: {mend}, or count other examples")
+        raise DataError(
+            f"{said}, which says next to nothing of new ones: {mend}, or count other examples"
+        )
     name = "equal inputs are separate draws"
     if shared > FEW * n:
         return (unproved(name, f"{said}, and nothing shows that they are separate draws: {mend}"),)
@@ -133,7 +141,9 @@ def evidence_of(
     require_plain(test.rows, name="the test set's rows")
     require_apart(test.rows, data.rows, ("the test set's rows", "the bound's rows"))
     if isinstance(source, Private) and source.rows is not None:
-        require_apart(source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows"))
+        require_apart(
+            source.rows, test.rows, ("the rows of the privacy claim", "the test set's rows")
+        )
     seen = seen_freely(source)
     if seen is not None:
         _unseen(seen, test, "the test set's")
@@ -143,7 +153,9 @@ def evidence_of(
 
 def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
     by = "the caller" if data.people is None else "the data set, which names its people"
-    return declared("records independent", by, data.unit), declared("new data follow the same law", "the caller")
+    return declared("records independent", by, data.unit), declared(
+        "new data follow the same law", "the caller"
+    )
 
 
 def standing(source: Source | None, data: BoundSet) -> tuple[Hypothesis, ...]:
@@ -199,7 +211,9 @@ def _unseen(seen: HeldOut, data: BoundSet, whose: str) -> Hypothesis | None:
     """What shows that these are others than those seen; None where nothing does. DataError where some are the same."""
     if seen.rows is not None:
         require_apart(seen.rows, data.rows, ("the prior's rows", f"{whose} rows"))
-        return proved("prior saw none of these rows", "row hashes, of all that the caller says it saw")
+        return proved(
+            "prior saw none of these rows", "row hashes, of all that the caller says it saw"
+        )
     other = bool(seen.data_hash and data.data_hash and seen.data_hash != data.data_hash)
     if seen.indices is None or data.indices is None or other:
         return None

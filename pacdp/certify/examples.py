@@ -46,9 +46,18 @@ class BoundSet:
 
     def __post_init__(self) -> None:
         of_people = np.ndarray | None
-        require_kinds(self, inputs=Tensor, labels=Tensor, indices=Split | None, data_hash=str, people=of_people)
+        require_kinds(
+            self,
+            inputs=Tensor,
+            labels=Tensor,
+            indices=Split | None,
+            data_hash=str,
+            people=of_people,
+        )
         if not self.inputs.ndim or not self.labels.ndim:
-            raise ValueError("expected inputs [n, ...] and labels [n], got a single number; give an axis of examples")
+            raise ValueError(
+                "expected inputs [n, ...] and labels [n], got a single number; give an axis of examples"
+            )
         if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
             got = f"{len(self.inputs)}, {len(self.labels)}"
             raise ValueError(f"expected one label for each of n >= 1 inputs, got {got}")
@@ -58,17 +67,25 @@ class BoundSet:
                 "around and floats would be cut; call .long() on whole numbers"
             )
         if self.indices is not None and self.indices.n != len(self.labels):
-            raise ValueError(f"expected indices of the {len(self.labels)} examples, got {self.indices.n}")
+            raise ValueError(
+                f"expected indices of the {len(self.labels)} examples, got {self.indices.n}"
+            )
         who, n = self.people, len(self.labels)
         if who is not None and (who.dtype != np.int64 or who.shape != (n,) or who.min() < 0):
-            raise ValueError("expected people as int64 [n], the number of each example's person, at least 0")
+            raise ValueError(
+                "expected people as int64 [n], the number of each example's person, at least 0"
+            )
 
     @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = "") -> "BoundSet":
+    def of(
+        cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = ""
+    ) -> "BoundSet":
         """The examples at these places of a data set that is at hand as tensors."""
         _require_within(indices, len(inputs), f"{len(inputs)} examples")
         places = torch.tensor(indices.indices)
-        return cls(inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash)
+        return cls(
+            inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash
+        )
 
     @classmethod
     def part(cls, data: Dataset, indices: Split | None = None) -> "BoundSet":
@@ -80,11 +97,18 @@ class BoundSet:
             _require_within(indices, data.n, f"the {data.n} examples of {data.name}")
         chosen = data if indices is None else data.subset(indices)
         inputs, labels = torch.tensor(chosen.inputs), torch.tensor(chosen.labels)
-        return cls(inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people)
+        return cls(
+            inputs=inputs, labels=labels, indices=indices, data_hash=data.hash, people=chosen.people
+        )
 
     @classmethod
     def counted(
-        cls, n: int, rows: Rows, people: Int64[np.ndarray, " n"] | None, *, of: "BoundSet | None" = None
+        cls,
+        n: int,
+        rows: Rows,
+        people: Int64[np.ndarray, " n"] | None,
+        *,
+        of: "BoundSet | None" = None,
     ) -> "BoundSet":
         """Examples that were read and judged once, and of which only hashes are left; with the places of ``of``."""
         made = cls(
@@ -108,7 +132,9 @@ class BoundSet:
         at = _versions(*objective.examples)
         if objective.kept.get("at") != at:
             inputs, labels = (each.cpu() for each in objective.examples)
-            objective.kept.update({"at": at, "set": cls(inputs=inputs, labels=labels.to(torch.int64))})
+            objective.kept.update(
+                {"at": at, "set": cls(inputs=inputs, labels=labels.to(torch.int64))}
+            )
         return objective.kept["set"]
 
     @classmethod
@@ -170,7 +196,9 @@ def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
     """Refuse labels that name no class: ValueError for a label outside 0 ... classes - 1."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
-        raise ValueError(f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}")
+        raise ValueError(
+            f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
+        )
 
 
 def _require_within(indices: Split, n: int, whose: str) -> None:
@@ -191,7 +219,9 @@ def require_kind(name: str, value: object, kind: Any) -> None:
     """Refuse a value of another type, booleans among numbers too; raises ValueError."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         wanted = getattr(kind, "__name__", str(kind))
-        raise ValueError(f"expected {name} to be of type {wanted}, got {type(value).__name__} {str(value)[:60]!r}")
+        raise ValueError(
+            f"expected {name} to be of type {wanted}, got {type(value).__name__} {str(value)[:60]!r}"
+        )
 
 
 def require_kinds(owner: object, **kinds: Any) -> None:

@@ -30,7 +30,10 @@ from pacdp.exponential import Selection, log_probabilities, select
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
 _CHOSEN = (
-    proved("privacy covers these rows", "the exponential mechanism, run here on the errors on these examples"),
+    proved(
+        "privacy covers these rows",
+        "the exponential mechanism, run here on the errors on these examples",
+    ),
     declared("noise secret or independent", "whoever fixed the seed of the choice"),
     declared("prior saw none of these rows", "the caller"),
 )
@@ -53,23 +56,39 @@ class Finite:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.networks, Sequence) or not self.networks or not all(map(callable, self.networks)):
+        if (
+            not isinstance(self.networks, Sequence)
+            or not self.networks
+            or not all(map(callable, self.networks))
+        ):
             raise ValueError("expected Finite.networks to be a list of networks, at least one")
         require_kinds(self, weights=np.ndarray | None, epsilon=float | int | None, seed=int)
         if self.epsilon is not None and not 0.0 <= self.epsilon <= MAX:
-            raise ValueError(f"expected Finite.epsilon to be a finite number >= 0, got {self.epsilon}")
+            raise ValueError(
+                f"expected Finite.epsilon to be a finite number >= 0, got {self.epsilon}"
+            )
         if self.seed < 0:
             raise ValueError(f"expected Finite.seed >= 0, got {self.seed}")
 
 
 def findings(
-    law: Finite, source: Source | None, *, data: BoundSet, test: BoundSet | None, failure_prob: float, device: Device
+    law: Finite,
+    source: Source | None,
+    *,
+    data: BoundSet,
+    test: BoundSet | None,
+    failure_prob: float,
+    device: Device,
 ) -> Iterator[Finding]:
     """The ensemble, its vote, the best network and the private choice, as far as they are asked for."""
     if isinstance(source, Private):
-        raise ValueError("networks that saw the bound's examples, even privately, need a prior of their own")
+        raise ValueError(
+            "networks that saw the bound's examples, even privately, need a prior of their own"
+        )
     if data.unit == "person":
-        raise ValueError("certificates of finitely many networks count examples: give data without people")
+        raise ValueError(
+            "certificates of finitely many networks count examples: give data without people"
+        )
     said = _said(law.networks, data, device)
     errors = (said != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
@@ -86,7 +105,9 @@ def findings(
         yield from _measured(_said(law.networks, test, device), found.weights, chosen, test, "test")
 
 
-def _said(networks: Sequence[nn.Module], data: BoundSet, device: Device) -> Int64[np.ndarray, "networks n"]:
+def _said(
+    networks: Sequence[nn.Module], data: BoundSet, device: Device
+) -> Int64[np.ndarray, "networks n"]:
     """The class that each network names for each example; -1 where it does not name one alone."""
     found = []
     for network in networks:
@@ -102,25 +123,38 @@ def _said(networks: Sequence[nn.Module], data: BoundSet, device: Device) -> Int6
 
 
 def _measured(
-    said: Int64[np.ndarray, "networks n"], weights: Weights, chosen: dict[str, int], data: BoundSet, on: str
+    said: Int64[np.ndarray, "networks n"],
+    weights: Weights,
+    chosen: dict[str, int],
+    data: BoundSet,
+    on: str,
 ) -> Iterator[Measured]:
     """The errors of a network drawn anew for every answer, of the vote, in which a tie errs, and of single networks."""
     right = said == data.labels.numpy()
     yield Measured(of="ensemble", on=on, mean=float(weights @ (~right).mean(1)), n=data.n)
-    others = np.stack([weights @ ((said == k) & ~right) for k in range(max(0, int(said.max())) + 1)])
-    wrong = {"vote": weights @ right <= others.max(0), **{of: ~right[index] for of, index in chosen.items()}}
+    others = np.stack(
+        [weights @ ((said == k) & ~right) for k in range(max(0, int(said.max())) + 1)]
+    )
+    wrong = {
+        "vote": weights @ right <= others.max(0),
+        **{of: ~right[index] for of, index in chosen.items()},
+    }
     for of, each in wrong.items():
         errors = int(each.sum())
         yield Measured(of=of, on=on, mean=errors / data.n, errors=errors, n=data.n)
 
 
-def selected_certificate(selection: Selection, *, errors: Counts, n: int, failure_prob: float) -> bounds.Certificate:
+def selected_certificate(
+    selection: Selection, *, errors: Counts, n: int, failure_prob: float
+) -> bounds.Certificate:
     """The risk of the network that the exponential mechanism drew, used as it is: :func:`bounds.dp_kl_chernoff`.
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
     risk = error_share(int(errors[selection.index]), n)
-    made = bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob)
+    made = bounds.dp_kl_chernoff(
+        risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob
+    )
     return about(made, of="private choice")
 
 
@@ -157,7 +191,9 @@ def assess_finite(
     if not np.issubdtype(errors.dtype, np.integer):
         raise ValueError(f"expected whole numbers of errors, got {errors.dtype}: round them up")
     if errors.ndim != 1 or not len(errors) or errors.min() < 0 or errors.max() > n:
-        raise ValueError(f"expected counts of 0 to n = {n} errors of at least one network, got {errors!r}")
+        raise ValueError(
+            f"expected counts of 0 to n = {n} errors of at least one network, got {errors!r}"
+        )
     base = log_probabilities(errors * 0, epsilon=0.0, weights=weights)
 
     def at(log_strength: float) -> tuple[Weights, bounds.Certificate]:
@@ -166,18 +202,26 @@ def assess_finite(
         q = q / math.fsum(q)
         used = q > 0
         nats = math.fsum(q[used] * (np.log(q[used]) - base[used]))
-        nats = max(0.0, nats) + 1e-12 * (1.0 + abs(nats)) + len(q) * 1e-15  # sums and logarithms of doubles
+        nats = (
+            max(0.0, nats) + 1e-12 * (1.0 + abs(nats)) + len(q) * 1e-15
+        )  # sums and logarithms of doubles
         risk = min(1.0, math.fsum(q * errors) / n * (1.0 + 1e-12))
         made = bounds.maurer(risk=risk, kl_nats=nats, n=n, failure_prob=failure_prob)
         return q, about(made, "finite_ensemble", of="ensemble")
 
-    from scipy.optimize import minimize_scalar  # a good part of the time that importing pacdp would take
+    from scipy.optimize import (
+        minimize_scalar,
+    )  # a good part of the time that importing pacdp would take
 
     best: Any = minimize_scalar(lambda s: at(s)[1].value, bounds=(-12.0, 4.0), method="bounded")
     q, ensemble = min((at(s) for s in (-700.0, float(best.x), 4.0)), key=lambda pair: pair[1].value)
-    vote = replace(ensemble, name="vote_" + ensemble.name, value=min(1.0, 2.0 * ensemble.value), of="vote")
+    vote = replace(
+        ensemble, name="vote_" + ensemble.name, value=min(1.0, 2.0 * ensemble.value), of="vote"
+    )
     tails = [failure_prob * math.exp(ln) * (1.0 - 1e-12) for ln in base]
-    values = [bounds.clopper_pearson_upper(int(k), n, tail) for k, tail in zip(errors, tails, strict=True)]
+    values = [
+        bounds.clopper_pearson_upper(int(k), n, tail) for k, tail in zip(errors, tails, strict=True)
+    ]
     chosen = int(np.argmin(values))
     one = clopper_pearson(int(errors[chosen]), n, tails[chosen])
     listed = ",".join(repr(math.exp(ln)) for ln in base)
@@ -186,6 +230,12 @@ def assess_finite(
         about(one, "one_of_finitely_many", of="best network"),
         failure_prob=failure_prob,
         budget={"union over networks": failure_prob},
-        inputs={**one.inputs, "failure_prob": failure_prob, "networks": len(errors), "tail": tails[chosen], **unequal},
+        inputs={
+            **one.inputs,
+            "failure_prob": failure_prob,
+            "networks": len(errors),
+            "tail": tails[chosen],
+            **unequal,
+        },
     )
     return FiniteAssessment(weights=q, best=chosen, ensemble=ensemble, vote=vote, one=one)

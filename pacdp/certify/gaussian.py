@@ -63,10 +63,14 @@ class MonteCarlo:
     resume: Path | None = None
 
     def __post_init__(self) -> None:
-        require_counts(self, "passes", "group_size", *(() if self.batch_size is None else ("batch_size",)))
+        require_counts(
+            self, "passes", "group_size", *(() if self.batch_size is None else ("batch_size",))
+        )
         require_kinds(self, share=float, resume=Path | None)
         if not 0.0 < self.share < 1.0:
-            raise ValueError(f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}")
+            raise ValueError(
+                f"expected MonteCarlo.share strictly between 0 and 1, got {self.share}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +108,32 @@ class Gaussians:
                 "the divergence from the prior is infinite: both laws must have the same fixed weights and buffers, "
                 "and a std > 0 for the same parameters"
             )
-        return math.nextafter(kl + self.prior.choice_nats, math.inf) if self.prior.choice_nats else kl
+        return (
+            math.nextafter(kl + self.prior.choice_nats, math.inf) if self.prior.choice_nats else kl
+        )
 
-    def network(self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None) -> Function:
+    def network(
+        self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
+    ) -> Function:
         """The network at these weights of a law, by default its means."""
-        return with_weights(self.module.to(self.device), weights or law.means, law.buffers, self.device)
+        return with_weights(
+            self.module.to(self.device), weights or law.means, law.buffers, self.device
+        )
 
-    def judged(self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None) -> dict[str, Judged]:
+    def judged(
+        self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Judged]:
         """What that network did on the bound's examples and on the test set."""
         return judged(self.network(law, weights), self.data, self.test, self.device)
 
     def sampled(self, data: BoundSet, **how: Any) -> tuple[MonteCarloRisk, ...]:
         """Losses of the randomised network on some examples."""
-        at = {"inputs": data.inputs, "labels": data.labels, "batch_size": self.how.batch_size, "device": self.device}
+        at = {
+            "inputs": data.inputs,
+            "labels": data.labels,
+            "batch_size": self.how.batch_size,
+            "device": self.device,
+        }
         return mean_risks(self.module, self.posterior, **at, **how)
 
     def require_fitting(self) -> None:
@@ -159,7 +176,9 @@ def findings(where: Gaussians) -> Iterator[Finding]:
 def randomised(where: Gaussians) -> Iterator[Finding]:
     """Fresh weights for every prediction: 0-1 and Brier risk."""
     data, how = where.data, where.how
-    budget = bounds.FailureBudget(where.failure_prob).spend(MONTE_CARLO, how.share * where.failure_prob)
+    budget = bounds.FailureBudget(where.failure_prob).spend(
+        MONTE_CARLO, how.share * where.failure_prob
+    )
     budget = budget.spend(PAC_STEP, budget.left)
     risks = where.sampled(
         data,
@@ -175,21 +194,29 @@ def randomised(where: Gaussians) -> Iterator[Finding]:
     for risk in risks:
         yield risk
         yield _overall(risk, functools.partial(bounds.maurer, **at), budget, where)
-        yield Measured(of="randomised", on="bound", loss=risk.loss, mean=risk.mean, n=risk.people or risk.n)
+        yield Measured(
+            of="randomised", on="bound", loss=risk.loss, mean=risk.mean, n=risk.people or risk.n
+        )
     for formula in where.formulas:
         yield _overall(risks[0], functools.partial(_of_errors, formula, at), budget, where)
 
 
-def _of_errors(formula: Formula, at: Mapping[str, Any], *, risk: float, failure_prob: float) -> bounds.Certificate:
+def _of_errors(
+    formula: Formula, at: Mapping[str, Any], *, risk: float, failure_prob: float
+) -> bounds.Certificate:
     """A formula for the 0-1 loss, whose square is itself; ValueError when it is none of a risk and a divergence."""
     given = {**at, "risk": risk, "failure_prob": failure_prob}
     try:
         takes = inspect.signature(formula).parameters
         made = formula(**given, **({"second_moment": risk} if "second_moment" in takes else {}))
     except TypeError as error:
-        raise ValueError(f"expected formulas of bounds that take {', '.join(given)}, got one: {error}") from error
+        raise ValueError(
+            f"expected formulas of bounds that take {', '.join(given)}, got one: {error}"
+        ) from error
     if not isinstance(made, bounds.Certificate) or not {"n", "kl_nats"} <= made.inputs.keys():
-        raise ValueError(f"expected formulas of bounds that return certificates, got {type(made).__name__}")
+        raise ValueError(
+            f"expected formulas of bounds that return certificates, got {type(made).__name__}"
+        )
     return made
 
 
@@ -199,9 +226,13 @@ def randomised_on_test(where: Gaussians) -> Iterator[Finding]:
     """
     of, test = "randomised", where.test
     if test is None:
-        yield Refusal(name="test-set bounds", reason="no examples were kept from prior and posterior")
+        yield Refusal(
+            name="test-set bounds", reason="no examples were kept from prior and posterior"
+        )
         return
-    (fresh,) = where.sampled(test, losses=(zero_one(),), passes=1, group_size=1, seed=where.seed + 1)
+    (fresh,) = where.sampled(
+        test, losses=(zero_one(),), passes=1, group_size=1, seed=where.seed + 1
+    )
     yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=test.n)
     if test.unit == "example":
         yield about(clopper_pearson(fresh.errors, test.n, where.failure_prob), of=of)
@@ -220,7 +251,9 @@ def prior_mean(where: Gaussians) -> Iterator[Finding]:
     if not isinstance(where.prior.source, Private | NoisySum) and not where.prior.choice_nats:
         seen, of = where.judged(where.prior.law), "prior mean"
         yield from measured(seen, of)
-        yield fresh_certificates(seen["bound"], of=of, failure_prob=where.failure_prob, name="prior_mean")[0]
+        yield fresh_certificates(
+            seen["bound"], of=of, failure_prob=where.failure_prob, name="prior_mean"
+        )[0]
 
 
 def one_draw(where: Gaussians) -> Iterator[Finding]:
@@ -248,7 +281,9 @@ def one_draw(where: Gaussians) -> Iterator[Finding]:
         yield _calibrated_draw(where, sample, ratio, data.units)
 
 
-def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int) -> bounds.Certificate:
+def _calibrated_draw(
+    where: Gaussians, sample: bounds.CalibrationSample, ratio: float, n: int
+) -> bounds.Certificate:
     """The calibration error of one draw; under a private prior half the failure probability pays for the draw."""
     private = isinstance(where.prior.source, Private)
     paid = 0.5 * where.failure_prob if private else 0.0
@@ -257,7 +292,12 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
         nats = math.nextafter((nats - math.log(paid)) * (1.0 + 2.0**-50), math.inf)
     error, gap, share = sample.calibration_error, sample.mean_squared_gap, where.failure_prob - paid
     made = bounds.ece_pac_bayes(
-        calibration_error=error, mean_squared_gap=gap, kl_nats=nats, n=n, failure_prob=share, price=where.price
+        calibration_error=error,
+        mean_squared_gap=gap,
+        kl_nats=nats,
+        n=n,
+        failure_prob=share,
+        price=where.price,
     )
     made = made.charged("draw", paid) if private else made
     made = made.resting_on(bounds.declared("draws independent", "the caller"))
@@ -265,12 +305,21 @@ def _calibrated_draw(where: Gaussians, sample: bounds.CalibrationSample, ratio: 
 
 
 def _overall(
-    risk: MonteCarloRisk, step: Callable[..., bounds.Certificate], budget: bounds.FailureBudget, where: Gaussians
+    risk: MonteCarloRisk,
+    step: Callable[..., bounds.Certificate],
+    budget: bounds.FailureBudget,
+    where: Gaussians,
 ) -> bounds.Certificate:
     """The randomised network's certificate for one loss; the Brier loss is halved, since it reaches 2."""
-    made = bounds.overall_certificate(risk=risk.upper(budget.spent[MONTE_CARLO]), bound=step, budget=budget)
+    made = bounds.overall_certificate(
+        risk=risk.upper(budget.spent[MONTE_CARLO]), bound=step, budget=budget
+    )
     source = where.prior.source
-    bound = "hybrid_pac_bayes" if isinstance(source, Private) and source.seen is not None else made.inputs["bound"]
+    bound = (
+        "hybrid_pac_bayes"
+        if isinstance(source, Private) and source.seen is not None
+        else made.inputs["bound"]
+    )
     default = (f"rescaled_{risk.loss}", f"{risk.loss} risk, rescaled to [0, 1]")
     name, measures = _KNOWN.get(risk.loss, default)
     made = replace(made, inputs={**made.inputs, "bound": bound})

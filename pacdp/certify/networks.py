@@ -30,7 +30,9 @@ EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
 _BATCH = 500
 _SLACK = 1e-4  # rounding of probabilities
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
-_NOISE_SHARE = 0.02  # of a failure probability, for noise on counts: near the best on 60,000 examples
+_NOISE_SHARE = (
+    0.02  # of a failure probability, for noise on counts: near the best on 60,000 examples
+)
 Function = Callable[[Tensor], Tensor]
 Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
@@ -54,7 +56,9 @@ class Network:
 
     def __post_init__(self) -> None:
         if not callable(self.network):
-            raise ValueError(f"expected Network.network to be a function of inputs, got {type(self.network).__name__}")
+            raise ValueError(
+                f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
+            )
         require_kinds(self, of=str)
         require_counts(self, "batch_size")
 
@@ -82,12 +86,20 @@ class Judged:
     @property
     def sum_of_rates(self) -> float:
         """The same, or the sum of people's own rates, which a person moves by at most one."""
-        return float(self.errors) if self.data.people is None else sum_of_rates(self.wrong, self.data.people)
+        return (
+            float(self.errors)
+            if self.data.people is None
+            else sum_of_rates(self.wrong, self.data.people)
+        )
 
 
 @torch.no_grad()
 def outputs_of(
-    network: Function, inputs: Float[Tensor, "n ..."], device: Device = "cpu", *, batch_size: int = _BATCH
+    network: Function,
+    inputs: Float[Tensor, "n ..."],
+    device: Device = "cpu",
+    *,
+    batch_size: int = _BATCH,
 ) -> Tensor:
     """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
 
@@ -102,11 +114,16 @@ def outputs_of(
     def run(part: Tensor) -> Tensor:
         outputs = _output(network, part.to(device))
         if outputs.shape[1:] != shape:
-            raise ValueError(f"expected {list(shape)} outputs an example in every batch, got {list(outputs.shape[1:])}")
+            raise ValueError(
+                f"expected {list(shape)} outputs an example in every batch, got {list(outputs.shape[1:])}"
+            )
         return outputs
 
     require_own_outputs(lambda places: run(rows[places]), size=size)
-    found, repeats = list[Tensor](), repeats_itself(network.module if isinstance(network, AtWeights) else network)
+    found, repeats = (
+        list[Tensor](),
+        repeats_itself(network.module if isinstance(network, AtWeights) else network),
+    )
     for part in inputs.split(batch_size):
         found.append(run(part))
         if not repeats:
@@ -126,10 +143,18 @@ def _output(network: Function, inputs: Tensor) -> Tensor:
                 f"the network fails on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}, give it those "
                 f"that it takes: {type(error).__name__}: {error}"
             ) from error
-    if isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.shape[:1] == inputs.shape[:1]:
+    if (
+        isinstance(outputs, Tensor)
+        and outputs.is_floating_point()
+        and outputs.shape[:1] == inputs.shape[:1]
+    ):
         if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] > 0):
             return outputs.detach().clone()  # a network may write each batch into one tensor
-    shape = f"{tuple(outputs.shape)} of {outputs.dtype}" if isinstance(outputs, Tensor) else type(outputs).__name__
+    shape = (
+        f"{tuple(outputs.shape)} of {outputs.dtype}"
+        if isinstance(outputs, Tensor)
+        else type(outputs).__name__
+    )
     raise ValueError(
         f"expected one row of logits for each of {len(inputs)} examples, floats [n] or [n, classes], got {shape}"
     )
@@ -156,11 +181,18 @@ def with_weights(
     module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: Device
 ) -> Function:
     """The module as a function, at these weights and buffers."""
-    return AtWeights(module, {name: value.to(device) for name, value in {**buffers, **weights}.items()})
+    return AtWeights(
+        module, {name: value.to(device) for name, value in {**buffers, **weights}.items()}
+    )
 
 
 def judge(
-    network: Function, data: BoundSet, device: Device = "cpu", *, scores: bool = False, batch_size: int = _BATCH
+    network: Function,
+    data: BoundSet,
+    device: Device = "cpu",
+    *,
+    scores: bool = False,
+    batch_size: int = _BATCH,
 ) -> Judged:
     """Errors and calibration of a network on examples.
 
@@ -174,16 +206,24 @@ def judge(
     data.require_labels(classes_of(outputs))
     if scores:
         if outputs.ndim == 1 or outputs.shape[1] == 1:
-            raise ValueError(f"expected probabilities of each class, [n, classes], got shape {tuple(outputs.shape)}")
+            raise ValueError(
+                f"expected probabilities of each class, [n, classes], got shape {tuple(outputs.shape)}"
+            )
         if bool(((outputs < -_SLACK) | (outputs > 1.0 + _SLACK)).any()):
-            raise ValueError("expected probabilities in [0, 1], got others: give logits with scores=False")
-    wrong = in_error(outputs, data.labels).numpy()  # probabilities in place of logits leave errors as they are
+            raise ValueError(
+                "expected probabilities in [0, 1], got others: give logits with scores=False"
+            )
+    wrong = in_error(
+        outputs, data.labels
+    ).numpy()  # probabilities in place of logits leave errors as they are
     calibrated = data.unit == "example" and bool(outputs.isfinite().all())
     calibration = calibration_of(outputs, data.labels, scores=scores) if calibrated else None
     return Judged(data=data, wrong=wrong, error=mean_of(wrong, data), calibration=calibration)
 
 
-def judged(network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any) -> dict[str, Judged]:
+def judged(
+    network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any
+) -> dict[str, Judged]:
     """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
     sets = {"bound": data} if test is None else {"bound": data, "test": test}
     return {on: judge(network, each, device, **how) for on, each in sets.items()}
@@ -201,7 +241,10 @@ def mean_of(wrong: Bool[np.ndarray, " n"], data: BoundSet) -> float:
         return error_share(int(wrong.sum()), data.n)
     _, owner, sizes = np.unique(data.people, return_inverse=True, return_counts=True)
     counts = np.bincount(owner, weights=wrong)
-    return _up(sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0)) / len(sizes))
+    return _up(
+        sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0))
+        / len(sizes)
+    )
 
 
 def error_share(errors: int, n: int) -> float:
@@ -235,30 +278,56 @@ def confidences_of(
     return confidence.clamp(0.0, 1.0).numpy(), (predicted == labels).numpy()
 
 
-def about(made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk") -> bounds.Certificate:
+def about(
+    made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
+) -> bounds.Certificate:
     """The certificate under the name of the predictor and the risk that it is about."""
     return replace(made, name=name or made.name, of=of, measures=measures)
 
 
 def findings(
-    law: Network, source: Source | None, *, data: BoundSet, test: BoundSet | None, failure_prob: float, device: Device
+    law: Network,
+    source: Source | None,
+    *,
+    data: BoundSet,
+    test: BoundSet | None,
+    failure_prob: float,
+    device: Device,
 ) -> Iterator[Finding]:
     """Everything that applies to a network as it is, which is new to the examples or was released privately."""
-    seen, of = judged(law.network, data, test, device, scores=law.scores, batch_size=law.batch_size), law.of
+    seen, of = (
+        judged(law.network, data, test, device, scores=law.scores, batch_size=law.batch_size),
+        law.of,
+    )
     yield from measured(seen, of)
     if isinstance(source, Private):
-        about_it: dict[str, Any] = {"n": data.units, "failure_prob": failure_prob, "of": of, "measures": data.risk()}
+        about_it: dict[str, Any] = {
+            "n": data.units,
+            "failure_prob": failure_prob,
+            "of": of,
+            "measures": data.risk(),
+        }
         if source.sums is not None:
             yield released_certificate(seen["bound"].error, price=source.sums, **about_it)
-        yield released_certificate(seen["bound"].error, price=Accounted(privacy=source.privacy), **about_it)
+        yield released_certificate(
+            seen["bound"].error, price=Accounted(privacy=source.privacy), **about_it
+        )
     else:
-        yield from fresh_certificates(seen["bound"], of=of, failure_prob=failure_prob, name="new_examples")
+        yield from fresh_certificates(
+            seen["bound"], of=of, failure_prob=failure_prob, name="new_examples"
+        )
     if "test" in seen:
         yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
 
 
 def released_noisily(
-    law: Network, source: Private, release: Release, *, data: BoundSet, failure_prob: float, device: Device
+    law: Network,
+    source: Private,
+    release: Release,
+    *,
+    data: BoundSet,
+    failure_prob: float,
+    device: Device,
 ) -> bounds.Certificate | Refusal:
     """The certificate of a network that was released privately, from counts that are released here, with noise."""
     seen = judge(law.network, data, device, scores=law.scores, batch_size=law.batch_size)
@@ -268,7 +337,12 @@ def released_noisily(
 
 
 def noisy_certificate(
-    counts: ReleasedErrors, *, privacy: bounds.PrivacyClaim, failure_prob: float, of: str, measures: str
+    counts: ReleasedErrors,
+    *,
+    privacy: bounds.PrivacyClaim,
+    failure_prob: float,
+    of: str,
+    measures: str,
 ) -> bounds.Certificate | Refusal:
     """:func:`released_certificate` at the most errors and the fewest records that released counts leave possible.
 
@@ -284,7 +358,12 @@ def noisy_certificate(
         return Refusal(name="private_kl_chernoff", reason=why)
     risk = _up(Fraction(min(errors, n)) / n)
     made = released_certificate(
-        risk, n=n, price=Accounted(privacy=privacy), failure_prob=failure_prob - own, of=of, measures=measures
+        risk,
+        n=n,
+        price=Accounted(privacy=privacy),
+        failure_prob=failure_prob - own,
+        of=of,
+        measures=measures,
     ).charged("noise on the counts", own)
     said = {f"released_{name}": getattr(counts, name) for name in ("errors", "n")}
     noises = {name: getattr(counts, name) for name in ("std_errors", "std_n")}
@@ -331,7 +410,9 @@ def released_certificate(
     return about(made, of=of, measures=measures)
 
 
-def clopper_pearson(errors: int, n: int, failure_prob: float, *, name: str = "test_set") -> bounds.Certificate:
+def clopper_pearson(
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set"
+) -> bounds.Certificate:
     """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
 
     Formal guarantee: see :func:`bounds.clopper_pearson_upper`.

@@ -13,9 +13,7 @@ from pacdp.posterior import GaussianPosterior
 
 NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depend on the examples"
 """Who vouches for the noise of a chain."""
-NOISE_OF_THE_SYSTEM = (
-    "the run, whose noise was drawn under a key of the operating system that its checkpoint alone keeps"
-)
+NOISE_OF_THE_SYSTEM = "the run, whose noise was drawn under a key that only its checkpoint keeps"
 """Who vouches for the noise of a chain with secret keys."""
 
 
@@ -138,7 +136,9 @@ def source_to_dict(source: Source) -> dict[str, Any]:
     if isinstance(source, NoisySum):
         about["unit"] = source.unit
     if isinstance(source, Private):
-        about["privacy"] = {name: getattr(source.privacy, name) for name in ("notion", "adjacency", "status")}
+        about["privacy"] = {
+            name: getattr(source.privacy, name) for name in ("notion", "adjacency", "status")
+        }
         about["unit"] = source.unit
     seen = seen_freely(source)
     known = None if seen is None else seen.rows if seen.indices is None else seen.indices
@@ -161,6 +161,14 @@ def seen_freely(source: Source | None) -> HeldOut | None:
 
 def privacy_to_dict(privacy: bounds.PrivacyClaim) -> dict[str, Any]:
     """What a report says of a promise; the masses of a distribution by their digest, with the event they are of."""
-    record = {name.removeprefix("privacy_"): value for name, value in bounds.Accounted(privacy=privacy).inputs.items()}
+    record = {
+        name.removeprefix("privacy_"): value
+        for name, value in bounds.Accounted(privacy=privacy).inputs.items()
+    }
     event = json.loads(str(record.pop("event", "null")))
-    return {"adjacency": privacy.adjacency, "status": privacy.status, "event": event, "record": record}
+    return {
+        "adjacency": privacy.adjacency,
+        "status": privacy.status,
+        "event": event,
+        "record": record,
+    }

@@ -113,28 +113,49 @@ def certify(
         require_kind(name, given, kind)
     require_draws(seed, device)
     if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+        raise ValueError(
+            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
+        )
     failure_prob = settings.share(failure_prob)
     of_chain = isinstance(law, LocalGibbs | Point)
-    if release is not None and not (isinstance(law, Network) and isinstance(prior, Private) and test is None):
-        raise ValueError("release goes with a Network that a private mechanism released, and without a test set")
+    if release is not None and not (
+        isinstance(law, Network) and isinstance(prior, Private) and test is None
+    ):
+        raise ValueError(
+            "release goes with a Network that a private mechanism released, and without a test set"
+        )
     if of_chain != isinstance(data, Objective):
-        raise ValueError("the weights of a chain and an Objective go together, got one without the other")
+        raise ValueError(
+            "the weights of a chain and an Objective go together, got one without the other"
+        )
     if test is not None and of_chain != isinstance(test, Objective):
-        wanted = "of a chain as an Objective, like its data" if of_chain else "as a BoundSet, like the data"
+        wanted = (
+            "of a chain as an Objective, like its data"
+            if of_chain
+            else "as a BoundSet, like the data"
+        )
         raise ValueError(f"expected the test set {wanted}")
     if of_chain and not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-        raise ValueError("the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy")
+        raise ValueError(
+            "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
+        )
     source = _source(prior, of_chain)
     bound, fresh = _examples(data), None if test is None else _examples(test)
     evidence, tested = evidence_of(source, bound, fresh)
     fixed = settings.standing(bound, fresh)
-    _require_nothing_held(law, data.model if isinstance(data, Objective) else network, prior, bound, "the bound's")
+    _require_nothing_held(
+        law, data.model if isinstance(data, Objective) else network, prior, bound, "the bound's"
+    )
     if fresh is not None:
         module = test.model if isinstance(test, Objective) else network
         _require_nothing_held(law, module, prior, fresh, "the test set's")
     before = bound.version, fresh and fresh.version
-    at: dict[str, Any] = {"data": bound, "test": fresh, "failure_prob": failure_prob, "device": device}
+    at: dict[str, Any] = {
+        "data": bound,
+        "test": fresh,
+        "failure_prob": failure_prob,
+        "device": device,
+    }
     match law:
         case LocalGibbs() | Point():
             assert isinstance(data, Objective)
@@ -143,7 +164,9 @@ def certify(
             found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress)
         case GaussianPosterior():
             if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
-                raise ValueError("a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module")
+                raise ValueError(
+                    "a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module"
+                )
             how = monte_carlo or MonteCarlo()
             where = Gaussians(
                 posterior=law,
@@ -156,26 +179,45 @@ def certify(
                 progress=progress,
                 **at,
             )
-            found = Assessment.of(gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob)
+            found = Assessment.of(
+                gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob
+            )
             found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
         case Network() if release is not None:
             assert isinstance(source, Private)
-            made = networks.released_noisily(law, source, release, data=bound, failure_prob=failure_prob, device=device)
+            made = networks.released_noisily(
+                law, source, release, data=bound, failure_prob=failure_prob, device=device
+            )
             n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
             found = Assessment.of([made], bound, route="released", failure_prob=failure_prob)
             found = replace(found, n=n, examples=n if bound.people is None else None)
         case Network():
             route = "released" if isinstance(source, Private) else "new examples"
-            found = Assessment.of(networks.findings(law, source, **at), bound, route=route, failure_prob=failure_prob)
+            found = Assessment.of(
+                networks.findings(law, source, **at), bound, route=route, failure_prob=failure_prob
+            )
         case Finite():
-            found = Assessment.of(finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob)
+            found = Assessment.of(
+                finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
+            )
     if (bound.version, fresh and fresh.version) != before:
-        raise ValueError("the network writes on its inputs or on labels, which changes the examples: let it copy them")
+        raise ValueError(
+            "the network writes on its inputs or on labels, which changes the examples: let it copy them"
+        )
     if not of_chain:
-        rows = {"bound": bound.rows.summary(), "test": None if fresh is None else fresh.rows.summary(), "prior": None}
+        rows = {
+            "bound": bound.rows.summary(),
+            "test": None if fresh is None else fresh.rows.summary(),
+            "prior": None,
+        }
         known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
         privacy = privacy_to_dict(source.privacy) if isinstance(source, Private) else None
-        found = replace(found, privacy=privacy, rows=rows if release is None else None, prior=found.prior or known)
+        found = replace(
+            found,
+            privacy=privacy,
+            rows=rows if release is None else None,
+            prior=found.prior or known,
+        )
     made = tuple(
         resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
         for one in found.certificates
@@ -191,8 +233,16 @@ def _source(prior: From, of_chain: bool) -> Source | None:
     if isinstance(prior, NoPrivacy) and not of_chain:
         raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
     if isinstance(prior, bounds.PrivacyClaim):
-        return Private(privacy=prior, noise=NOISE_OF_THE_RUN) if of_chain else Private(privacy=prior)
-    return prior.source if isinstance(prior, Prior) else None if isinstance(prior, NoPrivacy) else prior
+        return (
+            Private(privacy=prior, noise=NOISE_OF_THE_RUN) if of_chain else Private(privacy=prior)
+        )
+    return (
+        prior.source
+        if isinstance(prior, Prior)
+        else None
+        if isinstance(prior, NoPrivacy)
+        else prior
+    )
 
 
 def require_draws(seed: int, device: Device) -> None:
@@ -202,10 +252,14 @@ def require_draws(seed: int, device: Device) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(f"expected a device that is here, such as 'cpu', got {device!r}: {error}") from error
+        raise ValueError(
+            f"expected a device that is here, such as 'cpu', got {device!r}: {error}"
+        ) from error
 
 
-def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str) -> None:
+def _require_nothing_held(
+    law: Law, network: nn.Module | None, prior: From, data: BoundSet, whose: str
+) -> None:
     """Refuse a predictor or a prior in which the examples themselves stand.
 
     Of a Gaussian it is the laws whose tensors are used: the bound pays for the posterior's random weights alone, and
@@ -220,10 +274,15 @@ def _require_nothing_held(law: Law, network: nn.Module | None, prior: From, data
         case Finite():
             held.networks = list(law.networks)
         case GaussianPosterior():
-            laws = {"posterior": law.buffers if whose == "the bound's" else {**law.buffers, **law.means}}
+            laws = {
+                "posterior": law.buffers if whose == "the bound's" else {**law.buffers, **law.means}
+            }
             if isinstance(prior, Prior):
                 laws["prior"] = {**prior.law.buffers, **prior.law.means}
-            held.laws = {name: {key: each.detach() for key, each in own.items()} for name, own in laws.items()}
+            held.laws = {
+                name: {key: each.detach() for key, each in own.items()}
+                for name, own in laws.items()
+            }
         case LocalGibbs() | Point():  # whose weights take the place of the network's
             paid = [] if network is None else [name for name, _ in network.named_parameters()]
     holdings = Holdings(held, paid=[f"network.{name}" for name in paid])

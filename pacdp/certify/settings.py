@@ -30,7 +30,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise ValueError(f"expected a count of settings that is a whole number >= 1, got {self.count!r}")
+            raise ValueError(
+                f"expected a count of settings that is a whole number >= 1, got {self.count!r}"
+            )
         require_kinds(self, hypothesis=bounds.Hypothesis, elsewhere=Rows | None)
         if self.hypothesis.name != FIXED:
             raise ValueError(f"expected a hypothesis {FIXED!r}, got {self.hypothesis.name!r}")
@@ -51,7 +53,9 @@ class Settings:
     @classmethod
     def chosen_on(cls, rows: Any, by: str = "rows that the bound does not use") -> "Settings":
         """The settings were chosen on these data, or rows, alone; that the bound's are others is proved by hashes."""
-        return cls(hypothesis=bounds.declared(FIXED, f"chosen on {by}"), elsewhere=rows_of(rows, "rows"))
+        return cls(
+            hypothesis=bounds.declared(FIXED, f"chosen on {by}"), elsewhere=rows_of(rows, "rows")
+        )
 
     def share(self, failure_prob: float) -> float:
         """failure_prob / J; ValueError where a double has no such number."""
@@ -70,4 +74,6 @@ class Settings:
         if test is not None:
             require_apart(self.elsewhere, test.rows, (chosen, "the test set's rows"))
         whose = "the bound's" if test is None else "the bound's or the test set's"
-        return bounds.proved(FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}")
+        return bounds.proved(
+            FIXED, f"{self.hypothesis.by}; row hashes show that these are not {whose}"
+        )

@@ -19,7 +19,15 @@ from pacdp.certify.batches import Batch, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import evidence_of, source_of
 from pacdp.certify.examples import BoundSet, Device, require_labels
-from pacdp.certify.networks import EDGES, Judged, about, classes_of, confidences_of, fresh_certificates, mean_of
+from pacdp.certify.networks import (
+    EDGES,
+    Judged,
+    about,
+    classes_of,
+    confidences_of,
+    fresh_certificates,
+    mean_of,
+)
 from pacdp.certify.networks import measured as lines_of
 from pacdp.certify.priors import source_to_dict
 from pacdp.certify.resting import resting
@@ -83,13 +91,21 @@ def certify_network(
     if not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"settings must be pacdp.Settings, got {type(settings).__name__}")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"batch_size must be a whole number of examples, at least 1, got {batch_size!r}")
+        raise ValueError(
+            f"batch_size must be a whole number of examples, at least 1, got {batch_size!r}"
+        )
     if not callable(network):
-        raise ValueError(f"expected network as a module or function of inputs, got {type(network).__name__}")
+        raise ValueError(
+            f"expected network as a module or function of inputs, got {type(network).__name__}"
+        )
     if isinstance(network, nn.Module) and any(part.training for part in network.modules()):
-        raise ValueError("the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it")
+        raise ValueError(
+            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
+        )
     if not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+        raise ValueError(
+            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
+        )
     failure_prob = settings.share(failure_prob)
     source = source_of(saw)
     read = _Reading(network=network, loss=loss, device=device, batch_size=batch_size)
@@ -97,13 +113,21 @@ def certify_network(
     fresh = None if test is None else read.all_of(test, "test")
     evidence, tested = evidence_of(source, seen.examples, None if fresh is None else fresh.examples)
     fixed = settings.standing(seen.examples, None if fresh is None else fresh.examples)
-    made: list[Finding] = [resting(one, evidence, fixed) for one in seen.certificates(of, failure_prob, "new_examples")]
+    made: list[Finding] = [
+        resting(one, evidence, fixed) for one in seen.certificates(of, failure_prob, "new_examples")
+    ]
     made += seen.measured("bound", of)
     if fresh is not None:
-        made += [resting(one, tested, fixed) for one in fresh.certificates(of, failure_prob, "test_set")]
+        made += [
+            resting(one, tested, fixed) for one in fresh.certificates(of, failure_prob, "test_set")
+        ]
         made += fresh.measured("test", of)
     found = Assessment.of(made, seen.examples, route="new examples", failure_prob=failure_prob)
-    rows = {"bound": seen.examples.rows.summary(), "test": fresh and fresh.examples.rows.summary(), "prior": None}
+    rows = {
+        "bound": seen.examples.rows.summary(),
+        "test": fresh and fresh.examples.rows.summary(),
+        "prior": None,
+    }
     known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
     return replace(found, rows=rows, prior=known, choices={"count": settings.count})
 
@@ -123,8 +147,14 @@ def logits_of(outputs: Any) -> Tensor:
         found = cast(Any, outputs)[0]
     if isinstance(found, Tensor) and found.is_floating_point():
         return found.detach().clone()  # a network may write each batch into one tensor
-    keys = sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
-    keys = [one.name for one in fields(outputs)] if is_dataclass(outputs) and not isinstance(outputs, type) else keys
+    keys = (
+        sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
+    )
+    keys = (
+        [one.name for one in fields(outputs)]
+        if is_dataclass(outputs) and not isinstance(outputs, type)
+        else keys
+    )
     has = f" with {', '.join(keys) or 'nothing'}" if keys or isinstance(outputs, Mapping) else ""
     raise ValueError(
         f"the network returned {type(outputs).__name__}{has}: let it return a tensor of logits, or name them 'logits'"
@@ -144,11 +174,17 @@ class _Seen:
         """Those of the error and its calibration, or of the mean loss."""
         data = self.examples
         if not self.loss:
-            yield from fresh_certificates(self._judged(), of=of, failure_prob=failure_prob, name=name)
+            yield from fresh_certificates(
+                self._judged(), of=of, failure_prob=failure_prob, name=name
+            )
             return
-        found = certify_predictions(losses={self.loss: self.losses}, people=data.people, failure_prob=failure_prob)
+        found = certify_predictions(
+            losses={self.loss: self.losses}, people=data.people, failure_prob=failure_prob
+        )
         for one in found.certificates:
-            yield about(one, one.name.replace("new_examples", name), of=of, measures=data.risk(self.loss))
+            yield about(
+                one, one.name.replace("new_examples", name), of=of, measures=data.risk(self.loss)
+            )
 
     def measured(self, on: str, of: str) -> list[Finding]:
         """The error, or the mean loss."""
@@ -204,7 +240,11 @@ class _Reading:
                 judged = _bounded(self.loss, outputs, batch.labels.to(self.device), batch.n)
                 kept.losses.append(judged)
             if self.loss is not None or not repeats:
-                require_alone(judged, lambda rows, batch=batch: self._judged_at(batch, rows), least=self._least())
+                require_alone(
+                    judged,
+                    lambda rows, batch=batch: self._judged_at(batch, rows),
+                    least=self._least(),
+                )
             hand_back(batch.nbytes)
         if settled is None:
             raise ValueError(f"{what} holds no examples: give at least one")
@@ -216,15 +256,23 @@ class _Reading:
         given = {name: value.to(self.device) for name, value in given.items()}
         with kept_inputs(*given.values()):
             try:
-                return self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
+                return (
+                    self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
+                )
             except Exception as error:  # a stranger's network may raise anything
                 named = {name: tuple(value.shape) for name, value in given.items()}
                 shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
-                raise ValueError(f"the network does not accept inputs of shape {shapes}: {said(error)}") from error
+                raise ValueError(
+                    f"the network does not accept inputs of shape {shapes}: {said(error)}"
+                ) from error
 
     def _settled(self, batch: Batch) -> Unwritten:
         """The network after its first pass, over made-up numbers where the inputs are one tensor."""
-        first = pool(batch.inputs[:1])[-1:] if isinstance(batch.inputs, Tensor) else _first(batch.inputs)
+        first = (
+            pool(batch.inputs[:1])[-1:]
+            if isinstance(batch.inputs, Tensor)
+            else _first(batch.inputs)
+        )
         self._outputs(first)
         return Unwritten(self.network)
 
@@ -234,7 +282,9 @@ class _Reading:
         made_up = pool(batch.inputs[:size], size=size) if isinstance(batch.inputs, Tensor) else None
 
         def run(places: Tensor) -> Tensor:
-            return self._judged_at(batch, places % min(batch.n, size), None if made_up is None else made_up[places])
+            return self._judged_at(
+                batch, places % min(batch.n, size), None if made_up is None else made_up[places]
+            )
 
         require_own_outputs(run, size=size, least=self._least())
 
@@ -242,7 +292,11 @@ class _Reading:
         """Logits, or losses, of some examples of a batch, perhaps with other inputs."""
         if inputs is None:
             own = batch.inputs
-            inputs = own[rows] if isinstance(own, Tensor) else {name: value[rows] for name, value in own.items()}
+            inputs = (
+                own[rows]
+                if isinstance(own, Tensor)
+                else {name: value[rows] for name, value in own.items()}
+            )
         outputs = self._outputs(inputs)
         if self.loss is None:
             return _judgeable(logits_of(outputs), len(rows))
@@ -261,7 +315,9 @@ class _Kept:
     people: list[np.ndarray] = field(default_factory=list[np.ndarray])
     labels: list[Tensor] = field(default_factory=list[Tensor])
     losses: list[Tensor] = field(default_factory=list[Tensor])
-    samples: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list[tuple[np.ndarray, np.ndarray]])
+    samples: list[tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=list[tuple[np.ndarray, np.ndarray]]
+    )
     odd: list[bool] = field(default_factory=list[bool])
 
     def add_logits(self, logits: Tensor, labels: Tensor) -> None:
@@ -278,7 +334,9 @@ class _Kept:
         self.rows.append(batch.pairs(hashed))
         self.labels.append(batch.labels.reshape(batch.n, -1)[:, 0].cpu())
         if (batch.people is None) != (not self.people) and len(self.labels) > 1:
-            raise ValueError("some batches name the people of their examples and others do not: give all or none")
+            raise ValueError(
+                "some batches name the people of their examples and others do not: give all or none"
+            )
         if batch.people is not None:
             self.people.append(batch.people)
 
@@ -292,7 +350,9 @@ class _Kept:
         calibration = None
         if not loss and people is None and not any(self.odd):
             confidence, correct = (np.concatenate(each) for each in zip(*self.samples, strict=True))
-            calibration = bounds.calibration_sample(confidence=confidence, correct=correct, edges=EDGES)
+            calibration = bounds.calibration_sample(
+                confidence=confidence, correct=correct, edges=EDGES
+            )
         examples = BoundSet.counted(n, rows, people, of=of)
         return _Seen(examples=examples, losses=losses, calibration=calibration, loss=loss)
 
@@ -325,15 +385,21 @@ def _class_labels(labels: Tensor, what: str) -> Tensor:
 def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) -> Tensor:
     """Losses in [0, 1], one an example."""
     try:
-        found = loss(logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone())
+        found = loss(
+            logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone()
+        )
     except ValueError:
         raise
     except Exception as error:  # a stranger's function may raise anything
         raise ValueError(f"the loss failed with {type(error).__name__}: {error}") from error
     if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them")
-    values = found.detach().to(torch.float64, copy=True)  # a function may write each batch into one tensor
+        raise ValueError(
+            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
+        )
+    values = found.detach().to(
+        torch.float64, copy=True
+    )  # a function may write each batch into one tensor
     if not bool(((values >= 0.0) & (values <= 1.0)).all()):
         raise ValueError(
             "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
@@ -344,4 +410,8 @@ def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) 
 def _name_of(loss: LossOf | ClippedError | None) -> str:
     if loss is None:
         return ""
-    return loss.name if isinstance(loss, ClippedError) else str(getattr(loss, "__name__", "loss")).replace("_", " ")
+    return (
+        loss.name
+        if isinstance(loss, ClippedError)
+        else str(getattr(loss, "__name__", "loss")).replace("_", " ")
+    )

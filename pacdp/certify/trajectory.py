@@ -24,7 +24,13 @@ import bounds
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import Chain
-from pacdp.certify.accounted import MONTE_CARLO_SHARE, SLACK_NATS, around, share_of_errors, weights_at
+from pacdp.certify.accounted import (
+    MONTE_CARLO_SHARE,
+    SLACK_NATS,
+    around,
+    share_of_errors,
+    weights_at,
+)
 from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
@@ -88,7 +94,9 @@ def realised_price(
         )
     event = noisy_sums_event(settings, steps)
     known = tuple(_known(settings, gradients, noise, start))
-    return bounds.noisy_sum_realised(event=event, squared_norms=norms.tolist(), records=n, hypotheses=known)
+    return bounds.noisy_sum_realised(
+        event=event, squared_norms=norms.tolist(), records=n, hypotheses=known
+    )
 
 
 def _known(settings: Chain, gradients: int, noise: str, start: str) -> Iterator[Hypothesis]:
@@ -96,12 +104,19 @@ def _known(settings: Chain, gradients: int, noise: str, start: str) -> Iterator[
     every = f"the settings of {settings.name}: noise is added to each sum of gradients, and the rest computes with that"
     yield proved("records enter by noisy sums", every)
     yield declared("noise secret or independent", noise)
-    yield proved("schedule blind to the records", "the settings, of which step sizes and noise scales are functions")
+    yield proved(
+        "schedule blind to the records",
+        "the settings, of which step sizes and noise scales are functions",
+    )
     yield declared("first weights independent", start)
     if settings.every_record:
-        yield proved("batches drawn without the records", "the settings: every record is in every batch")
+        yield proved(
+            "batches drawn without the records", "the settings: every record is in every batch"
+        )
     else:
-        yield declared("batches drawn without the records", "the run, whose batches are drawn from its seed")
+        yield declared(
+            "batches drawn without the records", "the run, whose batches are drawn from its seed"
+        )
     by = f"the run, which kept one sum for each of its {gradients} gradients; pacdp verify with data takes some again"
     yield declared("norms of all records kept", by)
 
@@ -144,7 +159,10 @@ def with_recorded(
             )
         price = realised_price(settings, norms, steps=step, n=examples.units, noise=noise)
     except ValueError as error:
-        return replace(found, refusals=(Refusal(name="realised noisy sums", reason=str(error)), *found.refusals))
+        return replace(
+            found,
+            refusals=(Refusal(name="realised noisy sums", reason=str(error)), *found.refusals),
+        )
     source = NoisySum(price=price, unit=examples.unit)
     law = around(data, weights, std=settings.thermal_std)
     evidence = fixed.standing(examples)
@@ -152,7 +170,12 @@ def with_recorded(
     made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
     passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
     how = MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE)
-    at: dict[str, Any] = {"failure_prob": share, "settings": fixed, "seed": seed, "device": data.device}
+    at: dict[str, Any] = {
+        "failure_prob": share,
+        "settings": fixed,
+        "seed": seed,
+        "device": data.device,
+    }
     gaussian = certify(law, examples, prior=Prior(law=law, source=source), network=data.model, test=tested,
                        monte_carlo=how, **at)  # fmt: skip
     first = replace(found, certificates=(made, *gaussian.certificates, *found.certificates))

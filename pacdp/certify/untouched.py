@@ -58,15 +58,28 @@ def certify_untouched(
         raise ValueError(f"unlabelled must be independent examples, and those of {unlabelled.name} are of people: give "
                          "one example of each, without people")  # fmt: skip
     if not saw:
-        raise ValueError("saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()")
+        raise ValueError(
+            "saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()"
+        )
     inputs = torch.tensor(unlabelled.inputs) if isinstance(unlabelled, Dataset) else unlabelled
     data = BoundSet(inputs=inputs, labels=torch.zeros(len(inputs), dtype=torch.int64))
     saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in saw.items()}
-    known = {**saw, **({} if network_saw is None else {"the network's rows": rows_of(network_saw, "network_saw")})}
+    known = {
+        **saw,
+        **(
+            {}
+            if network_saw is None
+            else {"the network's rows": rows_of(network_saw, "network_saw")}
+        ),
+    }
     fresh = _unseen(data.rows, known, network_saw is not None)
-    different = disagreements(outputs_of(network, inputs), outputs_of(surrogate, inputs, batch_size=2**30))
+    different = disagreements(
+        outputs_of(network, inputs), outputs_of(surrogate, inputs, batch_size=2**30)
+    )
     k = int(different.sum())
-    made = bounds.disagreement(surrogate=certificate, k=k, n=data.n, failure_prob=failure_prob).resting_on(fresh)
+    made = bounds.disagreement(
+        surrogate=certificate, k=k, n=data.n, failure_prob=failure_prob
+    ).resting_on(fresh)
     differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, data.n), errors=k,
                       n=data.n)  # fmt: skip
     rows = {"bound": data.rows.summary(), "test": None, "prior": None}
@@ -99,7 +112,9 @@ def disagreements(one: Tensor, other: Tensor) -> Any:
     """
     counts = classes_of(one), classes_of(other)
     if counts[0] != counts[1]:
-        raise ValueError(f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate")
+        raise ValueError(
+            f"expected networks of the same classes, got {counts[0]} and {counts[1]} of the surrogate"
+        )
     flat = other.ndim == 1 or other.shape[1] == 1
     answers = (other.reshape(-1) > 0).long() if flat else other.argmax(dim=1)
     return (in_error(one, answers) | in_error(other, answers)).numpy()

@@ -27,7 +27,9 @@ _ZERO_ONE = zero_one()
 class _Resident:
     """A network and a data set on one device."""
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False
+    ) -> None:
         self.model = model
         self.layout = Layout(model)
         self.inputs = inputs
@@ -64,11 +66,16 @@ class LoopedNetwork(_Resident):
         """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
         found = weights.new_empty((2, len(weights)))
         for k, g in enumerate(group):
-            parameters = {name: view.requires_grad_() for name, view in self.layout.views(weights[k].detach()).items()}
+            parameters = {
+                name: view.requires_grad_()
+                for name, view in self.layout.views(weights[k].detach()).items()
+            }
             with torch.enable_grad():
                 logits = self._call(parameters, batches[g])
                 mean = loss(logits, labels[k]).mean()
-                slopes = torch.autograd.grad(mean, list(parameters.values()), materialize_grads=True)
+                slopes = torch.autograd.grad(
+                    mean, list(parameters.values()), materialize_grads=True
+                )
             for view, slope in zip(self.layout.views(gradient[k]).values(), slopes, strict=True):
                 view.copy_(slope)
             found[0, k] = mean.detach()
@@ -83,7 +90,9 @@ class VmappedNetwork(_Resident):
         ValueError: on construction, for layers that vmap cannot batch; it names what works.
     """
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, bfloat16: bool = False
+    ) -> None:
         super().__init__(model, inputs, bfloat16=bfloat16)
         flat = self.layout.of(model).to(inputs.device)
         weights = torch.stack([flat, flat])
@@ -92,7 +101,9 @@ class VmappedNetwork(_Resident):
             return self._call(parameters, x).sum()
 
         try:
-            torch.func.vmap(torch.func.grad(one), in_dims=(0, None))(self.layout.views(weights), inputs[:2])
+            torch.func.vmap(torch.func.grad(one), in_dims=(0, None))(
+                self.layout.views(weights), inputs[:2]
+            )
         except RuntimeError as error:
             raise ValueError(
                 f"this network cannot run as a batch of chains ({str(error).splitlines()[0]}): torch.func.vmap takes "
@@ -114,13 +125,18 @@ class VmappedNetwork(_Resident):
     ) -> Tensor:  # fmt: skip
         """The same from inputs and labels with a leading dimension of one for all chains, or one a chain."""
 
-        def one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        def one(
+            parameters: dict[str, Tensor], x: Tensor, y: Tensor
+        ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             logits = self._call(parameters, x)
             mean = loss(logits, y).mean()
             return mean, (mean.detach(), _ZERO_ONE(logits.detach(), y).mean())
 
         own = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in (inputs, labels))
-        inputs, labels = (part[0] if dim is None else part for part, dim in zip((inputs, labels), own, strict=True))
+        inputs, labels = (
+            part[0] if dim is None else part
+            for part, dim in zip((inputs, labels), own, strict=True)
+        )
         all_chains = torch.func.vmap(torch.func.grad(one, has_aux=True), in_dims=(0, *own))
         slopes, (losses, errors) = all_chains(self.layout.views(weights), inputs, labels)
         for name, view in self.layout.views(gradient).items():

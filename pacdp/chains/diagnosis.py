@@ -72,30 +72,52 @@ def level_of(traces: Mapping[str, TraceDiagnosis]) -> float:
 
 def _refutations(trace: TraceDiagnosis, level: float) -> list[str]:
     said: list[str] = []
-    if trace.r_hat_p_value is not None and trace.r_hat_p_value < level and (trace.r_hat or 0.0) > R_HAT_LIMIT:
-        said.append(f"halves of chains differ by more than chance explains (p = {trace.r_hat_p_value:.1e})")
+    if (
+        trace.r_hat_p_value is not None
+        and trace.r_hat_p_value < level
+        and (trace.r_hat or 0.0) > R_HAT_LIMIT
+    ):
+        said.append(
+            f"halves of chains differ by more than chance explains (p = {trace.r_hat_p_value:.1e})"
+        )
     if trace.ks_p_value is not None and trace.ks_p_value < level:
-        said.append(f"the two halves of a chain have different laws (Kolmogorov-Smirnov p = {trace.ks_p_value:.1e})")
+        said.append(
+            f"the two halves of a chain have different laws (Kolmogorov-Smirnov p = {trace.ks_p_value:.1e})"
+        )
     if trace.geweke_p_value is not None and trace.geweke_p_value < level:
-        said.append(f"the level drifts from the beginning to the end (Geweke z = {trace.geweke_z:.3g})")
+        said.append(
+            f"the level drifts from the beginning to the end (Geweke z = {trace.geweke_z:.3g})"
+        )
     return said
 
 
 def warnings_of(name: str, trace: TraceDiagnosis, level: float) -> list[str]:
     """What is wrong with a trace, in sentences."""
     if trace.steps < FEWEST_STEPS:
-        return [f"{name}: too short to judge: {trace.steps} steps of each chain, at least {FEWEST_STEPS} are needed."]
+        return [
+            f"{name}: too short to judge: {trace.steps} steps of each chain, at least {FEWEST_STEPS} are needed."
+        ]
     if trace.effective_draws is None or trace.r_hat is None:
         return [f"{name}: constant after burn-in, which says nothing."]
     said = [f"not stationary: {text}" for text in _refutations(trace, level)]
     if trace.r_hat > R_HAT_LIMIT:
-        said.append(f"R-hat = {trace.r_hat:.4g}, above {R_HAT_LIMIT}: halves of chains do not agree yet")
+        said.append(
+            f"R-hat = {trace.r_hat:.4g}, above {R_HAT_LIMIT}: halves of chains do not agree yet"
+        )
     if trace.still_chains:
-        said.append(f"{trace.still_chains} of {trace.chains} chains never move during half of the kept steps")
+        said.append(
+            f"{trace.still_chains} of {trace.chains} chains never move during half of the kept steps"
+        )
     draws = trace.effective_draws / trace.chains
     if draws < FEWEST_DRAWS:
-        said.append(f"{draws:.0f} effective draws per chain, fewer than {FEWEST_DRAWS}: its averages are not reliable")
-    silent = {"R-hat": trace.r_hat_p_value, "Kolmogorov-Smirnov": trace.ks_p_value, "Geweke": trace.geweke_p_value}
+        said.append(
+            f"{draws:.0f} effective draws per chain, fewer than {FEWEST_DRAWS}: its averages are not reliable"
+        )
+    silent = {
+        "R-hat": trace.r_hat_p_value,
+        "Kolmogorov-Smirnov": trace.ks_p_value,
+        "Geweke": trace.geweke_p_value,
+    }
     names = ", ".join(test for test, p in silent.items() if p is None)
     if names:
         said.append(

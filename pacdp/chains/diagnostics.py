@@ -51,7 +51,9 @@ def after_burn_in(trace: ArrayLike, burn_in: float) -> Float[np.ndarray, "chains
         raise ValueError(f"expected burn_in in [0, 1), the share of steps to drop, got {burn_in}")
     values = np.asarray(trace, dtype=np.float64)
     if values.ndim != 2 or values.size == 0:
-        raise ValueError(f"expected trace as [chains, steps], got shape {values.shape}: a single chain is trace[None]")
+        raise ValueError(
+            f"expected trace as [chains, steps], got shape {values.shape}: a single chain is trace[None]"
+        )
     steps = values.shape[1]
     return values[:, max(0, min(int(burn_in * steps), steps - FEWEST_STEPS)) :]
 
@@ -76,7 +78,9 @@ def diagnose(traces: Mapping[str, ArrayLike], *, burn_in: float = 0.5) -> Diagno
         kept = after_burn_in(trace, burn_in)
         if not np.isfinite(kept).all():
             chain, step = np.argwhere(~np.isfinite(kept))[0]
-            raise ValueError(f"trace {name!r} is not finite in chain {chain}, kept step {step}: the chain has diverged")
+            raise ValueError(
+                f"trace {name!r} is not finite in chain {chain}, kept step {step}: the chain has diverged"
+            )
         found[name] = _diagnose(kept)
     level = level_of(found)
     warnings = [text for name, trace in found.items() for text in warnings_of(name, trace, level)]
@@ -87,9 +91,13 @@ def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
     chains, steps = kept.shape
     half = steps // 2
     peak = float(np.abs(kept).max()) or 1.0
-    unit = kept / peak  # neither overflows nor passes for constant, however large or small the trace
+    unit = (
+        kept / peak
+    )  # neither overflows nor passes for constant, however large or small the trace
     low, width = float(unit.min()), float(np.ptp(unit))
-    halves_move = [(np.ptp(part, axis=1) > 0.0) if half else np.zeros(chains, bool) for part in _halves(unit)]
+    halves_move = [
+        (np.ptp(part, axis=1) > 0.0) if half else np.zeros(chains, bool) for part in _halves(unit)
+    ]
     still = int((~(halves_move[0] & halves_move[1])).sum())
     mean = float(unit.mean()) * peak
     if steps < FEWEST_STEPS or width == 0.0:
@@ -99,7 +107,9 @@ def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
         )  # fmt: skip
     unit = (unit - low) / width
     first, second = _halves(unit)
-    r_hat, r_hat_p_value = _r_hat(np.vstack(_halves(kept / 2.0)))  # unscaled: rounding would break ties when folded
+    r_hat, r_hat_p_value = _r_hat(
+        np.vstack(_halves(kept / 2.0))
+    )  # unscaled: rounding would break ties when folded
     z, z_p_value = _geweke(_scores(unit))
     return TraceDiagnosis(
         chains=chains, steps=steps, still_chains=still, mean=mean,
@@ -130,13 +140,18 @@ def _times(rows: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, " rows"]:
     moves = np.ptp(rows, axis=1) > 0.0
     residuals = scipy.signal.detrend(rows, axis=1)
     draws = np.array(
-        [bounds.effective_sample_size(row) if ok else 1.0 for row, ok in zip(residuals, moves, strict=True)]
+        [
+            bounds.effective_sample_size(row) if ok else 1.0
+            for row, ok in zip(residuals, moves, strict=True)
+        ]
     )
     return (steps / draws) * (1.0 + 4.0 / draws)
 
 
 def _scores(values: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, "rows steps"]:
-    return scipy.special.ndtri((scipy.stats.rankdata(values).reshape(values.shape) - 0.375) / (values.size + 0.25))
+    return scipy.special.ndtri(
+        (scipy.stats.rankdata(values).reshape(values.shape) - 0.375) / (values.size + 0.25)
+    )
 
 
 def _r_hat(halves: Float[np.ndarray, "rows steps"]) -> tuple[float | None, float | None]:
@@ -153,7 +168,9 @@ def _r_hat(halves: Float[np.ndarray, "rows steps"]) -> tuple[float | None, float
         between = draws * (r_hat**2 - (steps - 1) / steps)
         found.append(r_hat)
         judged = draws > _FEWEST_IN_HALF
-        p_values.append(float(scipy.stats.f.sf(between, rows - 1, rows * (draws - 1.0))) if judged else None)
+        p_values.append(
+            float(scipy.stats.f.sf(between, rows - 1, rows * (draws - 1.0))) if judged else None
+        )
     return max(found, default=None), _smallest(p_values)
 
 
@@ -177,12 +194,16 @@ def _geweke(scores: Float[np.ndarray, "chains steps"]) -> tuple[float | None, fl
     times = _times(end)
     times = np.maximum(times, np.median(times))
     draws = end.shape[1] / times
-    others = (end != np.median(scores)).mean(axis=1) * start.shape[1]  # than the commonest, expected at the start
+    others = (end != np.median(scores)).mean(axis=1) * start.shape[
+        1
+    ]  # than the commonest, expected at the start
     judged = (draws > _FEWEST_IN_HALF) & (others > _FEWEST_AT_START)
     if not judged.any():
         return None, None
     moved = (start.mean(axis=1) - end.mean(axis=1))[judged]
-    spread = (scipy.signal.detrend(end, axis=1).var(axis=1) * times)[judged] * (1 / start.shape[1] + 1 / end.shape[1])
+    spread = (scipy.signal.detrend(end, axis=1).var(axis=1) * times)[judged] * (
+        1 / start.shape[1] + 1 / end.shape[1]
+    )
     freedom = draws[judged] - 1.0
     if judged.sum() > 1:
         moved, spread, freedom = (np.append(each, each.sum()) for each in (moved, spread, freedom))

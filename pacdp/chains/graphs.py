@@ -53,7 +53,9 @@ class Replayed:
         self._state: Any = None
         self._tick = torch.zeros(0)
         self._recording: _Recording | None = None
-        self._lasting = list[Tensor]()  # what the last step that was carried out writes to: the recorded one does too
+        self._lasting = list[
+            Tensor
+        ]()  # what the last step that was carried out writes to: the recorded one does too
 
     def step(self, state: Any, keys: Keys) -> tuple[Any, Any]:
         """The next state.
@@ -69,14 +71,20 @@ class Replayed:
     def _step(self, state: Any) -> tuple[Any, Any]:
         coefficients = self._sampler.coefficients(state.step)
         self._load(state)
-        numbers = {name: value for name, value in coefficients.items() if isinstance(value, np.ndarray)}
+        numbers = {
+            name: value for name, value in coefficients.items() if isinstance(value, np.ndarray)
+        }
         flags = {name: value for name, value in coefficients.items() if name not in numbers}
         if self._recording is None or self._recording.flags != flags:
             self._recording = self._record(numbers, flags)
         for name, own in self._recording.numbers.items():
             value = numbers[name]
-            if not np.array_equal(value, self._recording.written[name]):  # each copy is a call of the device's driver
-                own.copy_(_like(own, torch.from_numpy(np.ascontiguousarray(value))), non_blocking=True)
+            if not np.array_equal(
+                value, self._recording.written[name]
+            ):  # each copy is a call of the device's driver
+                own.copy_(
+                    _like(own, torch.from_numpy(np.ascontiguousarray(value))), non_blocking=True
+                )
                 self._recording.written[name] = value.copy()
         self._tick.fill_(state.step)
         if self._recording.graph is None:
@@ -102,7 +110,9 @@ class Replayed:
         self._lasting = list[Tensor]()
         before = _held.set(self._lasting)
         try:
-            after, info = self._sampler.transition(state, {**numbers, **flags}, self._keys, self._tick)
+            after, info = self._sampler.transition(
+                state, {**numbers, **flags}, self._keys, self._tick
+            )
         finally:
             _held.reset(before)
         for own, tensor in zip(self._state, after[:-1], strict=True):
@@ -137,7 +147,9 @@ def _like(own: Tensor, tensor: Tensor) -> Tensor:
     return tensor
 
 
-def recorded(run: Callable[[], Any], device: torch.device) -> tuple[torch.cuda.CUDAGraph | None, Any]:
+def recorded(
+    run: Callable[[], Any], device: torch.device
+) -> tuple[torch.cuda.CUDAGraph | None, Any]:
     """A call as a graph, and what it returned in the graph's memory; None, with a warning, where that is refused."""
     with current(device):
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
@@ -149,7 +161,8 @@ def recorded(run: Callable[[], Any], device: torch.device) -> tuple[torch.cuda.C
             torch.cuda.synchronize(device)
             why = str(error).splitlines()[0]
             warnings.warn(
-                f"steps are not recorded as a CUDA graph and take longer, with the same numbers: {why}", stacklevel=2
+                f"steps are not recorded as a CUDA graph and take longer, with the same numbers: {why}",
+                stacklevel=2,
             )
             return None, None
     return graph, found

@@ -17,7 +17,9 @@ class Layout:
 
     def __init__(self, model: nn.Module) -> None:
         linear = {
-            f"{name}.weight" if name else "weight" for name, layer in model.named_modules() if type(layer) is nn.Linear
+            f"{name}.weight" if name else "weight"
+            for name, layer in model.named_modules()
+            if type(layer) is nn.Linear
         }
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         self._transposed = {name: name in linear for name in self.shapes}
@@ -45,7 +47,9 @@ class Layout:
         for name, view in self.views(flat).items():
             if name not in named or named[name].shape != view.shape:
                 found = tuple(named[name].shape) if name in named else "nothing"
-                raise ValueError(f"expected parameter {name} of shape {tuple(view.shape)}, got {found}")
+                raise ValueError(
+                    f"expected parameter {name} of shape {tuple(view.shape)}, got {found}"
+                )
             view.copy_(named[name].detach())
         return flat
 

@@ -23,7 +23,11 @@ def room_on(device: torch.device) -> int:
 
     Not of what is free: chains go through in parts that this decides, and a resumed run must have the same.
     """
-    return torch.cuda.get_device_properties(device).total_memory // 8 if device.type == "cuda" else 2**31
+    return (
+        torch.cuda.get_device_properties(device).total_memory // 8
+        if device.type == "cuda"
+        else 2**31
+    )
 
 
 def require_memory(

@@ -53,7 +53,12 @@ class Network(Protocol):
 
 
 def resident(
-    model: nn.Module, inputs: Tensor | Pixels, *, batch_size: int, batching: Batching = "auto", bfloat16: bool = False
+    model: nn.Module,
+    inputs: Tensor | Pixels,
+    *,
+    batch_size: int,
+    batching: Batching = "auto",
+    bfloat16: bool = False,
 ) -> Network:
     """The fastest form of ``model`` on the device of ``inputs``.
 
@@ -74,14 +79,19 @@ def resident(
     return LoopedNetwork(model, inputs, bfloat16=bfloat16)
 
 
-def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int) -> bool:
+def _agrees(
+    compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int
+) -> bool:
     """Whether outputs and gradients are those of ``model``, called as it is and by autograd.
 
     Gradients jump where a unit is at zero or two pixels are equal, so that rounding alone can move one; they must agree
     at two of a few random weights. Outputs must agree everywhere.
     """
     generator = torch.Generator().manual_seed(0)
-    own, shown = compiled.layout.of(model), min(_ROWS, len(inputs))  # of one output alone a rounding may be all
+    own, shown = (
+        compiled.layout.of(model),
+        min(_ROWS, len(inputs)),
+    )  # of one output alone a rounding may be all
     with torch.no_grad():
         if not _close(compiled.logits(own, 0, shown), model(inputs[:shown])):
             return False
@@ -89,7 +99,8 @@ def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, 
     agreed = 0
     for _ in range(_TRIALS):
         named = {
-            name: torch.randn(shape, generator=generator, dtype=own.dtype) / math.sqrt(math.prod(shape[1:]))
+            name: torch.randn(shape, generator=generator, dtype=own.dtype)
+            / math.sqrt(math.prod(shape[1:]))
             for name, shape in compiled.layout.shapes.items()
         }
         spread = compiled.layout.flatten(named)
@@ -103,7 +114,9 @@ def _agrees(compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, 
 
 def _gradient(form: Network, weights: Tensor, places: Tensor) -> Tensor:
     slope = torch.empty_like(weights)[None]
-    form.backward(weights[None], [form.gather(places)], [0], [torch.zeros_like(places)], _SMOOTH, slope)
+    form.backward(
+        weights[None], [form.gather(places)], [0], [torch.zeros_like(places)], _SMOOTH, slope
+    )
     return slope
 
 
@@ -115,7 +128,9 @@ def _close(found: Tensor, expected: Tensor) -> bool:
 
 
 def _sines(outputs: Tensor, labels: Tensor) -> Tensor:
-    return torch.sin(outputs.reshape(len(labels), -1) + torch.arange(outputs[0].numel())).mean(dim=1)
+    return torch.sin(outputs.reshape(len(labels), -1) + torch.arange(outputs[0].numel())).mean(
+        dim=1
+    )
 
 
 _SMOOTH = Loss(name="sines", low=-1.0, high=1.0, function=_sines)

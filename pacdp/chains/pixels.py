@@ -34,7 +34,9 @@ class Pixels:
         return len(self.values)
 
     def __getitem__(self, places: slice | Tensor) -> Float32[Tensor, "m ..."]:
-        return torch.from_numpy(numbers_of(self.values[places if isinstance(places, slice) else places.numpy()]))
+        return torch.from_numpy(
+            numbers_of(self.values[places if isinstance(places, slice) else places.numpy()])
+        )
 
     def is_floating_point(self) -> bool:
         """Whether the numbers are fractions: they are."""

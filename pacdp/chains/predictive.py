@@ -46,10 +46,17 @@ class PredictiveAverage:
     """
 
     def __init__(
-        self, logits: Callable[[Tensor], Tensor], *, n: int, classes: int, device: torch.device | str = "cpu"
+        self,
+        logits: Callable[[Tensor], Tensor],
+        *,
+        n: int,
+        classes: int,
+        device: torch.device | str = "cpu",
     ) -> None:
         if n < 1 or classes < 2:
-            raise ValueError(f"expected n >= 1 inputs and classes >= 2, got n={n}, classes={classes}")
+            raise ValueError(
+                f"expected n >= 1 inputs and classes >= 2, got n={n}, classes={classes}"
+            )
         self._logits = logits
         self._probabilities = torch.zeros((n, classes), dtype=torch.float64, device=device)
         self._entropies = torch.zeros(n, dtype=torch.float64, device=device)
@@ -74,7 +81,9 @@ class PredictiveAverage:
             ValueError: nothing was added.
         """
         if not self.snapshots:
-            raise ValueError("expected at least one snapshot in the predictive average, got 0: add some first")
+            raise ValueError(
+                "expected at least one snapshot in the predictive average, got 0: add some first"
+            )
         probabilities = self._probabilities / self.snapshots
         entropy, expected = _entropy(probabilities), self._entropies / self.snapshots
         return Predictive(

@@ -68,20 +68,32 @@ def run_chains(
         losses, errors = (torch.stack([info[i] for info in seen], dim=1).cpu() for i in range(2))
         bad = ~torch.isfinite(losses)
         if bool(bad.any()):
-            raise Diverged(first + int(bad.any(dim=0).nonzero()[0]), chains=_numbers(bad.any(dim=1)))
+            raise Diverged(
+                first + int(bad.any(dim=0).nonzero()[0]), chains=_numbers(bad.any(dim=1))
+            )
         bad = ~torch.isfinite(state.weights).all(dim=1)
         if bool(bad.any()):
             raise Diverged(state.step, "a weight", chains=_numbers(bad))
         if loss is not None:
             loss.check(max(float(losses.min()), loss.low), float(losses.max()))
-        moved = None if seen[0].displacement is None else torch.stack([i.displacement for i in seen], dim=1).cpu()
-        norms = None if seen[0].squared_norms is None else torch.cat([i.squared_norms for i in seen], dim=1).cpu()
+        moved = (
+            None
+            if seen[0].displacement is None
+            else torch.stack([i.displacement for i in seen], dim=1).cpu()
+        )
+        norms = (
+            None
+            if seen[0].squared_norms is None
+            else torch.cat([i.squared_norms for i in seen], dim=1).cpu()
+        )
         yield Chunk(state, losses, errors, moved, norms, kept)
 
 
 def _named(state: Any) -> dict[str, Tensor]:
     tensors = {name: one for name, one in state._asdict().items() if isinstance(one, Tensor)}
-    return {f"kept.{state.step}.{name}": one.detach().cpu().clone() for name, one in tensors.items()}
+    return {
+        f"kept.{state.step}.{name}": one.detach().cpu().clone() for name, one in tensors.items()
+    }
 
 
 def _numbers(which: Tensor) -> tuple[int, ...]:

@@ -75,7 +75,9 @@ class WeightsShape:
         names = {name for name, _ in self.parameters}
         sizes = [size for _, shape in self.parameters for size in shape]
         if not names or len(names) < len(self.parameters) or min(sizes, default=1) < 1:
-            raise ValueError(f"expected parameters of different names and positive sizes, got {self}")
+            raise ValueError(
+                f"expected parameters of different names and positive sizes, got {self}"
+            )
 
     @property
     def dim(self) -> int:
@@ -84,7 +86,9 @@ class WeightsShape:
 
     def header(self, step: int) -> str:
         """What a file says of the snapshot in it."""
-        return json.dumps({"format": FORMAT, "step": step, "parameters": self.parameters, "layout": self.layout})
+        return json.dumps(
+            {"format": FORMAT, "step": step, "parameters": self.parameters, "layout": self.layout}
+        )
 
 
 class Snapshots:
@@ -105,7 +109,9 @@ class Snapshots:
         for number, step in enumerate(tuple(self.steps)):
             path = _path(self.folder, number)
             if not path.exists() or _read(path) != (self.shape, step):
-                raise CheckpointError(f"{self.folder} was cut back while it was read: read the folder again")
+                raise CheckpointError(
+                    f"{self.folder} was cut back while it was read: read the folder again"
+                )
             with safe_open(path, framework="pt", device="cpu") as file:
                 weights = file.get_tensor("weights").clone()  # the tensor lies in the mapped file
             yield step, weights
@@ -120,7 +126,9 @@ class Snapshots:
         """
         last = self.steps[-1] if self.steps else -1
         if step <= last:
-            raise ValueError(f"expected the step of a snapshot to be above {last}, got {step}: append in order")
+            raise ValueError(
+                f"expected the step of a snapshot to be above {last}, got {step}: append in order"
+            )
         if weights.shape != (self.shape.dim,) or weights.dtype != torch.float32:
             raise ValueError(
                 f"expected weights as float32 [dim] = [{self.shape.dim}], got {weights.dtype} {list(weights.shape)}"
@@ -134,7 +142,9 @@ class Snapshots:
             with replacing(path) as file:
                 file.write(data)
         except OSError as error:
-            raise CheckpointError(f"cannot write {path}: {error}; free space or choose another folder") from error
+            raise CheckpointError(
+                f"cannot write {path}: {error}; free space or choose another folder"
+            ) from error
         self.steps.append(step)
 
 
@@ -146,7 +156,9 @@ def read_snapshots(folder: Path | str) -> Snapshots:
     """
     found = _found(Path(folder))
     if found is None:
-        raise CheckpointError(f"no snapshots in {folder}: give the folder of a chain that took some")
+        raise CheckpointError(
+            f"no snapshots in {folder}: give the folder of a chain that took some"
+        )
     return found
 
 
@@ -161,8 +173,12 @@ def resume_snapshots(folder: Path | str, *, shape: WeightsShape, up_to_step: int
     folder = Path(folder)
     found = _found(folder) or Snapshots(folder, shape, ())
     if found.shape != shape:
-        raise CheckpointError(f"{folder} holds snapshots of {found.shape}, not of {shape}: open the run's own")
-    while found.steps and found.steps[-1] > up_to_step:  # the newest first: what is left is always a beginning
+        raise CheckpointError(
+            f"{folder} holds snapshots of {found.shape}, not of {shape}: open the run's own"
+        )
+    while (
+        found.steps and found.steps[-1] > up_to_step
+    ):  # the newest first: what is left is always a beginning
         _path(folder, len(found) - 1).unlink()
         found.steps.pop()
     return found
@@ -174,7 +190,11 @@ def require_space(folder: Path | str, *, shape: WeightsShape, snapshots: int) ->
     Raises:
         CheckpointError: too little room on the disk of ``folder``.
     """
-    disk = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
+    disk = next(
+        path
+        for path in (Path(folder).absolute(), *Path(folder).absolute().parents)
+        if path.exists()
+    )
     header = 512 + len(json.dumps(shape.header(_LARGEST_STEP)))
     needed = snapshots * (header + 4 * shape.dim)
     if (free := shutil.disk_usage(disk).free) < needed:
@@ -198,7 +218,9 @@ def _found(folder: Path) -> Snapshots | None:
     parts = [(path, *_read(path)) for path in paths]
     for (before, shape, step), (path, own_shape, own_step) in pairwise(parts):
         if own_shape != shape or own_step <= step:
-            raise CheckpointError(f"{path} does not go on from {before.name}: a snapshot of another chain?")
+            raise CheckpointError(
+                f"{path} does not go on from {before.name}: a snapshot of another chain?"
+            )
     return Snapshots(folder, parts[0][1], [step for _, _, step in parts]) if parts else None
 
 
@@ -208,9 +230,13 @@ def _read(path: Path) -> tuple[WeightsShape, int]:
         with safe_open(path, framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
             slices = {name: file.get_slice(name) for name in file.keys()}
-            tensors = {name: (part.get_dtype(), list(part.get_shape())) for name, part in slices.items()}
+            tensors = {
+                name: (part.get_dtype(), list(part.get_shape())) for name, part in slices.items()
+            }
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is truncated or no safetensors file ({error}); restore it") from error
+        raise CheckpointError(
+            f"{path} is truncated or no safetensors file ({error}); restore it"
+        ) from error
     try:
         header: Any = json.loads(metadata["pacdp"])
         written_as = header["format"]
@@ -218,15 +244,26 @@ def _read(path: Path) -> tuple[WeightsShape, int]:
     except (KeyError, TypeError, ValueError, RecursionError):
         header, written_as, reader = {}, None, None
     if reader is not None:
-        raise CheckpointError(f"{path} is of the earlier format {written_as}, which pacdp at {reader} reads")
+        raise CheckpointError(
+            f"{path} is of the earlier format {written_as}, which pacdp at {reader} reads"
+        )
     if written_as != FORMAT:
-        raise CheckpointError(f"{path} is a safetensors file but holds no {FORMAT} (it says {written_as!r})")
+        raise CheckpointError(
+            f"{path} is a safetensors file but holds no {FORMAT} (it says {written_as!r})"
+        )
     try:
         parameters = tuple((name, tuple(sizes)) for name, sizes in header["parameters"])
         shape, step = WeightsShape(parameters=parameters, layout=header["layout"]), header["step"]
         same = json.loads(shape.header(step)) == header
-        if not (same and type(step) is int and step >= 0 and tensors == {"weights": ("F32", [shape.dim])}):
+        if not (
+            same
+            and type(step) is int
+            and step >= 0
+            and tensors == {"weights": ("F32", [shape.dim])}
+        ):
             raise ValueError("the header contradicts itself or the tensor")
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} holds {tensors}, which its header does not describe; restore it") from error
+        raise CheckpointError(
+            f"{path} holds {tensors}, which its header does not describe; restore it"
+        ) from error
     return shape, step

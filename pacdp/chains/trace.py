@@ -41,14 +41,22 @@ class Trace:
             new["displacement"] = chunk.displacements
         windows, pending = {}, {}
         for name, values in new.items():
-            values = torch.cat([self.pending[name], values], dim=1) if name in self.pending else values
+            values = (
+                torch.cat([self.pending[name], values], dim=1) if name in self.pending else values
+            )
             whole = values.shape[1] // self.every * self.every
             means = values[:, :whole].unflatten(1, (-1, self.every)).mean(dim=2)
-            windows[name] = torch.cat([self.windows[name], means], dim=1) if name in self.windows else means
+            windows[name] = (
+                torch.cat([self.windows[name], means], dim=1) if name in self.windows else means
+            )
             pending[name] = values[:, whole:].clone()
         norms = [one for one in (self.squared_norms, chunk.squared_norms) if one is not None]
         return Trace(
-            self.every, windows, pending, torch.cat(norms, dim=1) if norms else None, {**self.kept, **chunk.kept}
+            self.every,
+            windows,
+            pending,
+            torch.cat(norms, dim=1) if norms else None,
+            {**self.kept, **chunk.kept},
         )
 
     def tensors(self, chain: int) -> dict[str, Tensor]:
@@ -56,7 +64,11 @@ class Trace:
         found = {name: values[chain] for name, values in self.windows.items()}
         found |= {f"pending.{name}": values[chain] for name, values in self.pending.items()}
         found |= {name: values[chain] for name, values in self.kept.items()}
-        return found if self.squared_norms is None else found | {SQUARED_NORMS: self.squared_norms[chain]}
+        return (
+            found
+            if self.squared_norms is None
+            else found | {SQUARED_NORMS: self.squared_norms[chain]}
+        )
 
     @classmethod
     def of(cls, every: int, parts: Sequence[Mapping[str, Tensor]]) -> "Trace":
@@ -64,12 +76,20 @@ class Trace:
         joined = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
         norms = joined.pop(SQUARED_NORMS, None)
         kept = {name: joined.pop(name) for name in list(joined) if name.startswith("kept.")}
-        windows = {name: values for name, values in joined.items() if not name.startswith("pending.")}
-        return cls(every, windows, {name: joined[f"pending.{name}"] for name in windows}, norms, kept)
+        windows = {
+            name: values for name, values in joined.items() if not name.startswith("pending.")
+        }
+        return cls(
+            every, windows, {name: joined[f"pending.{name}"] for name in windows}, norms, kept
+        )
 
     def select(self, chains: Sequence[int]) -> "Trace":
         """The trace of some of the chains."""
-        return Trace.of(self.every, [self.tensors(chain) for chain in chains]) if self.windows else self
+        return (
+            Trace.of(self.every, [self.tensors(chain) for chain in chains])
+            if self.windows
+            else self
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole windows as float64 arrays [chains, windows]."""

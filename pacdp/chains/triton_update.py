@@ -40,7 +40,9 @@ def _kernel(out, x, keep, g, rate, c, pull, scale, keys, tick, mean, alpha, dim,
             keep_by, rate_by, pull_by, scale_by, alpha_by, stream: tl.constexpr,
             HAS_G: tl.constexpr, HAS_C: tl.constexpr, HAS_MEAN: tl.constexpr):  # fmt: skip
     """One page of one chain."""
-    program = tl.program_id(0)  # one dimension, chain by chain: a second one would end at 65,535 pages
+    program = tl.program_id(
+        0
+    )  # one dimension, chain by chain: a second one would end at 65,535 pages
     chain, page = (program // pages).to(tl.int64), (program % pages).to(tl.int64)
     lane = tl.arange(0, _LANES)
     low = tl.load(keys + chain).to(tl.uint32)
@@ -92,11 +94,16 @@ def update(
     for one in columns:
         require_settings(len(one), chains)
     vectors = [one for one in (x, gradient, centre, average, out) if one is not None]
-    if any(one.shape != x.shape or one.dtype != torch.float32 or not one.is_contiguous() for one in vectors):
+    if any(
+        one.shape != x.shape or one.dtype != torch.float32 or not one.is_contiguous()
+        for one in vectors
+    ):
         raise ValueError(f"expected whole float32 vectors [{chains}, {dim}]")
     if keys.shape != (2, chains) or not keys.is_contiguous():
         raise ValueError(f"expected keys [2, {chains}], got {tuple(keys.shape)}")
-    by = [int(len(one) > 1) * one.stride(0) for one in columns]  # one number for all chains stays one
+    by = [
+        int(len(one) > 1) * one.stride(0) for one in columns
+    ]  # one number for all chains stays one
     k, r, p, s, a = columns
     kernel: Any = _kernel
     pages = -(-dim // PAGE)

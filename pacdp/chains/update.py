@@ -51,8 +51,24 @@ def langevin(
         gradient, rate = _released(x, gradient, rate, scale, keys, stream, int(tick))
         scale, keys = 0.0, Keys(*np.zeros((2, len(x)), np.uint64))  # the noise is in
     if x.device.type == "cpu":
-        return _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, int(tick), average, alpha, out)
-    tick = torch.as_tensor(tick, device=x.device)  # as a tensor, so that a new step is no new program
+        return _on_cpu(
+            x,
+            keep,
+            gradient,
+            rate,
+            centre,
+            pull,
+            scale,
+            keys,
+            stream,
+            int(tick),
+            average,
+            alpha,
+            out,
+        )
+    tick = torch.as_tensor(
+        tick, device=x.device
+    )  # as a tensor, so that a new step is no new program
     given = (x, _column(keep, x), gradient, _column(rate, x), centre, _column(pull, x), _column(scale, x),
              keys.noise_on(x.device), stream, tick, average, _column(alpha, x))  # fmt: skip
     whole = all(one is None or one.is_contiguous() for one in (x, gradient, centre, average, out))
@@ -63,7 +79,9 @@ def langevin(
     return result if out is None else out.copy_(result)
 
 
-def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor) -> Tensor:
+def normal_like(
+    x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick: int | Tensor
+) -> Tensor:
     """The standard normal numbers that :func:`langevin` would add to ``x``."""
     _require_fitting(x, keys)
     if isinstance(keys, SecretKeys):
@@ -78,7 +96,13 @@ def normal_like(x: Float[Tensor, "chains dim"], *, keys: Keys, stream: int, tick
 
 
 def _released(
-    x: Tensor, gradient: Tensor | None, rate: Coefficient, scale: Coefficient, keys: SecretKeys, stream: int, tick: int
+    x: Tensor,
+    gradient: Tensor | None,
+    rate: Coefficient,
+    scale: Coefficient,
+    keys: SecretKeys,
+    stream: int,
+    tick: int,
 ) -> tuple[Tensor, np.ndarray]:
     """What is released of each chain's gradient, and the rate at which it enters: the noise itself, where no gradient
     does.
@@ -100,9 +124,27 @@ def _released(
     return made, rates
 
 
-def _on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out) -> Tensor:
+def _on_cpu(
+    x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out
+) -> Tensor:
     if out is x:  # the compiled loop is many times slower on arrays that overlap
-        return x.copy_(_on_cpu(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, None))
+        return x.copy_(
+            _on_cpu(
+                x,
+                keep,
+                gradient,
+                rate,
+                centre,
+                pull,
+                scale,
+                keys,
+                stream,
+                tick,
+                average,
+                alpha,
+                None,
+            )
+        )
     out = torch.empty_like(x) if out is None else out
     values, chains = x.numpy(), len(x)
     threads.use(x.numel())
@@ -131,7 +173,9 @@ def _normals(keys, dim, stream, tick) -> Tensor:
 
 
 @fused
-def _plain(x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha) -> Tensor:
+def _plain(
+    x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha
+) -> Tensor:
     out = keep * x + scale * philox.normal(x.shape[1], keys, stream, tick).to(x.dtype)
     if gradient is not None:
         out = out - rate * gradient
@@ -164,7 +208,9 @@ def require_settings(count: int, chains: int) -> None:
         ValueError: ``count`` settings are neither one for all chains nor one a chain.
     """
     if count not in (1, chains):
-        raise ValueError(f"expected one setting for all chains or one a chain, got {count} for {chains} chains")
+        raise ValueError(
+            f"expected one setting for all chains or one a chain, got {count} for {chains} chains"
+        )
 
 
 def _require_fitting(x: Tensor, keys: Keys, *others: Tensor | None) -> None:

@@ -52,7 +52,13 @@ def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfi
 
 
 def audit(
-    config: PrivateConfig | Run, *, steps: int, canaries: int, processes: int, failure_prob: float, seed: int
+    config: PrivateConfig | Run,
+    *,
+    steps: int,
+    canaries: int,
+    processes: int,
+    failure_prob: float,
+    seed: int,
 ) -> MechanismAudit:
     """Audit the mechanism that the configuration describes; see :func:`pacdp.audit.mechanism.audit_mechanism`.
 
@@ -67,7 +73,9 @@ def audit(
     if isinstance(config, Run):
         return _chain(config, failure_prob=failure_prob, seed=seed)
     if config.dataset not in _SHAPES:
-        raise ValueError(f"the shape of data set {config.dataset!r} is not known here: use audit_mechanism in Python")
+        raise ValueError(
+            f"the shape of data set {config.dataset!r} is not known here: use audit_mechanism in Python"
+        )
     shape, classes, size = _SHAPES[config.dataset]
     if config.features == "backbone":
         shape = (_BACKBONE,)
@@ -104,12 +112,18 @@ def audit(
 def _chain(run: Run, *, failure_prob: float, seed: int) -> MechanismAudit:
     settings = run.sampler
     if settings.clip_norm is None:
-        raise ValueError(f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm")
+        raise ValueError(
+            f"{run.algorithm} promises nothing of its steps: audit a private recipe, or set a clip_norm"
+        )
     if run.problem.dataset not in _SHAPES:
-        raise ValueError(f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python")
+        raise ValueError(
+            f"the shape of data set {run.problem.dataset!r} is not known here: use audit_chain in Python"
+        )
     shape, classes, _ = _SHAPES[run.problem.dataset]
     generator = torch.Generator().manual_seed(run.seed)
-    module = build(run.problem.architecture, input_shape=shape, classes=classes, generator=generator)
+    module = build(
+        run.problem.architecture, input_shape=shape, classes=classes, generator=generator
+    )
     return audit_chain(
         settings, module, loss=run.problem.loss(classes), shape=shape, classes=classes, seed=seed,
         keys=None if run.reproducible else SecretKeys.drawn([run.chain]), failure_prob=failure_prob,

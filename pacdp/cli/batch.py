@@ -11,7 +11,11 @@ import numpy as np
 import bounds
 from pacdp import Diverged, NoPrivacy
 from pacdp.algorithms import Sampler, build, chain_of, copied, selected
-from pacdp.certify.chain import gibbs_certificates, released_weights_certificate, weights_certificates
+from pacdp.certify.chain import (
+    gibbs_certificates,
+    released_weights_certificate,
+    weights_certificates,
+)
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.ensemble import Ensemble
@@ -119,12 +123,19 @@ class Batch:
                     outcomes |= self._drop(error.chains)
             for i, row in enumerate(rows):
                 row["seconds"] = round(time.monotonic() - started, 3)
-                self.folders[i].append_row(row)  # before the checkpoint: a crash between the two repeats the row
+                self.folders[i].append_row(
+                    row
+                )  # before the checkpoint: a crash between the two repeats the row
                 self.save(i)
             if rows:
                 report(self.state.step, steps, rows[0])
         for i, folder in enumerate(self.folders):
-            result = {"format": "pacdp-result/1", "steps": steps, "n": self.objective.n, "final": folder.rows()[-1]}
+            result = {
+                "format": "pacdp-result/1",
+                "steps": steps,
+                "n": self.objective.n,
+                "final": folder.rows()[-1],
+            }
             result["rests_on"] = folder.content_hashes()
             if not self.runs[i].reproducible:
                 result["private"] = PRIVATE
@@ -135,7 +146,9 @@ class Batch:
         return outcomes
 
     def _advance(self, mark: int, steps: int, report: Report) -> None:
-        own = self.runs[0].sampler  # large batches make long steps: a checkpoint waits for the end of a chunk
+        own = self.runs[
+            0
+        ].sampler  # large batches make long steps: a checkpoint waits for the end of a chunk
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
@@ -144,16 +157,25 @@ class Batch:
         saved = time.monotonic()
         while self.state.step < mark:
             step = self.state.step
-            stop = min(mark, (step // chunk + 1) * chunk, *(e.next_after(step) or mark for e in self.ensembles))
+            stop = min(
+                mark,
+                (step // chunk + 1) * chunk,
+                *(e.next_after(step) or mark for e in self.ensembles),
+            )
             self._reserve(step + 1, stop)
-            (part,) = run_chains(sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss)
+            (part,) = run_chains(
+                sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
+            )
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
             for ensemble, weights in zip(self.ensembles, self.state.weights, strict=False):
                 ensemble.see(self.state.step, weights)
             report(self.state.step, steps, None)
-            if time.monotonic() - saved > self.runtime.checkpoint_seconds and self.state.step < mark:
+            if (
+                time.monotonic() - saved > self.runtime.checkpoint_seconds
+                and self.state.step < mark
+            ):
                 for i in range(len(self.runs)):
                     self.save(i)
                 saved = time.monotonic()
@@ -202,19 +224,33 @@ class Batch:
             except (ValueError, Diverged) as error:
                 gibbs = [self._gibbs_of_one(k) for k in everyone]
                 concerned = tuple(k for k in everyone if gibbs[k] is None)
-                if not all(run.promising for run in self.runs):  # a private chain goes on: no record may end it
+                if not all(
+                    run.promising for run in self.runs
+                ):  # a private chain goes on: no record may end it
                     if isinstance(error, Diverged) or not concerned:
                         raise
-                    raise Diverged(self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned) from error
-        return [self._row(run, *pair, own) for run, pair, own in zip(self.runs, risks, gibbs, strict=True)]
+                    raise Diverged(
+                        self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned
+                    ) from error
+        return [
+            self._row(run, *pair, own)
+            for run, pair, own in zip(self.runs, risks, gibbs, strict=True)
+        ]
 
     def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
         """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
         runs = [self.runs[k] for k in chains]
-        keys = Keys.derive([derived_seed(run.seed, 1, self.state.step) for run in runs], [run.chain for run in runs])
+        keys = Keys.derive(
+            [derived_seed(run.seed, 1, self.state.step) for run in runs],
+            [run.chain for run in runs],
+        )
         posteriors = [law for law in map(self._law, chains) if isinstance(law, LocalGibbs)]
         return estimate_gibbs(
-            posteriors, self.objective.select(chains).unclipped(), self.test.select(chains), runs[0].track, keys
+            posteriors,
+            self.objective.select(chains).unclipped(),
+            self.test.select(chains),
+            runs[0].track,
+            keys,
         )
 
     def _law(self, chain: int) -> LocalGibbs | Point:
@@ -231,9 +267,13 @@ class Batch:
         try:
             return objective.select([chain]).risks(self.state.weights[chain : chain + 1])[0]
         except ValueError as error:
-            raise Diverged(self.state.step, f"the training run ({error}); it", chains=(chain,)) from error
+            raise Diverged(
+                self.state.step, f"the training run ({error}); it", chains=(chain,)
+            ) from error
 
-    def _row(self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None) -> dict[str, Any]:
+    def _row(
+        self, run: Run, train: Risks, test: Risks, gibbs: GibbsEstimate | None
+    ) -> dict[str, Any]:
         objective = self.objective
         gradients = self.state.step * run.sampler.gradients_per_step
         row: dict[str, Any] = {
@@ -250,7 +290,11 @@ class Batch:
             found = weights_certificates(train, privacy=privacy, failure_prob=run.failure_prob)
             if gibbs:
                 found += gibbs_certificates(
-                    gibbs, n=objective.n, loss=objective.loss, privacy=privacy, failure_prob=run.failure_prob
+                    gibbs,
+                    n=objective.n,
+                    loss=objective.loss,
+                    privacy=privacy,
+                    failure_prob=run.failure_prob,
                 )
             row |= {"epsilon": privacy.epsilon, "bounds": {c.name: c.value for c in found}}
         elif not isinstance(privacy, NoPrivacy):

@@ -26,7 +26,11 @@ _POSTERIOR: tuple[Bound, ...] = (
     bounds.catoni,
 )
 _WEIGHTS: tuple[Bound, ...] = (bounds.kl_chernoff, bounds.chernoff, bounds.hoeffding)
-_OTHERS: tuple[Bound, ...] = (bounds.dp_chernoff_2018, bounds.dp_hoeffding_2018, bounds.hybrid_pac_bayes)
+_OTHERS: tuple[Bound, ...] = (
+    bounds.dp_chernoff_2018,
+    bounds.dp_hoeffding_2018,
+    bounds.hybrid_pac_bayes,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,9 @@ class Given:
         adjacency = known.pop("adjacency")
         notions = [name for name in ("epsilon", "mu", "rho") if name in known]
         if len(notions) > 1 or ("delta" in known and notions != ["epsilon"]):
-            raise ValueError("give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho")
+            raise ValueError(
+                "give one notion of privacy: --epsilon, --epsilon with --delta, --mu or --rho"
+            )
         promise: dict[str, Any] = {"adjacency": adjacency, "status": "accounted"}
         match notions:
             case ["epsilon"] if "delta" in known:
@@ -76,7 +82,9 @@ class Given:
             case ["epsilon"]:
                 if adjacency == "add-remove":
                     known["epsilon"] *= 2.0  # what the dp_ bounds need is replace-one
-                known["privacy"] = bounds.PureDP(epsilon=known["epsilon"], adjacency="replace-one", status="accounted")
+                known["privacy"] = bounds.PureDP(
+                    epsilon=known["epsilon"], adjacency="replace-one", status="accounted"
+                )
             case ["mu"]:
                 known["privacy"] = bounds.GaussianDP(mu=known.pop("mu"), **promise)
             case ["rho"]:
@@ -171,11 +179,15 @@ def compute(name: str, given: Given) -> bounds.Certificate:
         ValueError: no such bound, or something it needs was not given.
     """
     if name not in cells():
-        raise ValueError(f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *cells()])}")
+        raise ValueError(
+            f"no bound is called {name!r}: {nearest(name, ['compare', 'plan', *cells()])}"
+        )
     arguments = given.arguments()
     missing = _missing(name, arguments)
     if missing:
-        raise ValueError(f"{name} needs {', '.join(_flag(argument) for argument in missing)}: give it")
+        raise ValueError(
+            f"{name} needs {', '.join(_flag(argument) for argument in missing)}: give it"
+        )
     return _call(name, arguments)
 
 
@@ -203,7 +215,11 @@ def plan_examples(goal: Goal) -> dict[str, int | None]:
     out unless it is given.)
     """
     arguments = {**goal.arguments(), "n": goal.n or 1}
-    return {name: _fewest(name, arguments, goal.target) for name in cells() if not _missing(name, arguments)}
+    return {
+        name: _fewest(name, arguments, goal.target)
+        for name in cells()
+        if not _missing(name, arguments)
+    }
 
 
 def plan_draws(*, risk: float, target: float, failure_prob: float) -> int:
@@ -240,7 +256,9 @@ def _missing(name: str, arguments: dict[str, Any]) -> list[str]:
 def _call(name: str, arguments: dict[str, Any]) -> bounds.Certificate:
     bound = cells()[name]
     accepted = inspect.signature(bound).parameters
-    return bound(**{argument: value for argument, value in arguments.items() if argument in accepted})
+    return bound(
+        **{argument: value for argument, value in arguments.items() if argument in accepted}
+    )
 
 
 def _flag(argument: str) -> str:

@@ -29,7 +29,10 @@ def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> No
             f"  {cost_name(cost.name):24} {up_digits(cost.nats, 8)} nats, {up_digits(cost.per_example, 8)} a record"
         )
     if certificate.costs:
-        total, share = up_digits(certificate.total_nats, 8), up_digits(certificate.total_per_example, 8)
+        total, share = (
+            up_digits(certificate.total_nats, 8),
+            up_digits(certificate.total_per_example, 8),
+        )
         out.print(f"  {'in all':24} {total} nats, {share} a record")
     for name, value in certificate.terms.items():
         out.print(f"  {name:24} {value:.8g}")
@@ -38,13 +41,21 @@ def print_certificate(certificate: bounds.Certificate, *, json_only: bool) -> No
     out.print(f"source: {certificate.reference}")
 
 
-def print_comparison(certificates: list[bounds.Certificate], others: dict[str, str], *, json_only: bool) -> None:
+def print_comparison(
+    certificates: list[bounds.Certificate], others: dict[str, str], *, json_only: bool
+) -> None:
     """All bounds that apply, smallest first, with what each pays and rests on, and what the others lack."""
     if json_only:
-        print(json.dumps({"certificates": [c.to_dict() for c in certificates], "not_applicable": others}))
+        print(
+            json.dumps(
+                {"certificates": [c.to_dict() for c in certificates], "not_applicable": others}
+            )
+        )
         return
     out = output()
-    needs = [{f"{one.name} ({one.standing})": None for one in made.hypotheses} for made in certificates]
+    needs = [
+        {f"{one.name} ({one.standing})": None for one in made.hypotheses} for made in certificates
+    ]
     shared = [name for name in (needs[0] if needs else ()) if all(name in own for own in needs)]
     table = Table(title="each bound by itself; quoting the smallest of J needs failure_prob / J")
     table.add_column("bound", overflow="fold")
@@ -55,7 +66,9 @@ def print_comparison(certificates: list[bounds.Certificate], others: dict[str, s
         table.add_column(column, overflow="fold")
     for made, own in zip(certificates, needs, strict=True):
         also = "; ".join(name for name in own if name not in shared)
-        table.add_row(made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made), also)
+        table.add_row(
+            made.name, f"{made.measures}, {made.of}", _value(made), made.status, bill(made), also
+        )
     out.print(table)
     if shared:
         out.print(f"each rests on: {'; '.join(shared)}; by whoever calls")
@@ -71,14 +84,18 @@ def print_plan(goal: calculator.Goal, *, json_only: bool) -> None:
     examples = calculator.plan_examples(goal)
     draws = None
     if goal.risk is not None and goal.risk < goal.target < 1:
-        draws = calculator.plan_draws(risk=goal.risk, target=goal.target, failure_prob=goal.failure_prob)
+        draws = calculator.plan_draws(
+            risk=goal.risk, target=goal.target, failure_prob=goal.failure_prob
+        )
     if json_only:
         plan: dict[str, Any] = {"target": goal.target, "examples": examples, "draws": draws}
         print(json.dumps(plan))
         return
     out = output()
     for name, n in sorted(examples.items(), key=lambda item: item[1] or 2**62):
-        out.print(f"{name}: {n} examples" if n is not None else f"{name}: never reaches {goal.target:g}")
+        out.print(
+            f"{name}: {n} examples" if n is not None else f"{name}: never reaches {goal.target:g}"
+        )
     if draws is not None:
         out.print(
             f"Monte Carlo: {draws} independent draws put the upper bound on a mean of {goal.risk:g} at {goal.target:g}"

@@ -54,7 +54,9 @@ def certify(
         "effort": asdict(settings),
         **{name: header[name] for name in ("step", "loss", "sampler", "data")},
     }
-    return assessment.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
+    return assessment.to_dict(
+        subject=subject, provenance=provenance(device=runtime.device, seed=seed)
+    )
 
 
 def plot(folder: Folder) -> list[Path]:

@@ -52,15 +52,25 @@ class Compression:
     """The learner's steps on these."""
 
     def __post_init__(self) -> None:
-        if (self.start_size > 0) != (self.start_steps > 0) or min(self.start_size, self.start_steps) < 0:
-            raise ValueError(f"start_size and start_steps go together, got {self.start_size} and {self.start_steps}")
+        if (self.start_size > 0) != (self.start_steps > 0) or min(
+            self.start_size, self.start_steps
+        ) < 0:
+            raise ValueError(
+                f"start_size and start_steps go together, got {self.start_size} and {self.start_steps}"
+            )
         if self.start_size and isinstance(self.learner, KernelRidge):
-            raise ValueError("start_size must be 0 for a kernel machine: it is solved anew in every round")
+            raise ValueError(
+                "start_size must be 0 for a kernel machine: it is solved anew in every round"
+            )
 
     @property
     def algorithm(self) -> str:
         """What is inside."""
-        return self.learner.sampler.name if isinstance(self.learner, Chained) else type(self.learner).__name__
+        return (
+            self.learner.sampler.name
+            if isinstance(self.learner, Chained)
+            else type(self.learner).__name__
+        )
 
     def data(self, runtime: Runtime) -> tuple[BoundSet, BoundSet]:
         """The sample and the test set."""
@@ -143,7 +153,9 @@ def run(
     return result
 
 
-def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None) -> Assessment:
+def carried_out(
+    config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None
+) -> Assessment:
     """The run in a folder that is locked, gone on with where it stands, and what it says."""
     folder, (data, test, before), own = Folder(out), config.parts(runtime), to_dict(config)
     start, start_rows = config.head_start(before)
@@ -169,7 +181,9 @@ def carried_out(config: Compression, runtime: Runtime, out: Path, *, report: Rep
 def compute(config: Compression, runtime: Runtime, out: Path) -> dict[str, Any]:
     """The report of a run in a folder, for studies."""
     found = carried_out(config, runtime, out)
-    return found.to_dict(subject=_subject(out), provenance=provenance(device=runtime.device, seed=config.seed))
+    return found.to_dict(
+        subject=_subject(out), provenance=provenance(device=runtime.device, seed=config.seed)
+    )
 
 
 def is_compression(path: Path) -> bool:
@@ -214,7 +228,9 @@ def finished(path: Path, runtime: Runtime) -> Finished:
     folder = Folder(path if path.is_dir() else path.parent)
     runtime.apply()
     if not folder.finished:
-        raise CheckpointError(f"{folder.path} holds a compression that is not finished: go on with --resume")
+        raise CheckpointError(
+            f"{folder.path} holds a compression that is not finished: go on with --resume"
+        )
     checkpoint = load_checkpoint(folder.checkpoint)
     config = from_dict(Compression, read_json(folder.config))
     data, test, before = config.parts(runtime)
@@ -225,12 +241,16 @@ def finished(path: Path, runtime: Runtime) -> Finished:
             "hashed its rows"
         )
     trace = Trace.of(checkpoint, folder.checkpoint)
-    records = Records.of(data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance)
+    records = Records.of(
+        data.inputs, data.labels, data.people, seed=config.seed, tolerance=config.tolerance
+    )
     require_counted(config.learner, trace, records, folder.checkpoint)
     return Finished(config, trace, data, test, None if before is None else before.rows())
 
 
-def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1) -> dict[str, Any]:
+def certified(
+    path: Path, runtime: Runtime, *, failure_prob: float | None = None, tried: int = 1
+) -> dict[str, Any]:
     """The report ``pacdp-certificates/2`` of a finished run's folder: its errors are counted again.
 
     Raises:
@@ -238,9 +258,15 @@ def certified(path: Path, runtime: Runtime, *, failure_prob: float | None = None
     """
     found, folder = finished(path, runtime), path if path.is_dir() else path.parent
     made_by = provenance(device=runtime.device, seed=found.config.seed)
-    return found.assess(failure_prob, tried=tried).to_dict(subject=_subject(folder), provenance=made_by)
+    return found.assess(failure_prob, tried=tried).to_dict(
+        subject=_subject(folder), provenance=made_by
+    )
 
 
 def _subject(out: Path) -> dict[str, Any]:
     checkpoint = load_checkpoint(out)
-    return {"checkpoint": str(out), "content_hash": checkpoint.content_hash, "step": checkpoint.header["step"]}
+    return {
+        "checkpoint": str(out),
+        "content_hash": checkpoint.content_hash,
+        "step": checkpoint.header["step"],
+    }

@@ -17,7 +17,15 @@ from pacdp.cli.recipes import Scale
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop, View
 
 LEARNERS = ("entropy-sgd", "entropy-sgld", "sgd", "sgld", "adam", "kernel")
-CLASSES = {"digits": 10, "digits2": 2, "mnist": 10, "mnist2": 2, "malaria": 2, "xrays": 3, "cifar10": 10}
+CLASSES = {
+    "digits": 10,
+    "digits2": 2,
+    "mnist": 10,
+    "mnist2": 2,
+    "malaria": 2,
+    "xrays": 3,
+    "cifar10": 10,
+}
 PICTURES = {
     "malaria": (Groups(sizes=(10, 1), starts=(0, 10)), Stop()),
     "xrays": (Groups(sizes=(300, 20), starts=(0, 300)), Stop(rounds=(1, 6, 11, 21, 41))),
@@ -33,7 +41,13 @@ EXPECTED = 800
 
 
 def compression(
-    learner: str, dataset: str, *, scale: Scale, random_labels: float = 0.0, train_size: int = 0, seed: int = 0
+    learner: str,
+    dataset: str,
+    *,
+    scale: Scale,
+    random_labels: float = 0.0,
+    train_size: int = 0,
+    seed: int = 0,
 ) -> Compression:
     """A compression of one learner on one data set.
 
@@ -46,7 +60,11 @@ def compression(
     view = View() if small else View(gradients=True, scale=10.0, shift=1)
     view = View(gradients=True, scale=10.0, upright=False, pixels=8) if picture else view
     hidden, batch = (100,) if small else (200,), 32 if small else 64
-    common = {"classes": CLASSES[dataset], "architecture": Architecture(hidden=hidden), "view": view}
+    common = {
+        "classes": CLASSES[dataset],
+        "architecture": Architecture(hidden=hidden),
+        "view": view,
+    }
     entropy = {"tau": TAU, "outer_step_size": 2.0, "outer_decay": 0.0, "inner_step_size": 0.4, "inner_decay": 0.0,
                "alpha": 0.1, "batch_size": batch}  # fmt: skip
     made: Chained | Adam | KernelRidge
@@ -60,7 +78,9 @@ def compression(
             sampler = SGD(step_size=step, momentum=momentum, batch_size=batch)
             made = Chained(sampler=sampler, steps=200 if small else 300, **common)
         case "sgld":
-            made = Chained(sampler=SGLD(tau=TAU, step_size=0.2, batch_size=batch), steps=300, **common)
+            made = Chained(
+                sampler=SGLD(tau=TAU, step_size=0.2, batch_size=batch), steps=300, **common
+            )
         case "adam":
             made = Adam(steps=150, batch_size=batch, **common)
         case "kernel":
@@ -73,11 +93,19 @@ def compression(
     groups = {"smoke": Groups(sizes=(10,)), "cpu": Groups(sizes=(20, 5), starts=(0, 120)),
               "paper": Groups(sizes=(10, 3), starts=(0, 120))}[scale]  # fmt: skip
     if small:
-        groups = {"smoke": Groups(sizes=(10,)), "cpu": Groups(sizes=(2,)), "paper": Groups(sizes=(1,))}[scale]
+        groups = {
+            "smoke": Groups(sizes=(10,)),
+            "cpu": Groups(sizes=(2,)),
+            "paper": Groups(sizes=(1,)),
+        }[scale]
     groups, stop = PICTURES[dataset] if picture else (groups, Stop())
     expected = () if small or picture or random_labels else (EXPECTED,)
     problem = Problem(
-        dataset=dataset, random_labels=random_labels, label_seed=seed, train_size=train_size, split_seed=seed
+        dataset=dataset,
+        random_labels=random_labels,
+        label_seed=seed,
+        train_size=train_size,
+        split_seed=seed,
     )
     return Compression(problem=problem, learner=made, groups=groups, stop=stop, expected=expected, seed=seed,
                        tolerance=TOLERANCE.get(dataset, 0.0), chosen_on_test=True)  # fmt: skip

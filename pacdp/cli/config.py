@@ -47,7 +47,9 @@ class Run:
 
     def __post_init__(self) -> None:
         if not (self.epochs > 0 and self.records >= 1):
-            raise ValueError(f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}")
+            raise ValueError(
+                f"expected epochs > 0 and records >= 1, got {self.epochs} and {self.records}"
+            )
         if self.snapshots < 0 or not 0 <= self.snapshot_burn_in < 1:
             raise ValueError(
                 f"expected snapshots >= 0 and 0 <= snapshot_burn_in < 1, got {self.snapshots}, {self.snapshot_burn_in}"
@@ -57,7 +59,9 @@ class Run:
         if not 0 < self.failure_prob < 1:
             raise ValueError(f"expected 0 < failure_prob < 1, got {self.failure_prob}")
         if self.stopping not in get_args(Stopping):
-            raise ValueError(f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}")
+            raise ValueError(
+                f"expected stopping to be 'planned' or 'listed', got {self.stopping!r}"
+            )
         if not (self.reproducible or self.promising):
             raise ValueError(
                 f"reproducible=False keeps the noise secret, of which {self.algorithm} without clip_norm promises "
@@ -80,7 +84,9 @@ class Run:
         if not self.snapshots:
             return None
         burn_in = int(self.snapshot_burn_in * steps)
-        return Thinning(burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots)
+        return Thinning(
+            burn_in=burn_in, every=max(1, (steps - burn_in) // self.snapshots), keep=self.snapshots
+        )
 
     def steps(self, n: int) -> int:
         """Sampler steps that make ``epochs`` passes over ``n`` examples."""
@@ -90,7 +96,9 @@ class Run:
     def marks(self, n: int) -> tuple[int, ...]:
         """The steps, in order, at which risks and bounds are recorded; the last is the last of the run."""
         steps = self.steps(n)
-        return tuple(sorted({round(k * steps / self.records) for k in range(1, self.records + 1)} - {0}))
+        return tuple(
+            sorted({round(k * steps / self.records) for k in range(1, self.records + 1)} - {0})
+        )
 
     def plan(self, n: int) -> Plan:
         """The number of steps over ``n`` examples, as checkpoints carry it."""
@@ -141,7 +149,9 @@ class Runtime:
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             said = str(error).strip().splitlines()[0]
-            raise ValueError(f"--device {self.device} is not to be had here ({said}): cpu always is") from error
+            raise ValueError(
+                f"--device {self.device} is not to be had here ({said}): cpu always is"
+            ) from error
         if self.threads:
             torch.set_num_threads(self.threads)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
@@ -156,7 +166,9 @@ class Runtime:
         """
         if self.tf32 and (clipped or kept):
             what = "clipped" if clipped else "summed with their norms kept (keep_norms)"
-            raise ValueError(f"leave out --tf32: gradients are {what}, and that is done in float32 alone")
+            raise ValueError(
+                f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
+            )
 
     def recorded(self) -> dict[str, Any]:
         """What may change the numbers of a run, for its checkpoint."""

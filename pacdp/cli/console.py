@@ -36,7 +36,9 @@ def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True) as bar:
+    with Progress(
+        *columns, console=messages, disable=not messages.is_terminal, transient=True
+    ) as bar:
         task = bar.add_task(description, total=total)
 
         def advance(done: int, line: str | None = None) -> None:
@@ -64,11 +66,15 @@ class DownloadBar:
                 DownloadColumn(),
                 TransferSpeedColumn(),
             )
-            self._bar = Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True)
+            self._bar = Progress(
+                *columns, console=messages, disable=not messages.is_terminal, transient=True
+            )
             self._bar.start()
             self._task = self._bar.add_task("downloading", total=self.total)
             if not messages.is_terminal:
-                messages.print(f"downloading {'' if self.total is None else f'{self.total / 1e6:.1f} MB'}")
+                messages.print(
+                    f"downloading {'' if self.total is None else f'{self.total / 1e6:.1f} MB'}"
+                )
         self._bar.update(self._task, advance=n, total=self.total)
 
     def reset(self) -> None:
@@ -92,9 +98,14 @@ def row_line(row: dict[str, Any], steps: int) -> str:
         f"error train {row['train_error']:.4f} test {row['test_error']:.4f}",
     ]
     if "gibbs_train_error" in row:
-        parts.append(f"Gibbs train {row['gibbs_train_error']:.4f} test {row['gibbs_test_error']:.4f}")
+        parts.append(
+            f"Gibbs train {row['gibbs_train_error']:.4f} test {row['gibbs_test_error']:.4f}"
+        )
     if "kl_nats" in row:
-        parts.append(f"KL {row['kl_nats']:.1f} nats" + (" (estimate below 0)" if row["kl_raw_nats"] < 0 else ""))
+        parts.append(
+            f"KL {row['kl_nats']:.1f} nats"
+            + (" (estimate below 0)" if row["kl_raw_nats"] < 0 else "")
+        )
     if "dp_pac_bayes" in row.get("bounds", {}):
         parts.append(f"bound {up(row['bounds']['dp_pac_bayes'])} (optimistic)")
     if "private_kl_chernoff" in row.get("bounds", {}):
@@ -117,7 +128,9 @@ def print_report(report: dict[str, Any]) -> None:
     say(" of ".join(part for part in (counted, people) if part))
     for line in (*measured(report), *_privacy(report)):
         say(line)
-    table = Table(title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself")
+    table = Table(
+        title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself"
+    )
     table.add_column("certificate", overflow="fold")
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)
@@ -131,7 +144,9 @@ def print_report(report: dict[str, Any]) -> None:
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
         what = f"{label(made.name)}\n  {about}"
         shown = "" if test is None else f"{test:.4f}"
-        table.add_row(*map(Text, (what, bound(made.value), made.status, shown, cited(position, found))))
+        table.add_row(
+            *map(Text, (what, bound(made.value), made.status, shown, cited(position, found)))
+        )
         paid.add_row(Text(label(made.name)), Text(bill(made)))
     out.print(table)
     out.print(paid)
@@ -152,7 +167,9 @@ def _privacy(report: dict[str, Any]) -> Iterator[str]:
     """What the certificates take for private, and what the steps of a chain spent, converged or not."""
     if privacy := report["privacy"]:
         numbers = ", ".join(
-            f"{name} = {up_digits(value)}" for name, value in privacy["record"].items() if isinstance(value, float)
+            f"{name} = {up_digits(value)}"
+            for name, value in privacy["record"].items()
+            if isinstance(value, float)
         )
         yield f"privacy: {numbers or privacy['record'].get('notion')}; {privacy['adjacency']}, {privacy['status']}"
     if spent := report["details"].get("accounted"):
@@ -177,10 +194,14 @@ def print_diagnosis(diagnosis: dict[str, Any]) -> None:
             )
             if seen[key] is not None
         )
-        out.print(f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {numbers or 'too short to judge'}")
+        out.print(
+            f"stationarity of the {name} ({seen['chains']} x {seen['steps']}): {numbers or 'too short to judge'}"
+        )
     for warning in diagnosis["warnings"]:
         out.print(f"  warning: {warning}")
     verdict = (
-        "stationarity is refuted" if diagnosis["refuted"] else "stationarity is not refuted, which does not prove it"
+        "stationarity is refuted"
+        if diagnosis["refuted"]
+        else "stationarity is not refuted, which does not prove it"
     )
     out.print(f"  {verdict}")

@@ -92,14 +92,18 @@ def demonstrate(out: Path, runtime: Runtime, report: Callable[[int, int], None])
     Raises:
         ValueError: a file that the demonstration would write is there and is not pacdp's.
     """
-    runtime = replace(runtime, threads=runtime.threads or 1)  # the same numbers with any number of cores
+    runtime = replace(
+        runtime, threads=runtime.threads or 1
+    )  # the same numbers with any number of cores
     runtime.apply()
     folder = Folder(out)
     with folder.lock():
         folder.clear()
         # Entropy-SGLD beside the network, in a process of its own: its kernels are compiled at the first run
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
-            chain = beside.submit(_entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS)
+            chain = beside.submit(
+                _entropy_sgld, out / "entropy-sgld", runtime, epochs=_CHAIN_EPOCHS
+            )
             return _demonstrated(folder, chain, report)
 
 
@@ -119,7 +123,9 @@ def _demonstrated(
     with torch.no_grad():
         logits = network(fresh.inputs)
     wrong = int(error_count(logits, fresh.labels))
-    seen = Measured(of="your network", on="test", loss="zero-one", mean=wrong / fresh.n, n=fresh.n, errors=wrong)
+    seen = Measured(
+        of="your network", on="test", loss="zero-one", mean=wrong / fresh.n, n=fresh.n, errors=wrong
+    )
     path = folder.path / "network.safetensors"
     with replacing(path) as file:
         file.write(save({name: value.contiguous() for name, value in network.state_dict().items()}))
@@ -146,7 +152,9 @@ def _trained(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _STEP_SIZE, total_steps=steps)
     errors: list[tuple[float, float]] = []
     for epoch in range(EPOCHS):
-        for places in torch.randperm(learnt.n, generator=generator).split(_BATCH)[: learnt.n // _BATCH]:
+        for places in torch.randperm(learnt.n, generator=generator).split(_BATCH)[
+            : learnt.n // _BATCH
+        ]:
             logits = network(_moved(learnt.inputs[places], generator))
             loss = functional.cross_entropy(logits, learnt.labels[places], label_smoothing=0.05)
             optimizer.zero_grad()
@@ -154,7 +162,9 @@ def _trained(
             optimizer.step()
             schedule.step()
         with torch.no_grad():
-            seen, new = (error_count(network(each.inputs), each.labels) / each.n for each in (learnt, fresh))
+            seen, new = (
+                error_count(network(each.inputs), each.labels) / each.n for each in (learnt, fresh)
+            )
         errors.append((seen, new))
         report(epoch + 1, EPOCHS)
     return network.eval(), errors
@@ -181,7 +191,9 @@ def _moved(inputs: Tensor, generator: torch.Generator) -> Tensor:
     turn, stretch = _TURN * turn, 1 + _STRETCH * stretch
     first = torch.stack([stretch * turn.cos(), -turn.sin(), _SHIFT * right], dim=1)
     second = torch.stack([turn.sin(), stretch * turn.cos(), _SHIFT * down], dim=1)
-    grid = functional.affine_grid(torch.stack([first, second], dim=1), list(inputs.shape), align_corners=False)
+    grid = functional.affine_grid(
+        torch.stack([first, second], dim=1), list(inputs.shape), align_corners=False
+    )
     return functional.grid_sample(inputs, grid, align_corners=False)
 
 
@@ -189,7 +201,9 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
     """The chain of the paper on the same ten digits, certified under its hypothesis of convergence."""
     runtime.apply()
     effort = GibbsSettings(epochs=12.0, prior_draws=40, test_draws=20)
-    run = replace(recipe("entropy-sgld-digits", scale="smoke"), epochs=epochs, records=1, certify=effort)
+    run = replace(
+        recipe("entropy-sgld-digits", scale="smoke"), epochs=epochs, records=1, certify=effort
+    )
     train(run, out, runtime, force=True)
     found = certifying.certify(out, runtime)
     write_report(Folder(out).certificates, found)
@@ -198,4 +212,8 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
 
 def _mean(report: dict[str, Any], of: str, on: str) -> float:
     wanted = (of, on, "zero-one")
-    return next(float(one["mean"]) for one in report["measured"] if (one["of"], one["on"], one["loss"]) == wanted)
+    return next(
+        float(one["mean"])
+        for one in report["measured"]
+        if (one["of"], one["on"], one["loss"]) == wanted
+    )

@@ -39,4 +39,6 @@ def siblings(path: Path) -> list[Checkpoint]:
 def _same_run(one: Checkpoint, other: Checkpoint) -> bool:
     shared = ("problem", "sampler", "step", "data", "seed")
     alike = all(one.header.get(name) == other.header.get(name) for name in shared)
-    return alike and {n: t.shape for n, t in one.trace.items()} == {n: t.shape for n, t in other.trace.items()}
+    return alike and {n: t.shape for n, t in one.trace.items()} == {
+        n: t.shape for n, t in other.trace.items()
+    }

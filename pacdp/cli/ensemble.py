@@ -18,12 +18,19 @@ class Ensemble:
     The average is rebuilt from the folder on resumption, so that both end as if never interrupted.
     """
 
-    def __init__(self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int) -> None:
-        shape = WeightsShape(parameters=tuple(objective.layout.shapes.items()), layout="input-major")
+    def __init__(
+        self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int
+    ) -> None:
+        shape = WeightsShape(
+            parameters=tuple(objective.layout.shapes.items()), layout="input-major"
+        )
         self._thinning = thinning
         self._labels = test.labels[0]
         self._average = PredictiveAverage(
-            test.logits, n=test.n, classes=max(2, test.logits(objective.weights()[0])[:1].numel()), device=test.device
+            test.logits,
+            n=test.n,
+            classes=max(2, test.logits(objective.weights()[0])[:1].numel()),
+            device=test.device,
         )
         self._store = resume_snapshots(folder, shape=shape, up_to_step=step)
         if len(self._store) != thinning.count(step):
@@ -38,7 +45,11 @@ class Ensemble:
     def next_after(self, step: int) -> int | None:
         """The next step that leaves a snapshot."""
         taken = self._thinning.count(step)
-        return None if taken == self._thinning.keep else self._thinning.burn_in + (taken + 1) * self._thinning.every
+        return (
+            None
+            if taken == self._thinning.keep
+            else self._thinning.burn_in + (taken + 1) * self._thinning.every
+        )
 
     def see(self, step: int, weights: Tensor) -> None:
         """Take the weights [dim] after ``step`` steps if they are a snapshot."""

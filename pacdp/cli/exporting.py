@@ -70,7 +70,9 @@ def export_run(
     folder = Folder(run)
     _require_room(run, out)
     if not folder.checkpoint.is_file():
-        raise ValueError(f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left")
+        raise ValueError(
+            f"{run} holds no private run, nor any other: give the folder of one that pacdp train has left"
+        )
     with folder.lock():
         if not folder.finished:
             raise ValueError(f"{run} is not finished, and stopping it may depend on the data: pacdp train --resume "
@@ -84,13 +86,20 @@ def export_run(
         if std_n * 6.0 > one.bound.units:
             raise ValueError(f"std_n = {std_n:g} is too much noise for so few records: give a smaller --std-n, which "
                              "costs more epsilon")  # fmt: skip
-        cost = _cost(one, ReleasedErrors(errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit).event)
+        cost = _cost(
+            one,
+            ReleasedErrors(
+                errors=0, n=0, std_errors=std_errors, std_n=std_n, unit=one.bound.unit
+            ).event,
+        )
         ledger = ledger or counted_beside(run, one.checkpoint.header)
         book = _counted(run, ledger, one, correct=correct, tell=tell)
         held: list[ReleasedErrors] = []
 
         def release(errors: float, n: int, unit: Unit) -> ReleasedErrors:
-            asked = ReleasedErrors(errors=errors, n=n, std_errors=std_errors, std_n=std_n, unit=unit)
+            asked = ReleasedErrors(
+                errors=errors, n=n, std_errors=std_errors, std_n=std_n, unit=unit
+            )
             held.append(_released_once(run / "released.json", one, asked, book, tell))
             return held[0]
 
@@ -105,24 +114,31 @@ def export_run(
         found = one.told(found)
         seeded = {"seeded": SEEDED} if one.seeded else {}
         details = {**found.details, "counts": {**held[0].to_dict(), "with_the_run": cost}, **seeded}
-        return _written(out, one, replace(found, details=details), remark=SEEDED if one.seeded else "")
+        return _written(
+            out, one, replace(found, details=details), remark=SEEDED if one.seeded else ""
+        )
 
 
 def _require_room(run: Path, out: Path) -> None:
     if os.path.lexists(out):
         raise ValueError(f"{out} exists: give the name of a folder that is not there yet")
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(run)):
-        raise ValueError(f"{out} lies in the private folder {run}: give a place of its own to what may be published")
+        raise ValueError(
+            f"{out} lies in the private folder {run}: give a place of its own to what may be published"
+        )
 
 
-def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]) -> Ledger:
+def _counted(
+    run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Callable[[str], None]
+) -> Ledger:
     """The ledger that counts the run's steps."""
     own = one.checkpoint.header.get("ledger")
     if own is not None:
         return counting(ledger, own["receipt"])
     book = Ledger.load(ledger) if (ledger / "ledger.jsonl").exists() else None
     entered = book is not None and any(
-        (entry.stretch.kind, entry.stretch.run) == ("correction", _name(one, book)) for entry in book.entries
+        (entry.stretch.kind, entry.stretch.run) == ("correction", _name(one, book))
+        for entry in book.entries
     )
     if not (entered or correct):
         raise ValueError(
@@ -132,7 +148,10 @@ def _counted(run: Path, ledger: Path, one: Leaving, *, correct: bool, tell: Call
     book = book or Ledger.open(ledger)
     if not entered:
         book.correct(
-            event=one.event, unit=one.bound.unit, label="trained without a ledger, exported", run=_name(one, book)
+            event=one.event,
+            unit=one.bound.unit,
+            label="trained without a ledger, exported",
+            run=_name(one, book),
         )
         tell(f"the steps of {run} are entered into {ledger} as a correction")
     return book
@@ -155,7 +174,9 @@ def _released_once(
     known = before.get("counts")
     if known and (known.event, known.unit, before["of"]) == (asked.event, asked.unit, content):
         book.require(known.receipt)
-        tell("errors and n were released before with this noise: the same numbers leave again, at no further cost")
+        tell(
+            "errors and n were released before with this noise: the same numbers leave again, at no further cost"
+        )
         return known
     made = released_errors(
         asked.errors if asked.unit == "person" else int(asked.errors),
@@ -168,7 +189,12 @@ def _released_once(
         unit=asked.unit,
         label="errors and n, exported",
     )
-    record = {"format": COUNTS, "of": content, "counts": made.to_dict(), "receipt": dict(made.receipt or {})}
+    record = {
+        "format": COUNTS,
+        "of": content,
+        "counts": made.to_dict(),
+        "receipt": dict(made.receipt or {}),
+    }
     write_json(kept, {**record, "hash": digest(record)})
     again = ", once more" if known else ""
     tell(
@@ -185,7 +211,10 @@ def _kept(path: Path) -> dict[str, Any]:
             raise ValueError(f"it is of format {record['format']!r}")
         if record.pop("hash") != digest(record):
             raise ValueError("its counts have another hash than it says")
-        return {"of": record["of"], "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"])}
+        return {
+            "of": record["of"],
+            "counts": ReleasedErrors(**record["counts"], receipt=record["receipt"]),
+        }
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({error}): restore it, or remove it to release the counts again, for more epsilon"
@@ -199,7 +228,12 @@ def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
     if math.isinf(epsilon):
         raise ValueError("epsilon of what would leave is unbounded: give a larger --std-errors and --std-n, of a run "
                          "whose own epsilon is finite")  # fmt: skip
-    return {"event": event_to_dict(event), "epsilon": epsilon, "delta": one.delta, "adjacency": one.adjacency}
+    return {
+        "event": event_to_dict(event),
+        "epsilon": epsilon,
+        "delta": one.delta,
+        "adjacency": one.adjacency,
+    }
 
 
 def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:
@@ -210,7 +244,13 @@ def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict
     try:
         partial.mkdir(parents=True)
         weights = partial / "weights.safetensors"
-        export_weights(weights, weights=one.checkpoint.model, event=one.event, snapshots=one.snapshots, remark=remark)
+        export_weights(
+            weights,
+            weights=one.checkpoint.model,
+            event=one.event,
+            snapshots=one.snapshots,
+            remark=remark,
+        )
         subject = {
             "checkpoint": weights.name,
             "content_hash": load_checkpoint(weights).content_hash,
@@ -224,7 +264,9 @@ def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict
         partial.rename(out)
         _on_disk(out.parent)
     except OSError as error:
-        raise ValueError(f"cannot write {out}: {error}; make room or choose another place, and export again") from error
+        raise ValueError(
+            f"cannot write {out}: {error}; make room or choose another place, and export again"
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return report
@@ -233,7 +275,13 @@ def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict
 def _settings(one: Leaving, remark: str) -> dict[str, Any]:
     remarks = [*one.remarks, *([remark] if remark else [])]
     hashed = digest(dict(one.run))
-    return {"format": FORMAT, "run": one.run, "config_hash": hashed, "unit": one.bound.unit, "remarks": remarks}
+    return {
+        "format": FORMAT,
+        "run": one.run,
+        "config_hash": hashed,
+        "unit": one.bound.unit,
+        "remarks": remarks,
+    }
 
 
 def _on_disk(path: Path) -> None:

@@ -61,7 +61,9 @@ class Extension:
 @functools.cache
 def extensions() -> tuple[Extension, ...]:
     """Those of the packages that are installed, and the studies of the checkout that this package lies in."""
-    found: list[Extension] = [one.load() for one in entry_points(group="pacdp.extensions") if one.value != _STUDIES]
+    found: list[Extension] = [
+        one.load() for one in entry_points(group="pacdp.extensions") if one.value != _STUDIES
+    ]
     if _in_a_checkout():
         found.append(importlib.import_module(_STUDIES.split(":")[0]).EXTENSION)
     return tuple(found)
@@ -71,7 +73,11 @@ def _in_a_checkout() -> bool:
     """Whether ``import experiments`` finds the folder that lies beside this package in a checkout."""
     root = Path(__file__).parents[2]
     spec = importlib.util.find_spec("experiments")
-    if spec is None or not (root / "pyproject.toml").is_file() or not (root / "experiments/extension.py").is_file():
+    if (
+        spec is None
+        or not (root / "pyproject.toml").is_file()
+        or not (root / "experiments/extension.py").is_file()
+    ):
         return False
     return [Path(each) for each in spec.submodule_search_locations or ()] == [root / "experiments"]
 

@@ -68,7 +68,9 @@ class Folder:
                     remove_partial(self.path / name)
                 yield
         except Held as error:
-            raise ValueError(f"another process is at work in {self.path}: {error}, or choose another --out") from error
+            raise ValueError(
+                f"another process is at work in {self.path}: {error}, or choose another --out"
+            ) from error
 
     def require_free(self, config: Any, *, resume: bool) -> None:
         """Refuse a folder that another run has, or this one where it is not to be resumed.
@@ -77,13 +79,17 @@ class Folder:
             ValueError: the folder holds a finished run, an unfinished one without ``resume``, or another run's.
         """
         if self.finished:
-            raise ValueError(f"{self.path} holds a finished run: choose another --out, or overwrite it with --force")
+            raise ValueError(
+                f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
+            )
         if self.started and not resume:
             raise ValueError(
                 f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
             )
         if self.started and from_dict(type(config), read_json(self.config)) != config:
-            raise ValueError(f"{self.path} holds a run of another configuration: choose another --out, or --force")
+            raise ValueError(
+                f"{self.path} holds a run of another configuration: choose another --out, or --force"
+            )
 
     def clear(self) -> None:
         """Remove what pacdp wrote of an earlier run and nothing else; what it writes from here on, the folder lists.
@@ -95,7 +101,9 @@ class Folder:
         known = written(self.path) or ()
         for name in _RUN:
             if name not in known and os.path.lexists(self.path / name):
-                raise ValueError(f"{self.path / name} was not written by pacdp: move it away, or choose another --out")
+                raise ValueError(
+                    f"{self.path / name} was not written by pacdp: move it away, or choose another --out"
+                )
         remove_own(self.path, names=(*_RUN, *_MADE_OF_IT))
         for snapshot in self.snapshots.glob("snapshots-*.safetensors"):
             if snapshot.stem.removeprefix("snapshots-").isdecimal():
@@ -114,7 +122,10 @@ class Folder:
         Raises:
             ValueError: a row that is not what was written.
         """
-        return [{name: value for name, value in row.items() if name != "hash"} for row in _chained(self.metrics)]
+        return [
+            {name: value for name, value in row.items() if name != "hash"}
+            for row in _chained(self.metrics)
+        ]
 
     def keep_rows(self, *, up_to_step: int, expected: Sequence[int] | None = None) -> None:
         """Drop the rows that lie beyond a checkpoint's step: the resumed run writes them again.
@@ -140,19 +151,27 @@ class Folder:
         """Add a row and hand it to the disk."""
         own = chained(row, after=self._last_hash())
         line = (json.dumps(own, allow_nan=False) + "\n").encode()
-        with self.metrics.open("ab", buffering=0) as file:  # a buffer would write once more, after an error, on closing
+        with self.metrics.open(
+            "ab", buffering=0
+        ) as file:  # a buffer would write once more, after an error, on closing
             if file.write(line) != len(line):
-                raise OSError(f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume")
+                raise OSError(
+                    f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume"
+                )
             os.fsync(file.fileno())
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""
-        from pacdp.checkpoint import load_checkpoint  # torch, for which reports of predictions do not wait
+        from pacdp.checkpoint import (
+            load_checkpoint,
+        )  # torch, for which reports of predictions do not wait
 
         return {
             "config": digest(read_json(self.config)) if self.config.is_file() else None,
             "metrics": self._last_hash() or None,
-            "checkpoint": load_checkpoint(self.checkpoint).content_hash if self.checkpoint.is_file() else None,
+            "checkpoint": load_checkpoint(self.checkpoint).content_hash
+            if self.checkpoint.is_file()
+            else None,
         }
 
     def _last_hash(self) -> str:
@@ -191,11 +210,17 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: give the folder of a run or an experiment") from error
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror}): check it and its permissions") from error
+        raise ValueError(
+            f"{path} cannot be read ({error.strerror}): check it and its permissions"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON ({error}): restore it or start the run again with --force") from error
+        raise ValueError(
+            f"{path} is no JSON ({error}): restore it or start the run again with --force"
+        ) from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no JSON object: restore it or start the run again with --force")
+        raise ValueError(
+            f"{path} holds no JSON object: restore it or start the run again with --force"
+        )
     return values
 
 
@@ -233,13 +258,20 @@ def require_space(path: Path, *, bytes_needed: int) -> None:
     """
     free = shutil.disk_usage(path).free
     if free < bytes_needed:
-        raise ValueError(f"{path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room")
+        raise ValueError(
+            f"{path} has {free / 1e6:.0f} MB free, the run needs {bytes_needed / 1e6:.0f} MB: make room"
+        )
 
 
 def _git(*arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+            ["git", *arguments],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

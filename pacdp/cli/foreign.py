@@ -94,15 +94,25 @@ def certify_foreign(
         )
     source = _source(given)
     if given.surrogate is not None and (given.prior or given.test or tried != 1):
-        raise ValueError("--surrogate goes without --prior, --test and --tried: its folder says what is known")
+        raise ValueError(
+            "--surrogate goes without --prior, --test and --tried: its folder says what is known"
+        )
     module = called(given.model, "model")
     if not isinstance(module, nn.Module):
-        raise ValueError(f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module")
+        raise ValueError(
+            f"--model {given.model} returned {type(module).__name__}: return a torch.nn.Module"
+        )
     if given.loss is not None and (given.prior or given.surrogate):
         raise ValueError("--loss goes without --prior and --surrogate: these bound the 0-1 error")
-    common: dict[str, Any] = {"failure_prob": failure_prob, "settings": Settings.tried(tried), "device": device}
+    common: dict[str, Any] = {
+        "failure_prob": failure_prob,
+        "settings": Settings.tried(tried),
+        "device": device,
+    }
     if given.surrogate is not None:
-        found = _beside(module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob)
+        found = _beside(
+            module, path, given.surrogate, examples_of(given.data, "data"), source, failure_prob
+        )
     elif given.prior is None:
         found = _as_it_is(module, path, given, source, common)
     else:
@@ -116,7 +126,11 @@ def certify_foreign(
 
 
 def _as_it_is(
-    module: nn.Module, path: Path, given: Foreign, source: DataFree | HeldOut | None, common: Mapping[str, Any]
+    module: nn.Module,
+    path: Path,
+    given: Foreign,
+    source: DataFree | HeldOut | None,
+    common: Mapping[str, Any],
 ) -> Assessment:
     """What examples that are new to the network say of it."""
     assert given.data is not None
@@ -133,13 +147,22 @@ def _beside(
 ) -> Assessment:  # fmt: skip
     """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
     if examples.people is not None:
-        raise ValueError("--data must be independent examples with --surrogate, not people's: leave out the people")
+        raise ValueError(
+            "--data must be independent examples with --surrogate, not people's: leave out the people"
+        )
     if source is not None and (isinstance(source, DataFree) or source.rows is None):
-        raise ValueError("give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none")
+        raise ValueError(
+            "give the rows that --model saw by --prior-data or --prior-rows with --surrogate, or none"
+        )
     other = finished(folder, Runtime())
-    made = next((one for one in other.assess(0.5 * failure_prob).certificates if one.name == "compression"), None)
+    made = next(
+        (one for one in other.assess(0.5 * failure_prob).certificates if one.name == "compression"),
+        None,
+    )
     if made is None:
-        raise ValueError(f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups")
+        raise ValueError(
+            f"the sample of {folder} ran out, so that nothing is certified: compress with smaller groups"
+        )
     network = load_into(module, read_weights(path), source=str(path))
     fitting(network, "cpu", examples)
     return certify_untouched(
@@ -167,7 +190,9 @@ def _around(
     posterior = law_of(module, path, std=given.std)
     law = law_of(module, prior_path, std=prior_std)
     fitting(module, "cpu", examples, common["test"])
-    found = certify(posterior, examples, prior=Prior(law=law, source=source), network=module, **common)
+    found = certify(
+        posterior, examples, prior=Prior(law=law, source=source), network=module, **common
+    )
     stds = {"std": given.std, "prior_std": prior_std, "prior_checkpoint": str(prior_path)}
     return replace(found, details={**found.details, **stds})
 
@@ -182,7 +207,9 @@ def _source(given: Foreign) -> DataFree | HeldOut | None:
     }
     named = [name for name, used in options.items() if used]
     if len(named) > 1:
-        raise ValueError(f"expected one of {', '.join(options)}, got {' and '.join(named)}: give one of them")
+        raise ValueError(
+            f"expected one of {', '.join(options)}, got {' and '.join(named)}: give one of them"
+        )
     if given.prior_data is not None:
         return HeldOut(rows=examples_of(given.prior_data, "prior-data").rows)
     if given.prior_rows is not None:

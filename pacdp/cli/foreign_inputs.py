@@ -76,7 +76,9 @@ def examples_of(name: str, option: str) -> BoundSet:
         raise ValueError(f"--{option} {name} returned what is no tensor: {error}") from error
     for what, one in (("labels", labels), *(("people", one) for one in people)):
         if one.is_floating_point() or one.is_complex() or one.dtype == torch.bool:
-            raise ValueError(f"--{option} {name} returned {what} of type {one.dtype}: return whole numbers")
+            raise ValueError(
+                f"--{option} {name} returned {what} of type {one.dtype}: return whole numbers"
+            )
     owners = people[0].long().numpy() if people else None
     return BoundSet(inputs=inputs, labels=labels.long(), people=owners)
 
@@ -105,7 +107,9 @@ def _together(data: Any) -> tuple[Any, ...]:
         raise ValueError("there are no examples: give at least one")
     inputs = [one.inputs for one in batches if isinstance(one.inputs, Tensor)]
     if len(inputs) < len(batches):
-        raise ValueError("batches of several inputs go without --prior and --surrogate: give one tensor of inputs")
+        raise ValueError(
+            "batches of several inputs go without --prior and --surrogate: give one tensor of inputs"
+        )
     people = [one.people for one in batches if one.people is not None]
     whose = [np.concatenate(people)] if people else []
     return (torch.cat(inputs), torch.cat([one.labels for one in batches]), *whose)
@@ -128,13 +132,19 @@ def fitting(module: nn.Module, device: str, *sets: BoundSet | None) -> None:
             outputs = module(inputs.to(device))
         except Exception as error:  # a stranger's network may raise anything
             shape = tuple(inputs.shape)
-            raise ValueError(f"the network does not accept inputs of shape {shape}: {said(error)}") from error
+            raise ValueError(
+                f"the network does not accept inputs of shape {shape}: {said(error)}"
+            ) from error
         if not isinstance(outputs, Tensor):
             raise ValueError(
                 f"the network returned {type(outputs).__name__}: let --model return a module whose forward gives one "
                 "tensor of logits"
             )
-        if outputs.ndim not in (1, 2) or len(outputs) != len(inputs) or not outputs.is_floating_point():
+        if (
+            outputs.ndim not in (1, 2)
+            or len(outputs) != len(inputs)
+            or not outputs.is_floating_point()
+        ):
             raise ValueError(
                 f"expected one row of logits an example, got {outputs.dtype} outputs of shape {tuple(outputs.shape)}"
             )
@@ -152,7 +162,9 @@ def rows_in(path: Path) -> Rows:
             arrays = load_file(path)
         else:
             arrays = read_npz(path)
-    except Exception as error:  # safetensors raises whatever the types of a stranger's tensors lead it to
+    except (
+        Exception
+    ) as error:  # safetensors raises whatever the types of a stranger's tensors lead it to
         raise ValueError(
             f"{path} holds no rows ({said(error)}): write them by np.savez(path, **pacdp.data.Rows.of(inputs, labels)"
             ".to_arrays())"
@@ -174,6 +186,8 @@ def indices_in(path: Path) -> Split:
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} holds no list of indices ({error})") from error
     if raw.ndim != 1 or not np.issubdtype(raw.dtype, np.integer):
-        raise ValueError(f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}")
+        raise ValueError(
+            f"{path} must hold a list of whole numbers, got {raw.dtype} {list(raw.shape)}"
+        )
     indices = np.unique(raw.astype(np.int64))
     return Split(indices, index_hash(indices))

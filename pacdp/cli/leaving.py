@@ -9,7 +9,15 @@ from torch import Tensor
 
 from bounds.accounting import Event, PrivacyBound
 from bounds.privacy import Adjacency
-from pacdp import Assessment, BoundSet, CheckpointError, Network, Private, load_checkpoint, load_trained
+from pacdp import (
+    Assessment,
+    BoundSet,
+    CheckpointError,
+    Network,
+    Private,
+    load_checkpoint,
+    load_trained,
+)
 from pacdp.certify.networks import with_weights
 from pacdp.checkpoint import Checkpoint
 from pacdp.cli.config import Runtime
@@ -67,7 +75,9 @@ class Leaving:
 
         ``found`` is made at a failure probability that was divided by the moments at which the run may have ended.
         """
-        found = found.at_any_of(self.charged, failure_prob=self.charged.stopping_times * found.failure_prob)
+        found = found.at_any_of(
+            self.charged, failure_prob=self.charged.stopping_times * found.failure_prob
+        )
         return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
 
 
@@ -115,12 +125,18 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
     checkpoint, data = trained.checkpoint, trained.objective
     run = require_rederived(path, checkpoint.header, n=data.n)
     if not run.promising or trained.records is not None:
-        why = "hides examples, and its data are of people" if run.promising else "promises nothing of its steps"
+        why = (
+            "hides examples, and its data are of people"
+            if run.promising
+            else "promises nothing of its steps"
+        )
         raise ValueError(f"{path} cannot be exported: {run.algorithm} {why}")
     charged = trained.charged
     event = run.sampler.promise(data.n, charged.steps)
     if event is None:
-        raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
+        raise CheckpointError(
+            f"{path} has no step: nothing was released that could be certified; train first"
+        )
     bound = BoundSet.behind(data)
     claim = accounted_privacy(run.sampler, n=data.n, steps=charged.steps)
     return Leaving(
@@ -134,7 +150,9 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
         event=event,
         charged=charged,
         source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
-        predictor=Network(network=with_weights(data.model, checkpoint.model, {}, "cpu"), of="weights"),
+        predictor=Network(
+            network=with_weights(data.model, checkpoint.model, {}, "cpu"), of="weights"
+        ),
         delta=DELTA,
         adjacency="replace-one",
     )

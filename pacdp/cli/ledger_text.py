@@ -24,12 +24,20 @@ def runs_of(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def totals_of(book: Ledger, delta: float) -> list[Spent]:
     """Totals for examples and for people, in both relations."""
-    return [book.total(delta=delta, adjacency=adjacency, unit=unit) for unit in UNITS for adjacency in ADJACENCIES]
+    return [
+        book.total(delta=delta, adjacency=adjacency, unit=unit)
+        for unit in UNITS
+        for adjacency in ADJACENCIES
+    ]
 
 
 def total_line(total: Spent) -> str:
     """A total in words."""
-    most = f"is unbounded: {total.because}" if total.because else f"<= {total} at delta {total.delta:g}"
+    most = (
+        f"is unbounded: {total.because}"
+        if total.because
+        else f"<= {total} at delta {total.delta:g}"
+    )
     return f"all together, per {total.unit}, {total.adjacency}: epsilon {most}"
 
 
@@ -40,7 +48,11 @@ def limit_line(book: Ledger) -> str:
     limit = book.limit
     raised = sum(bool(line["raised"]) for line in book.limits)
     total = book.total(delta=limit.delta, adjacency=limit.adjacency, unit=limit.unit)
-    left = "which is passed already: everything is refused" if total.epsilon > limit.epsilon else f"spent {total}"
+    left = (
+        "which is passed already: everything is refused"
+        if total.epsilon > limit.epsilon
+        else f"spent {total}"
+    )
     return f"limit {limit}, {left}" + (f"; it was raised {_times(raised)}" if raised else "")
 
 
@@ -51,7 +63,9 @@ def _times(count: int) -> str:
 def explained(book: Ledger, delta: float) -> list[str]:
     """Paragraphs: what the ledger counts, what it does not, and why."""
     entries, runs = [entry.stretch for entry in book.entries], runs_of(book.entries)
-    paid_again = len(entries) - len({(one.run, one.algorithm, one.kind, one.first, one.last) for one in entries})
+    paid_again = len(entries) - len(
+        {(one.run, one.algorithm, one.kind, one.first, one.last) for one in entries}
+    )
     kinds = Counter(entry.kind for entry in entries)
     seeded = sum(entry.stream.seeded for entry in entries)
     people = sum(entry.unit == "person" for entry in entries)
@@ -64,7 +78,11 @@ def explained(book: Ledger, delta: float) -> list[str]:
         "Paid again: noise that comes from the system is new each time it is drawn. Whoever goes on from a checkpoint "
         "after a kill, resumes a copy of it, repeats a run with --force or branches off draws new noise for steps that "
         "may have been released before, and nothing shows that they were not; so the stretch is counted once more"
-        + (f" (entries here that repeat a stretch of their run: {paid_again})." if paid_again else "."),
+        + (
+            f" (entries here that repeat a stretch of their run: {paid_again})."
+            if paid_again
+            else "."
+        ),
         "Not paid again: a seeded run that repeats a stretch with the same seed and the same settings releases the "
         "same numbers, bit for bit. Other settings with the same random numbers are refused, since noise may cancel "
         "between the two."

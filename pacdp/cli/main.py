@@ -134,12 +134,22 @@ def _parsed(words: list[str]) -> tuple[Any, list[str]]:
     """The command that the words call, and those that it did not take."""
     if "" in words:
         usage("an empty word stands on the command line: leave it out, or give a value")
-    if words[:1] == ["bound"] and words[1:2] and not words[1].startswith("-"):  # then help is about that bound
+    if (
+        words[:1] == ["bound"] and words[1:2] and not words[1].startswith("-")
+    ):  # then help is about that bound
         words = [{"--help": "--options", "-h": "--options"}.get(word, word) for word in words]
     if words[:1] == ["certify"] and any(word.split("=")[0] == "--predictions" for word in words):
-        return parsed(PREDICTIONS.load(), words[1:], prog="pacdp certify --predictions", config=_CONFIG, once=True)
+        return parsed(
+            PREDICTIONS.load(),
+            words[1:],
+            prog="pacdp certify --predictions",
+            config=_CONFIG,
+            once=True,
+        )
     if words and words[0] in COMMANDS:
-        return parsed(COMMANDS[words[0]].load(), words[1:], prog=f"pacdp {words[0]}", config=_CONFIG)
+        return parsed(
+            COMMANDS[words[0]].load(), words[1:], prog=f"pacdp {words[0]}", config=_CONFIG
+        )
     if words[:1] == ["--version"]:
         print(f"pacdp {version('pacdp')}")
         sys.exit(0)

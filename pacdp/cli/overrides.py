@@ -14,7 +14,11 @@ def overridden(config: Config, rest: list[str]) -> Config:
     if not rest:
         return config
     found, unknown = parsed(
-        type(config), rest, prog="pacdp train RECIPE --fields", config=(tyro.conf.AvoidSubcommands,), default=config
+        type(config),
+        rest,
+        prog="pacdp train RECIPE --fields",
+        config=(tyro.conf.AvoidSubcommands,),
+        default=config,
     )
     no_more(unknown)
     return found

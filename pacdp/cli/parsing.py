@@ -26,7 +26,13 @@ def begin() -> None:
 
 
 def parsed(
-    kind: Any, words: Sequence[str], *, prog: str, config: Sequence[Any] = (), once: bool = False, **default: Any
+    kind: Any,
+    words: Sequence[str],
+    *,
+    prog: str,
+    config: Sequence[Any] = (),
+    once: bool = False,
+    **default: Any,
 ) -> tuple[Any, list[str]]:
     """The command or configuration that the words describe, and the words that it did not take.
 
@@ -70,7 +76,9 @@ def no_more(rest: Sequence[str]) -> None:
     known = [name for kind, how in _tried for name in _options(kind, how)]
     near = difflib.get_close_matches(option, known, n=1, cutoff=0.75)
     where = _help(_tried[-1][1]["prog"] if _tried else "pacdp")
-    usage(f"there is no option {option}: " + (f"did you mean {near[0]}?" if near else f"see {where}"))
+    usage(
+        f"there is no option {option}: " + (f"did you mean {near[0]}?" if near else f"see {where}")
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -108,7 +116,11 @@ def _sentence(text: str, words: Sequence[str], prog: str) -> str:
     ends = next((i for i, line in enumerate(lines) if _RULE.match(line)), len(lines))
     found = " ".join(" ".join(lines[:ends]).split())
     if found.startswith("Missing from"):
-        lines = [line for line in lines[1:ends] if re.match(r"\s{3,6}\S", line) and "(required)" not in line]
+        lines = [
+            line
+            for line in lines[1:ends]
+            if re.match(r"\s{3,6}\S", line) and "(required)" not in line
+        ]
         where = found.removeprefix("Missing from ").split(":")[0]
         needed = ", ".join(line.strip() for line in lines)
         return f"{where.removeprefix('pacdp ')} needs {needed}: see {_help(where)}"
@@ -117,8 +129,12 @@ def _sentence(text: str, words: Sequence[str], prog: str) -> str:
         if words and not words[0].startswith("-"):
             return f"there is no {prog} {words[0]}: {nearest(words[0], known)}"
         return f"{prog.removeprefix('pacdp ')} needs one of the words {', '.join(known)}"
-    if one := re.match(r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.*?)\]\.", found):
+    if one := re.match(
+        r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.*?)\]\.", found
+    ):
         return f"{one[1]} takes {one[2].replace('{None}|', '')}, got {one[3]}: see {_help(prog)}"
-    found = re.sub(r"^Error parsing (?!-)\S+: ", "", found).removeprefix("Error parsing ").rstrip(".")
+    found = (
+        re.sub(r"^Error parsing (?!-)\S+: ", "", found).removeprefix("Error parsing ").rstrip(".")
+    )
     found = found.replace(". Expected", ", expected")
     return found[:1].lower() + found[1:] + f" (see {_help(prog)})"

@@ -63,7 +63,10 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON; null stands for an infinite epsilon."""
-        bound = {name: None if value == math.inf else value for name, value in self.bound.to_dict().items()}
+        bound = {
+            name: None if value == math.inf else value
+            for name, value in self.bound.to_dict().items()
+        }
         return {
             "format": "pacdp-privacy/1", **bound, "sample_rate": self.sample_rate, "steps": self.steps,
             "runs": [list(run) for run in self.runs], "scale": self.scale,
@@ -87,15 +90,27 @@ def answer(question: Question) -> Answer:
         made = calibrate_noise(event=event, epsilon=question.epsilon, **privacy)
         event, bound, scale = made.event, made.achieved, made.scale
         runs = tuple((noise * made.scale, count) for noise, count in runs)
-    found = best_true_positive_rate(event=event, adjacency=question.adjacency, false_positive_rate=FALSE_POSITIVE_RATE)
-    return Answer(bound=bound, runs=runs, sample_rate=question.sample_rate, scale=scale, true_positive_rate=found)
+    found = best_true_positive_rate(
+        event=event, adjacency=question.adjacency, false_positive_rate=FALSE_POSITIVE_RATE
+    )
+    return Answer(
+        bound=bound,
+        runs=runs,
+        sample_rate=question.sample_rate,
+        scale=scale,
+        true_positive_rate=found,
+    )
 
 
 def describe(answer: Answer) -> str:
     """The answer in lines; every number is rounded to its safe side."""
     bound, lines = answer.bound, []
     first, last = repr(answer.runs[0][0]), repr(answer.runs[-1][0])
-    noise = f"noise multiplier {first}" if len(answer.runs) == 1 else f"noise multipliers from {first} to {last}"
+    noise = (
+        f"noise multiplier {first}"
+        if len(answer.runs) == 1
+        else f"noise multipliers from {first} to {last}"
+    )
     if answer.scale is not None and len(answer.runs) == 1:
         lines.append(noise)
     elif answer.scale is not None:
@@ -122,18 +137,26 @@ def read_schedule(path: Path) -> list[float]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror}): check it and its permissions") from error
+        raise ValueError(
+            f"{path} cannot be read ({error.strerror}): check it and its permissions"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text file: give a JSON list or CSV of noise multipliers") from error
+        raise ValueError(
+            f"{path} is no text file: give a JSON list or CSV of noise multipliers"
+        ) from error
     if path.suffix.lower() == ".csv":
         values = _from_csv(path, text)
     else:
         try:
             values = json_value(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is no JSON ({error}): give a list of noise multipliers, or a .csv") from error
+            raise ValueError(
+                f"{path} is no JSON ({error}): give a list of noise multipliers, or a .csv"
+            ) from error
         if not isinstance(values, list):
-            raise ValueError(f"{path} must hold a JSON list of noise multipliers, one a step, not {type(values)!r}")
+            raise ValueError(
+                f"{path} must hold a JSON list of noise multipliers, one a step, not {type(values)!r}"
+            )
     if not values:
         raise ValueError(f"{path} holds no noise multiplier: a schedule has at least one step")
     return [_noise(value, f"{path}, step {step}") for step, value in enumerate(values, start=1)]
@@ -148,7 +171,9 @@ def _from_csv(path: Path, text: str) -> list[Any]:
     if rows and _COLUMN in rows[0]:
         column = rows.pop(0).index(_COLUMN)
     elif any(len(row) != 1 for row in rows):
-        raise ValueError(f"{path} has several columns and none called {_COLUMN}: name it in the first line")
+        raise ValueError(
+            f"{path} has several columns and none called {_COLUMN}: name it in the first line"
+        )
     return [row[column] if column < len(row) else "" for row in rows]
 
 
@@ -159,14 +184,18 @@ def _noise(value: Any, where: str) -> float:
         noise = math.nan
     if not _LEAST_NOISE <= noise <= _MOST_NOISE:
         got = reprlib.repr(value)
-        raise ValueError(f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {got}")
+        raise ValueError(
+            f"{where}: a noise multiplier must be a number above 0 (up to 1e10), got {got}"
+        )
     return noise
 
 
 def _runs(question: Question) -> tuple[tuple[float, int], ...]:
     if question.schedule is not None:
         if question.noise_multiplier is not None or question.steps is not None:
-            raise ValueError("--schedule says noise multipliers and steps: leave --noise-multiplier and --steps out")
+            raise ValueError(
+                "--schedule says noise multipliers and steps: leave --noise-multiplier and --steps out"
+            )
         values = read_schedule(question.schedule)
         return tuple((value, len(list(group))) for value, group in groupby(values))
     if question.steps is None:
@@ -176,8 +205,14 @@ def _runs(question: Question) -> tuple[tuple[float, int], ...]:
     if question.steps > _MOST_STEPS:
         raise ValueError(f"--steps must be at most a thousand million, got {question.steps}")
     if (question.noise_multiplier is None) == (question.epsilon is None):
-        raise ValueError("give --noise-multiplier to learn epsilon, or --epsilon to learn the noise multiplier")
-    noise = 1.0 if question.noise_multiplier is None else _noise(question.noise_multiplier, "--noise-multiplier")
+        raise ValueError(
+            "give --noise-multiplier to learn epsilon, or --epsilon to learn the noise multiplier"
+        )
+    noise = (
+        1.0
+        if question.noise_multiplier is None
+        else _noise(question.noise_multiplier, "--noise-multiplier")
+    )
     return ((noise, question.steps),)
 
 

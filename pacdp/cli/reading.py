@@ -53,7 +53,9 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
         ValueError: another format, or a record that is no certificate.
     """
     if report.get("format") != FORMAT:
-        raise ValueError(f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again")
+        raise ValueError(
+            f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again"
+        )
     return [Certificate.from_dict(record) for record in report["certificates"]]
 
 
@@ -65,7 +67,11 @@ def notes(certificates: Sequence[Certificate]) -> list[Note]:
             users.setdefault(one, []).append(position)
     ordered = sorted(users, key=lambda one: _ORDER.index(one.standing))
     return [
-        Note(mark=f"{number}{'*' if one.standing == 'unproved' else ''}", hypothesis=one, users=tuple(users[one]))
+        Note(
+            mark=f"{number}{'*' if one.standing == 'unproved' else ''}",
+            hypothesis=one,
+            users=tuple(users[one]),
+        )
         for number, one in enumerate(ordered, start=1)
     ]
 
@@ -81,7 +87,9 @@ def error_on_test(report: Mapping[str, Any], of: str, measures: str) -> float | 
     return None if found is None else found["mean"]
 
 
-def remarks(certificates: Sequence[Certificate], report: Mapping[str, Any], name: Callable[[str], str]) -> list[str]:
+def remarks(
+    certificates: Sequence[Certificate], report: Mapping[str, Any], name: Callable[[str], str]
+) -> list[str]:
     """What each certificate below the measured test error means: how likely such errors are if it holds."""
     found = [(made, _on_test(report, made.of, made.measures)) for made in certificates]
     return [
@@ -94,7 +102,11 @@ def remarks(certificates: Sequence[Certificate], report: Mapping[str, Any], name
 
 def errors_at_least(errors: int, n: int, rate: float) -> float:
     """The exact binomial probability of so many errors or more among n independent ones of this rate, rounded up."""
-    return min(1.0, float(special.betainc(errors, n - errors + 1, rate)) * (1.0 + 1e-10)) if errors else 1.0
+    return (
+        min(1.0, float(special.betainc(errors, n - errors + 1, rate)) * (1.0 + 1e-10))
+        if errors
+        else 1.0
+    )
 
 
 def _on_test(report: Mapping[str, Any], of: str, measures: str) -> Mapping[str, Any] | None:
@@ -108,7 +120,9 @@ def _on_test(report: Mapping[str, Any], of: str, measures: str) -> Mapping[str, 
 def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
     """The end of a remark: a probability where the test examples count as independent, and what it says."""
     if unit != "example" or test["errors"] is None:
-        return ": it may have failed, or the test set may be too small to tell, or follow another law."
+        return (
+            ": it may have failed, or the test set may be too small to tell, or follow another law."
+        )
     errors, n = test["errors"], test["n"]
     chance = errors_at_least(errors, n, made.value)
     said = f". If it holds, {errors} errors or more on {n} new examples of the same law have probability at most "
@@ -131,7 +145,11 @@ def measured(report: Mapping[str, Any]) -> list[str]:
         places.setdefault((one["of"], one["loss"]), []).append(f"{one['mean']:.4f}{count} {where}")
     said = [f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()]
     if gibbs := report["gibbs"]:
-        clipped = f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)" if gibbs["kl_clipped"] else ""
+        clipped = (
+            f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)"
+            if gibbs["kl_clipped"]
+            else ""
+        )
         said.append(
             f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
             f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."

@@ -46,18 +46,25 @@ def sampler(algorithm: str, *, scale: Scale, dataset: str, tau: float | None = N
         case "entropy-sgd", "paper":
             return EntropySGD(tau=tau, beta=None, batch_size=batch_size)
         case "entropy-sgd", _:
-            return EntropySGD(tau=tau, beta=None, outer_step_size=2.0, outer_decay=0.0, batch_size=batch_size)
+            return EntropySGD(
+                tau=tau, beta=None, outer_step_size=2.0, outer_decay=0.0, batch_size=batch_size
+            )
         case "entropy-sgld", "paper":
             return EntropySGD(tau=tau, batch_size=batch_size)
         case "entropy-sgld", _:
             return EntropySGD(tau=tau, outer_step_size=2.0, batch_size=batch_size)
-        case "entropy-sgd-clipped", _:  # μ averages about ten inner steps of equal size, each from near the centre
+        case (
+            "entropy-sgd-clipped",
+            _,
+        ):  # μ averages about ten inner steps of equal size, each from near the centre
             return EntropySGD(tau=tau, beta=None, outer_step_size=2.0, outer_decay=0.0, inner_decay=0.0, alpha=0.1,
                               batch_size=batch_size, clip_norm=1.0)  # fmt: skip
         case "entropy-sgld-clipped", _:
             return EntropySGD(tau=tau, outer_step_size=2.0, batch_size=batch_size, clip_norm=1.0)
         case _:
-            raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS + CLIPPED)}, got {algorithm!r}")
+            raise ValueError(
+                f"expected an algorithm among {', '.join(ALGORITHMS + CLIPPED)}, got {algorithm!r}"
+            )
 
 
 def run(
@@ -90,14 +97,20 @@ def run(
         architecture = Architecture(name="conv" if dataset.startswith("mnist") else "fc1024")
         epochs, records = 2000.0, 20
         track = GibbsSettings(epochs=20.0, alpha=0.005, prior_draws=20, test_draws=20)
-        certify = GibbsSettings(epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=1000, test_draws=400)
-    problem = Problem(dataset=dataset, architecture=architecture, random_labels=random_labels, label_seed=seed)
+        certify = GibbsSettings(
+            epochs=1000.0, alpha=0.005, step_floor=0.0, prior_draws=1000, test_draws=400
+        )
+    problem = Problem(
+        dataset=dataset, architecture=architecture, random_labels=random_labels, label_seed=seed
+    )
     return Run(problem=problem, sampler=settings, epochs=epochs, records=records, seed=seed,
                track=track, certify=certify)  # fmt: skip
 
 
 RECIPES: dict[str, Callable[[Scale, int], Run]] = {
-    f"{algorithm}-{dataset}": (lambda scale, seed, a=algorithm, d=dataset: run(a, d, scale=scale, seed=seed))
+    f"{algorithm}-{dataset}": (
+        lambda scale, seed, a=algorithm, d=dataset: run(a, d, scale=scale, seed=seed)
+    )
     for algorithm in ALGORITHMS + CLIPPED
     for dataset in SIZES
 }
@@ -111,12 +124,22 @@ def trajectory(dataset: str, *, scale: Scale, seed: int = 0) -> Run:
     features = "coarse-gradients" if dataset.startswith("digits") else "fine-gradients"
     settings = SGHMC(tau=1000.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0, batch_size=SIZES[dataset],
                      keep_norms=True, every_record=True)  # fmt: skip
-    problem = Problem(dataset=dataset, architecture=Architecture(hidden=()), max_loss=8.0, features=features)
-    return Run(problem=problem, sampler=settings, epochs=20.0 if scale == "smoke" else 200.0, records=2, seed=seed)
+    problem = Problem(
+        dataset=dataset, architecture=Architecture(hidden=()), max_loss=8.0, features=features
+    )
+    return Run(
+        problem=problem,
+        sampler=settings,
+        epochs=20.0 if scale == "smoke" else 200.0,
+        records=2,
+        seed=seed,
+    )
 
 
 RECIPES |= {
-    f"langevin-features-{dataset}": (lambda scale, seed, d=dataset: trajectory(d, scale=scale, seed=seed))
+    f"langevin-features-{dataset}": (
+        lambda scale, seed, d=dataset: trajectory(d, scale=scale, seed=seed)
+    )
     for dataset in SIZES
 }
 
@@ -130,6 +153,8 @@ def recipe(name: str, *, scale: Scale, seed: int = 0) -> Run:
     if name not in RECIPES:
         from pacdp.cli.private.recipes import PRIVATE_RECIPES  # one of which may have been meant
 
-        raise ValueError(f"no recipe is called {name!r}: {nearest(name, sorted({**RECIPES, **PRIVATE_RECIPES}))}")
+        raise ValueError(
+            f"no recipe is called {name!r}: {nearest(name, sorted({**RECIPES, **PRIVATE_RECIPES}))}"
+        )
     made = RECIPES[name](scale, seed)
     return replace(made, reproducible=not made.promising)

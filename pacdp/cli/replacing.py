@@ -26,7 +26,9 @@ def require_replaceable(path: Path, report: str = "certificates") -> None:
     except (ValueError, OSError):
         ours = False
     if not ours:
-        raise ValueError(f"{path} is there and is no report of {report}: give another --out, or move it away")
+        raise ValueError(
+            f"{path} is there and is no report of {report}: give another --out, or move it away"
+        )
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:

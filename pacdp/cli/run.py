@@ -64,7 +64,9 @@ def train(
 def kind(run: Run) -> str:
     """What runs must share to go together: all but seeds, labels, temperatures and step sizes."""
     values = to_dict(run)
-    values["sampler"] = {name: values["sampler"].get(name) for name in ("kind", *run.sampler.shared)}
+    values["sampler"] = {
+        name: values["sampler"].get(name) for name in ("kind", *run.sampler.shared)
+    }
     values["sampler"]["noise"] = run.algorithm
     for name in ("random_labels", "label_seed"):
         del values["problem"][name]
@@ -100,9 +102,13 @@ def train_together(
             stack.enter_context(folder.lock())
             if not force:
                 folder.require_free(run, resume=resume)
-        runtime.require_float32(clipped=runs[0].sampler.clip_norm is not None, kept=runs[0].sampler.keep_norms)
+        runtime.require_float32(
+            clipped=runs[0].sampler.clip_norm is not None, kept=runs[0].sampler.keep_norms
+        )
         runtime.apply()
-        batches = _batches(runs, folders, runtime, force=force, progressbar=progressbar, ledger=ledger)
+        batches = _batches(
+            runs, folders, runtime, force=force, progressbar=progressbar, ledger=ledger
+        )
         outcomes: dict[Path, Outcome] = {}
         for batch in batches:
             outcomes |= batch.go(report or (lambda step, steps, row: None))
@@ -123,11 +129,16 @@ def _batches(
     loaded = load(problem.dataset, root=runtime.data_root, progressbar=progressbar)
     own = {run.problem: run.problem.of(*loaded) for run in runs}
     resumed = [folder.checkpoint.is_file() and not force for folder in folders]
-    checkpoints = [load_checkpoint(f.checkpoint) if again else None for f, again in zip(folders, resumed, strict=True)]
+    checkpoints = [
+        load_checkpoint(f.checkpoint) if again else None
+        for f, again in zip(folders, resumed, strict=True)
+    ]
     found: dict[int, list[int]] = {}
     for i, checkpoint in enumerate(checkpoints):
         if checkpoint is not None:
-            require_own_run(folders[i].checkpoint, checkpoint.header, runs[i], n=own[runs[i].problem][0].n)
+            require_own_run(
+                folders[i].checkpoint, checkpoint.header, runs[i], n=own[runs[i].problem][0].n
+            )
             require_data(folders[i].checkpoint, checkpoint, *own[runs[i].problem])
             _require_same_device(folders[i], checkpoint.header, runtime)
         found.setdefault(checkpoint.header["step"] if checkpoint else 0, []).append(i)
@@ -148,16 +159,24 @@ def _batches(
         for k, i in enumerate(members):
             checkpoint = checkpoints[i]
             if checkpoint is None:
-                model = first_model(problem, own[runs[i].problem][0], seed=runs[i].seed, chain=runs[i].chain)
+                model = first_model(
+                    problem, own[runs[i].problem][0], seed=runs[i].seed, chain=runs[i].chain
+                )
                 states.append(sampler.init(objective.layout.of(model)[None].to(runtime.device)))
             else:
-                states.append(chain_state(checkpoint, runs[i].sampler, objective.layout, runtime.device))
+                states.append(
+                    chain_state(checkpoint, runs[i].sampler, objective.layout, runtime.device)
+                )
                 traces.append(checkpoint.trace)
             header = None if checkpoint is None else checkpoint.header
             paid.append(_paid(runs[i], folders[i], ledger, header, data=own[runs[i].problem][0], runtime=runtime,
                               keys=keys.select([k])))  # fmt: skip
         steps = chosen[0].steps(objective.n)
-        trace = Trace.of(Trace.start(steps).every, traces) if traces and traces[0] else Trace.start(steps)
+        trace = (
+            Trace.of(Trace.start(steps).every, traces)
+            if traces and traces[0]
+            else Trace.start(steps)
+        )
         batch = Batch(
             runs=chosen, folders=[folders[i] for i in members], runtime=runtime,
             hashes=[{"train": train.hash, "test": test.hash} for train, test in data],
@@ -196,11 +215,17 @@ def _paid(
     if not run.promising:
         return None
     known = None if header is None else header.get("ledger")
-    books = books_of(ledger, folder.path, before=header if header is not None and header["step"] else None)
+    books = books_of(
+        ledger, folder.path, before=header if header is not None and header["step"] else None
+    )
     if isinstance(books, NoLedger):
         books.require(known and known["receipt"])
     settings, steps = to_dict(run), run.steps(data.n)
-    numbers = ["ChaCha20", keys.secrets[0].hex()] if isinstance(keys, SecretKeys) else ["Philox", run.seed]
+    numbers = (
+        ["ChaCha20", keys.secrets[0].hex()]
+        if isinstance(keys, SecretKeys)
+        else ["Philox", run.seed]
+    )
     stream = books.stream(
         keyed_by=[*numbers, run.chain],
         settings=[*(settings[name] for name in ("problem", "sampler", "seed")), data.hash, runtime.recorded(),

@@ -74,12 +74,18 @@ def _read(value: Any, hint: Any) -> Any:
 
 def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
     """Lists within are tuples of tuples."""
-    return tuple(_tuple(each) if isinstance(each, list) else each for each in cast(Iterable[Any], values))
+    return tuple(
+        _tuple(each) if isinstance(each, list) else each for each in cast(Iterable[Any], values)
+    )
 
 
 def _records(hint: Any) -> dict[str, type]:
     """The records that a field of this type may hold, by name."""
-    return {_kind(one): one for one in (hint, *get_args(hint)) if isinstance(one, type) and is_dataclass(one)}
+    return {
+        _kind(one): one
+        for one in (hint, *get_args(hint))
+        if isinstance(one, type) and is_dataclass(one)
+    }
 
 
 def _kind(record: type) -> str:

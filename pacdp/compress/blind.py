@@ -27,7 +27,9 @@ class Looks(ValueError):
     """A learner whose network depends on more than the records it picked."""
 
 
-def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: int, start: State | None) -> None:
+def require_blind(
+    learner: Learner, records: Records, *, groups: Groups, seed: int, start: State | None
+) -> None:
     """Try the learner on some of the records, and refuse it where anything but its picks decides what it becomes.
 
     Raises:
@@ -38,7 +40,9 @@ def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: i
     rng = np.random.default_rng([seed, 1])
     stop, used = Stop(no_errors_left=False, rounds=(_TRIAL,)), sum(_first(groups, _TRIAL))
     few = _ROWS * records.n // len(records.labels)  # people with so many examples together
-    small = records.subset(rng.permutation(records.n)[: few if few == _ROWS else max(few, 2 * used)])
+    small = records.subset(
+        rng.permutation(records.n)[: few if few == _ROWS else max(few, 2 * used)]
+    )
     if used >= small.n:
         return  # the run would use them all up: nothing is certified then
     trace = carry_out(learner, small, groups=groups, stop=stop, seed=seed, start=start)
@@ -53,7 +57,9 @@ def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: i
     _require_same(learner, small, trace, again, "the run on the same picks without half of the other records differs: "
                   "the learner depends on records that it did not pick")  # fmt: skip
     unpicked, picked = (small.examples(one)[0] for one in (others, trace.picks))
-    recurs = np.isin(row_hashes(unpicked), row_hashes(picked))  # a draw may recur, and one of its places was picked
+    recurs = np.isin(
+        row_hashes(unpicked), row_hashes(picked)
+    )  # a draw may recur, and one of its places was picked
     unpicked = unpicked[torch.from_numpy(~recurs)]
     if len(unpicked) and (held := held_rows(_Holder(state), unpicked)):
         raise Looks(f"after training the state ({held[0].where}) holds {held[0].rows} records that were not picked: "
@@ -61,7 +67,14 @@ def require_blind(learner: Learner, records: Records, *, groups: Groups, seed: i
 
 
 def require_replayed(
-    learner: Learner, records: Records, trace: Trace, *, groups: Groups, stop: Stop, seed: int, start: State | None
+    learner: Learner,
+    records: Records,
+    trace: Trace,
+    *,
+    groups: Groups,
+    stop: Stop,
+    seed: int,
+    start: State | None,
 ) -> None:
     """The run on κ(S) alone picks the same records and ends with the same network, bit for bit, whose scores are own.
 
@@ -70,12 +83,20 @@ def require_replayed(
     """
     if trace.best is None:
         return
-    ends = Stop(no_errors_left=stop.no_errors_left, rounds=(trace.best.number,)) if trace.best.number else stop
-    again = _replayed(learner, records, trace.kept, groups=groups, stop=ends, seed=seed, start=start)
+    ends = (
+        Stop(no_errors_left=stop.no_errors_left, rounds=(trace.best.number,))
+        if trace.best.number
+        else stop
+    )
+    again = _replayed(
+        learner, records, trace.kept, groups=groups, stop=ends, seed=seed, start=start
+    )
     _require_same(learner, records, trace, again, "the run on the records that it kept, and on nothing else, ends with "
                   "another network: the learner depends on other records")  # fmt: skip
     if not np.array_equal(trace.kept, again.kept):
-        raise Looks("the run on the records that it kept keeps others: the learner depends on other records")
+        raise Looks(
+            "the run on the records that it kept keeps others: the learner depends on other records"
+        )
     if trace.best_state is not None:
         _require_own_scores(learner, trace.best_state, records, np.random.default_rng([seed, 2]))
 
@@ -97,20 +118,32 @@ def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, 
     ):
         raise Looks(f"{why} (it picks other records)")
     if isinstance(one.best_state, Mapping):
-        odd = [name for name, tensor in one.best_state.items() if not _equal(tensor, other.best_state[name])]
+        odd = [
+            name
+            for name, tensor in one.best_state.items()
+            if not _equal(tensor, other.best_state[name])
+        ]
         if odd:
             raise Looks(f"{why} (its tensor {odd[0]!r} is not the same, bit for bit)")
     elif one.best_state is not None:
         viewed = padded(learner.view(records.examples(one.picks[:picked])[0]), BATCH)
-        if not all(_equal(learner.outputs(one.best_state, x), learner.outputs(other.best_state, x)) for x in viewed):
+        if not all(
+            _equal(learner.outputs(one.best_state, x), learner.outputs(other.best_state, x))
+            for x in viewed
+        ):
             raise Looks(f"{why} (its outputs are not the same, bit for bit)")
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.contiguous().numpy().tobytes() == other.contiguous().numpy().tobytes()
+    return (
+        one.shape == other.shape
+        and one.contiguous().numpy().tobytes() == other.contiguous().numpy().tobytes()
+    )
 
 
-def _require_own_scores(learner: Learner, state: State, records: Records, rng: np.random.Generator) -> None:
+def _require_own_scores(
+    learner: Learner, state: State, records: Records, rng: np.random.Generator
+) -> None:
     """Each record's score is the same, bit for bit, in another place of another batch."""
     own = scored(learner, state, padded(learner.view(records.inputs), BATCH), records)
     for size in (records.n, max(1, records.n // 3)):
@@ -149,7 +182,8 @@ def _require_empty_hands(learner: Learner, records: Records) -> None:
         if isinstance(function, FunctionType) and not str(function.__module__).startswith("pacdp."):
             names = set(function.__code__.co_names)
             globals_named |= {
-                f"global {name}": function.__globals__[name] for name in names & function.__globals__.keys()
+                f"global {name}": function.__globals__[name]
+                for name in names & function.__globals__.keys()
             }
     for where in (learner, globals_named):
         found = held_rows(_Holder(where), records.inputs)

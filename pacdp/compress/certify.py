@@ -14,7 +14,14 @@ from bounds.hypotheses import declared
 from pacdp.certify.assessment import Assessment, Measured, Refusal
 from pacdp.certify.evidence import evidence_of, rows_of, standing
 from pacdp.certify.examples import BoundSet, require_kind
-from pacdp.certify.networks import Function, Judged, error_share, fresh_certificates, judged, measured
+from pacdp.certify.networks import (
+    Function,
+    Judged,
+    error_share,
+    fresh_certificates,
+    judged,
+    measured,
+)
 from pacdp.certify.priors import HeldOut
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import certify_untouched
@@ -57,7 +64,9 @@ class Compressed:
         Raises:
             ValueError: the sample ran out before the run ended, so that there is none.
         """
-        return self.assessment.certificate(of="weights", measures=self.assessment.certificates[0].measures)
+        return self.assessment.certificate(
+            of="weights", measures=self.assessment.certificates[0].measures
+        )
 
     @property
     def kept(self) -> int:
@@ -88,9 +97,13 @@ class Compressed:
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
         if not 0.0 < failure_prob < 1.0:
-            raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+            raise ValueError(
+                f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
+            )
         if self.trace.best is None:
-            raise ValueError("the sample ran out, so that nothing is certified: choose smaller groups or more records")
+            raise ValueError(
+                "the sample ran out, so that nothing is certified: choose smaller groups or more records"
+            )
         return certify_untouched(
             network, unlabelled, surrogate=self, certificate=self.again(0.5 * failure_prob), saw=self.saw,
             failure_prob=0.5 * failure_prob, network_saw=network_saw,
@@ -162,14 +175,20 @@ def compress(
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
     if not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary")
+        raise ValueError(
+            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
+        )
     if not 0.0 <= tolerance < 1.0:
-        raise ValueError(f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error")
+        raise ValueError(
+            f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error"
+        )
     if (start is None) != (start_rows is None):
         raise ValueError("start and start_rows go together: a head start says which rows it saw")
     start_rows = None if start_rows is None else rows_of(start_rows, "start_rows")
     source = None if start_rows is None else HeldOut(rows=start_rows)
-    standing(source, bound)  # which refuses a head start that saw rows of the sample, before any work is done
+    standing(
+        source, bound
+    )  # which refuses a head start that saw rows of the sample, before any work is done
     records = Records.of(bound.inputs, bound.labels, bound.people, seed=seed, tolerance=tolerance)
     require_blind(own, records, groups=groups, seed=seed, start=start)
     header = {**(about or {}), "rows": bound.rows.digest, "tolerance": tolerance}
@@ -185,7 +204,11 @@ def compress(
         assert trace.best is not None
         made = certificate(k=trace.best.kept, n=bound.units, failure_prob=settings.share(prob), ends=stop.ends,
                            expected=expected)  # fmt: skip
-        return replace(made, measures=found.certificates[0].measures, hypotheses=found.certificates[0].hypotheses)
+        return replace(
+            made,
+            measures=found.certificates[0].measures,
+            hypotheses=found.certificates[0].hypotheses,
+        )
 
     return Compressed(assessment=found, trace=trace, learner=own, saw=saw, again=again)
 
@@ -206,9 +229,15 @@ def assess(
     viewed: list[Tensor] | None = None,
 ) -> Assessment:  # fmt: skip
     """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
-    evidence, tested = evidence_of(None if start_rows is None else HeldOut(rows=start_rows), data, test)
+    evidence, tested = evidence_of(
+        None if start_rows is None else HeldOut(rows=start_rows), data, test
+    )
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
-    rows = {"bound": data.rows.summary(), "test": None if test is None else test.rows.summary(), "prior": None}
+    rows = {
+        "bound": data.rows.summary(),
+        "test": None if test is None else test.rows.summary(),
+        "prior": None,
+    }
     rows["prior"] = None if start_rows is None else start_rows.summary()
     common |= {"rows": rows, "choices": {"count": settings.count}}
     if trace.best is None:
@@ -218,27 +247,45 @@ def assess(
                        expected=expected)  # fmt: skip
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
     known = {one.name: one for one in (*evidence, settings.standing(data))}
-    known["learner saw picked records alone"] = declared("learner saw picked records alone", REPLAYED)
+    known["learner saw picked records alone"] = declared(
+        "learner saw picked records alone", REPLAYED
+    )
     if start_rows is None:
         known.pop("prior saw none of these rows")
     made = replace(made, measures=measures).resting_on(*known.values())
 
     def outputs(inputs: Tensor) -> Tensor:
-        own = viewed is not None and inputs.shape == data.inputs.shape and inputs.data_ptr() == data.inputs.data_ptr()
+        own = (
+            viewed is not None
+            and inputs.shape == data.inputs.shape
+            and inputs.data_ptr() == data.inputs.data_ptr()
+        )
         return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
 
     seen = judged(outputs, data, test, "cpu", batch_size=2**30)
     findings: list[Any] = [made, *measured(seen, "weights")]
     findings += _by_person(seen, tolerance) if data.people is not None else []
-    if test is not None and settings.elsewhere is not None and settings.elsewhere.shared_inputs(test.rows):
-        findings.append(Refusal(name="test_set", reason="the settings were chosen on rows of the test set"))
+    if (
+        test is not None
+        and settings.elsewhere is not None
+        and settings.elsewhere.shared_inputs(test.rows)
+    ):
+        findings.append(
+            Refusal(name="test_set", reason="the settings were chosen on rows of the test set")
+        )
     elif test is not None:
         share = settings.share(failure_prob)
         fixed = settings.standing(data, test)
         found = fresh_certificates(seen["test"], of="weights", failure_prob=share)
         findings += [one.resting_on(*tested, fixed) for one in found]
     best = trace.best
-    details = {"compression": {**best._asdict(), "rounds": [list(one) for one in trace.rounds], "ends": stop.ends}}
+    details = {
+        "compression": {
+            **best._asdict(),
+            "rounds": [list(one) for one in trace.rounds],
+            "ends": stop.ends,
+        }
+    }
     return Assessment.of(findings, data, details=details, **common)
 
 
@@ -254,18 +301,26 @@ def _by_person(seen: Mapping[str, Judged], tolerance: float) -> Iterator[Measure
             _, owner, sizes = np.unique(one.data.people, return_inverse=True, return_counts=True)
             count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
             mean = error_share(count, len(sizes))
-            yield Measured(of="weights", on=on, loss=people_in_error(tolerance), mean=mean, n=len(sizes))
+            yield Measured(
+                of="weights", on=on, loss=people_in_error(tolerance), mean=mean, n=len(sizes)
+            )
 
 
-def certificate(*, k: int, n: int, failure_prob: float, ends: int, expected: Sequence[int]) -> bounds.Certificate:
+def certificate(
+    *, k: int, n: int, failure_prob: float, ends: int, expected: Sequence[int]
+) -> bounds.Certificate:
     """``bounds.compression`` of the best of some ends, each of which has its share of the failure probability."""
     share = failure_prob / ends
-    weights = bounds.compression_weights(n=n, expected=expected, failure_prob=share) if expected else None
+    weights = (
+        bounds.compression_weights(n=n, expected=expected, failure_prob=share) if expected else None
+    )
     made = bounds.compression(k=k, n=n, failure_prob=share, weights=weights)
     return made.charged("other ends of the run", failure_prob - share) if ends > 1 else made
 
 
-def outputs_of(learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None) -> Tensor:
+def outputs_of(
+    learner: Learner, state: State, inputs: Tensor, *, viewed: list[Tensor] | None = None
+) -> Tensor:
     """The network's outputs, in batches of the size of the run; ``viewed`` are these, where they are known."""
     viewed = padded(learner.view(inputs), BATCH) if viewed is None else viewed
     return torch.cat([learner.outputs(state, batch) for batch in viewed])[: len(inputs)]
@@ -273,7 +328,9 @@ def outputs_of(learner: Learner, state: State, inputs: Tensor, *, viewed: list[T
 
 def _examples(data: Dataset | BoundSet) -> BoundSet:
     if not isinstance(data, Dataset | BoundSet):
-        raise ValueError(f"data must be a Dataset or a BoundSet, got {type(data).__name__}; see pacdp.data")
+        raise ValueError(
+            f"data must be a Dataset or a BoundSet, got {type(data).__name__}; see pacdp.data"
+        )
     return BoundSet.part(data) if isinstance(data, Dataset) else data
 
 

@@ -36,9 +36,16 @@ class _Known(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def _network(architecture: Architecture, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+def _network(
+    architecture: Architecture, shape: tuple[int, ...], classes: int, seed: int
+) -> nn.Module:
     """The network with first weights of a seed, which nobody changes."""
-    return network_of(architecture, input_shape=shape, classes=classes, generator=torch.Generator().manual_seed(seed))
+    return network_of(
+        architecture,
+        input_shape=shape,
+        classes=classes,
+        generator=torch.Generator().manual_seed(seed),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +65,9 @@ class _OfNetwork:
     def outputs(self, state: State, viewed: Tensor) -> Tensor:
         """The outputs of the network at the state's weights."""
         weights = {name: one for name, one in state.items() if not name.startswith(_CHAIN)}
-        return functional_call(_network(self.architecture, tuple(viewed.shape[1:]), self.classes, 0), weights, viewed)
+        return functional_call(
+            _network(self.architecture, tuple(viewed.shape[1:]), self.classes, 0), weights, viewed
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +84,27 @@ class Chained(_OfNetwork):
         if self.steps < 1:
             raise ValueError(f"expected steps >= 1, got {self.steps}")
 
-    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+    def train(
+        self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
+    ) -> State:
         """The chain's state after ``steps`` more steps, numbered on, with the keys of the seed."""
         seen, own = self.view.training(inputs, labels)
-        data = Dataset(inputs=seen.numpy(), labels=own.numpy(), classes=self.classes, name="picked records")
+        data = Dataset(
+            inputs=seen.numpy(), labels=own.numpy(), classes=self.classes, name="picked records"
+        )
         network = _network(self.architecture, data.inputs.shape[1:], self.classes, seed)
         loss = bounded_cross_entropy(classes=self.classes, max_loss=self.max_loss)
         objective = Objective(network, loss, data, batch_size=self.sampler.batch_size)
-        sampler, keys, done = build([self.sampler], objective), Keys.derive([seed]), (round - 1) * self.steps
-        parts = {name.removeprefix(_CHAIN): one for name, one in (state or {}).items() if name.startswith(_CHAIN)}
+        sampler, keys, done = (
+            build([self.sampler], objective),
+            Keys.derive([seed]),
+            (round - 1) * self.steps,
+        )
+        parts = {
+            name.removeprefix(_CHAIN): one
+            for name, one in (state or {}).items()
+            if name.startswith(_CHAIN)
+        }
         first = objective.weights() if state is None else objective.layout.flatten(state)[None]
         now: Any = restore(self.sampler, parts, done) if parts else sampler.init(first)
         for _ in range(self.steps):
@@ -102,7 +123,9 @@ class Adam(_OfNetwork):
     batch_size: int = 64
     learning_rate: float = 1e-3
 
-    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+    def train(
+        self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
+    ) -> State:
         """The weights after ``steps`` more steps; batches and moments are those of the round."""
         seen, own = self.view.training(inputs, labels)
         first = _network(self.architecture, tuple(seen.shape[1:]), self.classes, seed)
@@ -116,7 +139,9 @@ class Adam(_OfNetwork):
             outputs = functional_call(first, weights, seen[batch])
             optimizer.zero_grad()
             if self.classes == 2:
-                loss = F.binary_cross_entropy_with_logits(outputs.reshape(-1), own[batch].to(outputs.dtype))
+                loss = F.binary_cross_entropy_with_logits(
+                    outputs.reshape(-1), own[batch].to(outputs.dtype)
+                )
             else:
                 loss = F.cross_entropy(outputs, own[batch])
             loss.backward()
@@ -138,7 +163,9 @@ class KernelRidge:
         """All settings."""
         return {"kind": "KernelRidge", **asdict(self), "view": self.view.record}
 
-    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+    def train(
+        self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
+    ) -> State:
         """The records' features, and their coefficients for each class."""
         seen, own = self.view.training(inputs, labels)
         support = seen.flatten(1)
@@ -157,8 +184,15 @@ class KernelRidge:
         """
         support, rows = state["support"], viewed.flatten(1)
         known = _KNOWN[viewed] if viewed in _KNOWN else None
-        fits = known is not None and known.learner == self and torch.equal(support[: len(known.support)], known.support)
-        blocks, columns = padded(support, _BLOCK), list(known.columns) if known is not None and fits else []
+        fits = (
+            known is not None
+            and known.learner == self
+            and torch.equal(support[: len(known.support)], known.support)
+        )
+        blocks, columns = (
+            padded(support, _BLOCK),
+            list(known.columns) if known is not None and fits else [],
+        )
         columns += [self._kernel(rows, block) for block in blocks[len(columns) :]]
         full = len(support) // _BLOCK
         _KNOWN[viewed] = _Known(self, support[: full * _BLOCK], columns[:full])

@@ -59,7 +59,9 @@ class Learner(Protocol):
 def seeded(seed: int, round: int) -> Iterator[None]:
     """The global random numbers of torch, NumPy and Python are those of this round; afterwards they go on as before."""
     drawn = np.random.SeedSequence([seed, round]).generate_state(3, np.uint64)
-    old = np.random.mtrand._rand  # the generator behind NumPy's global functions, which estimators draw from
+    old = (
+        np.random.mtrand._rand
+    )  # the generator behind NumPy's global functions, which estimators draw from
     before = torch.get_rng_state(), old.get_state(), random.getstate()
     torch.set_rng_state(torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1))).get_state())
     old.set_state(np.random.RandomState(np.random.MT19937(int(drawn[1]))).get_state())
@@ -97,7 +99,9 @@ class Torch:
         """The inputs as they are."""
         return inputs
 
-    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+    def train(
+        self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
+    ) -> State:
         """The weights and buffers after one more call of the function."""
         network = self._at(state).train()
         with seeded(seed, round):
@@ -133,13 +137,20 @@ class Estimator:
         """The estimator's parameters, as it prints them."""
         name, asked = type(self.estimator).__name__, getattr(self.estimator, "get_params", dict)
         settings = {key: repr(value) for key, value in sorted(asked().items())}
-        return {"kind": "Estimator", "estimator": name, "settings": settings, "classes": self.classes}
+        return {
+            "kind": "Estimator",
+            "estimator": name,
+            "settings": settings,
+            "classes": self.classes,
+        }
 
     def view(self, inputs: Tensor) -> Tensor:
         """Rows of numbers."""
         return inputs.flatten(1)
 
-    def train(self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int) -> State:
+    def train(
+        self, state: State | None, inputs: Tensor, labels: Tensor, *, round: int, seed: int
+    ) -> State:
         """A fitted copy; where all records have one class, that class."""
         if len(labels.unique()) == 1:
             return int(labels[0])
@@ -156,7 +167,9 @@ class Estimator:
             return found
         rows, places = viewed.numpy(), torch.from_numpy(np.asarray(state.classes_, dtype=np.int64))
         said = next(
-            getattr(state, name) for name in ("decision_function", "predict_proba", "predict") if hasattr(state, name)
+            getattr(state, name)
+            for name in ("decision_function", "predict_proba", "predict")
+            if hasattr(state, name)
         )
         values = np.asarray(said(rows), dtype=np.float64)
         if said.__name__ == "predict":

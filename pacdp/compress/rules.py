@@ -17,14 +17,28 @@ class Groups:
     """How many records are picked when each of them begins; the first begins at 0."""
 
     def __post_init__(self) -> None:
-        if not self.sizes or any(isinstance(g, bool) or not isinstance(g, int) or g < 1 for g in self.sizes):
-            raise ValueError(f"expected sizes of groups that are whole numbers >= 1, got {self.sizes}")
-        if len(self.starts) != len(self.sizes) or self.starts[0] != 0 or list(self.starts) != sorted(set(self.starts)):
-            raise ValueError(f"expected one start for each of {self.sizes}, rising from 0, got {self.starts}")
+        if not self.sizes or any(
+            isinstance(g, bool) or not isinstance(g, int) or g < 1 for g in self.sizes
+        ):
+            raise ValueError(
+                f"expected sizes of groups that are whole numbers >= 1, got {self.sizes}"
+            )
+        if (
+            len(self.starts) != len(self.sizes)
+            or self.starts[0] != 0
+            or list(self.starts) != sorted(set(self.starts))
+        ):
+            raise ValueError(
+                f"expected one start for each of {self.sizes}, rising from 0, got {self.starts}"
+            )
 
     def at(self, picked: int) -> int:
         """The size of the group that is picked when so many records are."""
-        return next(g for g, start in zip(reversed(self.sizes), reversed(self.starts), strict=True) if start <= picked)
+        return next(
+            g
+            for g, start in zip(reversed(self.sizes), reversed(self.starts), strict=True)
+            if start <= picked
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +55,13 @@ class Stop:
 
     def __post_init__(self) -> None:
         if not (self.no_errors_left or self.rounds):
-            raise ValueError("expected no_errors_left or rounds, got neither: the run would have no end")
+            raise ValueError(
+                "expected no_errors_left or rounds, got neither: the run would have no end"
+            )
         if self.no_errors_left not in (True, False) or not isinstance(self.rounds, tuple | list):  # pyright: ignore
-            raise ValueError(f"expected no_errors_left as True or False and rounds as a tuple, got {self}")
+            raise ValueError(
+                f"expected no_errors_left as True or False and rounds as a tuple, got {self}"
+            )
         if list(self.rounds) != sorted({r for r in self.rounds if isinstance(r, int) and r >= 1}):
             raise ValueError(f"expected rounds that rise from 1 or more, got {self.rounds}")
 

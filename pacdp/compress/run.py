@@ -56,10 +56,14 @@ class Records:
     tolerance: float = 0.0
 
     @classmethod
-    def of(cls, inputs: Any, labels: Any, people: Any = None, *, seed: int, tolerance: float = 0.0) -> "Records":
+    def of(
+        cls, inputs: Any, labels: Any, people: Any = None, *, seed: int, tolerance: float = 0.0
+    ) -> "Records":
         """Records of a sample; ties are broken by numbers of the seed, record by record."""
         inputs, labels = tensor_of(inputs), tensor_of(labels).long()
-        owner = np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
+        owner = (
+            np.arange(len(labels)) if people is None else np.unique(people, return_inverse=True)[1]
+        )
         n = int(owner.max()) + 1
         u = np.random.default_rng([seed, 0]).random(n)
         return cls(inputs=inputs, labels=labels, owner=owner.astype(np.int64), n=n,
@@ -83,7 +87,9 @@ class Records:
         else:
             order = np.argsort(self.owner, kind="stable")
             first = np.searchsorted(self.owner[order], np.arange(self.n + 1))
-            chosen = torch.from_numpy(np.concatenate([order[first[r] : first[r + 1]] for r in records]))
+            chosen = torch.from_numpy(
+                np.concatenate([order[first[r] : first[r + 1]] for r in records])
+            )
         return self.inputs[chosen], self.labels[chosen]
 
 
@@ -144,7 +150,9 @@ class Trace:
     def kept(self) -> Indices:
         """κ(S), in rising order; ValueError where the sample ran out."""
         if self.best is None:
-            raise ValueError("the sample ran out before the run's end: choose smaller groups or more records")
+            raise ValueError(
+                "the sample ran out before the run's end: choose smaller groups or more records"
+            )
         return np.sort(np.concatenate([self.picks[: self.best.picked], self.errors]))
 
     @classmethod
@@ -158,15 +166,28 @@ class Trace:
             best = checkpoint.header["compression"]["best"]
             rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
             picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
-            found = next((one for one in rounds if one.number == best), Round(0, 0, 0, 0) if best == 0 else None)
-            kept = [] if found is None else np.bincount(np.concatenate([picks[: found.picked], errors]))
+            found = next(
+                (one for one in rounds if one.number == best),
+                Round(0, 0, 0, 0) if best == 0 else None,
+            )
+            kept = (
+                []
+                if found is None
+                else np.bincount(np.concatenate([picks[: found.picked], errors]))
+            )
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{file} holds no run of a compression ({error!r}): choose another") from error
-        if (found is not None and found[1:] != (found.picked, len(errors), int(np.sum(kept)))) or np.max(
-            kept, initial=0
-        ) > 1:
-            raise CheckpointError(f"round {best} of {file} counts other records than it lists: run it again")
-        return cls(picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors)
+            raise CheckpointError(
+                f"{file} holds no run of a compression ({error!r}): choose another"
+            ) from error
+        if (
+            found is not None and found[1:] != (found.picked, len(errors), int(np.sum(kept)))
+        ) or np.max(kept, initial=0) > 1:
+            raise CheckpointError(
+                f"round {best} of {file} counts other records than it lists: run it again"
+            )
+        return cls(
+            picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors
+        )
 
 
 def require_counted(learner: Learner, trace: Trace, records: Records, file: Path) -> None:
@@ -178,9 +199,13 @@ def require_counted(learner: Learner, trace: Trace, records: Records, file: Path
     if trace.best is None or not trace.best.number:
         return
     left = np.setdiff1d(np.arange(records.n), trace.picks[: trace.best.picked])
-    error = scored(learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records).error
+    error = scored(
+        learner, trace.best_state, padded(learner.view(records.inputs), BATCH), records
+    ).error
     if not np.array_equal(left[error[left]], trace.errors):
-        raise CheckpointError(f"the network of {file} errs on other records than it says: run it again")
+        raise CheckpointError(
+            f"the network of {file} errs on other records than it says: run it again"
+        )
 
 
 def carry_out(
@@ -202,8 +227,14 @@ def carry_out(
     """
     viewed = padded(learner.view(records.inputs), BATCH) if viewed is None else viewed
     rules = {"groups": [groups.sizes, groups.starts], "stop": [stop.no_errors_left, stop.rounds]}
-    identity = canonical({**(about or {}), "learner": learner.record, "seed": seed, "n": records.n, **rules})
-    at = _Run.read(file, identity, learner, records, seed) if file is not None and file.exists() else _Run()
+    identity = canonical(
+        {**(about or {}), "learner": learner.record, "seed": seed, "n": records.n, **rules}
+    )
+    at = (
+        _Run.read(file, identity, learner, records, seed)
+        if file is not None and file.exists()
+        else _Run()
+    )
     state = at.state if at.rounds else start
     scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
     saved = time.monotonic()
@@ -235,7 +266,13 @@ def carry_out(
             saved = time.monotonic()
     if file is not None:
         at.write(file, identity, about)
-    return Trace(picks=at.picks, rounds=tuple(at.rounds), best=at.best, best_state=at.best_state, errors=at.errors)
+    return Trace(
+        picks=at.picks,
+        rounds=tuple(at.rounds),
+        best=at.best,
+        best_state=at.best_state,
+        errors=at.errors,
+    )
 
 
 def _tied(n: int) -> Scores:
@@ -256,7 +293,11 @@ class _Run:
     def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
         """Put it in a file, as a whole or not at all."""
         best = None if self.best is None else self.best.number
-        header = {**(about or {}), "step": len(self.rounds), "compression": {"identity": identity, "best": best}}
+        header = {
+            **(about or {}),
+            "step": len(self.rounds),
+            "compression": {"identity": identity, "best": best},
+        }
         state = {
             "picks": self.picks,
             "errors": self.errors,
@@ -269,7 +310,9 @@ class _Run:
         save_checkpoint(file, Checkpoint(header=header, model=own, state=tensors))
 
     @classmethod
-    def read(cls, file: Path, identity: str, learner: Learner, records: Records, seed: int) -> "_Run":
+    def read(
+        cls, file: Path, identity: str, learner: Learner, records: Records, seed: int
+    ) -> "_Run":
         """The run of a file.
 
         Raises:
@@ -283,9 +326,20 @@ class _Run:
             )
         trace = Trace.of(found, file)
         if trace.picks.max(initial=0) >= records.n:
-            raise CheckpointError(f"{file} picks records that the data do not have: choose another place for this")
-        made.picks, made.rounds, made.best, made.errors = trace.picks, list(trace.rounds), trace.best, trace.errors
-        now = {name.removeprefix("now."): one for name, one in found.state.items() if name.startswith("now.")}
+            raise CheckpointError(
+                f"{file} picks records that the data do not have: choose another place for this"
+            )
+        made.picks, made.rounds, made.best, made.errors = (
+            trace.picks,
+            list(trace.rounds),
+            trace.best,
+            trace.errors,
+        )
+        now = {
+            name.removeprefix("now."): one
+            for name, one in found.state.items()
+            if name.startswith("now.")
+        }
         if now:
             made.state, made.best_state = now, dict(found.model)
         elif made.rounds:  # no tensors: made again from the picks

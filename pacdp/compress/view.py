@@ -53,7 +53,9 @@ class View:
             size=inputs.shape[-1], orientations=self.orientations, cells=self.cells,
             alignment=self.alignment if self.upright else None,
         )  # fmt: skip
-        return torch.cat([self.scale * self._seen(made, part) for part in padded(inputs, _CHUNK)])[: len(inputs)]
+        return torch.cat([self.scale * self._seen(made, part) for part in padded(inputs, _CHUNK)])[
+            : len(inputs)
+        ]
 
     def _seen(self, made: OrientedGradients, images: Tensor) -> Tensor:
         """Unit vectors of gradients, of the mean of the colours; with pixels, another unit vector beside each."""
@@ -70,7 +72,11 @@ class View:
         Those of the last call are remembered where the images begin with the same ones: a run only adds to them.
         """
         before, seen = _LAST.get(self, (images[:0], None))
-        if seen is None or len(before) > len(images) or not torch.equal(images[: len(before)], before):
+        if (
+            seen is None
+            or len(before) > len(images)
+            or not torch.equal(images[: len(before)], before)
+        ):
             seen = self(self._shifted(images))
         elif len(images) > len(before):
             seen = torch.cat([seen, self(self._shifted(images[len(before) :]))])

@@ -15,7 +15,9 @@ _ADVICE = "write it by numpy.savez"
 Read = TypeVar("Read")
 
 
-def read_npz(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> dict[str, np.ndarray]:
+def read_npz(
+    path: str | os.PathLike[str], *, ignore: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """The arrays of a .npz file by name, without those to ``ignore``.
 
     Raises:
@@ -32,18 +34,26 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         DataError: the file cannot be read, is none of a plain array, or is damaged.
     """
-    return _read(Path(path), "npy file of a plain array", lambda raw: np.lib.format.read_array(raw, allow_pickle=False))
+    return _read(
+        Path(path),
+        "npy file of a plain array",
+        lambda raw: np.lib.format.read_array(raw, allow_pickle=False),
+    )
 
 
 def _read(path: Path, kind: str, read: Callable[[BinaryIO], Read]) -> Read:
     try:
-        with path.open("rb") as raw:  # NumPy leaves a file that it opened itself open when it is none of its own
+        with path.open(
+            "rb"
+        ) as raw:  # NumPy leaves a file that it opened itself open when it is none of its own
             return read(raw)
     except DataError:
         raise
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
+        raise DataError(
+            f"{path} cannot be read ({reason}); check the path and its permissions."
+        ) from None
     except Exception:  # zipfile and NumPy raise whatever the bytes of a damaged file lead them to
         raise DataError(f"{path} is no {kind}, or a damaged one; replace it.") from None
 
@@ -57,6 +67,8 @@ def _unpacked(path: Path, raw: BinaryIO, ignore: Collection[str]) -> dict[str, n
         if absent := sorted(set(ignore) - set(file.files)):
             raise DataError(f"{path} has no array {absent[0]!r} to ignore; correct the name.")
         found = {name: file[name] for name in file.files if name not in ignore}
-    if not all(isinstance(array, np.ndarray) for array in found.values()):  # a member of another kind is its bytes
+    if not all(
+        isinstance(array, np.ndarray) for array in found.values()
+    ):  # a member of another kind is its bytes
         raise TypeError
     return found

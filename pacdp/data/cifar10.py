@@ -37,7 +37,8 @@ REGISTRY["cifar10"] = DatasetEntry(
     files=MappingProxyType(
         {
             "cifar-10-binary.tar.gz": FileEntry(
-                size=170_052_171, sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+                size=170_052_171,
+                sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
             )
         }
     ),
@@ -75,12 +76,17 @@ def load_cifar10(name: str, where: Where) -> tuple[Dataset, Dataset]:
         DataError: see `locate_cifar10` and `read_cifar10`.
     """
     path = locate_cifar10(root=where.root, download=where.download, progressbar=where.progressbar)
-    train, test = (Dataset.of_pixels(name, pixels, labels, 10) for pixels, labels in read_cifar10(path))
+    train, test = (
+        Dataset.of_pixels(name, pixels, labels, 10) for pixels, labels in read_cifar10(path)
+    )
     return train, test
 
 
 def locate_cifar10(
-    *, root: str | os.PathLike[str] | None = None, download: bool = True, progressbar: bool | Progress = False
+    *,
+    root: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progressbar: bool | Progress = False,
 ) -> Path:
     """The path of the folder or else of the archive, every byte verified; the archive may be downloaded (162 MiB).
 
@@ -91,7 +97,9 @@ def locate_cifar10(
     """
     unpacked = f"cifar10/{FOLDER}"
     if any(find(name, unpacked, root=root) for name in (*_TRAIN, *_TEST)):
-        folders = {locate(name, unpacked, root=root, download=False).parent for name in (*_TRAIN, *_TEST)}
+        folders = {
+            locate(name, unpacked, root=root, download=False).parent for name in (*_TRAIN, *_TEST)
+        }
         if len(folders) > 1:
             places = " and ".join(sorted(str(folder) for folder in folders))
             raise DataError(f"the files of {FOLDER} are spread over {places}; put them into one.")
@@ -120,7 +128,9 @@ def read_cifar10(path: str | os.PathLike[str]) -> tuple[Pictures, Pictures]:
     missing = [name for name in (*_TRAIN, *_TEST) if name not in contents]
     if missing:
         raise DataError(f"{path} lacks {', '.join(missing)}; replace it by the whole {ARCHIVE}.")
-    train, test = (_records(path, {name: contents.pop(name) for name in names}) for names in (_TRAIN, _TEST))
+    train, test = (
+        _records(path, {name: contents.pop(name) for name in names}) for names in (_TRAIN, _TEST)
+    )
     return train, test
 
 
@@ -134,7 +144,9 @@ def _from_folder(folder: Path) -> dict[str, bytes]:
             continue
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise DataError(f"{folder / name} cannot be read ({reason}); check its permissions.") from None
+            raise DataError(
+                f"{folder / name} cannot be read ({reason}); check its permissions."
+            ) from None
     return contents
 
 
@@ -145,7 +157,9 @@ def _from_archive(path: Path) -> dict[str, bytes]:
             for member in archive:
                 _require_short(path, stream)
                 if member.size > _MOST:
-                    raise DataError(f"{path} is not CIFAR-10: {member.name!r} has {member.size} bytes; replace it.")
+                    raise DataError(
+                        f"{path} is not CIFAR-10: {member.name!r} has {member.size} bytes; replace it."
+                    )
                 folder, _, name = member.name.rpartition("/")
                 wanted = member.isreg() and folder == FOLDER and name in (*_TRAIN, *_TEST)
                 if wanted and (file := archive.extractfile(member)) is not None:
@@ -153,7 +167,9 @@ def _from_archive(path: Path) -> dict[str, bytes]:
             while stream.read(1 << 20):  # gzip compares its checksum at the end
                 _require_short(path, stream)
     except (tarfile.TarError, zlib.error, EOFError, MemoryError):
-        raise DataError(f"{path} is no gzipped tar archive, or a damaged one; fetch {ARCHIVE} again.") from None
+        raise DataError(
+            f"{path} is no gzipped tar archive, or a damaged one; fetch {ARCHIVE} again."
+        ) from None
     except OSError as error:  # gzip's own complaints have no strerror
         reason = error.strerror or "damaged"
         raise DataError(f"{path} cannot be read ({reason}); fetch {ARCHIVE} again.") from None
@@ -162,7 +178,9 @@ def _from_archive(path: Path) -> dict[str, bytes]:
 
 def _require_short(path: Path, stream: gzip.GzipFile) -> None:
     if stream.tell() > _MOST_UNPACKED:
-        raise DataError(f"{path} is not CIFAR-10: it unpacks to more than {_MOST_UNPACKED} bytes; replace it.")
+        raise DataError(
+            f"{path} is not CIFAR-10: it unpacks to more than {_MOST_UNPACKED} bytes; replace it."
+        )
 
 
 def _records(path: Path, contents: dict[str, bytes]) -> Pictures:
@@ -174,5 +192,7 @@ def _records(path: Path, contents: dict[str, bytes]) -> Pictures:
     records = np.frombuffer(b"".join(contents.values()), dtype=np.uint8).reshape(-1, _RECORD)
     labels = records[:, 0].astype(np.int64)
     if labels.max() > 9:
-        raise DataError(f"{path} holds the label {labels.max()}, which is not in 0 .. 9; replace it.")
+        raise DataError(
+            f"{path} holds the label {labels.max()}, which is not in 0 .. 9; replace it."
+        )
     return Pictures(np.ascontiguousarray(records[:, 1:]).reshape(-1, 3, 32, 32), labels)

@@ -51,7 +51,9 @@ class Dataset:
     people: Int64[np.ndarray, " n"] | None = None
     unit: str = "example"
     _hash: list[str] = field(default_factory=list, init=False, repr=False)
-    _pixels: list[UInt8[np.ndarray, "n *shape"]] = field(default_factory=list, init=False, repr=False)
+    _pixels: list[UInt8[np.ndarray, "n *shape"]] = field(
+        default_factory=list, init=False, repr=False
+    )
 
     @classmethod
     def of_pixels(
@@ -69,7 +71,9 @@ class Dataset:
             DataError: pixels are no bytes [n, ...], or as for the constructor.
         """
         if pixels.dtype != np.uint8 or pixels.ndim < 2:
-            raise DataError(f"pixels of {name} must be uint8 [n, ...]; give numbers to the constructor.")
+            raise DataError(
+                f"pixels of {name} must be uint8 [n, ...]; give numbers to the constructor."
+            )
         nothing = np.broadcast_to(np.float32(0), pixels.shape)  # of the shape, in four bytes
         made = cls(name, nothing, labels, classes, people, unit)
         pixels = pixels.view()
@@ -106,7 +110,9 @@ class Dataset:
                 f"labels of {self.name} must lie in 0 .. classes - 1, classes being at least 2 "
                 f"(got {self.labels.min()} .. {self.labels.max()} and {self.classes} classes); correct them."
             )
-        if not all(np.isfinite(self.inputs[i : i + _BLOCK]).all() for i in range(0, self.n, _BLOCK)):
+        if not all(
+            np.isfinite(self.inputs[i : i + _BLOCK]).all() for i in range(0, self.n, _BLOCK)
+        ):
             raise DataError(f"inputs of {self.name} hold values that are not finite; remove them.")
         self._check_people()
         for name in ("inputs", "labels", "people"):
@@ -118,7 +124,9 @@ class Dataset:
     def _check_people(self) -> None:
         if self.people is None:
             if self.unit != "example":
-                raise DataError(f"unit of {self.name} is {self.unit!r} and people are not given; give both or neither.")
+                raise DataError(
+                    f"unit of {self.name} is {self.unit!r} and people are not given; give both or neither."
+                )
             return
         if self.people.dtype != np.int64 or self.people.ndim != 1:
             raise DataError(f"people of {self.name} must be int64 [n]; convert them.")
@@ -127,9 +135,13 @@ class Dataset:
                 f"{self.name} has {self.n} examples and people for {len(self.people)}; give each example one person."
             )
         if self.people.min() < 0:
-            raise DataError(f"people of {self.name} must be at least 0, got {self.people.min()}; number people from 0.")
+            raise DataError(
+                f"people of {self.name} must be at least 0, got {self.people.min()}; number people from 0."
+            )
         if not self.unit.strip() or self.unit == "example":
-            raise DataError(f"unit of {self.name} is {self.unit!r}; say what a person is, such as 'patient'.")
+            raise DataError(
+                f"unit of {self.name} is {self.unit!r}; say what a person is, such as 'patient'."
+            )
 
     @property
     def n(self) -> int:
@@ -198,7 +210,12 @@ class Dataset:
         """The same inputs under another name, with other ``labels``, or ``people`` and their ``unit``."""
         if self.pixels is None:
             return replace(self, name=name, **changes)
-        kept = {"labels": self.labels, "classes": self.classes, "people": self.people, "unit": self.unit}
+        kept = {
+            "labels": self.labels,
+            "classes": self.classes,
+            "people": self.people,
+            "unit": self.unit,
+        }
         return Dataset.of_pixels(name, self.pixels, **{**kept, **changes})
 
 

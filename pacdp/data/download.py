@@ -13,7 +13,9 @@ from pacdp.data.progress import Progress
 _TIMEOUT = (10.0, 30.0)  # seconds to connect, seconds of silence
 
 
-def fetch(mirrors: Sequence[str], target: Path, *, sha256: str, progressbar: bool | Progress = False) -> None:
+def fetch(
+    mirrors: Sequence[str], target: Path, *, sha256: str, progressbar: bool | Progress = False
+) -> None:
     """Download `mirror/<target's name>` from the first mirror that serves it whole, into `target`.
 
     Pooch writes a temporary file in the target's folder, which is created; `target` appears by rename once its sha256
@@ -35,13 +37,17 @@ def fetch(mirrors: Sequence[str], target: Path, *, sha256: str, progressbar: boo
     for mirror in (*mirrors, *mirrors):
         url = f"{mirror.rstrip('/')}/{target.name}"
         try:
-            pooch.retrieve(url, f"sha256:{sha256}", target.name, target.parent, downloader=downloader)
+            pooch.retrieve(
+                url, f"sha256:{sha256}", target.name, target.parent, downloader=downloader
+            )
             return
         except requests.RequestException as error:
             faults[mirror] = str(error) or type(error).__name__
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise DataError(f"{target} cannot be written ({reason}); free or unlock its folder.") from None
+            raise DataError(
+                f"{target} cannot be written ({reason}); free or unlock its folder."
+            ) from None
         except ValueError:
             faults[mirror] = "sent a file with another sha256"
         if not isinstance(progressbar, bool):
@@ -58,6 +64,10 @@ def _downloader(progressbar: bool | Progress) -> Any:  # of whose type pooch.ret
     headers = {"Accept-Encoding": "identity"}
     bar: Any = progressbar  # pooch annotates a bool and documents both
     try:
-        return pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=_TIMEOUT, headers=headers)
+        return pooch.HTTPDownloader(
+            progressbar=bar, chunk_size=1 << 16, timeout=_TIMEOUT, headers=headers
+        )
     except ValueError:
-        raise DataError("progressbar=True needs tqdm; install it or pass an object of your own.") from None
+        raise DataError(
+            "progressbar=True needs tqdm; install it or pass an object of your own."
+        ) from None

@@ -37,7 +37,9 @@ def row_hashes(values: Any, *, key: bytes = b"", name: str = "values") -> UInt64
         DataError: no numbers, no rows, or nothing in a row.
     """
     if not isinstance(key, bytes) or (key and len(key) not in _SECRET):
-        raise DataError("key must be 16 to 64 secret bytes, or b'' for none; take secrets.token_bytes(16).")
+        raise DataError(
+            "key must be 16 to 64 secret bytes, or b'' for none; take secrets.token_bytes(16)."
+        )
     rows = _matrix(values, name)
     hashes = np.empty(len(rows), dtype=np.uint64)
     step = max(1, _CHUNK // rows.shape[1])
@@ -56,7 +58,9 @@ def pair_hashes(
 def require_no_mask(values: Any, name: str) -> None:
     """Refuse a masked array, of which torch and NumPy take what lies under the mask; raises DataError."""
     if np.ma.isMaskedArray(values):
-        raise DataError(f"{name} are a masked array, whose gaps would count as numbers: fill them in")
+        raise DataError(
+            f"{name} are a masked array, whose gaps would count as numbers: fill them in"
+        )
 
 
 def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n"]:
@@ -76,13 +80,19 @@ def table_hashes(values: Any, *, name: str = "values") -> UInt64[np.ndarray, " n
         parts = [row_hashes(rows[at : at + step].toarray()) for at in range(0, rows.shape[0], step)]
         return np.concatenate(parts)
     array = values.to_numpy() if hasattr(values, "to_numpy") else array_of(values, name)
-    if array.dtype == object and array.size and all(isinstance(cell, Real) for cell in array.ravel().tolist()):
+    if (
+        array.dtype == object
+        and array.size
+        and all(isinstance(cell, Real) for cell in array.ravel().tolist())
+    ):
         array = np.array(array.tolist())  # numbers are numbers, whatever holds them
     if array.dtype.kind in "biufc":
         return row_hashes(array, name=name)
     cells, places = np.unique([str(cell) for cell in array.ravel().tolist()], return_inverse=True)
     digests = [hashlib.blake2b(cell.encode(), digest_size=8).digest() for cell in cells.tolist()]
-    return row_hashes(np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name)
+    return row_hashes(
+        np.frombuffer(b"".join(digests), dtype="<i8")[places].reshape(array.shape), name=name
+    )
 
 
 def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
@@ -97,7 +107,9 @@ def array_of(values: Any, name: str) -> Shaped[np.ndarray, "..."]:
             values = values.float() if "bfloat16" in str(values.dtype) else values
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError):
-        raise DataError(f"{name} must be a dense array or tensor, got {type(values).__name__}; convert them.") from None
+        raise DataError(
+            f"{name} must be a dense array or tensor, got {type(values).__name__}; convert them."
+        ) from None
 
 
 def _matrix(values: Any, name: str) -> Shaped[np.ndarray, "n width"]:
@@ -105,7 +117,9 @@ def _matrix(values: Any, name: str) -> Shaped[np.ndarray, "n width"]:
     if array.dtype.kind not in "biufc":
         raise DataError(f"{name} must hold numbers, got an array of {array.dtype}; convert them.")
     if array.ndim == 0 or array.size == 0:
-        raise DataError(f"{name} must hold at least one row of at least one number, got shape {array.shape}.")
+        raise DataError(
+            f"{name} must hold at least one row of at least one number, got shape {array.shape}."
+        )
     if array.dtype.kind == "c":
         array = np.stack([np.real(array), np.imag(array)], axis=-1)
     return array.reshape(len(array), -1)
@@ -126,13 +140,18 @@ def _value_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.
 
 
 def _word_hashes(rows: Shaped[np.ndarray, "n width"], key: bytes) -> UInt64[np.ndarray, " n"]:
-    return _hashes(rows + rows.dtype.type(0), key, f"{rows.dtype.str}{rows.shape[1]}")  # -0.0 becomes 0.0
+    return _hashes(
+        rows + rows.dtype.type(0), key, f"{rows.dtype.str}{rows.shape[1]}"
+    )  # -0.0 becomes 0.0
 
 
 def _hashes(rows: Shaped[np.ndarray, "n width"], key: bytes, kind: str) -> UInt64[np.ndarray, " n"]:
     """BLAKE2b of each row's bytes."""
     content = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<")).data.cast("B")
-    start, width = hashlib.blake2b(digest_size=8, key=key, person=kind.encode()), len(content) // max(1, len(rows))
+    start, width = (
+        hashlib.blake2b(digest_size=8, key=key, person=kind.encode()),
+        len(content) // max(1, len(rows)),
+    )
     digests = []
     for at in range(0, len(content), width):
         one = start.copy()

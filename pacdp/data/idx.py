@@ -54,10 +54,14 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     except (gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}); fetch it again.") from None
     except MemoryError:
-        raise DataError(f"{path} holds more data than there is memory for; use a machine that has more.") from None
+        raise DataError(
+            f"{path} holds more data than there is memory for; use a machine that has more."
+        ) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
+        raise DataError(
+            f"{path} cannot be read ({reason}); check the path and its permissions."
+        ) from None
 
 
 def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> np.ndarray:
@@ -68,11 +72,17 @@ def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> np.ndarray:
     if len(magic) < 4:
         raise DataError(f"{path} ends inside its IDX header; fetch it again.")
     if magic[:2] != b"\0\0":
-        raise DataError(f"{path} is not an IDX file: it begins with {magic.hex(' ')}, not 00 00; replace it.")
+        raise DataError(
+            f"{path} is not an IDX file: it begins with {magic.hex(' ')}, not 00 00; replace it."
+        )
     if magic[2] not in _TYPES:
-        raise DataError(f"{path} declares the unknown IDX element type 0x{magic[2]:02x}; replace it.")
+        raise DataError(
+            f"{path} declares the unknown IDX element type 0x{magic[2]:02x}; replace it."
+        )
     if not 1 <= magic[3] <= _MAX_DIMENSIONS:
-        raise DataError(f"{path} declares {magic[3]} dimensions, not 1 to {_MAX_DIMENSIONS}; replace it.")
+        raise DataError(
+            f"{path} declares {magic[3]} dimensions, not 1 to {_MAX_DIMENSIONS}; replace it."
+        )
     sizes = stream.read(4 * magic[3])
     if len(sizes) < 4 * magic[3]:
         raise DataError(f"{path} ends inside its IDX header; fetch it again.")
@@ -89,11 +99,15 @@ def _read(stream: io.BufferedIOBase, path: Path, limit: int) -> np.ndarray:
             f"{path} holds {len(payload)} bytes of data where its header declares {declared}; fetch it again."
         )
     if len(payload) > declared:
-        raise DataError(f"{path} goes on after the {declared} bytes of data that its header declares; fetch it again.")
+        raise DataError(
+            f"{path} goes on after the {declared} bytes of data that its header declares; fetch it again."
+        )
     try:
         array = np.frombuffer(payload, dtype=dtype).reshape(shape)
     except ValueError:  # a size of zero beside sizes whose product overflows
-        raise DataError(f"{path} declares the shape {shape}, which no array can have; replace it.") from None
+        raise DataError(
+            f"{path} declares the shape {shape}, which no array can have; replace it."
+        ) from None
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 

@@ -22,7 +22,8 @@ REGISTRY["malaria_cells"] = DatasetEntry(
     files=MappingProxyType(
         {
             "malaria_cells_50x50_gray.npz": FileEntry(
-                size=33_985_535, sha256="0b74a94bd5e6da82ba4f0766cfa67dc1cba4954e7ae685fa1d3beca7da268554"
+                size=33_985_535,
+                sha256="0b74a94bd5e6da82ba4f0766cfa67dc1cba4954e7ae685fa1d3beca7da268554",
             )
         }
     ),
@@ -51,7 +52,9 @@ def load_malaria(name: str, where: Where) -> tuple[Dataset, Dataset]:
     """
     cells = read_malaria(where.locate("malaria_cells_50x50_gray.npz", "malaria_cells"))
     chosen = split_patients(cells.labels, cells.patients)
-    train, test = (_cells_of(name, cells, np.isin(cells.patients, chosen[part])) for part in _SHARES)
+    train, test = (
+        _cells_of(name, cells, np.isin(cells.patients, chosen[part])) for part in _SHARES
+    )
     return train, test
 
 
@@ -76,7 +79,9 @@ def split_patients(
     parts: dict[str, list[np.ndarray]] = {part: [] for part in _SHARES}
     for name, people in strata.items():
         if len(people) < 3:
-            raise DataError(f"patients hold {len(people)} {name} ones, too few to split; give at least 3.")
+            raise DataError(
+                f"patients hold {len(people)} {name} ones, too few to split; give at least 3."
+            )
         for part, split in make_splits(len(people), sizes=_SHARES, seed=_SEEDS[name]).items():
             parts[part].append(people[split.indices])
     return {part: np.sort(np.concatenate(people)) for part, people in parts.items()}
@@ -94,7 +99,9 @@ def read_malaria(path: str | os.PathLike[str]) -> Cells:
         raise DataError(f"{path} lacks an array ({missing[0]}); replace it.")
     images, labels, patients = (arrays[name] for name in names)
     if images.dtype != np.uint8 or images.shape[1:] != (50, 50):
-        raise DataError(f"{path} holds {images.dtype} {list(images.shape)}, not 50x50 images of bytes; replace it.")
+        raise DataError(
+            f"{path} holds {images.dtype} {list(images.shape)}, not 50x50 images of bytes; replace it."
+        )
     for name, array in (("labels", labels), ("patient", patients)):
         if not np.issubdtype(array.dtype, np.integer) or array.shape != images.shape[:1]:
             raise DataError(
@@ -102,5 +109,7 @@ def read_malaria(path: str | os.PathLike[str]) -> Cells:
                 f"{len(images)} images; replace it."
             )
     if labels.size and not (labels.min() >= 0 and labels.max() <= 1):
-        raise DataError(f"{path} holds labels from {labels.min()} to {labels.max()}, not 0 and 1; replace it.")
+        raise DataError(
+            f"{path} holds labels from {labels.min()} to {labels.max()}, not 0 and 1; replace it."
+        )
     return Cells(images, labels.astype(np.int64), patients.astype(np.int64))

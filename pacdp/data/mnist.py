@@ -17,16 +17,20 @@ REGISTRY["mnist"] = DatasetEntry(
     files=MappingProxyType(
         {
             "train-images-idx3-ubyte.gz": FileEntry(
-                size=9_912_422, sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+                size=9_912_422,
+                sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
             ),
             "train-labels-idx1-ubyte.gz": FileEntry(
-                size=28_881, sha256="3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+                size=28_881,
+                sha256="3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
             ),
             "t10k-images-idx3-ubyte.gz": FileEntry(
-                size=1_648_877, sha256="8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+                size=1_648_877,
+                sha256="8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
             ),
             "t10k-labels-idx1-ubyte.gz": FileEntry(
-                size=4_542, sha256="f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+                size=4_542,
+                sha256="f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
             ),
         }
     ),
@@ -47,7 +51,12 @@ def load_mnist(name: str, where: Where) -> tuple[Dataset, Dataset]:
     train, test = (
         digits_of_pixels(name, pixels[:, None], digits)
         for pixels, digits in (
-            read_mnist(*(where.locate(f"{part}-{kind}-ubyte.gz", "mnist") for kind in ("images-idx3", "labels-idx1")))
+            read_mnist(
+                *(
+                    where.locate(f"{part}-{kind}-ubyte.gz", "mnist")
+                    for kind in ("images-idx3", "labels-idx1")
+                )
+            )
             for part in ("train", "t10k")
         )
     )
@@ -65,11 +74,17 @@ def read_mnist(
     """
     pixels, digits = read_idx(images), read_idx(labels)
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (28, 28):
-        raise DataError(f"{images} holds {pixels.dtype} {list(pixels.shape)}, not 28x28 images of bytes; replace it.")
+        raise DataError(
+            f"{images} holds {pixels.dtype} {list(pixels.shape)}, not 28x28 images of bytes; replace it."
+        )
     if digits.dtype != np.uint8 or digits.ndim != 1:
-        raise DataError(f"{labels} holds {digits.dtype} {list(digits.shape)}, not a row of bytes; replace it.")
+        raise DataError(
+            f"{labels} holds {digits.dtype} {list(digits.shape)}, not a row of bytes; replace it."
+        )
     if digits.size and digits.max() > 9:
-        raise DataError(f"{labels} holds the label {digits.max()}, which is not in 0 .. 9; replace it.")
+        raise DataError(
+            f"{labels} holds the label {digits.max()}, which is not in 0 .. 9; replace it."
+        )
     if len(pixels) != len(digits):
         raise DataError(
             f"{images} holds {len(pixels)} images and {labels} {len(digits)} labels; replace the wrong one."

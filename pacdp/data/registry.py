@@ -54,7 +54,9 @@ class Where(NamedTuple):
 
     def locate(self, file_name: str, dataset: str) -> Path:
         """`locate` there."""
-        return locate(file_name, dataset, root=self.root, download=self.download, progressbar=self.progressbar)
+        return locate(
+            file_name, dataset, root=self.root, download=self.download, progressbar=self.progressbar
+        )
 
 
 def cache_folder() -> Path:
@@ -98,7 +100,11 @@ def locate(
     addresses = entry.mirrors if mirrors is None else tuple(mirrors)
     if not (download and addresses):
         places = ", ".join(str(folder / dataset) for folder in _folders(root))
-        advice = ", or allow the download" if addresses else f", because no mirror serves it ({entry.source})"
+        advice = (
+            ", or allow the download"
+            if addresses
+            else f", because no mirror serves it ({entry.source})"
+        )
         raise DataError(f"{file_name} is not in {places}; put it there{advice}.")
     from pacdp.data.download import fetch  # with pooch and requests, which take long to import
 
@@ -107,7 +113,9 @@ def locate(
     return target
 
 
-def find(file_name: str, dataset: str, *, root: str | os.PathLike[str] | None = None) -> Path | None:
+def find(
+    file_name: str, dataset: str, *, root: str | os.PathLike[str] | None = None
+) -> Path | None:
     """The first place where `locate` would look that has something of that name, unverified; None if none has.
 
     Raises:
@@ -121,10 +129,14 @@ def find(file_name: str, dataset: str, *, root: str | os.PathLike[str] | None = 
 def _lookup(file_name: str, dataset: str) -> tuple[DatasetEntry, FileEntry]:
     entry = REGISTRY.get(dataset)
     if entry is None:
-        raise DataError(f"dataset {dataset!r} is not registered; choose one of {', '.join(REGISTRY)}.")
+        raise DataError(
+            f"dataset {dataset!r} is not registered; choose one of {', '.join(REGISTRY)}."
+        )
     known = entry.files.get(file_name)
     if known is None:
-        raise DataError(f"{dataset} has no file {file_name!r}; choose one of {', '.join(entry.files)}.")
+        raise DataError(
+            f"{dataset} has no file {file_name!r}; choose one of {', '.join(entry.files)}."
+        )
     return entry, known
 
 
@@ -139,7 +151,9 @@ def _folders(root: str | os.PathLike[str] | None) -> list[Path]:
     for source, value in named:
         folder = Path(value).expanduser()
         if not folder.is_dir():
-            raise DataError(f"{source} names {folder}, which is not a folder; create it or correct {source}.")
+            raise DataError(
+                f"{source} names {folder}, which is not a folder; create it or correct {source}."
+            )
         folders.append(folder)
     return [*folders, cache_folder()]
 

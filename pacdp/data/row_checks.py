@@ -23,7 +23,9 @@ def require_apart(a: Rows, b: Rows, names: tuple[str, str] = ("a's rows", "b's r
         return
     found = [_count(shared, "example")] if shared else []
     if relabelled:
-        found.append(f"{_count(relabelled, 'more input' if shared else 'input')} under another label")
+        found.append(
+            f"{_count(relabelled, 'more input' if shared else 'input')} under another label"
+        )
     if people:
         found.append(_count(people, "person", "people"))
     raise DataError(
@@ -53,7 +55,9 @@ def require_covers(claim: Rows, bound: Rows) -> None:
             "the privacy claim covers one example at a time and the bound counts people, who have several: train with "
             "privacy by person."
         )
-    others = np.setdiff1d(pair_hashes(bound.examples, bound.owners), pair_hashes(claim.examples, claim.owners))
+    others = np.setdiff1d(
+        pair_hashes(bound.examples, bound.owners), pair_hashes(claim.examples, claim.owners)
+    )
     if len(others):
         raise DataError(
             f"{_count(len(others), 'example')} of the bound belong to other people than in the privacy claim: give "

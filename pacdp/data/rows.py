@@ -43,14 +43,18 @@ class Rows:
         """Check that the hashes belong together; raises DataError naming the field."""
         for name, array in self._arrays().items():
             if array.dtype != np.uint64 or array.ndim != 1 or len(array) != len(self.examples):
-                raise DataError(f"{name} of Rows must be uint64, one for each example; make them with Rows.of.")
+                raise DataError(
+                    f"{name} of Rows must be uint64, one for each example; make them with Rows.of."
+                )
             view = array.view()
             view.setflags(write=False)
             object.__setattr__(self, name, view)
         if not len(self.examples) or not np.array_equal(
             _order(self.examples, self.inputs, self.owners), np.arange(self.n)
         ):
-            raise DataError("examples of Rows must be sorted, and at least one; make them with Rows.of.")
+            raise DataError(
+                "examples of Rows must be sorted, and at least one; make them with Rows.of."
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles say of which format the hashes are."""
@@ -82,13 +86,17 @@ class Rows:
         if people is not None:
             people = array_of(people, "people")
             if people.ndim != 1 or people.dtype.kind not in "iu":
-                raise DataError(f"people must be a whole number for each example, got {people.dtype} {people.shape}.")
+                raise DataError(
+                    f"people must be a whole number for each example, got {people.dtype} {people.shape}."
+                )
             owners = _each(people.astype(np.int64), "people", len(hashed), key)
         mark = int(row_hashes(np.zeros(1), key=key)[0]) if key else 0
         return cls.sorted(examples, hashed, owners, mark)
 
     @classmethod
-    def sorted(cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0) -> "Rows":
+    def sorted(
+        cls, examples: np.ndarray, inputs: np.ndarray, owners: np.ndarray | None, mark: int = 0
+    ) -> "Rows":
         """The rows of hashes in any order; raises DataError as the constructor does."""
         order = _order(examples, inputs, owners)
         return cls(
@@ -132,7 +140,9 @@ class Rows:
     @property
     def pairs(self) -> int:
         """How many examples; with people, how many distinct pairs of input and person."""
-        return self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
+        return (
+            self.n if self.owners is None else len(np.unique(pair_hashes(self.inputs, self.owners)))
+        )
 
     def shared(self, other: "Rows") -> int:
         """How many distinct examples both have."""
@@ -144,7 +154,9 @@ class Rows:
 
     def shared_people(self, other: "Rows") -> int:
         """How many people both have; 0 if either knows of none."""
-        return 0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
+        return (
+            0 if self.owners is None or other.owners is None else len(self._common(other, "owners"))
+        )
 
     def missing_from(self, other: "Rows") -> int:
         """How many distinct examples of these ``other`` lacks."""
@@ -173,7 +185,10 @@ class Rows:
 
     def to_arrays(self) -> dict[str, Int64[np.ndarray, " k"]]:
         """The hashes, the key's mark and the format, as int64 bit for bit, which every file format knows."""
-        marks = {"key_mark": np.array([self.key_mark], dtype=np.uint64), "format": np.array([2], dtype=np.uint64)}
+        marks = {
+            "key_mark": np.array([self.key_mark], dtype=np.uint64),
+            "format": np.array([2], dtype=np.uint64),
+        }
         return {name: array.view(np.int64) for name, array in (self._arrays() | marks).items()}
 
     @classmethod
@@ -191,10 +206,14 @@ class Rows:
             if name in arrays:
                 found[name] = array_of(arrays[name], name)
                 if found[name].dtype != np.int64:
-                    raise DataError(f"{name} of Rows must be int64 as to_arrays() wrote them, got {found[name].dtype}.")
+                    raise DataError(
+                        f"{name} of Rows must be int64 as to_arrays() wrote them, got {found[name].dtype}."
+                    )
                 found[name] = found[name].view(np.uint64)
         if "format" not in arrays or array_of(arrays["format"], "format").tolist() != [2]:
-            raise DataError(f"Rows were not hashed as {FORMAT}, and so cannot be compared; make them again by Rows.of.")
+            raise DataError(
+                f"Rows were not hashed as {FORMAT}, and so cannot be compared; make them again by Rows.of."
+            )
         mark = found.pop("key_mark")
         if mark.shape != (1,):
             raise DataError(f"key_mark of Rows must hold one number, got shape {mark.shape}.")
@@ -210,7 +229,9 @@ class Rows:
 
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
-            raise DataError("the two Rows were hashed with different keys and cannot be compared; make both with one.")
+            raise DataError(
+                "the two Rows were hashed with different keys and cannot be compared; make both with one."
+            )
 
 
 def _each(values: Any, name: str, n: int, key: bytes) -> UInt64[np.ndarray, " n"]:
@@ -222,18 +243,24 @@ def _each(values: Any, name: str, n: int, key: bytes) -> UInt64[np.ndarray, " n"
 
 def _restored(form: str, *columns: Any) -> Rows:
     if form != FORMAT:
-        raise DataError(f"pickled Rows are of the format {form}, not {FORMAT}: make them anew with Rows.of.")
+        raise DataError(
+            f"pickled Rows are of the format {form}, not {FORMAT}: make them anew with Rows.of."
+        )
     examples, inputs, owners, key_mark = columns
     return Rows(examples=examples, inputs=inputs, owners=owners, key_mark=key_mark)
 
 
 def _order(
-    examples: UInt64[np.ndarray, " n"], inputs: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"] | None
+    examples: UInt64[np.ndarray, " n"],
+    inputs: UInt64[np.ndarray, " n"],
+    owners: UInt64[np.ndarray, " n"] | None,
 ) -> Int64[np.ndarray, " n"]:
     return np.lexsort((inputs, examples) if owners is None else (inputs, owners, examples))
 
 
-def _ranks(examples: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+def _ranks(
+    examples: UInt64[np.ndarray, " n"], owners: UInt64[np.ndarray, " n"]
+) -> UInt64[np.ndarray, " n"]:
     """0 for the first of equal neighbours, 1 for the second, and so on."""
     places = np.arange(len(examples), dtype=np.uint64)
     new = np.append(True, (examples[1:] != examples[:-1]) | (owners[1:] != owners[:-1]))

@@ -27,11 +27,17 @@ class Split:
     def __post_init__(self) -> None:
         """Check both fields against each other; raises DataError when they do not belong together."""
         if self.indices.dtype != np.int64 or self.indices.ndim != 1:
-            raise DataError("indices of a Split must be a one-dimensional int64 array; convert them.")
+            raise DataError(
+                "indices of a Split must be a one-dimensional int64 array; convert them."
+            )
         if np.any(np.diff(self.indices) <= 0):
-            raise DataError("indices of a Split must be strictly increasing; sort them and drop duplicates.")
+            raise DataError(
+                "indices of a Split must be strictly increasing; sort them and drop duplicates."
+            )
         if index_hash(self.indices) != self.hash:
-            raise DataError("hash of a Split does not belong to its indices; use index_hash(indices).")
+            raise DataError(
+                "hash of a Split does not belong to its indices; use index_hash(indices)."
+            )
         view = self.indices.view()
         view.setflags(write=False)
         object.__setattr__(self, "indices", view)
@@ -99,7 +105,9 @@ def _counts(n: int, sizes: Mapping[str, int | float]) -> dict[str, int]:
     for name in sorted(sizes):
         size = sizes[name]
         if not math.isfinite(size) or size < 0:
-            raise DataError(f"size of split {name!r} must be a finite number, at least 0, got {size}.")
+            raise DataError(
+                f"size of split {name!r} must be a finite number, at least 0, got {size}."
+            )
         if isinstance(size, int | np.integer):
             counts[name] = int(size)
             continue
@@ -110,7 +118,9 @@ def _counts(n: int, sizes: Mapping[str, int | float]) -> dict[str, int]:
             raise DataError(f"fractions in sizes add up to {total:.6g}; they must not exceed 1.")
         counts[name] = min(n, round(n * total)) - before
         if size > 0 and counts[name] == 0:
-            raise DataError(f"split {name!r} would get none of {n} examples; raise its fraction from {size}.")
+            raise DataError(
+                f"split {name!r} would get none of {n} examples; raise its fraction from {size}."
+            )
     return counts
 
 

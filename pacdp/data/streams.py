@@ -31,4 +31,6 @@ def permutation(n: int, *, seed: int, stream: int) -> Int64[np.ndarray, " n"]:
     Raises:
         DataError: `seed` is negative.
     """
-    return np.argsort(words(n, seed=seed, stream=stream), kind="stable").astype(np.int64, copy=False)
+    return np.argsort(words(n, seed=seed, stream=stream), kind="stable").astype(
+        np.int64, copy=False
+    )

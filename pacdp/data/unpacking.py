@@ -22,7 +22,9 @@ def require_room(path: Path, unpacked: int, advice: str) -> None:
     """
     allowed = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * path.stat().st_size)
     if unpacked > allowed:
-        raise DataError(f"{path} would unpack to {unpacked} bytes, more than the {allowed} of its size: {advice}")
+        raise DataError(
+            f"{path} would unpack to {unpacked} bytes, more than the {allowed} of its size: {advice}"
+        )
 
 
 def require_once(path: Path, names: Sequence[str], advice: str) -> None:

@@ -22,10 +22,12 @@ REGISTRY["mnist_writers"] = DatasetEntry(
     files=MappingProxyType(
         {
             "qmnist-train-labels-idx2-int.gz": FileEntry(
-                size=463_024, sha256="2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"
+                size=463_024,
+                sha256="2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
             ),
             "qmnist-test-labels-idx2-int.gz": FileEntry(
-                size=526_800, sha256="9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06"
+                size=526_800,
+                sha256="9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06",
             ),
         }
     ),
@@ -44,7 +46,10 @@ def load_writers(name: str, where: Where) -> tuple[Dataset, Dataset]:
     Raises:
         DataError: a file is missing, damaged or not what it should be.
     """
-    paths = [where.locate(f"qmnist-{part}-labels-idx2-int.gz", "mnist_writers") for part in ("train", "test")]
+    paths = [
+        where.locate(f"qmnist-{part}-labels-idx2-int.gz", "mnist_writers")
+        for part in ("train", "test")
+    ]
     train, test = (
         part.renamed(name, people=read_writers(path, part.labels), unit="writer")
         for path, part in zip(paths, load_mnist("mnist", where), strict=True)
@@ -52,7 +57,9 @@ def load_writers(name: str, where: Where) -> tuple[Dataset, Dataset]:
     return train, test
 
 
-def read_writers(path: str | os.PathLike[str], digits: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
+def read_writers(
+    path: str | os.PathLike[str], digits: Int64[np.ndarray, " n"]
+) -> Int64[np.ndarray, " n"]:
     """The writers of `digits`, MNIST's labels in MNIST's order, from one of QMNIST's label files.
 
     Args:
@@ -68,9 +75,13 @@ def read_writers(path: str | os.PathLike[str], digits: Int64[np.ndarray, " n"]) 
     """
     table = read_idx(path)
     if table.dtype != np.int32 or table.ndim != 2 or table.shape[1] != _COLUMNS:
-        raise DataError(f"{path} holds {table.dtype} {list(table.shape)}, not {_COLUMNS} columns of int32; replace it.")
+        raise DataError(
+            f"{path} holds {table.dtype} {list(table.shape)}, not {_COLUMNS} columns of int32; replace it."
+        )
     if len(table) < len(digits):
-        raise DataError(f"{path} describes {len(table)} digits where there are {len(digits)}; replace it.")
+        raise DataError(
+            f"{path} describes {len(table)} digits where there are {len(digits)}; replace it."
+        )
     table = table[: len(digits)]
     wrong = np.flatnonzero(table[:, _CLASS] != digits)
     if len(wrong):

@@ -46,7 +46,8 @@ REGISTRY["chest_xray"] = DatasetEntry(
     files=MappingProxyType(
         {
             "metadata.csv": FileEntry(
-                size=512_511, sha256="d26ea9527a9af7d9d26e8e0f7640af8ebcfcb49d646c57bea65e085febc56751"
+                size=512_511,
+                sha256="d26ea9527a9af7d9d26e8e0f7640af8ebcfcb49d646c57bea65e085febc56751",
             )
         }
     ),
@@ -81,14 +82,18 @@ def load_xrays(name: str, where: Where) -> tuple[Dataset, Dataset]:
     side = SIDE if name.endswith(str(SIDE)) else _SMALL
     images, sha256 = read_films([folder / film.path for film in films], side=side)
     if sha256 != _IMAGES_SHA256:
-        raise DataError(f"{folder} does not hold the registered images (their sha256 differs); replace them.")
+        raise DataError(
+            f"{folder} does not hold the registered images (their sha256 differs); replace them."
+        )
     return group_films(name, mixed(films) if name.endswith("mixed") else films, images)
 
 
 def mixed(films: Sequence[Film]) -> list[Film]:
     """The same films, four in five of all patients for training, drawn by a seed of the name."""
     patients = sorted({film.patient for film in films})
-    test = {patients[k] for k in make_splits(len(patients), sizes=_SHARES, seed=_SEED)["test"].indices}
+    test = {
+        patients[k] for k in make_splits(len(patients), sizes=_SHARES, seed=_SEED)["test"].indices
+    }
     return [film._replace(split="test" if film.patient in test else "train") for film in films]
 
 
@@ -111,7 +116,9 @@ def group_films(
             people=numbers[rows],
             unit="patient",
         )
-        for rows in ([k for k, film in enumerate(films) if film.split == part] for part in ("train", "test"))
+        for rows in (
+            [k for k, film in enumerate(films) if film.split == part] for part in ("train", "test")
+        )
     )
     return train, test
 
@@ -127,10 +134,14 @@ def read_table(path: str | os.PathLike[str]) -> list[Film]:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, strict=True))
     except (UnicodeDecodeError, csv.Error):
-        raise DataError(f"{path} is not a table of comma-separated UTF-8 text; replace it.") from None
+        raise DataError(
+            f"{path} is not a table of comma-separated UTF-8 text; replace it."
+        ) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}); check the path and its permissions.") from None
+        raise DataError(
+            f"{path} cannot be read ({reason}); check the path and its permissions."
+        ) from None
     if not rows:
         raise DataError(f"{path} has no rows; replace it.")
     return [_film(path, line, row) for line, row in enumerate(rows, start=2)]
@@ -142,13 +153,19 @@ def _film(path: str | os.PathLike[str], line: int, row: dict[str, str | None]) -
     if not (image and split and kind and label and patient):
         raise DataError(f"{path} lacks one of {', '.join(_COLUMNS)} in line {line}; replace it.")
     if split not in ("train", "test"):
-        raise DataError(f"{path} has the split {split!r} in line {line}, not train or test; replace it.")
+        raise DataError(
+            f"{path} has the split {split!r} in line {line}, not train or test; replace it."
+        )
     if kind not in _CLASSES or label != str(_CLASSES.index(kind)):
-        raise DataError(f"{path} has the class {kind!r} with the label {label!r} in line {line}; replace it.")
+        raise DataError(
+            f"{path} has the class {kind!r} with the label {label!r} in line {line}; replace it."
+        )
     return Film(image, split, int(label), patient)
 
 
-def read_films(paths: Sequence[Path], *, side: int = 64) -> tuple[UInt8[np.ndarray, "n side side"], str]:
+def read_films(
+    paths: Sequence[Path], *, side: int = 64
+) -> tuple[UInt8[np.ndarray, "n side side"], str]:
     """JPEG files of 224x224 pixels as grey bytes, each pixel the rounded mean over the area it covers.
 
     The pixels are the decoder's: builds of libjpeg may differ by one in 255, and the dataset's hash with them.
@@ -186,8 +203,16 @@ def _decode(content: bytes, path: Path, side: int) -> np.ndarray:
             size = film.size
             # nothing is decoded before the declared size is known to be small
             grey = film.convert("L") if size == (SIDE, SIDE) else None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ):
         raise DataError(f"{path} is no JPEG image, or a damaged one; replace it.") from None
     if grey is None:
-        raise DataError(f"{path} is an image of {size[0]}x{size[1]} pixels, not {SIDE}x{SIDE}; replace it.")
+        raise DataError(
+            f"{path} is an image of {size[0]}x{size[1]} pixels, not {SIDE}x{SIDE}; replace it."
+        )
     return np.asarray(grey if side == SIDE else grey.resize((side, side), Image.Resampling.BOX))

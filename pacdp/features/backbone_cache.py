@@ -44,7 +44,12 @@ def read_rows(place: Entry) -> Float32[np.ndarray, "n dim"] | None:
     try:
         with safe_open(place.path, framework="numpy") as file:
             header, rows = file.metadata() or {}, file.get_tensor("rows")
-    except (OSError, SafetensorError, AttributeError, TypeError):  # the last two of types that NumPy does not have
+    except (
+        OSError,
+        SafetensorError,
+        AttributeError,
+        TypeError,
+    ):  # the last two of types that NumPy does not have
         return None
     good = rows.dtype == np.float32 and rows.shape == place.shape and header == _header(place, rows)
     return rows if good else None
@@ -64,11 +69,16 @@ def kept_rows(place: Entry, rows: Float32[np.ndarray, "n dim"]) -> Float32[np.nd
             os.fsync(file.fileno())
         temporary.replace(place.path)
     except SafetensorError as error:
-        raise OSError(f"cannot write {place.path}: {error}; free space or delete the folder") from error
+        raise OSError(
+            f"cannot write {place.path}: {error}; free space or delete the folder"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
     return rows
 
 
 def _header(place: Entry, rows: np.ndarray) -> dict[str, str]:
-    return {**place.header, "rows": hashlib.sha256(np.ascontiguousarray(rows, dtype="<f4").data).hexdigest()}
+    return {
+        **place.header,
+        "rows": hashlib.sha256(np.ascontiguousarray(rows, dtype="<f4").data).hexdigest(),
+    }

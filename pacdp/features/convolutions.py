@@ -40,7 +40,9 @@ class RandomConvolutions(nn.Module):
                 f"expected size, channels, filters, width and cells >= 1 and threshold >= 0, got {size}, {channels}, "
                 f"{filters}, {width}, {cells}, {threshold}"
             )
-        drawn = torch.randn((filters, channels, width, width), generator=torch.Generator().manual_seed(seed))
+        drawn = torch.randn(
+            (filters, channels, width, width), generator=torch.Generator().manual_seed(seed)
+        )
         drawn = drawn - drawn.mean((1, 2, 3), keepdim=True) if width * channels > 1 else drawn
         drawn = drawn / drawn.flatten(1).norm(dim=1).clamp_min(1e-12)[:, None, None, None]
         self.register_buffer("filters", drawn, persistent=False)
@@ -52,7 +54,9 @@ class RandomConvolutions(nn.Module):
         """Unit vectors."""
         before = (self.width - 1) // 2
         after = self.width - 1 - before
-        response = F.conv2d(F.pad(images, (before, after, before, after)), self.get_buffer("filters"))
+        response = F.conv2d(
+            F.pad(images, (before, after, before, after)), self.get_buffer("filters")
+        )
         both = torch.cat([response, -response], dim=1).sub_(self.threshold).clamp_min_(0.0)
         cells = self.get_buffer("windows")
         return unit((cells @ both @ cells.T).flatten(1))

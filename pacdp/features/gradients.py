@@ -45,15 +45,23 @@ class OrientedGradients(nn.Module):
                 f"expected size, orientations, sharpness and cells >= 1 and scale, pooling > 0, got {size}, "
                 f"{orientations}, {sharpness}, {cells}, {scale}, {pooling}"
             )
-        self.sharpness, self.alignment, self.reach = sharpness, alignment, max(1, math.ceil(3.0 * scale))
+        self.sharpness, self.alignment, self.reach = (
+            sharpness,
+            alignment,
+            max(1, math.ceil(3.0 * scale)),
+        )
         at = torch.arange(-self.reach, self.reach + 1, dtype=torch.float64)
         smooth = torch.exp(-0.5 * (at / scale) ** 2)
         smooth /= smooth.sum()
         slope = at * smooth / scale**2
-        filters = torch.stack([smooth[:, None] * slope[None], slope[:, None] * smooth[None]])[:, None]
+        filters = torch.stack([smooth[:, None] * slope[None], slope[:, None] * smooth[None]])[
+            :, None
+        ]
         angle = 2.0 * math.pi * torch.arange(orientations, dtype=torch.float64) / orientations
         self.register_buffer("filters", filters.float(), persistent=False)
-        self.register_buffer("directions", torch.stack([angle.cos(), angle.sin()]).float(), persistent=False)
+        self.register_buffer(
+            "directions", torch.stack([angle.cos(), angle.sin()]).float(), persistent=False
+        )
         self.register_buffer("windows", windows(size, cells=cells, width=pooling), persistent=False)
         self.dim = orientations * cells**2
 
@@ -63,7 +71,9 @@ class OrientedGradients(nn.Module):
             images = aligned(images, strength=self.alignment)
         gradient = F.conv2d(images, self.get_buffer("filters"), padding=self.reach)
         length = gradient.norm(dim=1, keepdim=True)
-        cosine = torch.einsum("nchw,ck->nkhw", gradient, self.get_buffer("directions")).clamp_min(0.0)
+        cosine = torch.einsum("nchw,ck->nkhw", gradient, self.get_buffer("directions")).clamp_min(
+            0.0
+        )
         cosine = cosine / (length + 1e-3)
         votes = length.sqrt() * cosine
         for _ in range(self.sharpness - 1):

@@ -19,7 +19,9 @@ _NODES = 9
 _BATCH = 8192
 
 
-def gaussian_errors(logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> Float[Tensor, " n"]:
+def gaussian_errors(
+    logits: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float[Tensor, " n"]:
     """P(argmax ≠ label) for logits N(``logits``, 1), independent over the classes; by nine Gauss-Hermite nodes."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     at = torch.as_tensor(nodes).to(logits)
@@ -52,7 +54,9 @@ def fit_mean(
     n = len(labels)
     move = torch.zeros_like(prior_mean, requires_grad=True)
     start = prior_mean / std
-    search = torch.optim.LBFGS([move], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe")
+    search = torch.optim.LBFGS(
+        [move], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe"
+    )
 
     def objective() -> Tensor:
         weights = start + move.detach()

@@ -55,7 +55,9 @@ class SimplexHead(nn.Module):
 def corners(classes: int) -> Float[Tensor, "rows classes"]:
     """A regular simplex in classes - 1 rows: column k is the corner of class k, and CᵀC = I - 1/classes."""
     made = torch.zeros((classes - 1, classes), dtype=torch.float64)
-    for row in range(classes - 1):  # Helmert's rows: orthonormal, each orthogonal to the vector of ones
+    for row in range(
+        classes - 1
+    ):  # Helmert's rows: orthonormal, each orthogonal to the vector of ones
         made[row, : row + 1] = 1.0
         made[row, row + 1] = -(row + 1.0)
         made[row] /= math.sqrt((row + 1.0) * (row + 2.0))
@@ -126,7 +128,9 @@ def exchange_rate(risk: float, nats: float, *, n: int, failure_prob: float) -> f
 class _Descent:
     """W = W₀ + u Lᵀ, in which the posterior's own covariance is the unit of length."""
 
-    def __init__(self, features: Tensor, labels: Tensor, classes: int, prior_mean: Tensor | None) -> None:
+    def __init__(
+        self, features: Tensor, labels: Tensor, classes: int, prior_mean: Tensor | None
+    ) -> None:
         self.corners = corners(classes).to(features)
         self.rows, self.dim = classes - 1, features.shape[1]
         zero = torch.zeros((self.rows, self.dim), dtype=features.dtype)
@@ -173,7 +177,9 @@ class _Descent:
         """L-BFGS on λ R̂ + ½‖W - W₀‖² at the present covariance."""
         start = torch.linalg.solve_triangular(self.factor, self.away.T, upper=False).T.contiguous()
         start.requires_grad_()
-        search = torch.optim.LBFGS([start], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe")
+        search = torch.optim.LBFGS(
+            [start], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe"
+        )
 
         def objective() -> Tensor:
             away = start.detach() @ self.factor.T

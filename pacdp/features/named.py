@@ -84,7 +84,9 @@ def seen_through(data: Dataset, name: str) -> Dataset:
     shape, of = data.inputs.shape, _NAMED[name]
     grey = of.orientations or of.spots
     if data.inputs.ndim != 4 or shape[2] != shape[3] or (shape[1] != 1 and grey):
-        raise ValueError(f"features {name!r} need images [n, 1, size, size], got {shape}; leave features out")
+        raise ValueError(
+            f"features {name!r} need images [n, 1, size, size], got {shape}; leave features out"
+        )
     rows = _rows(data.inputs, of)
     if of.waves:
         waves = RandomWaves(inputs=rows.shape[1], dim=of.waves, gain=of.gain, seed=0)
@@ -107,12 +109,16 @@ def _rows(images: np.ndarray, of: _Named) -> np.ndarray:
                                                alignment=alignment))  # fmt: skip
 
 
-def _kept(images: np.ndarray, of: _Named, features: OrientedGradients | RandomConvolutions) -> np.ndarray:
+def _kept(
+    images: np.ndarray, of: _Named, features: OrientedGradients | RandomConvolutions
+) -> np.ndarray:
     if len(images) < _LARGE:
         return transform(features, images).numpy()
     # what is kept is believed as long as the same code would make it: by what it makes of some images
     probe = transform(features, images[:32]).numpy()
-    code = hashlib.sha256(repr(of._replace(waves=0, gain=0.0)).encode() + probe.tobytes()).hexdigest()
+    code = hashlib.sha256(
+        repr(of._replace(waves=0, gain=0.0)).encode() + probe.tobytes()
+    ).hexdigest()
     place = entry(images, weights_sha256=code, dim=features.dim, folder=cache_folder() / "features")
     rows = read_rows(place)
     return kept_rows(place, transform(features, images).numpy()) if rows is None else rows

@@ -23,17 +23,23 @@ def unit(rows: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
 
 
 @torch.no_grad()
-def transform(features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 250) -> Float32[Tensor, "n ..."]:
+def transform(
+    features: nn.Module, inputs: np.ndarray | Tensor, *, batch_size: int = 250
+) -> Float32[Tensor, "n ..."]:
     """``features`` of all inputs [n, ...], computed once, on the device of ``features``' first buffer, kept on the CPU.
 
     Raises:
         ValueError: nothing to transform, or a feature that is not finite.
     """
     if len(inputs) == 0 or batch_size < 1:
-        raise ValueError(f"expected inputs and batch_size >= 1, got {len(inputs)} inputs, batch_size={batch_size}")
+        raise ValueError(
+            f"expected inputs and batch_size >= 1, got {len(inputs)} inputs, batch_size={batch_size}"
+        )
     device = next((buffer.device for buffer in features.buffers()), torch.device("cpu"))
     batches = (inputs[start : start + batch_size] for start in range(0, len(inputs), batch_size))
-    tensors = (one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches)
+    tensors = (
+        one if isinstance(one, Tensor) else torch.as_tensor(np.array(one)) for one in batches
+    )
     found = torch.cat([features(one.to(device)).cpu() for one in tensors])
     if not bool(torch.isfinite(found).all()):
         raise ValueError("features hold a NaN or an infinity: check that the inputs are finite")

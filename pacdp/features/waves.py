@@ -29,8 +29,12 @@ class RandomWaves(nn.Module):
         if min(inputs, dim) < 1 or not gain > 0.0:
             raise ValueError(f"expected inputs, dim >= 1 and gain > 0, got {inputs}, {dim}, {gain}")
         generator = torch.Generator().manual_seed(seed)
-        self.register_buffer("directions", gain * torch.randn((inputs, dim), generator=generator), persistent=False)
-        self.register_buffer("phases", 2.0 * math.pi * torch.rand(dim, generator=generator), persistent=False)
+        self.register_buffer(
+            "directions", gain * torch.randn((inputs, dim), generator=generator), persistent=False
+        )
+        self.register_buffer(
+            "phases", 2.0 * math.pi * torch.rand(dim, generator=generator), persistent=False
+        )
         self.dim = dim
 
     def forward(self, rows: Float[Tensor, "n inputs"]) -> Float[Tensor, "n dim"]:

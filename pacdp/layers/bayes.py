@@ -41,8 +41,14 @@ class BayesConv2d(nn.Module):
     def __init__(self, layer: nn.Conv2d, *, initial_std: float, generator: torch.Generator) -> None:
         super().__init__()
         if isinstance(layer.padding, str) or layer.padding_mode != "zeros":
-            raise ValueError(f"expected numeric padding of zeros, got {layer.padding!r}, {layer.padding_mode!r}")
-        self.geometry = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
+            raise ValueError(
+                f"expected numeric padding of zeros, got {layer.padding!r}, {layer.padding_mode!r}"
+            )
+        self.geometry = {
+            "stride": layer.stride,
+            "padding": layer.padding,
+            "dilation": layer.dilation,
+        }
         self.kernel_size, self.groups = layer.kernel_size, layer.groups
         _lay_out(self, layer, initial_std, generator)
 
@@ -54,7 +60,9 @@ class BayesConv2d(nn.Module):
 BAYES_LAYERS = (BayesLinear, BayesConv2d)
 
 
-def bayesian(module: nn.Module, *, initial_std: float = 0.05, generator: torch.Generator) -> nn.Module:
+def bayesian(
+    module: nn.Module, *, initial_std: float = 0.05, generator: torch.Generator
+) -> nn.Module:
     """``module`` with every ``nn.Linear`` and ``nn.Conv2d`` inside it replaced, in place; a bare layer is returned new.
 
     Each new layer's generator is seeded from ``generator``.
@@ -88,9 +96,15 @@ def _lay_out(self: Any, layer: Any, initial_std: float, generator: torch.Generat
         values = getattr(layer, name)
         for part in ("mean", "rho"):
             start = (
-                None if values is None else values.detach().clone() if part == "mean" else torch.full_like(values, rho)
+                None
+                if values is None
+                else values.detach().clone()
+                if part == "mean"
+                else torch.full_like(values, rho)
             )
-            self.register_parameter(f"{name}_{part}", None if start is None else nn.Parameter(start))
+            self.register_parameter(
+                f"{name}_{part}", None if start is None else nn.Parameter(start)
+            )
 
 
 def _drawn_weights(layer: Any) -> Draw:

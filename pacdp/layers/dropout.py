@@ -27,7 +27,9 @@ class ExampleDropout(nn.Module):
         if not self.training or self.rate == 0.0:
             return inputs
         like = inputs[:1] if self.alone else inputs
-        mask = torch.empty_like(like, requires_grad=False).bernoulli_(1.0 - self.rate, generator=self.generator)
+        mask = torch.empty_like(like, requires_grad=False).bernoulli_(
+            1.0 - self.rate, generator=self.generator
+        )
         return inputs * mask.div_(1.0 - self.rate)
 
 

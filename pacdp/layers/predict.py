@@ -77,9 +77,15 @@ def average_over_draws(
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
     twin = copy.deepcopy(module).eval()
-    random = [layer for layer in twin.modules() if isinstance(getattr(layer, "generator", None), torch.Generator)]
+    random = [
+        layer
+        for layer in twin.modules()
+        if isinstance(getattr(layer, "generator", None), torch.Generator)
+    ]
     if not random:
-        raise ValueError("nothing is drawn in this network: use bayesian(...) or with_example_dropout(...) on it")
+        raise ValueError(
+            "nothing is drawn in this network: use bayesian(...) or with_example_dropout(...) on it"
+        )
     for i, layer in enumerate(random):
         layer.generator.manual_seed(seed + 7919 * i)  # pyright: ignore
         if isinstance(layer, ExampleDropout):

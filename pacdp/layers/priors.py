@@ -79,8 +79,15 @@ class Laplace:
     def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
         """ln(2 scale) + E|w|/scale - ln std - ½ln(2πe), with E|w| of the folded normal."""
         ratio = mean / std
-        absolute = std * math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp() + mean * _erf(ratio)
-        return math.log(2.0 * self.scale) + absolute / self.scale - std.log() - 0.5 * math.log(2.0 * math.pi * math.e)
+        absolute = std * math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp() + mean * _erf(
+            ratio
+        )
+        return (
+            math.log(2.0 * self.scale)
+            + absolute / self.scale
+            - std.log()
+            - 0.5 * math.log(2.0 * math.pi * math.e)
+        )
 
     def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
         """(erf(mean/(std√2))/scale, √(2/π) exp(-mean²/(2 std²))/scale - 1/std)."""

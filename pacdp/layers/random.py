@@ -22,7 +22,11 @@ class RandomState(NamedTuple):
 def generators(module: nn.Module) -> dict[str, torch.Generator]:
     """The generators of the random layers inside ``module``, by the layers' names without wrappers' prefixes."""
     found = {name: getattr(layer, "generator", None) for name, layer in module.named_modules()}
-    return {name.removeprefix("_module."): g for name, g in found.items() if isinstance(g, torch.Generator)}
+    return {
+        name.removeprefix("_module."): g
+        for name, g in found.items()
+        if isinstance(g, torch.Generator)
+    }
 
 
 def layer_states(module: nn.Module) -> dict[str, Tensor]:
@@ -38,7 +42,9 @@ def restore_layers(module: nn.Module, states: dict[str, Tensor]) -> None:
     """
     found = generators(module)
     if set(found) != set(states):
-        raise ValueError(f"the saved run drew in layers {sorted(states)}, this network draws in {sorted(found)}")
+        raise ValueError(
+            f"the saved run drew in layers {sorted(states)}, this network draws in {sorted(found)}"
+        )
     for name, generator in found.items():
         generator.set_state(states[name])
     forget_draws(module)
@@ -60,7 +66,10 @@ def random_state(module: nn.Module) -> RandomState:
 
 def same_state(one: RandomState, other: RandomState) -> bool:
     """Whether PyTorch's global generators stand where they stood: nothing was drawn from them in between."""
-    return all(torch.equal(a, b) for a, b in zip((one.cpu, *one.cuda), (other.cpu, *other.cuda), strict=True))
+    return all(
+        torch.equal(a, b)
+        for a, b in zip((one.cpu, *one.cuda), (other.cpu, *other.cuda), strict=True)
+    )
 
 
 def rewind(module: nn.Module, state: RandomState) -> None:

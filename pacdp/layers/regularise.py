@@ -21,7 +21,9 @@ def prior_gradient(prior: Prior | None, public_size: float) -> Regulariser | Non
     def add(module: nn.Module) -> None:
         for parameter in module.parameters():
             if parameter.requires_grad and parameter.grad is not None:
-                parameter.grad.add_(prior.energy_gradient(parameter.detach()), alpha=1.0 / public_size)
+                parameter.grad.add_(
+                    prior.energy_gradient(parameter.detach()), alpha=1.0 / public_size
+                )
 
     return add
 
@@ -33,7 +35,10 @@ def kl_gradient(prior: Prior, weight: float) -> Regulariser:
     def add(module: nn.Module) -> None:
         for mean, rho in laws(module):
             gradient = prior.kl_gradient(mean.detach(), functional.softplus(rho.detach()))
-            for parameter, slope in ((mean, gradient.mean), (rho, gradient.std * rho.detach().sigmoid())):
+            for parameter, slope in (
+                (mean, gradient.mean),
+                (rho, gradient.std * rho.detach().sigmoid()),
+            ):
                 if parameter.requires_grad and parameter.grad is not None:
                     parameter.grad.add_(slope, alpha=weight)
 

@@ -55,7 +55,10 @@ class EventAccountant(IAccountant):
     @history.setter
     def history(self, runs: Sequence[tuple[float | int, float | int, int]]) -> None:
         """Opacus's search for a noise multiplier writes here."""
-        each = ((events.sampled_step([float(noise)], sample_rate=rate), steps) for noise, rate, steps in runs)
+        each = (
+            (events.sampled_step([float(noise)], sample_rate=rate), steps)
+            for noise, rate, steps in runs
+        )
         self.event = events.joined(*(SelfComposed(event=step, count=steps) for step, steps in each))
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
@@ -88,7 +91,11 @@ class EventAccountant(IAccountant):
             ValueError: the state of another mechanism, an event that none can have, or recorded steps that loading
                 would forget.
         """
-        if not state_dict or state_dict.get("mechanism") != self.mechanism() or "event" not in state_dict:
+        if (
+            not state_dict
+            or state_dict.get("mechanism") != self.mechanism()
+            or "event" not in state_dict
+        ):
             name = (state_dict or {}).get("mechanism")
             raise ValueError(
                 f"state must be one that an accountant {NAME!r} wrote, got one of {name!r}: account for that run by "

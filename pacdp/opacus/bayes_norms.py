@@ -31,7 +31,9 @@ def conv_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> 
     n, places = len(inputs), patches.shape[-1]
     grouped = patches.reshape(n, layer.groups, -1, places)
     slopes = backprops.reshape(n, layer.groups, -1, places)
-    by_weight = torch.einsum("ngol,ngil->ngoi", slopes, grouped).reshape(n, *layer.weight_mean.shape)
+    by_weight = torch.einsum("ngol,ngil->ngoi", slopes, grouped).reshape(
+        n, *layer.weight_mean.shape
+    )
     return _by_law(layer, by_weight, backprops.sum((2, 3)))
 
 
@@ -42,11 +44,16 @@ def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Sa
         return _norms(linear_gradients(layer, activations, backprops))
     squares, slopes = activations[0].double().square(), backprops.double().square()
     noise, bias_noise = layer.drawn.pop()
-    by_rho, bias_by_rho = _rho_factors(layer, (noise.double(), None if bias_noise is None else bias_noise.double()))
+    by_rho, bias_by_rho = _rho_factors(
+        layer, (noise.double(), None if bias_noise is None else bias_noise.double())
+    )
     norms = {layer.weight_mean: (slopes.sum(1) * squares.sum(1)).sqrt(),
              layer.weight_rho: torch.einsum("no,oi,ni->n", slopes, by_rho.square(), squares).sqrt()}  # fmt: skip
     if layer.bias_mean is not None and bias_by_rho is not None:
-        norms |= {layer.bias_mean: slopes.sum(1).sqrt(), layer.bias_rho: (slopes @ bias_by_rho.square()).sqrt()}
+        norms |= {
+            layer.bias_mean: slopes.sum(1).sqrt(),
+            layer.bias_rho: (slopes @ bias_by_rho.square()).sqrt(),
+        }
     return norms
 
 

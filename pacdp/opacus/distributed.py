@@ -41,7 +41,9 @@ def unwrapped(module: nn.Module) -> tuple[nn.Module, bool]:
             "opacus.distributed.DifferentiallyPrivateDistributedDataParallel instead"
         )
     if isinstance(module, FSDPModule):
-        raise ValueError("sharded networks (FSDP) are not supported: every process must hold the whole network")
+        raise ValueError(
+            "sharded networks (FSDP) are not supported: every process must hold the whole network"
+        )
     if isinstance(module, DPDDP):
         return module.module, True
     if process_count() > 1:

@@ -71,7 +71,9 @@ class PrivateEngine(PrivacyEngine):
 
     def __init__(self, *, randomness: Randomness | None = None) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Opacus warns that its own secure generator is off; ours is used
+            warnings.simplefilter(
+                "ignore"
+            )  # Opacus warns that its own secure generator is off; ours is used
             super().__init__(accountant=NAME)
         self.accountant: EventAccountant = EventAccountant()
         self.randomness = SystemRandomness() if randomness is None else randomness
@@ -229,7 +231,12 @@ class PrivateEngine(PrivacyEngine):
                 "load into a new engine and join their events with pacdp.private.joined"
             )
         state = _state(module, optimizer, self.randomness)
-        load_run(path, state, together=_together(optimizer), check=lambda read: _check_schedule(path, optimizer, read))
+        load_run(
+            path,
+            state,
+            together=_together(optimizer),
+            check=lambda read: _check_schedule(path, optimizer, read),
+        )
         optimizer.logical_step = state.step  # pyright: ignore[reportAttributeAccessIssue]
         self.accountant.event = state.history.event
         optimizer.guard.set_up = set_up(network(module))  # pyright: ignore[reportAttributeAccessIssue]
@@ -239,7 +246,9 @@ def _account(accountant: EventAccountant, sample_rate: float, noise_multiplier: 
     accountant.step(noise_multiplier=noise_multiplier, sample_rate=sample_rate)
 
 
-def _backward(wrapped: Any, private: PrivateOptimizer, outputs: list[Tensor], slopes: list[Tensor]) -> None:
+def _backward(
+    wrapped: Any, private: PrivateOptimizer, outputs: list[Tensor], slopes: list[Tensor]
+) -> None:
     """Hand the clipped sum over; no gradient without noise is left on which an optimizer could step."""
     found = wrapped.clipped_sum(outputs, slopes)
     names = {id(p): name for name, p in network(wrapped).named_parameters()}
@@ -247,17 +256,24 @@ def _backward(wrapped: Any, private: PrivateOptimizer, outputs: list[Tensor], sl
     private.hand_over(sums, examples=len(outputs[0]), nonfinite=int(found.nonfinite))
 
 
-def _watch(wrapped: Any, private: PrivateOptimizer, loss_reduction: Any, sampler: PoissonSampler | None) -> None:
+def _watch(
+    wrapped: Any, private: PrivateOptimizer, loss_reduction: Any, sampler: PoissonSampler | None
+) -> None:
     """Let the guard's backward pass be the wrapped network's, and all three know each other."""
     backward = partial(_backward, wrapped, private)
-    guard = Guard(network(wrapped), backward=backward, loss_reduction=loss_reduction, sampler=sampler)
+    guard = Guard(
+        network(wrapped), backward=backward, loss_reduction=loss_reduction, sampler=sampler
+    )
     wrapped.guard = private.guard = guard
     private.sampler = sampler
 
 
 def _state(module: nn.Module, optimizer: DPOptimizer, randomness: Randomness) -> RunState:
     pre_noise: torch.Generator | None = optimizer.pre_noise_generator  # pyright: ignore[reportAttributeAccessIssue]
-    public = {"clip_norm": optimizer.max_grad_norm, "expected_batch_size": optimizer.expected_batch_size}
+    public = {
+        "clip_norm": optimizer.max_grad_norm,
+        "expected_batch_size": optimizer.expected_batch_size,
+    }
     return RunState(
         module=network(module),
         optimizer=optimizer.original_optimizer,
@@ -314,7 +330,11 @@ class _Joined(nn.Module):
         self.module = module
 
     def forward(self, *inputs: Any) -> Tensor:
-        leaves = [x for x in tree_leaves(self.module(*inputs)) if isinstance(x, Tensor) and x.is_floating_point()]
+        leaves = [
+            x
+            for x in tree_leaves(self.module(*inputs))
+            if isinstance(x, Tensor) and x.is_floating_point()
+        ]
         return torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
 
 
@@ -343,11 +363,15 @@ def _made_up_input(loader: PoissonLoader) -> Tensor:
     while isinstance(first, list | tuple) and first:
         first = first[0]
     if not isinstance(first, Tensor):
-        raise ValueError("cannot tell the network's input from the data: give probe=(inputs,), a batch of at least 3")
+        raise ValueError(
+            "cannot tell the network's input from the data: give probe=(inputs,), a batch of at least 3"
+        )
     return made_up_batch(first)
 
 
-def _check_numbers(clip_norm: float, sample_rate: float, expected_batch_size: float, pre_noise: float) -> None:
+def _check_numbers(
+    clip_norm: float, sample_rate: float, expected_batch_size: float, pre_noise: float
+) -> None:
     require_finite(clip_norm=clip_norm, expected_batch_size=expected_batch_size)
     require_fraction(sample_rate=sample_rate)
     if not (isinstance(pre_noise, Real) and math.isfinite(pre_noise) and pre_noise >= 0.0):
@@ -371,7 +395,9 @@ def _check_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
     owned = {id(p) for p in module.parameters()}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not held <= owned:
-        raise ValueError("optimizer holds parameters that module does not have: build it from module.parameters()")
+        raise ValueError(
+            "optimizer holds parameters that module does not have: build it from module.parameters()"
+        )
     free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
     if free:
         raise ValueError(

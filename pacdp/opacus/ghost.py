@@ -52,24 +52,40 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         self.clip_norm = clip_norm
         self.forget()
 
-    def capture_activations_hook(self, module: nn.Module, forward_input: Any, _forward_output: Any) -> None:
+    def capture_activations_hook(
+        self, module: nn.Module, forward_input: Any, _forward_output: Any
+    ) -> None:
         """Opacus's, and what goes into the layer."""
         super().capture_activations_hook(module, forward_input, _forward_output)
         if self.hooks_enabled and module.training and torch.is_grad_enabled():
-            self.all_seen &= module not in self.seen and is_linear(module, forward_input[0], _forward_output)
+            self.all_seen &= module not in self.seen and is_linear(
+                module, forward_input[0], _forward_output
+            )
             self.seen[module] = forward_input[0].detach()
 
     def capture_backprops_hook(
-        self, module: nn.Module, _forward_input: Any, forward_output: Any, loss_reduction: str, batch_first: bool
+        self,
+        module: nn.Module,
+        _forward_input: Any,
+        forward_output: Any,
+        loss_reduction: str,
+        batch_first: bool,
     ) -> None:
         """Opacus's, and the gradients at what comes out of the layer."""
         if self.hooks_enabled and self.all_seen:
             self.slopes[module] = forward_output[0].detach()
-        super().capture_backprops_hook(module, _forward_input, forward_output, loss_reduction, batch_first)
+        super().capture_backprops_hook(
+            module, _forward_input, forward_output, loss_reduction, batch_first
+        )
 
     def can_add_up(self) -> bool:
         """Whether each parameter belongs to a linear layer, without hooks, that the last forward pass used once."""
-        own = [id(p) for layer in self.seen for p in layer.parameters() if p.requires_grad and not any(hooks_of(p))]
+        own = [
+            id(p)
+            for layer in self.seen
+            for p in layer.parameters()
+            if p.requires_grad and not any(hooks_of(p))
+        ]
         return self.all_seen and sorted(own) == sorted(map(id, self.trainable_parameters))
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
@@ -100,7 +116,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         sums, nonfinite = list[Tensor | None](), 0
         if len(outputs[0]):
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true, and as it should be
+                warnings.filterwarnings(
+                    "ignore", message="Full backward hook is firing"
+                )  # true, and as it should be
                 sums, nonfinite = self._sums(outputs, slopes)
         self.forget()
         pairs = zip(self.trainable_parameters, sums or [None] * len(names), strict=True)
@@ -120,7 +138,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         try:
             if not bool(finite.all()):
                 nonfinite = int((~finite).sum())
-                outputs, source = self._without(outputs, finite) if bool(finite.any()) else ([], finite)
+                outputs, source = (
+                    self._without(outputs, finite) if bool(finite.any()) else ([], finite)
+                )
                 slopes, by_layer = [slope[source] for slope in slopes], False
             with full_precision(device, convolutions=True):
                 if by_layer:
@@ -128,7 +148,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
                 if not outputs:
                     return [], nonfinite
                 scaled = [_scaled(slope, factors) for slope in slopes]
-                return [*grad(outputs, self.trainable_parameters, scaled, allow_unused=True)], nonfinite
+                return [
+                    *grad(outputs, self.trainable_parameters, scaled, allow_unused=True)
+                ], nonfinite
         finally:
             self.enable_hooks()
 
@@ -143,7 +165,9 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         """The parameters that a backward pass must reach to go through all layers: of a plain layer, its bias."""
         passed = [layer.weight for layer in self._module.modules() if _has_plain_bias(layer)]
         skipped = {id(weight) for weight in passed}
-        return [parameter for parameter in self.trainable_parameters if id(parameter) not in skipped]
+        return [
+            parameter for parameter in self.trainable_parameters if id(parameter) not in skipped
+        ]
 
     def _without(self, outputs: list[Tensor], finite: Tensor) -> tuple[list[Tensor], Tensor]:
         """These outputs again, with a finite example in each place of one that is not, and which that is."""
@@ -155,11 +179,15 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
                 "grad_sample_mode='reference'"
             )
         inputs, named, state = self.replayable
-        source = torch.where(finite, torch.arange(len(finite), device=finite.device), finite.int().argmax())
+        source = torch.where(
+            finite, torch.arange(len(finite), device=finite.device), finite.int().argmax()
+        )
         now = random_state(self)
         rewind(self, state)
         inputs, named = rows_at(source, (inputs, named))
-        again = _with_gradients(self._module(*inputs, **named))  # in the precision of the first forward
+        again = _with_gradients(
+            self._module(*inputs, **named)
+        )  # in the precision of the first forward
         rewind(self, now)
         return [again[k] for k in places], source
 
@@ -178,9 +206,20 @@ class GhostSums:
     """
 
     def __init__(
-        self, module: nn.Module, units: Units, loss: PerExampleLoss, *, clip_norm: float, most: int | None = None
+        self,
+        module: nn.Module,
+        units: Units,
+        loss: PerExampleLoss,
+        *,
+        clip_norm: float,
+        most: int | None = None,
     ) -> None:
-        self.wrapped, self.units, self.loss, self.most = GhostModule(module, clip_norm=clip_norm), units, loss, most
+        self.wrapped, self.units, self.loss, self.most = (
+            GhostModule(module, clip_norm=clip_norm),
+            units,
+            loss,
+            most,
+        )
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Forward and backward passes of one part after the other."""
@@ -194,7 +233,11 @@ class GhostSums:
             outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
             own = self.wrapped.clipped_sum(outputs, slopes)
             seen, nonfinite = seen + losses.double().sum(), nonfinite + own.nonfinite
-            total = own.total if len(part) == len(chosen) else {name: total[name] + own.total[name] for name in total}
+            total = (
+                own.total
+                if len(part) == len(chosen)
+                else {name: total[name] + own.total[name] for name in total}
+            )
         return Sum(total, nonfinite, seen)
 
 
@@ -204,7 +247,9 @@ def _with_gradients(outputs: Any) -> list[Tensor]:
 
 def _has_plain_bias(layer: nn.Module) -> bool:
     """Whether a gradient reaches the layer's weight only where it reaches its bias."""
-    return type(layer) in _PLAIN and layer.bias is not None and cast(Tensor, layer.bias).requires_grad
+    return (
+        type(layer) in _PLAIN and layer.bias is not None and cast(Tensor, layer.bias).requires_grad
+    )
 
 
 def _scaled(slope: Tensor, factors: Tensor) -> Tensor:

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from opacus.grad_sample import GradSampleHooks
-from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleHooksFastGradientClipping
+from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
+    GradSampleHooksFastGradientClipping,
+)
 from torch import Tensor, nn
 
 from pacdp.step.clip import row_norms
@@ -26,7 +28,9 @@ def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> No
     if layer.weight.requires_grad and one_place:
         norms[layer.weight] = of_slopes * row_norms(inputs)
     elif layer.weight.requires_grad:
-        norms[layer.weight] = _outer_sum_norms(backprops.flatten(1, -2).double(), inputs.flatten(1, -2).double())
+        norms[layer.weight] = _outer_sum_norms(
+            backprops.flatten(1, -2).double(), inputs.flatten(1, -2).double()
+        )
     if layer.bias is not None and layer.bias.requires_grad:
         norms[layer.bias] = of_slopes
     return norms
@@ -48,7 +52,9 @@ NORM_SAMPLERS = ChainMap(
 def is_linear(layer: Any, inputs: Tensor, outputs: Tensor) -> bool:
     """Whether `linear_sum` is the sum of the layer's gradients: a linear layer, in one precision."""
     batched = inputs.dim() > 1 and len(inputs) == len(outputs)
-    return type(layer) is nn.Linear and batched and inputs.dtype == outputs.dtype == layer.weight.dtype
+    return (
+        type(layer) is nn.Linear and batched and inputs.dtype == outputs.dtype == layer.weight.dtype
+    )
 
 
 def linear_sum(layer: Any, inputs: Tensor, slopes: Tensor) -> dict[nn.Parameter, Tensor]:
@@ -63,6 +69,8 @@ def linear_sum(layer: Any, inputs: Tensor, slopes: Tensor) -> dict[nn.Parameter,
 
 def _outer_sum_norms(left: Tensor, right: Tensor) -> Tensor:
     products = torch.einsum("nik,njk->nij", left, left) * torch.einsum("nik,njk->nij", right, right)
-    at_most = (left.norm(dim=2) * right.norm(dim=2)).sum(1).square()  # at least the sum of the products' magnitudes
+    at_most = (
+        (left.norm(dim=2) * right.norm(dim=2)).sum(1).square()
+    )  # at least the sum of the products' magnitudes
     unit = 2.0**-53 * 4.0 * (left.shape[2] + right.shape[2] + 64)
     return (products.sum((1, 2)).clamp(min=0.0) + unit * at_most).sqrt()

@@ -71,7 +71,9 @@ class Guard:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
         return self
 
-    def forward(self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def forward(
+        self, run: Callable[..., Any], inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
         """Run the network on a copy of a batch in training, into which no loop writes; its outputs are recorded."""
         if not self.begun:
             self.weights.keep()
@@ -81,14 +83,21 @@ class Guard:
         n = self._require_drawn(tree_leaves((inputs, named)))
         before = random_state(self.module) if n > self.tried else None
         outputs = run(*inputs, **named)
-        self._require(not self.weights.written(), "the forward pass of the network, or something before it,")
+        self._require(
+            not self.weights.written(), "the forward pass of the network, or something before it,"
+        )
         if before is not None and same_state(before, random_state(self.module)):
             self._require_alone(outputs, inputs, named, n)
         return tree_map(self._watched, outputs)
 
     def backward(self, loss: Recorded, gradient: Any = None, **options: Any) -> None:
         """Check the loss, and leave the private gradients of it."""
-        if gradient is not None or options.get("inputs") is not None or loss.numel() != 1 or not loss.requires_grad:
+        if (
+            gradient is not None
+            or options.get("inputs") is not None
+            or loss.numel() != 1
+            or not loss.requires_grad
+        ):
             raise ValueError(
                 "backward takes the loss of a batch, one number with a gradient, and neither gradient= nor inputs="
             )
@@ -120,9 +129,13 @@ class Guard:
             ValueError: none since the last step, or weights or gradients that something else wrote.
         """
         if not self.ready:
-            raise ValueError("a step without gradients of its own: call zero_grad and backward before each step")
+            raise ValueError(
+                "a step without gradients of its own: call zero_grad and backward before each step"
+            )
         still = self.begun and not self.weights.written() and bool(self.weights.same_bits())
-        self._require(still, "something else than this optimizer, or the forward pass of the network,")
+        self._require(
+            still, "something else than this optimizer, or the forward pass of the network,"
+        )
         if _gradients(self.module) != self.left:
             raise ValueError(
                 "gradients (grad, grad_sample, summed_grad) were written between backward and the step, so that an "
@@ -198,13 +211,19 @@ class Guard:
         few = self.tried
 
         def first(leaf: Any) -> Any:
-            return leaf[:few] if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n else leaf
+            return (
+                leaf[:few]
+                if isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == n
+                else leaf
+            )
 
         with torch.no_grad():
             again, named_again = tree_map(first, (inputs, named))
             alone = tree_leaves(self.module(*again, **named_again))
         for one, other in zip(map(first, tree_leaves(outputs)), alone, strict=True):
-            if isinstance(one, Tensor) and not _close(one.detach(), other, _CLOSE.get(one.dtype, 1e-3)):
+            if isinstance(one, Tensor) and not _close(
+                one.detach(), other, _CLOSE.get(one.dtype, 1e-3)
+            ):
                 raise ValueError(
                     f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
                     f"{n}; take batch statistics out of the network, or keep to {few} with BatchMemoryManager"
@@ -216,7 +235,9 @@ class Guard:
         outputs = [each.tensor for each in moving]
         n = len(outputs[0])
         found = torch.autograd.grad(loss, outputs, allow_unused=True)
-        written = [torch.zeros_like(x) if w is None else w for x, w in zip(outputs, found, strict=True)]
+        written = [
+            torch.zeros_like(x) if w is None else w for x, w in zip(outputs, found, strict=True)
+        ]
         failure, scales = None, set[float]()
         for cut, per_example in self._plans(record, n):
             try:
@@ -235,7 +256,9 @@ class Guard:
                 f"make_private loss_reduction={name!r}, or take the {self.loss_reduction} in the loss"
             )
         if failure is not None and not scales:
-            raise ValueError(f"the loss cannot be computed for an example alone ({failure}): {_ONE_EXAMPLE}")
+            raise ValueError(
+                f"the loss cannot be computed for an example alone ({failure}): {_ONE_EXAMPLE}"
+            )
         raise ValueError(
             "an example's part of the loss depends on the other examples of the batch, as with class weights, ignored "
             f"labels (-100) or padding in a mean: {_ONE_EXAMPLE}"
@@ -245,7 +268,9 @@ class Guard:
         """Which other tensors are cut into examples, and whether sizes are divided; what served before comes first."""
         multiple = [x.dim() > 0 and len(x) % n == 0 for x in record.others]
         usual = tuple(m and not named for m, named in zip(multiple, record.per_class, strict=True))
-        cuts = [self.plan[0]] if self.plan is not None else [*dict.fromkeys([usual, tuple(multiple)])]
+        cuts = (
+            [self.plan[0]] if self.plan is not None else [*dict.fromkeys([usual, tuple(multiple)])]
+        )
         if n == 1 or any(len(cut) != len(multiple) for cut in cuts):
             cuts = [tuple(multiple)]
         if any(c and not m for cut in cuts for c, m in zip(cut, multiple, strict=True)):
@@ -264,17 +289,27 @@ class Guard:
                 return [known]
         still = [each for each in record.outputs if each not in moving]
         fixed = [each.tensor for each in still]
-        fixed += [x.reshape(n, len(x) // n, *x.shape[1:]) for x, c in zip(record.others, cut, strict=True) if c]
+        fixed += [
+            x.reshape(n, len(x) // n, *x.shape[1:])
+            for x, c in zip(record.others, cut, strict=True)
+            if c
+        ]
 
         def loss_of_one(own: list[Tensor], rest: list[Tensor]) -> Tensor:
-            tensors = {id(each): x[None] for each, x in zip([*moving, *still], [*own, *rest], strict=False)}
+            tensors = {
+                id(each): x[None] for each, x in zip([*moving, *still], [*own, *rest], strict=False)
+            }
             rows = iter(rest[len(still) :])
             others = [next(rows) if c else x for x, c in zip(record.others, cut, strict=True)]
-            return record.again([tensors[id(each)] for each in record.outputs], others, examples=divisor)
+            return record.again(
+                [tensors[id(each)] for each in record.outputs], others, examples=divisor
+            )
 
         return slopes_of_each(loss_of_one, [each.tensor for each in moving], fixed)[0]
 
-    def _require_the_same_loss(self, record: Record, cut: tuple[bool, ...], n: int, divisor: int) -> None:
+    def _require_the_same_loss(
+        self, record: Record, cut: tuple[bool, ...], n: int, divisor: int
+    ) -> None:
         """Refuse numbers in the loss that change from step to step, and labels in another order than the inputs."""
         if n == 1:
             return
@@ -301,7 +336,12 @@ class _Constants:
             self.seen[what] = plain, [x.detach().clone() for x in tensors]
         words, values = self.seen[what]
         changed = [f"{b} in place of {a}" for a, b in zip(words, plain, strict=False) if a != b]
-        if len(words) != len(plain) or changed or len(values) != len(tensors) or not all(map(_equal, values, tensors)):
+        if (
+            len(words) != len(plain)
+            or changed
+            or len(values) != len(tensors)
+            or not all(map(_equal, values, tensors))
+        ):
             named = changed[0] if changed else "a tensor or a call"
             raise ValueError(
                 f"the {what} of the network changed from one step to another ({named}), and what changes may come from "
@@ -314,11 +354,18 @@ def _copied(leaf: Any) -> Any:
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other.to(one.device))
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and torch.equal(one, other.to(one.device))
+    )
 
 
 def _agree(written: list[Tensor], slopes: list[Tensor], factor: float) -> bool:
-    return all(_close(factor * w, s, _CLOSE.get(s.dtype, 1e-3)) for w, s in zip(written, slopes, strict=True))
+    return all(
+        _close(factor * w, s, _CLOSE.get(s.dtype, 1e-3))
+        for w, s in zip(written, slopes, strict=True)
+    )
 
 
 def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:

@@ -98,7 +98,11 @@ class PoissonSampler(UniformWithReplacementSampler):
         """
         fields = self._handed[0] if self._handed else []
         for x, field in product(others, fields):
-            if x.shape == field.shape and x.dtype == field.dtype and _is_reordered(x.cpu().flatten(), field.flatten()):
+            if (
+                x.shape == field.shape
+                and x.dtype == field.dtype
+                and _is_reordered(x.cpu().flatten(), field.flatten())
+            ):
                 raise ValueError(
                     "the loss is given a field of the batch in another order, so that one example's loss is computed "
                     "with another's label: give each example its own, and mix none"
@@ -114,7 +118,9 @@ class PoissonSampler(UniformWithReplacementSampler):
                 if len(made) < _KEPT:
                     made.setdefault(key, row)
                 known = made[key] if key in made else row
-                if known.shape != row.shape or not torch.allclose(known, row, rtol=1e-3, atol=1e-5, equal_nan=True):
+                if known.shape != row.shape or not torch.allclose(
+                    known, row, rtol=1e-3, atol=1e-5, equal_nan=True
+                ):
                     raise ValueError(
                         "the loss is given numbers of an example that are others than when it came before, and may "
                         "depend on the other examples of the batch, as standardised targets and weights by the classes "
@@ -129,7 +135,11 @@ class PoissonSampler(UniformWithReplacementSampler):
         """
         expected = self._waiting.pop(0) if self._waiting else None
         if expected != examples:
-            said = "no batch was drawn for it" if expected is None else "the batch drawn for it has another number"
+            said = (
+                "no batch was drawn for it"
+                if expected is None
+                else "the batch drawn for it has another number"
+            )
             raise ValueError(
                 f"this step has gradients of {examples} examples, and {said}: take each batch from the loader that "
                 "make_private returned, which samples as the accountant assumes, or say batches='own' if yours are "
@@ -148,7 +158,9 @@ class PoissonLoader(DPDataLoader):
         collate = collate_fn or default_collate
         super().__init__(dataset, sample_rate=sample_rate, collate_fn=collate, **options)
         n = size(dataset)
-        self.poisson = PoissonSampler(n=n, sample_rate=sample_rate, steps=steps, randomness=randomness)
+        self.poisson = PoissonSampler(
+            n=n, sample_rate=sample_rate, steps=steps, randomness=randomness
+        )
         self.poisson.workers = self.num_workers
         object.__setattr__(self, "batch_sampler", self.poisson)
         few = [dataset[i] for i in range(0, n, max(1, n // _TRIED))[:_TRIED]]
@@ -178,7 +190,9 @@ def emptied(batch: Any) -> Any:
         case list() | tuple():
             plain = all(isinstance(value, str | bytes | int | float) for value in batch)
             return type(batch)(() if plain else map(emptied, batch))
-    raise TypeError(f"cannot make an empty batch of a {type(batch).__name__}: give a collate_fn that returns tensors")
+    raise TypeError(
+        f"cannot make an empty batch of a {type(batch).__name__}: give a collate_fn that returns tensors"
+    )
 
 
 class _Collate:
@@ -203,8 +217,13 @@ class _Collate:
         batch = self.collate(examples)
         if self.collate is default_collate:
             return batch
-        whole, singles = _tensors(batch), [_tensors(self.collate([example])) for example in examples]
-        if any(len(own) != len(whole) for own in singles) or not all(map(_is_stack, whole, zip(*singles, strict=True))):
+        whole, singles = (
+            _tensors(batch),
+            [_tensors(self.collate([example])) for example in examples],
+        )
+        if any(len(own) != len(whole) for own in singles) or not all(
+            map(_is_stack, whole, zip(*singles, strict=True))
+        ):
             raise ValueError(
                 "the collate function gives an example another row beside other examples than alone, as padding to the "
                 "longest, standardising, averaging or random draws do: pad to one fixed length, and transform, in the "
@@ -219,7 +238,11 @@ def _tensors(batch: Any) -> list[Tensor]:
 
 def _is_stack(whole: Tensor, rows: Sequence[Tensor]) -> bool:
     same = all(row.shape == (1, *whole.shape[1:]) and row.dtype == whole.dtype for row in rows)
-    return same and len(rows) == len(whole) and torch.equal(torch.cat(list(rows)).nan_to_num(), whole.nan_to_num())
+    return (
+        same
+        and len(rows) == len(whole)
+        and torch.equal(torch.cat(list(rows)).nan_to_num(), whole.nan_to_num())
+    )
 
 
 def _same_rows(given: Tensor, field: Tensor) -> bool:

@@ -52,7 +52,9 @@ class PrivateModule:
     def _outputs(self, *inputs: Any, **named: Any) -> Any:
         tensors = [leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor)]
         if not tensors:
-            raise ValueError("a private module needs a tensor with a batch dimension among its inputs, got none")
+            raise ValueError(
+                "a private module needs a tensor with a batch dimension among its inputs, got none"
+            )
         module = cast(nn.Module, self)
         if len(tensors[0]) > 0 or not (module.training and torch.is_grad_enabled()):
             return self.outputs_of(*inputs, **named)
@@ -80,7 +82,9 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
         tried, places = Network.of(ByPlace(module, inputs), _total), torch.arange(2)
-        self._at_once = not generators(module) and runs_at_once(tried, trained(tried.module), places, places)
+        self._at_once = not generators(module) and runs_at_once(
+            tried, trained(tried.module), places, places
+        )
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
         """The outputs of a batch; in training, what the clipped sum needs is remembered."""
@@ -91,7 +95,9 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             if self._at_once:
                 outputs = self._module(*inputs, **named)
             else:
-                passes = [self._module(*one, **options) for one, options in _one_by_one((inputs, named))]
+                passes = [
+                    self._module(*one, **options) for one, options in _one_by_one((inputs, named))
+                ]
                 outputs = tree_map(_joined, *passes)
         outputs = tree_map(_leaf, outputs)
         self._passed = inputs, named, before, tree_leaves(outputs)
@@ -115,26 +121,41 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             )
 
         def along_the_slopes(found: Any, places: Tensor) -> Tensor:
-            pairs = zip(tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True)
-            return torch.stack([(own * s[places]).flatten(1).sum(1) for own, s in pairs if s is not None]).sum(0)
+            pairs = zip(
+                tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True
+            )
+            return torch.stack(
+                [(own * s[places]).flatten(1).sum(1) for own, s in pairs if s is not None]
+            ).sum(0)
 
-        reference, now = self._by_example(inputs, named, along_the_slopes), random_state(self._module)
+        reference, now = (
+            self._by_example(inputs, named, along_the_slopes),
+            random_state(self._module),
+        )
         own = trained(reference.network.module)
         rewind(self._module, before)
         found = reference(torch.arange(len(outputs[0])), own)
         rewind(self._module, now)
         self._passed = None
-        return found._replace(total={name: found.total[key] for name, key in zip(weights, own, strict=True)})
+        return found._replace(
+            total={name: found.total[key] for name, key in zip(weights, own, strict=True)}
+        )
 
     def remove_hooks(self) -> None:
         """Nothing is hooked."""
 
-    def _by_example(self, inputs: Sequence[Any], named: dict[str, Any], loss: PerExampleLoss) -> ByExample:
+    def _by_example(
+        self, inputs: Sequence[Any], named: dict[str, Any], loss: PerExampleLoss
+    ) -> ByExample:
         """The reference on one batch, whose targets are the places of its examples."""
         first = next(leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor))
         places = torch.arange(len(first), device=first.device)
         plain = len(inputs) == 1 and not named and inputs[0] is first
-        module, rows = (self._module, first.detach()) if plain else (ByPlace(self._module, inputs, named), places)
+        module, rows = (
+            (self._module, first.detach())
+            if plain
+            else (ByPlace(self._module, inputs, named), places)
+        )
         return ByExample(
             Network.of(module, loss),
             Units.group(TensorDataset(rows, places), None),
@@ -168,8 +189,16 @@ def _joined(*leaves: Any) -> Any:
 
 
 def _leaf(output: Any) -> Any:
-    return output.detach().requires_grad_(output.is_floating_point()) if isinstance(output, Tensor) else output
+    return (
+        output.detach().requires_grad_(output.is_floating_point())
+        if isinstance(output, Tensor)
+        else output
+    )
 
 
 def _one_of_zeros(leaf: Any) -> Any:
-    return leaf.new_zeros((1, *leaf.shape[1:])) if isinstance(leaf, Tensor) and leaf.dim() > 0 else leaf
+    return (
+        leaf.new_zeros((1, *leaf.shape[1:]))
+        if isinstance(leaf, Tensor) and leaf.dim() > 0
+        else leaf
+    )

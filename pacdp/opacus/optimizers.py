@@ -81,7 +81,10 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
         sums, examples, nonfinite = self._handed_over
         for p, own in zip(_parameters(self), sums, strict=True):
             p.summed_grad = own if p.summed_grad is None else p.summed_grad.add_(own)
-        self.examples, self.nonfinite_examples = self.examples + examples, self.nonfinite_examples + nonfinite
+        self.examples, self.nonfinite_examples = (
+            self.examples + examples,
+            self.nonfinite_examples + nonfinite,
+        )
         self._handed_over = None
 
     def add_noise(self) -> None:

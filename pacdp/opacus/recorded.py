@@ -68,7 +68,9 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     with torch._C.DisableTorchFunctionSubclass():
         call = Call(function, args, named)
         leaves, form = tree_flatten(function(*args, **named))
-        return tree_unflatten([_made(leaf, Made(call, place)) for place, leaf in enumerate(leaves)], form)
+        return tree_unflatten(
+            [_made(leaf, Made(call, place)) for place, leaf in enumerate(leaves)], form
+        )
 
 
 def output(tensor: Tensor, backward: Backward) -> Recorded:
@@ -94,7 +96,9 @@ class Record:
             if id(by) not in found:
                 found[id(by)] = by
                 waiting += [leaf.by for leaf in _leaves(by) if isinstance(leaf, Made)]
-        self.calls = sorted((by for by in found.values() if isinstance(by, Call)), key=lambda call: call.number)
+        self.calls = sorted(
+            (by for by in found.values() if isinstance(by, Call)), key=lambda call: call.number
+        )
         self.outputs = [by for by in found.values() if isinstance(by, Output)]
         for call in self.calls:
             weights = [id(call.named.get(name)) for name in _ONE_A_CLASS]
@@ -102,7 +106,9 @@ class Record:
             self.others += own
             self.per_class += [id(leaf) in weights for leaf in own]
 
-    def again(self, outputs: Sequence[Tensor], others: Sequence[Tensor], *, examples: int) -> Tensor:
+    def again(
+        self, outputs: Sequence[Tensor], others: Sequence[Tensor], *, examples: int
+    ) -> Tensor:
         """Compute the loss of other outputs and other tensors.
 
         Args:
@@ -110,7 +116,9 @@ class Record:
             others: in the order of ``self.others``.
             examples: by which the sizes and divisors in the record are divided; 1 leaves them as they are.
         """
-        known: dict[int, list[Any]] = {id(by): [x] for by, x in zip(self.outputs, outputs, strict=True)}
+        known: dict[int, list[Any]] = {
+            id(by): [x] for by, x in zip(self.outputs, outputs, strict=True)
+        }
         rest = iter(others)
 
         def value(leaf: Any) -> Any:
@@ -125,7 +133,13 @@ class Record:
 
     def multiplies_by(self, number: int) -> bool:
         """Tell whether some call multiplies by that plain number."""
-        factors = [leaf for call in self.calls if call.name in _PRODUCTS for leaf in _leaves(call) if _is_plain(leaf)]
+        factors = [
+            leaf
+            for call in self.calls
+            if call.name in _PRODUCTS
+            for leaf in _leaves(call)
+            if _is_plain(leaf)
+        ]
         return number in factors
 
     def text(self, examples: int) -> list[str]:

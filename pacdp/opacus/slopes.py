@@ -21,7 +21,9 @@ LossOfOne = Callable[[list[Tensor], list[Tensor]], Tensor]
 _NO_VMAP = (RuntimeError, ValueError, NotImplementedError)
 
 
-def slopes_of_each(loss: LossOfOne, outputs: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+def slopes_of_each(
+    loss: LossOfOne, outputs: Sequence[Tensor], others: Sequence[Tensor]
+) -> tuple[list[Tensor], Tensor]:
     """Differentiate each example's loss by its own outputs.
 
     Args:
@@ -45,9 +47,9 @@ def slopes_of_each(loss: LossOfOne, outputs: Sequence[Tensor], others: Sequence[
             return torch.func.vmap(of_one)(own, rest)
     except _NO_VMAP:
         found = [of_one([x[i] for x in own], [x[i] for x in rest]) for i in range(len(own[0]))]
-    return [torch.stack(each) for each in zip(*(slopes for slopes, _ in found), strict=True)], torch.stack(
-        [value for _, value in found]
-    )
+    return [
+        torch.stack(each) for each in zip(*(slopes for slopes, _ in found), strict=True)
+    ], torch.stack([value for _, value in found])
 
 
 def slopes_of_cross_entropy(call: Call, logits: Tensor) -> Tensor | None:
@@ -66,17 +68,31 @@ def slopes_of_cross_entropy(call: Call, logits: Tensor) -> Tensor | None:
     criterion = getattr(getattr(call.function, "__self__", None), "criterion", None)
     held = type(criterion) is nn.CrossEntropyLoss
     given = {**vars(criterion), "weight": criterion.weight} if held else call.named
-    if not (held or call.function is functional.cross_entropy) or len(call.args) != 2 or logits.dim() != 2:
+    if (
+        not (held or call.function is functional.cross_entropy)
+        or len(call.args) != 2
+        or logits.dim() != 2
+    ):
         return None
     targets = call.args[1]
-    plain = given.get("weight") is None and not given.get("label_smoothing") and targets.dtype == torch.int64
-    if not plain or targets.shape != logits.shape[:1] or bool((targets == given.get("ignore_index", -100)).any()):
+    plain = (
+        given.get("weight") is None
+        and not given.get("label_smoothing")
+        and targets.dtype == torch.int64
+    )
+    if (
+        not plain
+        or targets.shape != logits.shape[:1]
+        or bool((targets == given.get("ignore_index", -100)).any())
+    ):
         return None
     slopes = torch.softmax(logits.detach(), dim=1)
     return slopes.scatter_add_(1, targets[:, None], slopes.new_full((len(slopes), 1), -1.0))
 
 
-def slopes_of_outputs(loss: PerExampleLoss, outputs: Any, targets: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
+def slopes_of_outputs(
+    loss: PerExampleLoss, outputs: Any, targets: Tensor
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """Differentiate each example's loss by its own part of a network's outputs.
 
     Args:

@@ -52,7 +52,9 @@ class Answers:
         )  # fmt: skip
 
 
-def from_probabilities(probabilities: Any, labels: Codes, *, name: str = "probabilities", first: int = 0) -> Answers:
+def from_probabilities(
+    probabilities: Any, labels: Codes, *, name: str = "probabilities", first: int = 0
+) -> Answers:
     """The answers of a table [n, classes] of probabilities, read some rows at a time.
 
     Args:
@@ -74,11 +76,15 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
         ValueError: it is none, has another number of axes or a single column.
     """
     if np.ma.is_masked(probabilities):
-        raise ValueError(f"{name} must have no gaps, got masked ones: fill them in, or drop their rows everywhere")
+        raise ValueError(
+            f"{name} must have no gaps, got masked ones: fill them in, or drop their rows everywhere"
+        )
     try:
         table = np.asarray(probabilities)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must be a table of numbers, one row for each example, got none ({error})") from error
+        raise ValueError(
+            f"{name} must be a table of numbers, one row for each example, got none ({error})"
+        ) from error
     if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must be numbers with one row for each example and one column for each of at least two classes, "
@@ -93,7 +99,9 @@ def joined(parts: list[Answers]) -> Answers:
     def column(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    return Answers(**{name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")})
+    return Answers(
+        **{name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")}
+    )
 
 
 def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:

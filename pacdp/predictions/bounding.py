@@ -113,13 +113,23 @@ def below(low: float, high: float, value: float) -> float:
 
 
 def described(
-    made: bounds.Certificate, examples: Examples, *, of: str, measures: str = "", ranged: bool = False
+    made: bounds.Certificate,
+    examples: Examples,
+    *,
+    of: str,
+    measures: str = "",
+    ranged: bool = False,
 ) -> bounds.Certificate:
     """A certificate with its predictor, its risk, and the hypotheses that whoever gave the predictions vouches for."""
     unit = examples.unit
-    said = [declared(one.name, BY, unit if one.name == "records independent" else "") for one in made.hypotheses]
+    said = [
+        declared(one.name, BY, unit if one.name == "records independent" else "")
+        for one in made.hypotheses
+    ]
     if ranged:
-        said.append(declared("losses within their range", examples.range_by or f"{BY}: they lie in 0 to 1"))
+        said.append(
+            declared("losses within their range", examples.range_by or f"{BY}: they lie in 0 to 1")
+        )
     return replace(made, of=of, measures=measures or made.measures).resting_on(*said)
 
 
@@ -135,7 +145,13 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         made = _counted(int(part.losses.sum()), len(part.losses), failure_prob)
     else:
         made = _betting(part, failure_prob)
-    return described(made, examples, of=part.of, measures=measures, ranged=part.given and not _certain(part, examples))
+    return described(
+        made,
+        examples,
+        of=part.of,
+        measures=measures,
+        ranged=part.given and not _certain(part, examples),
+    )
 
 
 def _certain(part: Part, examples: Examples) -> bool:
@@ -215,7 +231,10 @@ def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
     values = part.losses.astype(np.float64)
     if examples.people is not None:
-        owners = np.unique(examples.people if part.rows is None else examples.people[part.rows], return_inverse=True)[1]
+        owners = np.unique(
+            examples.people if part.rows is None else examples.people[part.rows],
+            return_inverse=True,
+        )[1]
         return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)

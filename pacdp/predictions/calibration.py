@@ -23,11 +23,18 @@ def calibration_error(
     examples: Examples, of: str, said: Answers, *, failure_prob: float
 ) -> tuple[Statement, list[bounds.Certificate]]:
     """The expected calibration error: at most so much, whatever the number of bins."""
-    error, squared = _of_people(examples, said) if examples.people is not None else _of_examples(examples, said)
-    made = bounds.ece_second_moment(
-        calibration_error=error, mean_squared_gap=squared, n=examples.units, failure_prob=failure_prob
+    error, squared = (
+        _of_people(examples, said) if examples.people is not None else _of_examples(examples, said)
     )
-    made = described(replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}")
+    made = bounds.ece_second_moment(
+        calibration_error=error,
+        mean_squared_gap=squared,
+        n=examples.units,
+        failure_prob=failure_prob,
+    )
+    made = described(
+        replace(made, name="new_examples_ece"), examples, of=of, measures=f"ECE{examples.new}"
+    )
     row = Statement(
         family="calibration", quantity="calibration error (ECE)", of=of, measured=error, lower=None, upper=made.value,
         n=examples.units, upper_by=0,
@@ -40,15 +47,22 @@ def bins(
 ) -> tuple[list[Statement], list[bounds.Certificate]]:
     """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
     assert said.confidence is not None
-    sample = bounds.calibration_sample(confidence=said.confidence, correct=_correct(examples, said), edges=EDGES)
+    sample = bounds.calibration_sample(
+        confidence=said.confidence, correct=_correct(examples, said), edges=EDGES
+    )
     if all(one.count < MIN_COUNT for one in sample.bins):
         return [], []
-    made = bounds.mce_clopper_pearson(bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob)
+    made = bounds.mce_clopper_pearson(
+        bins=sample.bins, min_count=MIN_COUNT, failure_prob=failure_prob
+    )
     made = described(replace(made, name=f"new_examples_{made.name}"), examples, of=of)
     rows = list[Statement]()
     for place, one in enumerate(sample.bins):
         if one.count >= MIN_COUNT:
-            quantity, term = f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}", f"gap_{place}"
+            quantity, term = (
+                f"calibration gap at confidence {one.low:.2f} to {one.high:.2f}",
+                f"gap_{place}",
+            )
             rows.append(Statement(
                 family="bins", quantity=quantity, of=of, measured=one.gap, lower=None, upper=made.terms[term],
                 n=one.count, upper_by=0, term=term,
@@ -68,8 +82,13 @@ def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
     owners = np.unique(_known(examples.people), return_inverse=True)[1]
     sizes, confidence = np.bincount(owners), _known(said.confidence)
     gap = _correct(examples, said).astype(np.float64) - confidence
-    slot = np.minimum(np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2)
-    means = (np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes for b in range(len(EDGES) - 1))
+    slot = np.minimum(
+        np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2
+    )
+    means = (
+        np.bincount(owners, weights=np.where(slot == b, gap, 0.0)) / sizes
+        for b in range(len(EDGES) - 1)
+    )
     error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
     squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
     return _up(error), _up(max(squared, error * error))

@@ -65,8 +65,12 @@ def certify_predictions(
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
-    if not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0:  # a truth value is 0 or 1
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary")
+    if (
+        not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0
+    ):  # a truth value is 0 or 1
+        raise ValueError(
+            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
+        )
     given = examples(
         labels, predictions, probabilities,
         losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,
@@ -75,24 +79,36 @@ def certify_predictions(
 
 
 def certified(
-    given: Examples, *, failure_prob: float, ask: Sequence[str] | str | None = None, interval: bool = False
+    given: Examples,
+    *,
+    failure_prob: float,
+    ask: Sequence[str] | str | None = None,
+    interval: bool = False,
 ) -> PredictionReport:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
     questions = list(parts(given, families, sizes))
     answerable, refused = _sorted(given, questions)
     own = {family: list(group) for family, group in groupby(answerable, lambda part: part.family)}
-    ways = Counter(part.family for part in questions)  # those without an answer too, so that no count decides a share
-    ways.update({family: len(given.models) for family in families if family in ("calibration", "bins")})
+    ways = Counter(
+        part.family for part in questions
+    )  # those without an answer too, so that no count decides a share
+    ways.update(
+        {family: len(given.models) for family in families if family in ("calibration", "bins")}
+    )
     paying = [family for family in families if ways[family]]
     budget = _ledger(failure_prob, paying)
     found: Found = ([], [])
     for family in paying:
         share = budget.share(family, ways[family])
-        for rows, made in _of_family(given, family, own.get(family, []), failure_prob=share, interval=interval):
+        for rows, made in _of_family(
+            given, family, own.get(family, []), failure_prob=share, interval=interval
+        ):
             _join(found, rows, made)
     if "bins" in paying and not any(row.family == "bins" for row in found[0]):
-        refused.append(("calibration gaps", f"no bin has {calibration.MIN_COUNT} examples: gather more"))
+        refused.append(
+            ("calibration gaps", f"no bin has {calibration.MIN_COUNT} examples: gather more")
+        )
     return PredictionReport(
         statements=tuple(found[0]),
         certificates=tuple(found[1]),
@@ -114,7 +130,12 @@ def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[tu
         if found >= 2 or part.rows is None:
             answerable.append(part)
         elif found:
-            refused.append((name, f"it would rest on one {given.unit}, which says next to nothing: gather more"))
+            refused.append(
+                (
+                    name,
+                    f"it would rest on one {given.unit}, which says next to nothing: gather more",
+                )
+            )
         else:
             refused.append((name, f"{part.empty}: gather some"))
     return answerable, refused
@@ -123,7 +144,9 @@ def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[tu
 def _ledger(failure_prob: float, families: Sequence[str]) -> bounds.FailureBudget:
     """Half for the error, the rest in equal parts for the other families; all for the error where it is alone."""
     others = families[1:]
-    return bounds.FailureBudget.split(failure_prob, error=max(1, len(others)), **dict.fromkeys(others, 1.0))
+    return bounds.FailureBudget.split(
+        failure_prob, error=max(1, len(others)), **dict.fromkeys(others, 1.0)
+    )
 
 
 def _of_family(
@@ -135,7 +158,9 @@ def _of_family(
             if family == "bins":
                 yield calibration.bins(given, of, said, failure_prob=failure_prob)
             else:
-                row, made = calibration.calibration_error(given, of, said, failure_prob=failure_prob)
+                row, made = calibration.calibration_error(
+                    given, of, said, failure_prob=failure_prob
+                )
                 yield [row], made
         return
     for of, own in groupby(questions, lambda part: part.of):
@@ -144,7 +169,9 @@ def _of_family(
             row, made = both_ends(part, given, failure_prob=failure_prob, interval=interval)
             _join(found, _rows(part, row), made)
         if family == "groups" and given.groups is not None and len(found[0]) > 1:
-            row, gap = gaps.largest_gap(*found, of=of, groups=len(given.groups.names), new=given.new, n=given.units)
+            row, gap = gaps.largest_gap(
+                *found, of=of, groups=len(given.groups.names), new=given.new, n=given.units
+            )
             _join(found, [replace(row, upper_by=0)], [gap])
         yield found
 

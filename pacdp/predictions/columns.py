@@ -15,9 +15,18 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Losses = NDArray[np.float64] | NDArray[np.bool_]
 """Real-valued losses in [0, 1], or errors."""
-_KINDS = {"U": "text", "O": "text", "T": "text", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
+_KINDS = {
+    "U": "text",
+    "O": "text",
+    "T": "text",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "b": "truth values",
+}
 _GAPS = frozenset(
-    "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|NaT|None|n/a|nan|null|".split("|")
+    "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|NaT|None|n/a|nan|null|".split(
+        "|"
+    )
 )
 """Texts that stand for no value: those that pandas takes for none and writes for none, and the empty text."""
 
@@ -43,7 +52,13 @@ class Coded:
     def kind(self) -> str:
         """What the names are, in words."""
         first = self.names[0]
-        return "truth values" if isinstance(first, bool) else "text" if isinstance(first, str) else "whole numbers"
+        return (
+            "truth values"
+            if isinstance(first, bool)
+            else "text"
+            if isinstance(first, str)
+            else "whole numbers"
+        )
 
 
 def coded(name: str, values: Any, *, known: Collection[Name] = ()) -> Coded:
@@ -76,13 +91,21 @@ def _coded(name: str, values: Any) -> Coded:
     if array.dtype.kind == "O":
         array = _texts(name, array)
     if array.dtype.kind not in _KINDS:
-        raise ValueError(f"{name} must be whole numbers or text, got {array.dtype}: convert them to names of classes")
+        raise ValueError(
+            f"{name} must be whole numbers or text, got {array.dtype}: convert them to names of classes"
+        )
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise ValueError(f"{name} must be whole numbers below 2**63, got {int(array.max())}: pass them as text")
-    if array.dtype.kind == "O":  # texts, whose lengths may differ too much for an array of one width
+        raise ValueError(
+            f"{name} must be whole numbers below 2**63, got {int(array.max())}: pass them as text"
+        )
+    if (
+        array.dtype.kind == "O"
+    ):  # texts, whose lengths may differ too much for an array of one width
         names = sorted(set(array))
         places = {one: place for place, one in enumerate(names)}
-        return Coded(tuple(names), np.fromiter((places[one] for one in array), np.int64, array.size))
+        return Coded(
+            tuple(names), np.fromiter((places[one] for one in array), np.int64, array.size)
+        )
     names, codes = np.unique(array, return_inverse=True)
     return Coded(tuple(names.tolist()), codes.ravel().astype(np.int64))
 
@@ -95,7 +118,9 @@ def losses(name: str, values: Any) -> Losses:
     """
     array = _array(name, values)
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be numbers in [0, 1], got {array.dtype}: convert them to losses")
+        raise ValueError(
+            f"{name} must be numbers in [0, 1], got {array.dtype}: convert them to losses"
+        )
     found = array.astype(np.float64)
     if (gap := np.flatnonzero(np.isnan(found))).size:
         raise ValueError(_gap(name, int(gap[0])))
@@ -115,7 +140,9 @@ def weights(values: Any) -> Floats:
     """
     array = _array("weights", values)
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"weights must be numbers in (0, 1], got {array.dtype}: pass one number an example")
+        raise ValueError(
+            f"weights must be numbers in (0, 1], got {array.dtype}: pass one number an example"
+        )
     found = array.astype(np.float64)
     if (gap := np.flatnonzero(np.isnan(found))).size:
         raise ValueError(_gap("weights", int(gap[0])))
@@ -131,7 +158,9 @@ def require_rows(n: int, **columns: int | None) -> None:
     """Refuse columns that have another number of rows than the labels."""
     for name, rows in columns.items():
         if rows is not None and rows != n:
-            raise ValueError(f"{name} must have one row for each of the {n} examples, got {rows}: pass both in full")
+            raise ValueError(
+                f"{name} must have one row for each of the {n} examples, got {rows}: pass both in full"
+            )
 
 
 def placed(name: str, values: Coded, classes: tuple[Name, ...], where: str) -> Codes:
@@ -161,10 +190,14 @@ def class_names(classes: Sequence[Name]) -> tuple[Name, ...]:
         ValueError: fewer than two, a repeat, or names of several types.
     """
     if isinstance(classes, str | bytes):
-        raise ValueError(f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]")
+        raise ValueError(
+            f"classes must be a list of names, got the text {classes!r}: pass [{classes!r}, ...]"
+        )
     found = coded("classes", list(classes), known=classes)
     if len(found.names) < 2 or len(found.names) < found.n:
-        raise ValueError(f"classes must be at least two different names, got {list(classes)!r}: list each class once")
+        raise ValueError(
+            f"classes must be at least two different names, got {list(classes)!r}: list each class once"
+        )
     return tuple(found.names[code] for code in found.codes)
 
 
@@ -185,12 +218,16 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"{name} must be one value for each example, got none of that kind ({error})") from error
+        raise ValueError(
+            f"{name} must be one value for each example, got none of that kind ({error})"
+        ) from error
     if array.ndim != 1:
         said = "a single value" if array.ndim == 0 else f"an array of shape {array.shape}"
         raise ValueError(f"{name} must be one value for each example, got {said}: pass a column")
     if array.size == 0:
-        raise ValueError(f"{name} must have at least one row, got none: pass the examples that you predicted")
+        raise ValueError(
+            f"{name} must have at least one row, got none: pass the examples that you predicted"
+        )
     return array
 
 
@@ -208,9 +245,13 @@ def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
         try:
             return array.astype(np.int64)
         except OverflowError as error:
-            raise ValueError(f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text") from error
+            raise ValueError(
+                f"{name} must be whole numbers of 64 bits, got larger ones: pass them as text"
+            ) from error
     said = " and ".join(sorted(kind.__name__ for kind in kinds))
-    raise ValueError(f"{name} must be whole numbers or text, got {said}: convert them to one of these")
+    raise ValueError(
+        f"{name} must be whole numbers or text, got {said}: convert them to one of these"
+    )
 
 
 def _missing(one: Any) -> bool:
@@ -223,5 +264,9 @@ LEFT_OUT = "rows that fail are no random part of all, and without them another l
 
 def _gap(name: str, row: int, written: str = "") -> str:
     said = f"{written!r}" if written.strip() else "none"
-    told = " (a name that is written so needs another spelling, or a place among classes)" if written.strip() else ""
+    told = (
+        " (a name that is written so needs another spelling, or a place among classes)"
+        if written.strip()
+        else ""
+    )
     return f"{name} must have no gaps, got {said} in row {row}: fill it in, for {LEFT_OUT}{told}"

@@ -76,10 +76,14 @@ def examples(
         ValueError: something is missing or does not fit; the sentence says which argument.
     """
     if predictions is not None and probabilities is not None:
-        raise ValueError("give predictions or probabilities, not both: predictions follow from probabilities")
+        raise ValueError(
+            "give predictions or probabilities, not both: predictions follow from probabilities"
+        )
     answers = predictions if probabilities is None else probabilities
     if answers is None and losses is None:
-        raise ValueError("give predictions, probabilities or losses: without them there is nothing to certify")
+        raise ValueError(
+            "give predictions, probabilities or losses: without them there is nothing to certify"
+        )
     if labels is None and answers is not None:
         raise ValueError("give labels: predictions and probabilities are judged by them")
     if labels is not None and answers is None:
@@ -95,10 +99,14 @@ def examples(
     return described(found, groups=groups, people=people, weights=weights, ids=ids)
 
 
-def described(found: Examples, *, groups: Any, people: Any, weights: Any, ids: Any = None) -> Examples:
+def described(
+    found: Examples, *, groups: Any, people: Any, weights: Any, ids: Any = None
+) -> Examples:
     """The same examples with their groups, people and weights."""
     if people is not None and weights is not None:
-        raise ValueError("give people or weights, not both: people are counted alike, whatever their examples weigh")
+        raise ValueError(
+            "give people or weights, not both: people are counted alike, whatever their examples weigh"
+        )
     coded = {name: None if given is None else columns.coded(name, given)
              for name, given in (("groups", groups), ("people", people), ("ids", ids))}  # fmt: skip
     heavy = None if weights is None else columns.weights(weights)
@@ -126,10 +134,18 @@ def _by_content(found: Examples) -> Examples:
     Counts of errors do not, and stay as they are.
     """
     known = [column for said in found.models.values() for column in said.columns()]
-    if found.people is None and found.weights is None and not any(column.dtype.kind == "f" for column in known):
+    if (
+        found.people is None
+        and found.weights is None
+        and not any(column.dtype.kind == "f" for column in known)
+    ):
         return found
     groups = None if found.groups is None else found.groups.codes
-    known += [column for column in (found.labels, groups, found.people, found.weights) if column is not None]
+    known += [
+        column
+        for column in (found.labels, groups, found.people, found.weights)
+        if column is not None
+    ]
     order = np.lexsort(known)
 
     def of(column: Any) -> Any:
@@ -142,11 +158,15 @@ def _by_content(found: Examples) -> Examples:
     )  # fmt: skip
 
 
-def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[Name, ...] | None) -> Examples:
+def judged(
+    labels: Coded, predictions: Any, probabilities: Any, classes: tuple[Name, ...] | None
+) -> Examples:
     """Models whose predictions are compared with labels."""
     if predictions is not None:
         names = labels.names if classes is None else classes
-        places = labels.codes if classes is None else columns.placed("labels", labels, names, "classes")
+        places = (
+            labels.codes if classes is None else columns.placed("labels", labels, names, "classes")
+        )
         where = "the labels" if classes is None else "classes"
         answers = {model: Answers(predicted=_predicted(model, said, labels.n, names, where))
                    for model, said in _models("predictions", predictions).items()}  # fmt: skip
@@ -170,7 +190,9 @@ def judged(labels: Coded, predictions: Any, probabilities: Any, classes: tuple[N
     return Examples(n=labels.n, models=answers, labels=places, classes=names)
 
 
-def of_columns(labels: Coded, width: int, classes: tuple[Name, ...] | None) -> tuple[tuple[Name, ...], Codes]:
+def of_columns(
+    labels: Coded, width: int, classes: tuple[Name, ...] | None
+) -> tuple[tuple[Name, ...], Codes]:
     """The classes that columns of probabilities stand for, and the labels as places among them."""
     if classes is None:
         if labels.kind == "text":
@@ -193,7 +215,9 @@ def of_columns(labels: Coded, width: int, classes: tuple[Name, ...] | None) -> t
 def of_losses(losses: Any) -> Examples:
     """Models of which losses alone are known: {name: losses}, or {model: {name: losses}}."""
     found = _loss_columns(losses, None)
-    sizes = {f"losses of {model}": column.size for model, own in found.items() for column in own.values()}
+    sizes = {
+        f"losses of {model}": column.size for model, own in found.items() for column in own.values()
+    }
     n = next(iter(sizes.values()))
     require_rows(n, **sizes)
     return Examples(n=n, models={model: Answers(losses=own) for model, own in found.items()})
@@ -203,25 +227,40 @@ def _with_losses(found: Examples, losses: Any) -> Examples:
     own = _loss_columns(losses, tuple(found.models))
     for model, named in own.items():
         require_rows(found.n, **{f"losses of {model}": column.size for column in named.values()})
-    models = {model: replace(answers, losses=own.get(model, {})) for model, answers in found.models.items()}
+    models = {
+        model: replace(answers, losses=own.get(model, {}))
+        for model, answers in found.models.items()
+    }
     return replace(found, models=models)
 
 
 def _loss_columns(losses: Any, models: tuple[str, ...] | None) -> dict[str, dict[str, Losses]]:
     """Losses by model and name."""
-    if not isinstance(losses, Mapping) or not losses or not all(isinstance(name, str) and name for name in losses):
+    if (
+        not isinstance(losses, Mapping)
+        or not losses
+        or not all(isinstance(name, str) and name for name in losses)
+    ):
         raise ValueError('losses must be columns by name, such as {"loss": [...]}: name each loss')
     by_model = {name: own for name, own in losses.items() if isinstance(own, Mapping)}
     if by_model and len(by_model) < len(losses):
-        raise ValueError("losses must be columns by name, or for each model columns by name, got both: choose one")
+        raise ValueError(
+            "losses must be columns by name, or for each model columns by name, got both: choose one"
+        )
     if not by_model:
         if models is not None and len(models) > 1:
-            raise ValueError(f"losses must say whose they are, one of {', '.join(models)}: pass them by model")
+            raise ValueError(
+                f"losses must say whose they are, one of {', '.join(models)}: pass them by model"
+            )
         by_model = {models[0] if models else MODEL: losses}
     if strange := [model for model in by_model if models is not None and model not in models]:
-        raise ValueError(f"losses must be those of the models, got {strange[0]!r}: one of {', '.join(models or ())}")
+        raise ValueError(
+            f"losses must be those of the models, got {strange[0]!r}: one of {', '.join(models or ())}"
+        )
     if empty := [model for model, own in by_model.items() if not own]:
-        raise ValueError(f"losses of {empty[0]} must name at least one column, got none: leave the model out")
+        raise ValueError(
+            f"losses of {empty[0]} must name at least one column, got none: leave the model out"
+        )
     return {model: {name: columns.losses(name, column) for name, column in own.items()}
             for model, own in by_model.items()}  # fmt: skip
 
@@ -231,7 +270,9 @@ def _models(argument: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         return {MODEL: given}
     if not given or not all(isinstance(name, str) and name.strip() for name in given):
-        raise ValueError(f"{argument} of several models must be given by their names, got {list(given)!r}: name each")
+        raise ValueError(
+            f"{argument} of several models must be given by their names, got {list(given)!r}: name each"
+        )
     return dict(given)
 
 

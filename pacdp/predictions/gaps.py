@@ -11,7 +11,13 @@ _REFERENCE = 'docs/guarantees.md, "The largest gap between groups"'
 
 
 def largest_gap(
-    rows: Sequence[Statement], made: Sequence[bounds.Certificate], *, of: str, groups: int, new: str, n: int
+    rows: Sequence[Statement],
+    made: Sequence[bounds.Certificate],
+    *,
+    of: str,
+    groups: int,
+    new: str,
+    n: int,
 ) -> tuple[Statement, bounds.Certificate]:
     """At most the largest difference between the upper end of one group and the lower end of another.
 
@@ -26,11 +32,16 @@ def largest_gap(
         new: what the name of a risk ends in, such as " of a new person".
         n: the independent records of all groups.
     """
-    uppers, lowers = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("upper", "lower"))
+    uppers, lowers = (
+        [end for row in rows if (end := getattr(row, name)) is not None]
+        for name in ("upper", "lower")
+    )
     value = max(uppers[a] - lowers[b] for a, b in _pairs(uppers, lowers))
     measured = [row.measured for row in rows]
     paid = math.fsum(one.failure_prob for one in made)
-    called = f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
+    called = (
+        f"largest gap between {'' if len(rows) == groups else f'{len(rows)} of {groups} '}groups"
+    )
     gap = bounds.Certificate(
         name="largest_gap",
         value=min(1.0, math.nextafter(max(0.0, value), math.inf)),
@@ -41,7 +52,11 @@ def largest_gap(
         terms={"empirical_gap": max(measured) - min(measured)},
         budget={"groups": paid},
         reference=_REFERENCE,
-        inputs={"uppers": ", ".join(map(repr, uppers)), "lowers": ", ".join(map(repr, lowers)), "n": n},
+        inputs={
+            "uppers": ", ".join(map(repr, uppers)),
+            "lowers": ", ".join(map(repr, lowers)),
+            "n": n,
+        },
     )
     row = Statement(
         family="groups", quantity=called, of=of, measured=max(measured) - min(measured),

@@ -56,7 +56,9 @@ class Part:
     given: bool = False
 
 
-def asked(examples: Examples, ask: Sequence[str] | str | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def asked(
+    examples: Examples, ask: Sequence[str] | str | None
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The families that are asked, "error" first, and the sizes k of top-k.
 
     Raises:
@@ -67,17 +69,25 @@ def asked(examples: Examples, ask: Sequence[str] | str | None) -> tuple[tuple[st
         return tuple(name for name in FAMILIES if name != "top-k" and can[name] is None), ()
     words = [ask] if isinstance(ask, str) else list(ask)
     if not words:
-        raise ValueError('ask must name what to certify, got nothing: leave it out for all, or pass ["error"]')
+        raise ValueError(
+            'ask must name what to certify, got nothing: leave it out for all, or pass ["error"]'
+        )
     chosen, sizes = ["error"], list[int]()
     for word in words:
         found = _TOP.fullmatch(str(word))
         family = "top-k" if found else str(word)
         if family not in FAMILIES or str(word) == "top-k":
-            raise ValueError(f"ask must be among {', '.join(FAMILIES[:-2])}, losses, top-5 and the like, got {word!r}")
+            raise ValueError(
+                f"ask must be among {', '.join(FAMILIES[:-2])}, losses, top-5 and the like, got {word!r}"
+            )
         if missing := can[family]:
-            raise ValueError(f"ask names {word!r}, which needs {missing}: give these, or leave it out")
+            raise ValueError(
+                f"ask names {word!r}, which needs {missing}: give these, or leave it out"
+            )
         if found and int(found[1]) >= len(examples.classes):
-            raise ValueError(f"ask names {word!r} of {len(examples.classes)} classes, which cannot err: ask for less")
+            raise ValueError(
+                f"ask names {word!r} of {len(examples.classes)} classes, which cannot err: ask for less"
+            )
         chosen.append(family)
         sizes += [int(found[1])] if found else []
     return tuple(name for name in FAMILIES if name in chosen), tuple(sorted(set(sizes)))
@@ -204,13 +214,19 @@ def _top(of: str, said: Answers, sizes: Sequence[int]) -> Iterator[Part]:
     assert said.rank is not None
     for k in sizes:
         yield Part(
-            family="top-k", of=of, losses=said.rank > k, measures=f"top-{k} error", otherwise=f"top-{k} accuracy"
+            family="top-k",
+            of=of,
+            losses=said.rank > k,
+            measures=f"top-{k} error",
+            otherwise=f"top-{k} accuracy",
         )
 
 
 def _losses(of: str, said: Answers) -> Iterator[Part]:
     for place, (name, column) in enumerate(said.losses.items()):
-        if place or said.predicted is not None:  # the first is the headline where there are no predictions
+        if (
+            place or said.predicted is not None
+        ):  # the first is the headline where there are no predictions
             yield Part(family="losses", of=of, losses=column, measures=name, otherwise=f"1 - {name}",
                        given=True)  # fmt: skip
 

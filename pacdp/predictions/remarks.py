@@ -77,7 +77,9 @@ def _tied(model: str, answers: Answers) -> Iterator[str]:
         )
 
 
-def _made_from_errors(model: str, answers: Answers, labels: Codes | None, groups: Coded) -> Iterator[str]:
+def _made_from_errors(
+    model: str, answers: Answers, labels: Codes | None, groups: Coded
+) -> Iterator[str]:
     """Groups each of which holds errors alone or none, while chance would have mixed them.
 
     k errors on n examples lie in whole groups in at most 2^groups of the n over k ways.

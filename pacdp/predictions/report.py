@@ -53,13 +53,17 @@ class PredictionReport:
         Raises:
             ValueError: there is none; the sentence lists those that there are.
         """
-        found = [one for one in self.statements if one.quantity == quantity and of in (None, one.of)]
+        found = [
+            one for one in self.statements if one.quantity == quantity and of in (None, one.of)
+        ]
         if not found:
             known = ", ".join(dict.fromkeys(one.quantity for one in self.statements))
             raise ValueError(f"no statement is about {quantity!r}: there are {known}")
         return found[0]
 
-    def to_dict(self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None) -> dict[str, Any]:
+    def to_dict(
+        self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
+    ) -> dict[str, Any]:
         """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes."""
         details = {
             "budget": self.budget.to_dict(),
@@ -76,7 +80,9 @@ class PredictionReport:
             "examples": self.examples,
             "failure_prob": self.failure_prob,
             "certificates": [made.to_dict() for made in self.certificates],
-            "not_applicable": [{"name": name, "reason": reason} for name, reason in self.not_applicable],
+            "not_applicable": [
+                {"name": name, "reason": reason} for name, reason in self.not_applicable
+            ],
             "measured": self._measured(),
             "monte_carlo": [],
             **nothing,

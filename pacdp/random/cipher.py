@@ -77,7 +77,9 @@ class Keystream:
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The next words, made on a device; an object gives its words in one way or the other."""
         first, self._taken = self._taken, self._taken + count
-        return device_cipher.keystream(self._key, self._place, first=first, count=count, device=device)
+        return device_cipher.keystream(
+            self._key, self._place, first=first, count=count, device=device
+        )
 
     def fill(self, words: NDArray[np.int64]) -> None:
         """Overwrite ``words``, a contiguous vector, by the next words of the place."""
@@ -97,6 +99,9 @@ def _fresh_key() -> bytes:
 
 def _encryption(key: bytes, start: bytes) -> Callable[[memoryview, memoryview], int]:
     """What writes the encryption of its first argument into its second, on from where the last call ended."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # chains with a seed do without
+    from cryptography.hazmat.primitives.ciphers import (
+        Cipher,
+        algorithms,
+    )  # chains with a seed do without
 
     return Cipher(algorithms.ChaCha20(key, start), mode=None).encryptor().update_into

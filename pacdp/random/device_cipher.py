@@ -21,7 +21,9 @@ ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
 TURNS = (16, 12, 8, 7)
 
 
-def keystream(key: bytes, place: bytes, *, first: int, count: int, device: torch.device) -> Int64[Tensor, " count"]:
+def keystream(
+    key: bytes, place: bytes, *, first: int, count: int, device: torch.device
+) -> Int64[Tensor, " count"]:
     """Words ``first`` to ``first + count`` of the key and place, as :class:`pacdp.random.cipher.Keystream` counts them.
 
     Args:
@@ -32,7 +34,9 @@ def keystream(key: bytes, place: bytes, *, first: int, count: int, device: torch
         ValueError: key or place are of another length.
     """
     if len(key) != 32 or len(place) != 12:  # compiled code would read past the end
-        raise ValueError(f"expected a key of 32 bytes and a place of 12, got {len(key)} and {len(place)}")
+        raise ValueError(
+            f"expected a key of 32 bytes and a place of 12, got {len(key)} and {len(place)}"
+        )
     fixed = torch.from_numpy(np.frombuffer(key + place, "<i4").copy()).to(device)
     begin, end = first // WORDS, -(-(first + count) // WORDS)
     make = _kernel() if device.type == "cuda" else None
@@ -44,8 +48,15 @@ def blocks(fixed: Int32[Tensor, "11"], first: int, count: int) -> Int32[Tensor, 
     """Blocks of the keystream by torch operations; ``fixed`` holds key and nonce."""
     device = fixed.device
     counter = torch.arange(first, first + count, device=device).to(torch.int32)
-    words = [torch.full((count,), each - (each >> 31 << 32), dtype=torch.int32, device=device) for each in CONSTANTS]
-    words += [each.expand(count) for each in fixed[:8]] + [counter] + [each.expand(count) for each in fixed[8:]]
+    words = [
+        torch.full((count,), each - (each >> 31 << 32), dtype=torch.int32, device=device)
+        for each in CONSTANTS
+    ]
+    words += (
+        [each.expand(count) for each in fixed[:8]]
+        + [counter]
+        + [each.expand(count) for each in fixed[8:]]
+    )
     state = list(words)
     for _ in range(10):
         for places in ROUNDS:
@@ -67,7 +78,9 @@ def _quarter(state: list[Tensor], places: Sequence[int]) -> None:
 
 
 def _turned(x: Tensor, by: int) -> Tensor:
-    return (x << by) | ((x >> (32 - by)) & ((1 << by) - 1))  # the shift to the right carries the sign
+    return (x << by) | (
+        (x >> (32 - by)) & ((1 << by) - 1)
+    )  # the shift to the right carries the sign
 
 
 @cache

@@ -24,7 +24,9 @@ _SPARE = 320  # words for the tails, of which 32,768 numbers need 128 on average
 _ON_DEVICE = 1 << 20  # numbers at a time
 
 
-def noised(total: Tensor, *, std: float, words: cipher.Source | None = None, out: Tensor | None = None) -> Tensor:
+def noised(
+    total: Tensor, *, std: float, words: cipher.Source | None = None, out: Tensor | None = None
+) -> Tensor:
     """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
 
     Formal guarantee: if the words are uniform, the result is a rounding of the real number that the Gaussian mechanism
@@ -49,7 +51,9 @@ def noised(total: Tensor, *, std: float, words: cipher.Source | None = None, out
     return out
 
 
-def arithmetic_cost(*, coordinates: int, steps: int, delta: float, processes: int = 1) -> tuple[float, float]:
+def arithmetic_cost(
+    *, coordinates: int, steps: int, delta: float, processes: int = 1
+) -> tuple[float, float]:
     """The epsilon and delta that finite arithmetic adds to those of the Gaussian mechanism (docs/noise.md).
 
     Args:
@@ -68,20 +72,26 @@ def arithmetic_cost(*, coordinates: int, steps: int, delta: float, processes: in
     return 2.0 * each, delta + numbers * TAIL_MASS
 
 
-def _by_compiled_code(total: Tensor, scale: float, grid: float, source: cipher.Source, out: Tensor) -> None:
+def _by_compiled_code(
+    total: Tensor, scale: float, grid: float, source: cipher.Source, out: Tensor
+) -> None:
     values = out.copy_(total).view(-1).numpy()
     words = np.empty(min(len(values), cipher.WORDS_PER_KEY - _SPARE) + _SPARE, np.int64)
     for begin in range(0, len(values), cipher.WORDS_PER_KEY - _SPARE):
         part = values[begin : begin + cipher.WORDS_PER_KEY - _SPARE]
         source.fill(words[: _SPARE + len(part)])
         spare, main, done = words[:_SPARE], words[_SPARE:], 0
-        while (done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)) < len(part):
+        while (
+            done := quantile.add_on_grid(part, main, spare, quantile.table(), scale, grid, done)
+        ) < len(part):
             source.fill(spare)
 
 
 def _by_torch(total: Tensor, scale: float, grid: float, source: cipher.Source, out: Tensor) -> None:
     """Part by part, and nothing is waited for: with a number of spare words that suffices but for a chance of e⁻²⁰⁰."""
-    for part, made in zip(total.reshape(-1).split(_ON_DEVICE), out.view(-1).split(_ON_DEVICE), strict=True):
+    for part, made in zip(
+        total.reshape(-1).split(_ON_DEVICE), out.view(-1).split(_ON_DEVICE), strict=True
+    ):
         device = part.device
         own = source.on(device, len(part))
         spare = partial(source.on, device)

@@ -32,7 +32,13 @@ class Keys:
     batch: np.ndarray
 
     @classmethod
-    def derive(cls, seeds: Sequence[int], chains: Sequence[int] | None = None, *, purpose: int | None = None) -> "Keys":
+    def derive(
+        cls,
+        seeds: Sequence[int],
+        chains: Sequence[int] | None = None,
+        *,
+        purpose: int | None = None,
+    ) -> "Keys":
         """Keys of the chains numbered ``chains`` (0 where not given) of the runs with these seeds.
 
         Chains of equal seed and number draw equal minibatches and equal noise, whatever else differs between them;
@@ -43,14 +49,16 @@ class Keys:
         """
         numbers = [0] * len(seeds) if chains is None else list(chains)
         if len(numbers) != len(seeds):
-            raise ValueError(f"expected as many chains as seeds, got {len(numbers)} and {len(seeds)}")
+            raise ValueError(
+                f"expected as many chains as seeds, got {len(numbers)} and {len(seeds)}"
+            )
         if any(value < 0 for value in (*seeds, *numbers)):
             raise ValueError("expected seeds and chain numbers >= 0, got a negative one")
         drawn = [
             # a spawn key, unlike a second number, keeps (2**32, 0) and (0, 1) apart
-            np.random.SeedSequence(seed, spawn_key=(chain,) if purpose is None else (chain, purpose)).generate_state(
-                2, np.uint64
-            )
+            np.random.SeedSequence(
+                seed, spawn_key=(chain,) if purpose is None else (chain, purpose)
+            ).generate_state(2, np.uint64)
             for seed, chain in zip(seeds, numbers, strict=True)
         ]
         noise, batch = np.array(drawn, dtype=np.uint64).reshape(-1, 2).T.copy()
@@ -71,12 +79,17 @@ class Keys:
         """The keys of some of the chains."""
         return Keys(self.noise[list(chains)], self.batch[list(chains)])
 
-    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[Words, np.ndarray]:
+    def batches(
+        self, size: int, tick: int | Tensor, device: torch.device
+    ) -> tuple[Words, np.ndarray]:
         """The words of minibatch ``tick``, [keys, size] for the distinct batch keys, and which are each chain's."""
         distinct, group = self.groups
         if device.type != "cpu":
             return Words(
-                philox.uniform_words(self._on(device, "batch", distinct), size, BATCH, torch.as_tensor(tick)), 32
+                philox.uniform_words(
+                    self._on(device, "batch", distinct), size, BATCH, torch.as_tensor(tick)
+                ),
+                32,
             ), group
         drawn = np.empty((len(distinct), size), np.uint32)
         for key, own in zip(distinct, drawn, strict=True):
@@ -97,7 +110,9 @@ class Keys:
     def _on(self, device: torch.device, name: str, keys: np.ndarray) -> Tensor:
         cache = self.__dict__.setdefault("_there", {})
         if (name, device) not in cache:
-            halves = np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(np.int64)
+            halves = np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(
+                np.int64
+            )
             cache[name, device] = torch.tensor(halves, device=device)
         return cache[name, device]
 
@@ -116,8 +131,14 @@ class SecretKeys(Keys):
     """
 
     def __init__(self, secrets: Sequence[bytes], chains: Sequence[int]) -> None:
-        if len(secrets) != len(chains) or any(len(one) != 32 for one in secrets) or any(one < 0 for one in chains):
-            raise ValueError("expected a key of 32 bytes and a number >= 0 for each chain; take keys from drawn()")
+        if (
+            len(secrets) != len(chains)
+            or any(len(one) != 32 for one in secrets)
+            or any(one < 0 for one in chains)
+        ):
+            raise ValueError(
+                "expected a key of 32 bytes and a number >= 0 for each chain; take keys from drawn()"
+            )
         self.secrets, self.chains = tuple(secrets), tuple(chains)
         self._own = [
             hashlib.blake2b(b"chain %d" % chain, key=secret, digest_size=32).digest()
@@ -132,7 +153,10 @@ class SecretKeys(Keys):
     @classmethod
     def joined(cls, parts: Sequence["SecretKeys"]) -> "SecretKeys":
         """The keys of the chains of all parts, in order."""
-        return cls([one for part in parts for one in part.secrets], [one for part in parts for one in part.chains])
+        return cls(
+            [one for part in parts for one in part.secrets],
+            [one for part in parts for one in part.chains],
+        )
 
     def __repr__(self) -> str:
         return f"SecretKeys of {self.count} chains"
@@ -146,7 +170,9 @@ class SecretKeys(Keys):
         """The keys of some of the chains."""
         return SecretKeys([self.secrets[k] for k in chains], [self.chains[k] for k in chains])
 
-    def batches(self, size: int, tick: int | Tensor, device: torch.device) -> tuple[Words, np.ndarray]:
+    def batches(
+        self, size: int, tick: int | Tensor, device: torch.device
+    ) -> tuple[Words, np.ndarray]:
         """The words of minibatch ``tick``, [chains, size], and which are each chain's: its own."""
         drawn = np.empty((self.count, -(-size // 2)), np.int64)
         for k, own in enumerate(drawn):
@@ -155,7 +181,14 @@ class SecretKeys(Keys):
         return Words(torch.from_numpy(found).to(device), 32), np.arange(self.count)
 
     def noised(
-        self, chain: int, total: Tensor, *, std: float, stream: int, tick: int, out: Tensor | None = None
+        self,
+        chain: int,
+        total: Tensor,
+        *,
+        std: float,
+        stream: int,
+        tick: int,
+        out: Tensor | None = None,
     ) -> Tensor:
         """``total`` with N(0, std²) on every coordinate, of the chain at this place, on a grid; in ``out``, if given.
 

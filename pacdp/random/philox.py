@@ -31,7 +31,9 @@ _MASK = 0xFFFFFFFF
 Number = int | Tensor
 
 
-def words(blocks: Int[Tensor, "..."], stream: int, tick: Number, low: Number, high: Number) -> tuple[Tensor, ...]:
+def words(
+    blocks: Int[Tensor, "..."], stream: int, tick: Number, low: Number, high: Number
+) -> tuple[Tensor, ...]:
     """The four 32-bit words, as int64, of the counters (blocks, stream, tick) under the key (low, high).
 
     Products wrap modulo 2⁶⁴, as int64 does, and masking after the shift drops the sign.
@@ -59,7 +61,9 @@ def box_muller(four: Sequence[Int[Tensor, "..."]]) -> list[Float[Tensor, "..."]]
     return made
 
 
-def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -> Float[Tensor, "chains dim"]:
+def normal(
+    dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number
+) -> Float[Tensor, "chains dim"]:
     """Standard normal numbers of K chains in float32."""
     pages = -(-dim // PAGE)
     blocks = torch.arange(pages * LANES, device=keys.device)[None, :]
@@ -69,7 +73,9 @@ def normal(dim: int, keys: Int[Tensor, "2 chains"], stream: int, tick: Number) -
 
 
 @fused
-def uniform_words(keys: Int[Tensor, "2 keys"], size: int, stream: int, tick: Number) -> Int[Tensor, "keys size"]:
+def uniform_words(
+    keys: Int[Tensor, "2 keys"], size: int, stream: int, tick: Number
+) -> Int[Tensor, "keys size"]:
     """``size`` uniform 32-bit words of each key, as int64, in order of blocks: as many operations as for one key."""
     blocks = torch.arange(-(-size // 4), device=keys.device)[None, :]
     four = words(blocks, stream, tick, keys[0][:, None], keys[1][:, None])

@@ -28,7 +28,9 @@ from pacdp._kernels import kernel
 PARTS_LOG2 = 5  # parts of an octave: 2⁵
 DEGREE = 7
 LOWEST = -136  # the least octave of the table: probabilities below 2⁻¹³⁶ count as that
-LIMIT = 2.0**42  # sums are cut off here, in units of the grid: sums over 1,024 processes stay exact in 53 bits
+LIMIT = (
+    2.0**42
+)  # sums are cut off here, in units of the grid: sums over 1,024 processes stay exact in 53 bits
 
 _LOW_BITS = 52 - PARTS_LOG2
 _LOW = (1 << _LOW_BITS) - 1
@@ -43,7 +45,9 @@ _ACCURATE = 80  # bits that a root is true to
 
 _BUILDING = threading.Lock()
 # a fork waits until the table stands, so that no child begins with the lock held and a precision that is not its own
-os.register_at_fork(before=_BUILDING.acquire, after_in_parent=_BUILDING.release, after_in_child=_BUILDING.release)
+os.register_at_fork(
+    before=_BUILDING.acquire, after_in_parent=_BUILDING.release, after_in_child=_BUILDING.release
+)
 
 
 def table() -> NDArray[np.float64]:
@@ -101,7 +105,9 @@ def parts() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Where each part of the table begins, and its width: exact."""
     index = np.arange(((-1 - LOWEST) << PARTS_LOG2) + 1)
     octave = np.ldexp(1.0, LOWEST + (index >> PARTS_LOG2))
-    return octave * (1.0 + (index % (1 << PARTS_LOG2)) / (1 << PARTS_LOG2)), octave / (1 << PARTS_LOG2)
+    return octave * (1.0 + (index % (1 << PARTS_LOG2)) / (1 << PARTS_LOG2)), octave / (
+        1 << PARTS_LOG2
+    )
 
 
 @kernel(error_model="numpy")
@@ -157,7 +163,13 @@ def most_tails(size: int) -> int:
 
 
 def on_grid(
-    values: Tensor, words: Tensor, spare: Callable[[int], Tensor], scale: float, grid: float, *, most: int | None = None
+    values: Tensor,
+    words: Tensor,
+    spare: Callable[[int], Tensor],
+    scale: float,
+    grid: float,
+    *,
+    most: int | None = None,
 ) -> Tensor:
     """What :func:`add_on_grid` computes, by torch operations on the device of ``values``, in double precision.
 

@@ -49,8 +49,18 @@ def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
     s1 = tl.full([SIZE], _C1, tl.uint32)
     s2 = tl.full([SIZE], _C2, tl.uint32)
     s3 = tl.full([SIZE], _C3, tl.uint32)
-    s4, s5, s6, s7 = _word(fixed, 0, zeros), _word(fixed, 1, zeros), _word(fixed, 2, zeros), _word(fixed, 3, zeros)
-    s8, s9, s10, s11 = _word(fixed, 4, zeros), _word(fixed, 5, zeros), _word(fixed, 6, zeros), _word(fixed, 7, zeros)
+    s4, s5, s6, s7 = (
+        _word(fixed, 0, zeros),
+        _word(fixed, 1, zeros),
+        _word(fixed, 2, zeros),
+        _word(fixed, 3, zeros),
+    )
+    s8, s9, s10, s11 = (
+        _word(fixed, 4, zeros),
+        _word(fixed, 5, zeros),
+        _word(fixed, 6, zeros),
+        _word(fixed, 7, zeros),
+    )
     s13, s14, s15 = _word(fixed, 8, zeros), _word(fixed, 9, zeros), _word(fixed, 10, zeros)
     x0, x1, x2, x3, x4, x5, x6, x7 = s0, s1, s2, s3, s4, s5, s6, s7
     x8, x9, x10, x11, x12, x13, x14, x15 = s8, s9, s10, s11, counter, s13, s14, s15
@@ -88,5 +98,7 @@ def blocks(fixed: Tensor, first: int, count: int) -> Tensor:
     kernel: Any = _blocks
     if count:
         with current(fixed.device):
-            kernel[(-(-count // _BLOCK),)](out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False)
+            kernel[(-(-count // _BLOCK),)](
+                out, fixed, first, count, SIZE=_BLOCK, enable_fp_fusion=False
+            )
     return out

@@ -33,7 +33,8 @@ from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Tas
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = {"fast", "all"}
 _FIXED = bounds.declared(
-    FIXED, "the caller: the model as it was given, weights and fitted parts included, training, settings and seed"
+    FIXED,
+    "the caller: the model as it was given, weights and fitted parts included, training, settings and seed",
 )
 _WEIGHTS = {HELD_OUT: 4.0}  # beside 1 for each other route, because it is the smallest most often
 
@@ -89,13 +90,17 @@ def self_certify(
     require_draws(seed, device)
     settings = SelfCertifySettings() if settings is None else settings
     if not isinstance(settings, SelfCertifySettings):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"settings must be pacdp.SelfCertifySettings, got {type(settings).__name__}")
+        raise ValueError(
+            f"settings must be pacdp.SelfCertifySettings, got {type(settings).__name__}"
+        )
     examples = given(data, people=people)
     size = _train_size(examples.units, train_share, expected_error, failure_prob)
     learning, bound = split(examples, train=size, seed=seed)
     shared = equal_inputs(learning.hashes, bound.hashes)
     if len(set(learning.labels.tolist())) < 2:
-        raise ValueError(f"the training part of {learning.n} examples has one class only: gather more examples")
+        raise ValueError(
+            f"the training part of {learning.n} examples has one class only: gather more examples"
+        )
     jobs, not_tried = _jobs(models, examples, routes)
     budget = bounds.FailureBudget.split(
         failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
@@ -117,9 +122,13 @@ def self_certify(
         except Diverged as error:
             if route == HELD_OUT and len(models) == 1:
                 what = error.args[0].split(":")[0]
-                raise ValueError(f"{name} diverged: {what}; lower the step size or scale the inputs") from error
+                raise ValueError(
+                    f"{name} diverged: {what}; lower the step size or scale the inputs"
+                ) from error
             tried.append(Tried(name=job, route=route, reason="training diverged"))
-        except Exception as error:  # of a model that somebody else wrote: what other routes found is not lost
+        except (
+            Exception
+        ) as error:  # of a model that somebody else wrote: what other routes found is not lost
             if route == HELD_OUT and len(models) == 1:
                 raise
             what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
@@ -130,8 +139,14 @@ def self_certify(
             tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,
                                bound=one.bound))  # fmt: skip
     if not found:
-        raise ValueError("no route came to a certificate: " + "; ".join(f"{one.name}: {one.reason}" for one in tried))
-    chosen, best = smallest(found), bounds.best_of([one.certificate for one in found], budget=failure_prob)
+        raise ValueError(
+            "no route came to a certificate: "
+            + "; ".join(f"{one.name}: {one.reason}" for one in tried)
+        )
+    chosen, best = (
+        smallest(found),
+        bounds.best_of([one.certificate for one in found], budget=failure_prob),
+    )
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         best = best.charged("routes that came to nothing", math.fsum(lost))
     return SelfCertified(
@@ -169,29 +184,55 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
         raise ValueError("model must be at least one model, got none")
     for one in named.values():
         if isinstance(one, type):
-            raise ValueError(f"model must be an object, got the class {one.__name__}: call it, {one.__name__}()")
+            raise ValueError(
+                f"model must be an object, got the class {one.__name__}: call it, {one.__name__}()"
+            )
         if not isinstance(one, nn.Module) and not is_estimator(one):
-            raise ValueError(f"model must be a torch module or have fit and predict, got {type(one).__name__}")
+            raise ValueError(
+                f"model must be a torch module or have fit and predict, got {type(one).__name__}"
+            )
         if isinstance(one, nn.Module) and train is None and not any(True for _ in one.parameters()):
             raise ValueError("model must have parameters to train, got a module without any")
     if train is not None and not callable(train):
-        raise ValueError(f"train must be a function of (module, inputs, labels), got {type(train).__name__}")
+        raise ValueError(
+            f"train must be a function of (module, inputs, labels), got {type(train).__name__}"
+        )
     if train is not None and not any(isinstance(one, nn.Module) for one in named.values()):
-        raise ValueError("train is for torch modules, and the model is none: an estimator has a fit of its own")
+        raise ValueError(
+            "train is for torch modules, and the model is none: an estimator has a fit of its own"
+        )
     return named
 
 
 def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
-    if isinstance(failure_prob, bool) or not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:
-        raise ValueError(f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary")
+    if (
+        isinstance(failure_prob, bool)
+        or not isinstance(failure_prob, float)
+        or not 0.0 < failure_prob < 1.0
+    ):
+        raise ValueError(
+            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
+        )
     if train_share is not None and not (isinstance(train_share, float) and 0.0 < train_share < 1.0):
-        raise ValueError(f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%")
+        raise ValueError(
+            f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%"
+        )
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
         raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
-    asked = [routes] if isinstance(routes, str) or not isinstance(routes, Collection) else list[Any](routes)
-    strange = [one for one in asked if one not in ROUTES and not (isinstance(routes, str) and one in _WORDS)]
+    asked = (
+        [routes]
+        if isinstance(routes, str) or not isinstance(routes, Collection)
+        else list[Any](routes)
+    )
+    strange = [
+        one
+        for one in asked
+        if one not in ROUTES and not (isinstance(routes, str) and one in _WORDS)
+    ]
     if strange or not asked or len(set(asked)) < len(asked):
-        raise ValueError(f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}")
+        raise ValueError(
+            f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}"
+        )
 
 
 def _train_size(units: int, share: float | None, expected_error: float, failure_prob: float) -> int:
@@ -212,13 +253,17 @@ def _jobs(
     for name, model in models.items():
         for route in ROUTES:
             job = route if len(models) == 1 else f"{route}, {name}"
-            why = _left_out(route, model, examples, routes) or reason_against(route, model, examples)
+            why = _left_out(route, model, examples, routes) or reason_against(
+                route, model, examples
+            )
             if why is None:
                 jobs[job] = (route, name)
             else:
                 not_tried.append((job, why))
     if not jobs:
-        raise ValueError("no route can be tried: " + "; ".join(f"{name}: {why}" for name, why in not_tried))
+        raise ValueError(
+            "no route can be tried: " + "; ".join(f"{name}: {why}" for name, why in not_tried)
+        )
     return jobs, not_tried
 
 
@@ -237,7 +282,9 @@ def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[st
     return "noise that makes it pay makes networks of this kind err more often: ask for it by name"
 
 
-def _other_splits(found: Sequence[Candidate], examples: Given, *, failure_prob: float) -> RoutePlan | None:
+def _other_splits(
+    found: Sequence[Candidate], examples: Given, *, failure_prob: float
+) -> RoutePlan | None:
     """The plan at the error that the best held-out count measured; no certificate rests on it."""
     counted = [one for one in found if one.route == HELD_OUT]
     if not counted:

@@ -66,18 +66,26 @@ def given(data: Any, *, people: Any = None) -> Given:
     named = columns.coded("labels", _array(answers))
     n = _length(inputs)
     if named.n != n:
-        raise ValueError(f"data must have one label for each input, got {n} inputs and {named.n} labels: pass (X, y)")
+        raise ValueError(
+            f"data must have one label for each input, got {n} inputs and {named.n} labels: pass (X, y)"
+        )
     owners = None if people is None else columns.coded("people", _array(people))
     if owners is not None and owners.n != n:
-        raise ValueError(f"people must have one entry for each of the {n} examples, got {owners.n}: pass them in full")
+        raise ValueError(
+            f"people must have one entry for each of the {n} examples, got {owners.n}: pass them in full"
+        )
     if owners is not None and len(owners.names) < 4:
         raise ValueError(f"people must be at least 4, two on each side of the split, got {len(owners.names)}: gather "
                          "more, or leave people out only if the examples are independent")  # fmt: skip
     if owners is None and n < 4:
-        raise ValueError(f"data must have at least 4 examples, two on each side of the split, got {n}: gather more")
+        raise ValueError(
+            f"data must have at least 4 examples, two on each side of the split, got {n}: gather more"
+        )
     if len(set(named.names)) < 2:
         only = labels_said(named.names)
-        raise ValueError(f"labels must have at least two classes, got {only} alone: nothing can be learnt")
+        raise ValueError(
+            f"labels must have at least two classes, got {only} alone: nothing can be learnt"
+        )
     labels, codes = np.asarray(named.names)[named.codes], None if owners is None else owners.codes
     hashes = table_hashes(inputs, name="inputs")
     return Given(inputs=inputs, labels=labels, people=codes, hashes=hashes, places=np.arange(n))
@@ -93,11 +101,18 @@ def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
 
     The parts are a function of the number of records, of whose each example is and of ``seed``, and of no label.
     """
-    owner = np.arange(examples.n) if examples.people is None else np.unique(examples.people, return_inverse=True)[1]
+    owner = (
+        np.arange(examples.n)
+        if examples.people is None
+        else np.unique(examples.people, return_inverse=True)[1]
+    )
     order = np.random.default_rng([seed, 0x73706C]).permutation(examples.units)
     learning = np.zeros(examples.units, dtype=bool)
     learning[order[:train]] = True
-    parts = examples.at(np.flatnonzero(learning[owner])), examples.at(np.flatnonzero(~learning[owner]))
+    parts = (
+        examples.at(np.flatnonzero(learning[owner])),
+        examples.at(np.flatnonzero(~learning[owner])),
+    )
     require_apart(*parts)
     return parts
 
@@ -105,8 +120,14 @@ def split(examples: Given, *, train: int, seed: int) -> tuple[Given, Given]:
 def require_apart(learning: Given, bound: Given) -> None:
     """Refuse parts that share a place of the data or a person; raises DataError."""
     if shared := len(np.intersect1d(learning.places, bound.places)):
-        raise DataError(f"{shared} examples stand on both sides of the split: give each example one side")
-    if learning.people is not None and bound.people is not None and np.isin(learning.people, bound.people).any():
+        raise DataError(
+            f"{shared} examples stand on both sides of the split: give each example one side"
+        )
+    if (
+        learning.people is not None
+        and bound.people is not None
+        and np.isin(learning.people, bound.people).any()
+    ):
         raise DataError("people stand on both sides of the split: give each person one name")
 
 
@@ -114,7 +135,9 @@ def taken(inputs: Any, places: np.ndarray) -> Any:
     """The rows at these places of an array, tensor, data frame, sparse matrix or list."""
     if hasattr(inputs, "iloc"):
         return inputs.iloc[places]
-    return [inputs[place] for place in places] if isinstance(inputs, list | tuple) else inputs[places]
+    return (
+        [inputs[place] for place in places] if isinstance(inputs, list | tuple) else inputs[places]
+    )
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
@@ -124,7 +147,9 @@ def _pair(data: Any) -> tuple[Any, Any]:
         raise ValueError(f"data must be a pair (inputs, labels) or a Dataset of such pairs, got {type(data).__name__}; "
                          "collect the batches of a loader first")  # fmt: skip
     if hasattr(data, "dtype") or hasattr(data, "columns"):
-        raise ValueError(f"data must be a pair (inputs, labels), got one {type(data).__name__}: pass (X, y)")
+        raise ValueError(
+            f"data must be a pair (inputs, labels), got one {type(data).__name__}: pass (X, y)"
+        )
     return _collected(data)
 
 
@@ -136,7 +161,9 @@ def _collected(data: Any) -> tuple[Any, Any]:
     for place in range(len(data)):
         pair = data[place]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"data must give pairs (input, label), got {type(pair).__name__} at {place}")
+            raise ValueError(
+                f"data must give pairs (input, label), got {type(pair).__name__} at {place}"
+            )
         inputs.append(torch.as_tensor(np.asarray(pair[0])))
         labels.append(np.asarray(pair[1]).item())
     if not inputs:
@@ -148,11 +175,17 @@ def _array(values: Any) -> Any:
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
-    return values.ravel() if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1 else values
+    return (
+        values.ravel()
+        if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1
+        else values
+    )
 
 
 def _length(inputs: Any) -> int:
     try:
         return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)
     except (TypeError, IndexError) as error:
-        raise ValueError(f"inputs must have one row for each example, got {type(inputs).__name__}") from error
+        raise ValueError(
+            f"inputs must have one row for each example, got {type(inputs).__name__}"
+        ) from error

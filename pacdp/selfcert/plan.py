@@ -11,7 +11,12 @@ from typing import Any
 import bounds
 from bounds.sentence import percent
 
-HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = "held-out count", "PAC-Bayes", "compression", "noisy gradients"
+HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = (
+    "held-out count",
+    "PAC-Bayes",
+    "compression",
+    "noisy gradients",
+)
 ROUTES = (HELD_OUT, PAC_BAYES, COMPRESSION, NOISY)
 """The routes to a certificate, by the names that plans and certified predictors give them."""
 EXPECTED_ERROR = 0.05
@@ -75,7 +80,9 @@ class RoutePlan:
         found = [one for one in self.routes if one.route == route and split in (None, one.split)]
         if not found:
             known = ", ".join(f"{one.route} at {one.split}" for one in self.routes)
-            raise ValueError(f"route must be one that the plan has, got {route!r} at {split!r}: there are {known}")
+            raise ValueError(
+                f"route must be one that the plan has, got {route!r} at {split!r}: there are {known}"
+            )
         return found[0]
 
     def recommendation(self) -> str:
@@ -102,7 +109,11 @@ class RoutePlan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {**asdict(self), "assumed": list(self.assumed), "recommendation": self.recommendation()}
+        return {
+            **asdict(self),
+            "assumed": list(self.assumed),
+            "recommendation": self.recommendation(),
+        }
 
 
 def plan_routes(
@@ -161,7 +172,9 @@ def plan_routes(
     noisy = min(1.0, 1.5 * expected_error)
     found.append(_planned(NOISY, n, n, noisy, failure_prob, contributions=price_share * n))
     needed = None if target is None else _fewest(lambda size: _reaches(count, size, target))
-    kl_said = "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
+    kl_said = (
+        "0.001 n/m nats for each record of the bound" if kl_nats is None else f"{kl_nats:g} nats"
+    )
     return RoutePlan(
         n=n,
         expected_error=expected_error,
@@ -181,7 +194,9 @@ def plan_routes(
     )
 
 
-def _planned(route: str, train: int, bound: int, error: float, failure_prob: float, **how: float) -> PlannedRoute:
+def _planned(
+    route: str, train: int, bound: int, error: float, failure_prob: float, **how: float
+) -> PlannedRoute:
     """One line of the plan, at the number of errors that is expected."""
     at: dict[str, Any] = {"n": bound, "failure_prob": failure_prob}
     errors = min(bound, math.ceil(error * bound - 1e-9))
@@ -196,7 +211,9 @@ def _planned(route: str, train: int, bound: int, error: float, failure_prob: flo
         price = bounds.RealisedSum(contributions=how["contributions"], records=bound)
         value = bounds.maurer(risk=risk, kl_nats=0.0, price=price, **at).value
     named = "all records" if train == bound and route in (COMPRESSION, NOISY) else ""
-    return PlannedRoute(route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value))
+    return PlannedRoute(
+        route=route, split=named, train=train, bound=bound, expected_error=error, value=float(value)
+    )
 
 
 def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
@@ -205,7 +222,10 @@ def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
         return []
     named = {"50:50": n // 2, "80:20": min(n - 1, round(0.8 * n))}
     best = min((at(train) for train in _sizes(n)), key=lambda one: one.value)
-    return [_called(best, "best split"), *(_called(at(train), name) for name, train in named.items())]
+    return [
+        _called(best, "best split"),
+        *(_called(at(train), name) for name, train in named.items()),
+    ]
 
 
 def _called(one: PlannedRoute, split: str) -> PlannedRoute:
@@ -225,7 +245,11 @@ def best_train_size(*, n: int, expected_error: float, failure_prob: float) -> in
     """
     if n < 2:
         raise ValueError(f"n must be at least 2 to be split, got {n}: gather more")
-    return plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob).at(HELD_OUT, "best split").train
+    return (
+        plan_routes(n=n, expected_error=expected_error, failure_prob=failure_prob)
+        .at(HELD_OUT, "best split")
+        .train
+    )
 
 
 def _reaches(count: Callable[[int, int], PlannedRoute], n: int, target: float) -> bool:

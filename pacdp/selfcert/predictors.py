@@ -95,7 +95,9 @@ def tensor(inputs: Any) -> Tensor:
     try:
         return torch.tensor(np.asarray(inputs), dtype=torch.float32)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"inputs must be numbers for a network, got {type(inputs).__name__}: {error}") from error
+        raise ValueError(
+            f"inputs must be numbers for a network, got {type(inputs).__name__}: {error}"
+        ) from error
 
 
 def is_estimator(model: Any) -> bool:
@@ -163,7 +165,9 @@ def trained(
     """
     inputs = tensor(learning.inputs)
     if not bool(torch.isfinite(inputs).all()):
-        raise ValueError("inputs must be finite numbers for a network, got NaN or infinity: fill gaps in first")
+        raise ValueError(
+            "inputs must be finite numbers for a network, got NaN or infinity: fill gaps in first"
+        )
     names = class_names(learning, outputs_count(module, inputs, device))
     labels = places(learning.labels, names)
     if train is None:
@@ -176,6 +180,10 @@ def trained(
             returned = train(made, inputs.clone(), labels.clone())
         made = returned if isinstance(returned, nn.Module) else made
     made = made.to(device).eval()
-    if not all(bool(torch.isfinite(each).all()) for each in made.state_dict().values() if each.is_floating_point()):
+    if not all(
+        bool(torch.isfinite(each).all())
+        for each in made.state_dict().values()
+        if each.is_floating_point()
+    ):
         raise Diverged(0, "a weight")
     return Net(function=made, names=names, device=device, module=made)

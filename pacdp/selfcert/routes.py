@@ -66,7 +66,9 @@ class SelfCertifySettings:
 
     fit: FitSettings | None = None
     prior_std: float = 0.01
-    posterior: PosteriorSettings = field(default_factory=lambda: PosteriorSettings(steps=200, step_size=0.002))
+    posterior: PosteriorSettings = field(
+        default_factory=lambda: PosteriorSettings(steps=200, step_size=0.002)
+    )
     max_loss: float = 4.0
     compression_rounds: int = 40
     group_share: float = 0.005
@@ -82,9 +84,21 @@ class SelfCertifySettings:
 
     def __post_init__(self) -> None:
         counts = (self.compression_rounds, self.noisy_steps)
-        sizes = (self.prior_std, self.max_loss, self.group_share, self.noisy_step_size, self.noisy_tau)
-        if min(counts) < 1 or not all(0.0 < size < math.inf for size in sizes) or self.group_share > 1.0:
-            raise ValueError(f"expected positive settings, and a group_share of at most 1, got {self}")
+        sizes = (
+            self.prior_std,
+            self.max_loss,
+            self.group_share,
+            self.noisy_step_size,
+            self.noisy_tau,
+        )
+        if (
+            min(counts) < 1
+            or not all(0.0 < size < math.inf for size in sizes)
+            or self.group_share > 1.0
+        ):
+            raise ValueError(
+                f"expected positive settings, and a group_share of at most 1, got {self}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -153,8 +167,12 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
         return "it needs gradients, and the model is no torch module"
     if route == COMPRESSION and examples.people is not None:
         return "where people are the records it bounds another risk, the share of people with an example in error"
-    if route == NOISY and any(isinstance(each, nn.modules.batchnorm._BatchNorm) for each in model.modules()):
-        return "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
+    if route == NOISY and any(
+        isinstance(each, nn.modules.batchnorm._BatchNorm) for each in model.modules()
+    ):
+        return (
+            "BatchNorm mixes the examples of a batch, so that no example has a gradient of its own"
+        )
     numbers = hasattr(examples.inputs, "dtype") and not hasattr(examples.inputs, "tocsr")
     if route in (COMPRESSION, NOISY) and not numbers:
         return "it needs inputs that are one array of numbers"
@@ -169,12 +187,18 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
         require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
     said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
     if said.shape != bound.labels.shape:
-        raise ValueError(f"predict must give one class for each of {bound.n} examples, got shape {said.shape}")
-    names: list[Any] = list(dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names]))
+        raise ValueError(
+            f"predict must give one class for each of {bound.n} examples, got shape {said.shape}"
+        )
+    names: list[Any] = list(
+        dict.fromkeys([*np.unique(bound.labels).tolist(), *coded("predictions", said).names])
+    )
     names += [_another(names[0])] if len(names) < 2 else []
     report = certify_predictions(bound.labels, said, classes=names, people=bound.people, ask=["error"],
                                  failure_prob=failure_prob)  # fmt: skip
-    certificate = _about(report.certificates[0], task, task.name, "predictor saw none of these rows")
+    certificate = _about(
+        report.certificates[0], task, task.name, "predictor saw none of these rows"
+    )
     return Candidate(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
                      bound=bound.units, error=float(certificate.terms["empirical_risk"]))  # fmt: skip
 
@@ -195,12 +219,16 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
         failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
     )  # fmt: skip
-    bound = BoundSet(inputs=inputs, labels=labels, people=task.bound.people, indices=_split(task.bound))
+    bound = BoundSet(
+        inputs=inputs, labels=labels, people=task.bound.people, indices=_split(task.bound)
+    )
     found = certify(posterior, bound, prior=prior, network=module, failure_prob=failure_prob, seed=task.seed,
                     monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     certificate = found.certificate(of="one draw", measures=bound.risk())
     weights = one_draw_weights(posterior, seed=task.seed)
-    drawn = Net(function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names)
+    drawn = Net(
+        function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names
+    )
     error = found.error("one draw", "bound")
     return Candidate(name=name, route=PAC_BAYES, predictor=drawn,
                      certificate=_about(certificate, task, f"one draw of {task.name}", "prior saw none of these rows"),
@@ -218,7 +246,14 @@ def compression(task: Task, *, name: str, failure_prob: float) -> Candidate:
         learner = Torch(network=task.model, train_network=fit_network)
     size = max(5, round(settings.group_share * everything.n))
     stop = Stop(no_errors_left=True, rounds=(settings.compression_rounds,))
-    found = compress(learner, data, groups=Groups(sizes=(size,)), stop=stop, failure_prob=failure_prob, seed=task.seed)
+    found = compress(
+        learner,
+        data,
+        groups=Groups(sizes=(size,)),
+        stop=stop,
+        failure_prob=failure_prob,
+        seed=task.seed,
+    )
     if found.trace.best is None:
         raise ValueError("the records ran out before the learner was right on the others")
     error = found.assessment.error("weights", "bound")
@@ -234,7 +269,9 @@ def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
     data, names = _dataset(everything, task.model, task.device)
     network = copy.deepcopy(task.model).cpu().eval()
     loss = bounded_cross_entropy(classes=len(names), max_loss=settings.max_loss)
-    how = SGLD(tau=settings.noisy_tau * math.sqrt(everything.units), step_size=settings.noisy_step_size)
+    how = SGLD(
+        tau=settings.noisy_tau * math.sqrt(everything.units), step_size=settings.noisy_step_size
+    )
     found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
@@ -251,7 +288,9 @@ CARRY_OUT = {HELD_OUT: held_out, PAC_BAYES: pac_bayes, COMPRESSION: compression,
 
 def _another(name: Any) -> Any:
     """A name of the same type that is another one: two classes are needed where all examples have one."""
-    return not name if isinstance(name, bool) else f"not {name}" if isinstance(name, str) else name + 1
+    return (
+        not name if isinstance(name, bool) else f"not {name}" if isinstance(name, str) else name + 1
+    )
 
 
 def _about(made: bounds.Certificate, task: Task, of: str, hypothesis: Any) -> bounds.Certificate:
@@ -281,7 +320,10 @@ def _fit_in_place(settings: SelfCertifySettings) -> Train:
     """Plain Adam on what was picked, as the default training of the other routes is on its part."""
 
     def fit_network(network: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        how, generator = settings.fit or FitSettings(epochs=20, batch_size=64), torch.Generator().manual_seed(0)
+        how, generator = (
+            settings.fit or FitSettings(epochs=20, batch_size=64),
+            torch.Generator().manual_seed(0),
+        )
         optimizer = torch.optim.Adam(network.parameters(), lr=how.step_size)
         for _ in range(how.epochs):
             for rows in torch.randperm(len(labels), generator=generator).split(how.batch_size):

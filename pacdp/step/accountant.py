@@ -94,7 +94,9 @@ def _by_two_steps(event: Event, *, delta: float) -> PrivacyBound:
     else:
         most = math.inf
     ends = {"estimate": 2.0 * most, "upper": 2.0 * most, "epsilon": 2.0 * most}
-    return replace(found, adjacency="replace-one", method=f"{found.method}, two add-remove steps", **ends)
+    return replace(
+        found, adjacency="replace-one", method=f"{found.method}, two add-remove steps", **ends
+    )
 
 
 def epsilon(event: Event | None, *, delta: float, adjacency: Adjacency) -> float:
@@ -124,7 +126,9 @@ def epsilon_by_renyi(event: Event | None, *, delta: float, adjacency: Adjacency)
     return renyi_epsilon(event=event, delta=delta, adjacency=adjacency).upper
 
 
-def privacy_claim(event: Event | None, *, adjacency: Adjacency) -> GaussianDP | PrivacyLossDistribution:
+def privacy_claim(
+    event: Event | None, *, adjacency: Adjacency
+) -> GaussianDP | PrivacyLossDistribution:
     """What ``bounds.private_pac_bayes(privacy=...)`` takes, for a prior or weights that these mechanisms released.
 
     A Gaussian where that is exact (every unit in every step), else the distribution of the privacy loss. Those bounds

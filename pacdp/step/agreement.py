@@ -87,7 +87,9 @@ def _of_known_layers(module: nn.Module) -> bool:
     )
 
 
-def disagreement(make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float) -> str | None:
+def disagreement(
+    make: MakeSummer, network: Network, inputs: Any, targets: Tensor, *, clip_norm: float
+) -> str | None:
     """How a fast mode's clipped sums differ from the reference's, in one sentence; None where they agree.
 
     Args:
@@ -102,7 +104,9 @@ def disagreement(make: MakeSummer, network: Network, inputs: Any, targets: Tenso
         for trial, each in enumerate([network, *_with_other_weights(network)]):
             said = _differs(make, *_made_up(each, inputs, seed=trial), targets, clip_norm)
             wrong += [] if said is None else [said]
-            if len(wrong) > 1 or (trial == _TRIALS - 2 and not wrong):  # no further trial can change the verdict
+            if len(wrong) > 1 or (
+                trial == _TRIALS - 2 and not wrong
+            ):  # no further trial can change the verdict
                 break
     finally:
         rewind(network.module, before)
@@ -119,16 +123,26 @@ def _made_up(network: Network, inputs: Any, *, seed: int) -> tuple[Network, Tens
 
 
 def _with_other_weights(network: Network) -> list[Network]:
-    return [network._replace(module=with_other_weights(network.module, seed=k)) for k in range(1, _TRIALS)]
+    return [
+        network._replace(module=with_other_weights(network.module, seed=k))
+        for k in range(1, _TRIALS)
+    ]
 
 
-def _differs(make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float) -> str | None:
-    twin, before = Network(copy.deepcopy(network.module), network.fixed, network.loss), random_state(network.module)
+def _differs(
+    make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor, clip_norm: float
+) -> str | None:
+    twin, before = (
+        Network(copy.deepcopy(network.module), network.fixed, network.loss),
+        random_state(network.module),
+    )
     with torch.no_grad():
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
     weights = {name: w.clone() for name, w in trained(twin.module).items()}
-    exact = ByExample(twin, units, NO_CLIPPING, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2]))
+    exact = ByExample(
+        twin, units, NO_CLIPPING, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2])
+    )
 
     def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
         rewind(module, before)
@@ -157,7 +171,9 @@ def _differs(make: MakeSummer, network: Network, inputs: Tensor, targets: Tensor
         try:
             for i in range(max(SIZES[:2])):
                 if not float((of(fast, other.module, live, [i]) - clipped[i]).norm()) <= allowed:
-                    return "its clipped gradient of a single example is another than the example's own"
+                    return (
+                        "its clipped gradient of a single example is another than the example's own"
+                    )
             for size in () if drawing else SIZES:
                 away = of(fast, other.module, live, list(range(size))) - clipped[:size].sum(0)
                 if not float(away.norm()) <= allowed * size:

@@ -32,10 +32,16 @@ class PrivacyBudget:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, Real) and 0.0 < self.epsilon < math.inf):
-            raise ValueError(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}")
+            raise ValueError(
+                f"a budget's epsilon must be positive and finite, got {self.epsilon!r}"
+            )
         if not (isinstance(self.delta, Real) and 0.0 < self.delta < 1.0):
-            raise ValueError(f"a budget's delta must lie strictly between 0 and 1, got {self.delta!r}")
-        ApproxDP(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status="accounted")
+            raise ValueError(
+                f"a budget's delta must lie strictly between 0 and 1, got {self.delta!r}"
+            )
+        ApproxDP(
+            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status="accounted"
+        )
 
     def allows(self, event: Event | None) -> bool:
         """Whether the accountant's upper end for what ran keeps to the budget."""
@@ -67,10 +73,14 @@ class PrivacyBudget:
         return last
 
 
-def planned(schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0) -> Event | None:
+def planned(
+    schedule: Schedule | float, *, sample_rate: float, steps: int, done: int = 0
+) -> Event | None:
     """The history that ``steps`` steps of ``schedule`` will have, but for the first ``done``."""
     sigma = as_schedule(schedule)
-    return events.history(events.sampled_step([float(sigma(t))], sample_rate=sample_rate) for t in range(done, steps))
+    return events.history(
+        events.sampled_step([float(sigma(t))], sample_rate=sample_rate) for t in range(done, steps)
+    )
 
 
 def calibrated(
@@ -97,8 +107,12 @@ def calibrated(
     base = planned(schedule, sample_rate=sample_rate, steps=steps)
     if base is None:
         raise ValueError(f"steps must be at least 1, got {steps}: what does not run needs no noise")
-    made = calibrate_noise(event=base, epsilon=target_epsilon, delta=delta, adjacency=adjacency, tolerance=tolerance)
+    made = calibrate_noise(
+        event=base, epsilon=target_epsilon, delta=delta, adjacency=adjacency, tolerance=tolerance
+    )
     result = Scaled(schedule=as_schedule(schedule), factor=made.scale)
     if planned(result, sample_rate=sample_rate, steps=steps) != made.event:
-        raise ValueError("schedule must return the same Python floats at every call, got other numbers once scaled")
+        raise ValueError(
+            "schedule must return the same Python floats at every call, got other numbers once scaled"
+        )
     return result

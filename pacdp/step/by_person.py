@@ -42,7 +42,12 @@ class People:
             return None
         sizes = np.unique(data.people, return_counts=True)[1]
         order = torch.from_numpy(np.argsort(data.people, kind="stable")).to(device)
-        return cls(number=data.people, parts=order.split(sizes.tolist()), unit=data.unit, digest=data.people_hash)
+        return cls(
+            number=data.people,
+            parts=order.split(sizes.tolist()),
+            unit=data.unit,
+            digest=data.people_hash,
+        )
 
     @property
     def count(self) -> int:
@@ -73,7 +78,9 @@ def mean_over_people(
     into.zero_()
     own, seen, squares = torch.empty_like(into)[None], torch.zeros(2, dtype=torch.float64), 0.0
     for part in parts:
-        found = network.backward(weights[None], [network.gather(part)], [0], [labels[part]], loss, own)
+        found = network.backward(
+            weights[None], [network.gather(part)], [0], [labels[part]], loss, own
+        )
         seen += found[:, 0].double().cpu()
         into += own[0]
         squares += float(own[0].double().square().sum())

@@ -15,13 +15,17 @@ from torch import Tensor
 from pacdp.step.noise import Randomness
 
 
-def clipped_scores(losses: Float[Tensor, "candidates units"], score_bound: float) -> Float[Tensor, " candidates"]:
+def clipped_scores(
+    losses: Float[Tensor, "candidates units"], score_bound: float
+) -> Float[Tensor, " candidates"]:
     """Σ_i min(max(ℓ_ij, 0), C_o) / C_o, double precision, on the CPU; NaN counts as C_o. Private."""
     scores = losses.detach().cpu().double() / score_bound
     return torch.where(scores.isnan(), 1.0, scores.clamp(0.0, 1.0)).sum(1)
 
 
-def probabilities_of(scores: Float[Tensor, " candidates"], selection_epsilon: float) -> Float[Tensor, " candidates"]:
+def probabilities_of(
+    scores: Float[Tensor, " candidates"], selection_epsilon: float
+) -> Float[Tensor, " candidates"]:
     """p_j ∝ exp(-ε' score_j), in double precision; without units all candidates are equally likely.
 
     Formal guarantee: adding or removing one unit, whose part in every :func:`clipped_scores` lies in [0, 1], changes

@@ -53,7 +53,9 @@ def joint_norms(norms: list[Tensor]) -> Float[Tensor, " batch"]:
     return torch.stack([part.double().to(norms[0].device) for part in norms], dim=1).norm(2, dim=1)
 
 
-def clip_factors(norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.dtype = torch.float32) -> Clipping:
+def clip_factors(
+    norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.dtype = torch.float32
+) -> Clipping:
     """Factors that bring every gradient of type ``dtype`` into the Euclidean ball of radius ``clip_norm``.
 
     Formal guarantee: ‖factor_i g_i‖ ≤ clip_norm for every example with a finite norm, with norms by :func:`row_norms`:
@@ -100,11 +102,25 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
     by at most twice that, whatever its records: a contribution that is NaN or infinite counts as zero. Up to the
     rounding of the sum.
     """
-    rows = {k: r if r.dtype in (torch.float32, torch.float64) else r.float() for k, r in contributions.items()}
-    coarsest = torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
-    factors, finite = clip_factors(joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest)
-    if finite.device.type != "cpu" or not finite.all():  # the copy costs as much as all else; to ask a GPU would wait
+    rows = {
+        k: r if r.dtype in (torch.float32, torch.float64) else r.float()
+        for k, r in contributions.items()
+    }
+    coarsest = (
+        torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
+    )
+    factors, finite = clip_factors(
+        joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest
+    )
+    if (
+        finite.device.type != "cpu" or not finite.all()
+    ):  # the copy costs as much as all else; to ask a GPU would wait
         rows = {k: drop(r, finite.to(r.device)) for k, r in rows.items()}
-    with full_precision(next((r.device for r in rows.values() if r.device.type != "cpu"), finite.device)):
-        total = {k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r) for k, r in rows.items()}
+    with full_precision(
+        next((r.device for r in rows.values() if r.device.type != "cpu"), finite.device)
+    ):
+        total = {
+            k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r)
+            for k, r in rows.items()
+        }
     return ClippedSum(total, finite)

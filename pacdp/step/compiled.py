@@ -43,7 +43,9 @@ class CompiledSums:
 
     def __init__(self, network: NativeNetwork, model: nn.Module, loss: Loss) -> None:
         self._network, self._model, self._loss = network, model, loss
-        self._most = _CHUNK if any(isinstance(block, ConvLayer) for block in network.blocks) else _LARGEST
+        self._most = (
+            _CHUNK if any(isinstance(block, ConvLayer) for block in network.blocks) else _LARGEST
+        )
         self._squares = np.empty(0) if network.rows is None else _squares(network.inputs[:].numpy())
         self._rooms = [self._room()]
 
@@ -72,11 +74,21 @@ class CompiledSums:
             for k, g in zip(chains, group, strict=True):
                 kept = None if squares is None else squares[k]
                 found[k] = self._chain(
-                    self._rooms[room], weights[k], drawn[g], labels[k][drawn[g]], clip, into[k], kept
+                    self._rooms[room],
+                    weights[k],
+                    drawn[g],
+                    labels[k][drawn[g]],
+                    clip,
+                    into[k],
+                    kept,
                 )
 
         # a loss in Python may keep what it sees
-        parts = threads.shares(len(weights)) if self._loss.compiled is not None else [range(len(weights))]
+        parts = (
+            threads.shares(len(weights))
+            if self._loss.compiled is not None
+            else [range(len(weights))]
+        )
         while len(self._rooms) < len(parts):
             self._rooms.append(self._room())
         with full_precision(into.device):
@@ -86,7 +98,13 @@ class CompiledSums:
     def _room(self) -> list[PaddedDense | ConvLayer]:
         """Layers with a workspace of their own, for one thread."""
         inputs = self._network.inputs
-        blocks = parse(self._model, tuple(inputs.shape[1:]), batch_size=self._most, dtype=inputs.dtype, each=True)
+        blocks = parse(
+            self._model,
+            tuple(inputs.shape[1:]),
+            batch_size=self._most,
+            dtype=inputs.dtype,
+            each=True,
+        )
         assert blocks is not None
         return [PaddedDense(block) if isinstance(block, DenseLayer) else block for block in blocks]
 
@@ -108,7 +126,14 @@ class CompiledSums:
         for start in range(0, count, self._most):
             part = slice(start, min(start + self._most, count))
             gradient = into if start == 0 else torch.empty_like(into)
-            seen = self._add(layers, own, examples[part], labels[part], clip, self._network.pieces(gradient.numpy()))
+            seen = self._add(
+                layers,
+                own,
+                examples[part],
+                labels[part],
+                clip,
+                self._network.pieces(gradient.numpy()),
+            )
             if seen is None:
                 return None
             loss, error = loss + seen[0], error + seen[1]
@@ -158,7 +183,9 @@ class CompiledSums:
         slope, loss = slopes_of_each(self._loss, outputs, labels)
         return float(loss), float(in_error(outputs, labels).double().mean()), slope
 
-    def _forward(self, layers: list[PaddedDense | ConvLayer], own: list[Array], examples: Tensor) -> Array:
+    def _forward(
+        self, layers: list[PaddedDense | ConvLayer], own: list[Array], examples: Tensor
+    ) -> Array:
         count, rows = len(examples), self._network.rows
         x = examples.numpy() if rows is not None else self._network.inputs[examples].numpy()
         for place, layer in enumerate(layers):
@@ -190,12 +217,18 @@ def disagreement(
     other than zero are passed over.
     """
     generator, own = torch.Generator().manual_seed(0), layout.of(model)
-    spread = [torch.randn(own.shape, generator=generator, dtype=own.dtype) for _ in range(_CHAINS - 1)]
+    spread = [
+        torch.randn(own.shape, generator=generator, dtype=own.dtype) for _ in range(_CHAINS - 1)
+    ]
     size = float(own.double().square().mean().sqrt()) or 0.1
     weights = torch.stack([own, *(own + 0.3 * size * one for one in spread)])
     kept, rows = list[int](), list[Tensor]()
-    for place in torch.cat([torch.linspace(0, len(inputs) - 1, k * _PROBES).long() for k in (1, _TRIES)]).tolist():
-        row = torch.stack([_singles(model, layout, w, inputs[[place]], labels[[place]], loss)[0] for w in weights])
+    for place in torch.cat(
+        [torch.linspace(0, len(inputs) - 1, k * _PROBES).long() for k in (1, _TRIES)]
+    ).tolist():
+        row = torch.stack(
+            [_singles(model, layout, w, inputs[[place]], labels[[place]], loss)[0] for w in weights]
+        )
         if bool(row.isfinite().all() and row.any()):
             kept.append(place)
             rows.append(row)
@@ -212,7 +245,9 @@ def disagreement(
     for chosen in (*(torch.tensor([k]) for k in range(_PROBES)), torch.arange(_PROBES), everyone):
         into = torch.empty_like(weights)
         sums(weights, _same_for_all(places[chosen]), [labels] * _CHAINS, Clip(norm, 1.0), into)
-        expected = torch.einsum("e,ced->cd", torch.bincount(chosen, minlength=_PROBES).double(), exact)
+        expected = torch.einsum(
+            "e,ced->cd", torch.bincount(chosen, minlength=_PROBES).double(), exact
+        )
         away = (into.double() - expected).norm(dim=1) > _TOLERANCE * norm * len(chosen)
         if int(away.sum()) > 1:  # at a kink rounding alone moves a gradient
             return f"a sum over {len(chosen)} examples is not that of their gradients, each clipped by itself"

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Literal
 
-from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, NonPrivate, PoissonSampled, SelfComposed
+from bounds.accounting import (
+    Composed,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    SelfComposed,
+)
 
 ADJACENCY: Literal["add-remove"] = "add-remove"
 """The neighbours that noise multipliers are stated for: one unit more or less moves a clipped sum by at most C."""
@@ -22,7 +30,9 @@ _DOWN = 1.0 - 2.0**-48
 """Covers the rounding of a combined multiplier."""
 
 
-def sampled_step(noise_multipliers: Sequence[float], *, sample_rate: float, choice_epsilon: float = 0.0) -> Event:
+def sampled_step(
+    noise_multipliers: Sequence[float], *, sample_rate: float, choice_epsilon: float = 0.0
+) -> Event:
     """One step: the same Poisson sample's sum released with each of these noises, and a choice among candidates.
 
     Sums released with independent noises σ_1 ... σ_K are as informative as one with 1/σ² = Σ 1/σ_j². Noise beyond 1e10
@@ -48,7 +58,9 @@ def sampled_step(noise_multipliers: Sequence[float], *, sample_rate: float, choi
         return NonPrivate()
     released: Event = Gaussian(noise_multiplier=float(min(noise, _MOST_NOISE)))
     if choice_epsilon != 0.0:
-        released = Composed(events=(released, ExponentialMechanism(epsilon=choice_epsilon, adjacency=ADJACENCY)))
+        released = Composed(
+            events=(released, ExponentialMechanism(epsilon=choice_epsilon, adjacency=ADJACENCY))
+        )
     return PoissonSampled(sample_rate=max(float(sample_rate), _LEAST_RATE), event=released)
 
 
@@ -88,7 +100,10 @@ class History:
 def joined(*histories: Event | None) -> Event | None:
     """All that ran, one after the other on the same data: the history of several chains is that of one long chain."""
     runs = [run for one in histories if one is not None for run in runs_of(one)]
-    merged = [(step, sum(count for _, count in group)) for step, group in groupby(runs, key=lambda run: run[0])]
+    merged = [
+        (step, sum(count for _, count in group))
+        for step, group in groupby(runs, key=lambda run: run[0])
+    ]
     if not merged:
         return None
     return Composed(events=tuple(SelfComposed(event=step, count=count) for step, count in merged))

@@ -25,7 +25,13 @@ class FixedSizeSums:
     """Clipped sums over a resident data set, where a batch has ``batch_size`` of its n examples on average."""
 
     def __init__(
-        self, model: nn.Module, layout: Layout, inputs: Float[Tensor, "n ..."], loss: Loss, *, batch_size: int
+        self,
+        model: nn.Module,
+        layout: Layout,
+        inputs: Float[Tensor, "n ..."],
+        loss: Loss,
+        *,
+        batch_size: int,
     ) -> None:
         self._model, self._layout, self._inputs, self._loss = model, layout, inputs, loss
         self._rate = batch_size / len(inputs)
@@ -65,7 +71,11 @@ class FixedSizeSums:
         rows = poisson_rows(words, self._rate, self.most)
         shared = len(rows.indices) == 1 and len(weights) > 1
         drawn, member, whole = (one if shared else one[group] for one in rows)
-        own = labels[0][drawn] if len(labels) == 1 else labels.gather(1, drawn.expand(len(weights), -1))
+        own = (
+            labels[0][drawn]
+            if len(labels) == 1
+            else labels.gather(1, drawn.expand(len(weights), -1))
+        )
 
         def one(
             parameters: dict[str, Tensor], x: Tensor, y: Tensor, of: Tensor, sums: dict[str, Tensor]
@@ -78,9 +88,17 @@ class FixedSizeSums:
 
         given = [self._inputs[drawn], own, member]
         axes = tuple(None if len(part) == 1 and len(weights) > 1 else 0 for part in given)
-        x, y, of = (part[0] if axis is None else part for part, axis in zip(given, axes, strict=True))
+        x, y, of = (
+            part[0] if axis is None else part for part, axis in zip(given, axes, strict=True)
+        )
         every = torch.func.vmap(one, in_dims=(0, *axes, 0), chunk_size=self.at_once(weights.device))
         found = every(self._layout.views(weights), x, y, of, self._layout.views(into))
-        highest = (self._loss.high, 1.0)  # one record's loss must not decide whether the chain goes on
-        kept = [part.masked_fill(~part.isfinite(), most) for part, most in zip(found, highest, strict=True)]
+        highest = (
+            self._loss.high,
+            1.0,
+        )  # one record's loss must not decide whether the chain goes on
+        kept = [
+            part.masked_fill(~part.isfinite(), most)
+            for part, most in zip(found, highest, strict=True)
+        ]
         return torch.stack(kept).masked_fill(~whole, torch.nan)

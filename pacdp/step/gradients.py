@@ -21,10 +21,27 @@ from torch.utils._pytree import tree_map
 
 from pacdp.losses import Loss, PerExampleLoss
 from pacdp.plain import call_with, is_plain, is_plain_linear
-from pacdp.step.clip import Weights, clip_factors, joint_norms, row_norms, row_squares, without_subnormals
+from pacdp.step.clip import (
+    Weights,
+    clip_factors,
+    joint_norms,
+    row_norms,
+    row_squares,
+    without_subnormals,
+)
 from pacdp.step.precision import full_precision
 
-_ELEMENTWISE = (nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU)
+_ELEMENTWISE = (
+    nn.Flatten,
+    nn.Identity,
+    nn.ReLU,
+    nn.Tanh,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.ELU,
+    nn.GELU,
+    nn.SiLU,
+)
 NO_CLIPPING = 1e30
 _TOLERANCE = 1e-3
 
@@ -90,7 +107,9 @@ def require_true_sums(
     """
     found = {name: torch.zeros_like(value) for name, value in parameters.items()}
     try:
-        clipped_gradient(model, parameters, inputs, targets, loss, clip_norm=NO_CLIPPING, into=found)
+        clipped_gradient(
+            model, parameters, inputs, targets, loss, clip_norm=NO_CLIPPING, into=found
+        )
     except RuntimeError as error:
         raise ValueError(
             f"the gradient of a single example cannot be taken ({str(error).splitlines()[0]}): with clip_norm the "
@@ -106,7 +125,9 @@ def require_true_sums(
     for (name, own), slope in zip(found.items(), slopes, strict=True):
         away = own if slope is None else own - slope
         if not math.sqrt(float(row_squares(away[None]))) <= _TOLERANCE * size:
-            raise ValueError(f"clipped gradients of parameter {name} are not those of the network: report this network")
+            raise ValueError(
+                f"clipped gradients of parameter {name} are not those of the network: report this network"
+            )
     return True
 
 
@@ -128,7 +149,9 @@ def fully_connected(model: nn.Module, ndim: int) -> TypeGuard[nn.Sequential]:
             if (layer.start_dim, layer.end_dim) != (1, -1):
                 return False
             ndim = 2
-    return len(list(model.parameters())) == len(list(model.named_parameters(remove_duplicate=False)))
+    return len(list(model.parameters())) == len(
+        list(model.named_parameters(remove_duplicate=False))
+    )
 
 
 def _by_layers(
@@ -145,7 +168,9 @@ def _by_layers(
     own = {name: tensors.get(name, p).detach() for name, p in model.named_parameters()}
     met: list[tuple[str, nn.Module, Tensor, Tensor]] = []
     x = inputs.detach()
-    for name, layer in zip(model._modules, model, strict=True):  # named_children() leaves out repeated layers
+    for name, layer in zip(
+        model._modules, model, strict=True
+    ):  # named_children() leaves out repeated layers
         before = x
         if isinstance(layer, nn.Linear):
             x = nn.functional.linear(before, own[f"{name}.weight"], own.get(f"{name}.bias"))
@@ -170,7 +195,9 @@ def _by_layers(
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
-    whole = member is None and finite.device.type == "cpu" and bool(finite.all())  # a GPU would be waited for
+    whole = (
+        member is None and finite.device.type == "cpu" and bool(finite.all())
+    )  # a GPU would be waited for
     with full_precision(x.device):
         for name, before, slope in passes:
             scaled = without_subnormals((slope if whole else slope.masked_fill(gone, 0.0)) * scale)
@@ -209,7 +236,11 @@ def slopes_of_each(
     The compiled form of a loss, where it has one, goes from example to example; it was compared with its function at
     set-up (:func:`pacdp.trials.require_true_slope`).
     """
-    if member is None and getattr(loss, "compiled", None) is not None and outputs.device.type == "cpu":
+    if (
+        member is None
+        and getattr(loss, "compiled", None) is not None
+        and outputs.device.type == "cpu"
+    ):
         mean, _, slope = cast(Loss, loss).slope(outputs, targets)
         return slope * len(targets), outputs.new_tensor(mean)
 
@@ -265,13 +296,17 @@ def gradients_of_each(
     moving = {name: own[name].detach() for name in names}
     fixed = {name: value.detach() for name, value in tensors.items() if name not in moving}
 
-    def loss_of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def loss_of_one(
+        weights: dict[str, Tensor], x: Tensor, y: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = call_with(model, {**fixed, **weights}, x[None])
         value = loss(outputs, y[None])[0]
         return value, (value.detach(), tree_map(lambda each: each.detach()[0], outputs))
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")
-        per_example = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0))
+        per_example = torch.func.vmap(
+            torch.func.grad(loss_of_one, has_aux=True), in_dims=(None, 0, 0)
+        )
         rows, (losses, outputs) = per_example(moving, inputs, targets)
     return rows, losses, outputs

@@ -32,7 +32,19 @@ from torch import Tensor, nn
 import pacdp
 
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "numba", "opacus", "pacdp", "bounds"}
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(...), np.generic)
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    torch.dtype,
+    torch.device,
+    type(...),
+    np.generic,
+)
 _OF_THE_CLASS = {"__dict__", "__weakref__", "__doc__", "__annotations__", "__dataclass_fields__"}
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
 _STATELESS = object.__basicsize__
@@ -62,7 +74,11 @@ def contents(tensors: Mapping[str, Tensor]) -> str:
 
 def versions() -> dict[str, str]:
     """Of Python and of the packages that round numbers."""
-    known = {"python": platform.python_version(), "pacdp": pacdp.__version__, "torch": torch.__version__}
+    known = {
+        "python": platform.python_version(),
+        "pacdp": pacdp.__version__,
+        "torch": torch.__version__,
+    }
     return {**known, "numba": version("numba")}
 
 
@@ -118,7 +134,13 @@ class _Walk:
             case FunctionType():
                 yield from self._of_function(thing)
             case CodeType():
-                yield from (thing.co_code, thing.co_consts, thing.co_names, thing.co_varnames, thing.co_argcount)
+                yield from (
+                    thing.co_code,
+                    thing.co_consts,
+                    thing.co_names,
+                    thing.co_varnames,
+                    thing.co_argcount,
+                )
             case CellType():
                 try:
                     yield thing.cell_contents
@@ -166,8 +188,14 @@ class _Walk:
         yield kind
         yield from ((name, getattr(thing, name)) for name in slots)
         if isinstance(thing, nn.Module):
-            shapes = [(name, p.shape, p.dtype, p.requires_grad) for name, p in thing.named_parameters(recurse=False)]
-            own = {**vars(thing), "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes]}
+            shapes = [
+                (name, p.shape, p.dtype, p.requires_grad)
+                for name, p in thing.named_parameters(recurse=False)
+            ]
+            own = {
+                **vars(thing),
+                "_parameters": [(name, tuple(shape), *rest) for name, shape, *rest in shapes],
+            }
         yield own or {}
 
 

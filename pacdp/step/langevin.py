@@ -51,7 +51,13 @@ DELTA = 1e-5
 
 
 def langevin_event(
-    rates: np.ndarray, scales: np.ndarray, *, each: int, batch_size: int, clip_norm: float | int | None, n: int
+    rates: np.ndarray,
+    scales: np.ndarray,
+    *,
+    each: int,
+    batch_size: int,
+    clip_norm: float | int | None,
+    n: int,
 ) -> Event | None:
     """The mechanisms of steps of sizes ``rates`` with noise of deviations ``scales``, each made ``each`` times.
 
@@ -75,7 +81,9 @@ def langevin_event(
             "which also makes batches Poisson and the normaliser fixed"
         )
     if not (batch_size <= n and each >= 0):
-        raise ValueError(f"expected batch_size <= n and steps >= 0, got {batch_size}, n={n}, steps={each}")
+        raise ValueError(
+            f"expected batch_size <= n and steps >= 0, got {batch_size}, n={n}, steps={each}"
+        )
     moving = rates > 0.0  # a step of size 0 reads nothing
     if each == 0 or not moving.any():
         return None
@@ -94,7 +102,9 @@ def langevin_event(
 
 
 @lru_cache(maxsize=64)  # the records of a run ask for the same planned steps
-def accounted_privacy(settings: Promising, *, n: int, steps: int, adjacency: Adjacency = "add-remove") -> Claim:
+def accounted_privacy(
+    settings: Promising, *, n: int, steps: int, adjacency: Adjacency = "add-remove"
+) -> Claim:
     """What the chain's weights promise, as the general transfer takes it.
 
     The transfer compares the chain with itself without one record: "add-remove" serves, and costs less than
@@ -105,7 +115,9 @@ def accounted_privacy(settings: Promising, *, n: int, steps: int, adjacency: Adj
     event = settings.promise(n, steps)
     if event is None:
         return GaussianDP(mu=0.0, adjacency=adjacency, status="accounted")
-    return privacy_record(event=event, adjacency=adjacency, resolution=0.05 if steps_of(event) <= _FINE_UP_TO else 0.5)
+    return privacy_record(
+        event=event, adjacency=adjacency, resolution=0.05 if steps_of(event) <= _FINE_UP_TO else 0.5
+    )
 
 
 def accounted_to_dict(event: Event | None, *, delta: float = DELTA) -> dict[str, Any]:
@@ -114,7 +126,9 @@ def accounted_to_dict(event: Event | None, *, delta: float = DELTA) -> dict[str,
     ``mu_central_limit`` is the central limit theorem's, add-remove: an approximation that proves nothing.
     """
     add_remove, replace_one = (
-        0.0 if event is None else privacy_epsilon(event=event, delta=delta, adjacency=adjacency).upper
+        0.0
+        if event is None
+        else privacy_epsilon(event=event, delta=delta, adjacency=adjacency).upper
         for adjacency in ("add-remove", "replace-one")
     )
     return {

@@ -53,4 +53,6 @@ class Mechanism:
 def require_mode(mode: object) -> None:
     """Refuse what is no way to a clipped sum, by raising ValueError."""
     if mode is not None and mode not in MODES:
-        raise ValueError(f"grad_sample_mode must be one of {', '.join(MODES)}, or None to choose, got {mode!r}")
+        raise ValueError(
+            f"grad_sample_mode must be one of {', '.join(MODES)}, or None to choose, got {mode!r}"
+        )

@@ -30,7 +30,9 @@ class Randomness(Protocol):
     which returns a new tensor: ``total`` with independent N(0, std²) on every coordinate.
     """
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """Independent N(0, std²)."""
         ...
 
@@ -64,10 +66,14 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     """
     if not 0.0 <= std < math.inf:
         raise ValueError(f"std must be a finite number >= 0, got {std}")
-    adds = getattr(randomness, "noised", None)  # isinstance of a protocol takes as long as the noise of a small layer
+    adds = getattr(
+        randomness, "noised", None
+    )  # isinstance of a protocol takes as long as the noise of a small layer
     if adds is not None:
         return adds(total, std=std)
-    return total + randomness.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device)
+    return total + randomness.normal(
+        tuple(total.shape), std=std, dtype=total.dtype, device=total.device
+    )
 
 
 def share(std: float, processes: int) -> float:
@@ -93,7 +99,9 @@ class SystemRandomness:
     nothing can be stolen, saved or replayed, and forks, threads and copies of the object draw independently.
     """
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """Independent N(0, std²), each a multiple of the grid."""
         return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std)
 
@@ -127,7 +135,9 @@ class SystemRandomness:
             ValueError: the state is that of a seeded run.
         """
         if state:
-            raise ValueError("the run was seeded: resume it with SeededRandomness, whose state the checkpoint carries")
+            raise ValueError(
+                "the run was seeded: resume it with SeededRandomness, whose state the checkpoint carries"
+            )
 
 
 class SeededRandomness:
@@ -138,14 +148,18 @@ class SeededRandomness:
         self._noise = self.generator("noise", device)
         self._batches = self.generator("batches")
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """Independent N(0, std²) from the noise stream."""
         drawn = torch.empty(tuple(shape), dtype=dtype, device=self._noise.device)
         return drawn.normal_(0.0, std, generator=self._noise).to(device)
 
     def noised(self, total: Tensor, *, std: float) -> Tensor:
         """``total`` with independent N(0, std²) from the noise stream, in the memory of the noise."""
-        return self.normal(tuple(total.shape), std=std, dtype=total.dtype, device=total.device).add_(total)
+        return self.normal(
+            tuple(total.shape), std=std, dtype=total.dtype, device=total.device
+        ).add_(total)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch from the batch stream."""
@@ -173,6 +187,8 @@ class SeededRandomness:
         held = torch.Generator(self._noise.device)
         held.set_state(state["noise"])
         if held.initial_seed() != self._noise.initial_seed():
-            raise ValueError(f"the run was seeded by another number than {self.seed}: resume it with its own seed")
+            raise ValueError(
+                f"the run was seeded by another number than {self.seed}: resume it with its own seed"
+            )
         self._noise.set_state(state["noise"])
         self._batches.set_state(state["batches"])

@@ -62,5 +62,7 @@ class OneByOne(NamedTuple):
         )
         if len(labels) == 0:
             return weights.new_zeros(2), seen.squares
-        means = torch.stack([seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()])
+        means = torch.stack(
+            [seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()]
+        )
         return means, torch.where(seen.finite, seen.squares, 0.0)

@@ -45,7 +45,13 @@ class Paid:
     ) -> None:
         self.unit: Unit = unit
         self.books, self.run, self.algorithm, self.cost = books, run, algorithm, cost
-        self.stream, self.every, self.last, self.together, self.device = stream, every, last, together, device
+        self.stream, self.every, self.last, self.together, self.device = (
+            stream,
+            every,
+            last,
+            together,
+            device,
+        )
         self._granted: Reservation | None = None
         self.receipt: Mapping[str, Any] | None = None
         """For the checkpoint's header: which entry counts the last stretch."""
@@ -69,7 +75,9 @@ class Paid:
         if self.together.several:
             (failures,) = totals([0.0 if failure is None else 1.0], self.device)
             if failures and failure is None:
-                failure = ValueError("the first process could not enter the steps into the ledger: it says why")
+                failure = ValueError(
+                    "the first process could not enter the steps into the ledger: it says why"
+                )
         if failure is not None:
             raise failure
 
@@ -96,7 +104,9 @@ class Paid:
         self._granted.draw(step)
 
 
-def release_name(randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None) -> str:
+def release_name(
+    randomness: Randomness, *code: Any, dataset: Dataset[Any], people: Tensor | None
+) -> str:
     """What names the release of a seeded run before its first step: data and code.
 
     What cannot be named gets a name of its own each time, so that a ledger refuses the seed the second time.
@@ -107,7 +117,9 @@ def release_name(randomness: Randomness, *code: Any, dataset: Dataset[Any], peop
     try:
         if type(dataset) is not TensorDataset:
             raise Unnamed("the examples of a data set that holds no tensors may change")
-        base = _base(randomness)  # which may have drawn before, and then draws other numbers than its seed says
+        base = _base(
+            randomness
+        )  # which may have drawn before, and then draws other numbers than its seed says
         return identity(*code, type(base), dict(base.state()), dataset.tensors, people)
     except Unnamed:
         return secrets.token_hex()

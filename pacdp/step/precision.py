@@ -16,7 +16,9 @@ import torch
 _get: Any = torch._C._get_fp32_precision_getter
 _set: Any = torch._C._set_fp32_precision_setter
 _PRODUCTS, _CONVOLUTIONS = ("matmul",), ("conv", "rnn")
-_KEYS = tuple((backend, kind) for backend in ("cuda", "mkldnn") for kind in _PRODUCTS + _CONVOLUTIONS)
+_KEYS = tuple(
+    (backend, kind) for backend in ("cuda", "mkldnn") for kind in _PRODUCTS + _CONVOLUTIONS
+)
 _REDUCED = ("tf32", "bf16")
 
 _LOCK = threading.Lock()
@@ -63,7 +65,10 @@ def _unless_mixed(setting: Any) -> Any:
 
 def _raise(convolutions: bool) -> None:
     products, cudnn, _ = _before[-1]
-    if products not in (None, "highest"):  # the older setting goes with the newer, or torch refuses to read either
+    if products not in (
+        None,
+        "highest",
+    ):  # the older setting goes with the newer, or torch refuses to read either
         torch.set_float32_matmul_precision("highest")
     if convolutions and cudnn:
         torch._C._set_cudnn_allow_tf32(False)

@@ -21,12 +21,18 @@ _ROWS = 1024
 
 def process_count() -> int:
     """Processes in the default group; 1 without one."""
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+    return (
+        distributed.get_world_size()
+        if distributed.is_available() and distributed.is_initialized()
+        else 1
+    )
 
 
 def process_rank() -> int:
     """This process's place among them, from 0."""
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+    return (
+        distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+    )
 
 
 @torch.no_grad()
@@ -79,7 +85,9 @@ def require_agreement(
     first, *others = gathered(message, device)
     for index, name in enumerate(claims):
         if any(not torch.equal(first[index], other[index]) for other in others):
-            raise error(f"the processes of this run disagree on {name}: give all {process_count()} of them the same")
+            raise error(
+                f"the processes of this run disagree on {name}: give all {process_count()} of them the same"
+            )
 
 
 def _alike(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
@@ -112,7 +120,9 @@ class RankRandomness:
     def __init__(self, base: Randomness) -> None:
         self.base, self.rank, self.count = base, process_rank(), process_count()
 
-    def normal(self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def normal(
+        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """This process's share of independent N(0, std²)."""
         return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std).to(dtype)
 
@@ -164,7 +174,9 @@ class Together:
 
     def noised(self, total: Weights, std: float, randomness: Randomness) -> Weights:
         """The sum over all processes with independent N(0, std²) on every coordinate, the same at each."""
-        made = {name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()}
+        made = {
+            name: add_noise(value, std=std, randomness=randomness) for name, value in total.items()
+        }
         if self.several:
             sum_at_first(list(made.values()))
             copy_from_first(list(made.values()))
@@ -173,7 +185,9 @@ class Together:
     def noisier(self, released: Weights, std: float, randomness: Randomness) -> Weights:
         """What was released, the same at each process, with independent N(0, std²) from the first one."""
         whole = getattr(randomness, "base", randomness)
-        made = {name: add_noise(value, std=std, randomness=whole) for name, value in released.items()}
+        made = {
+            name: add_noise(value, std=std, randomness=whole) for name, value in released.items()
+        }
         if self.several:
             copy_from_first(list(made.values()))
         return made
@@ -206,7 +220,10 @@ def require_one_run(public: Mapping[str, object], dataset: Dataset[Any], randomn
     stateful = bool(base.state())  # a seed, if there is one, shows in every stream
     seed = base.generator("agreement").initial_seed() if stateful else None
     claims = {**public, "randomness (its kind and its seed)": (type(base).__name__, seed)}
-    claims |= {"the number of examples": size(dataset), "the order of the examples": _fingerprint(dataset)}
+    claims |= {
+        "the number of examples": size(dataset),
+        "the order of the examples": _fingerprint(dataset),
+    }
     require_agreement(claims, device)
 
 
@@ -214,5 +231,7 @@ def _fingerprint(dataset: Dataset[Any]) -> object:
     if type(dataset) is not TensorDataset:
         return None
     step = -(-size(dataset) // _ROWS)
-    rows = [t[::step].detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in dataset.tensors]
+    rows = [
+        t[::step].detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in dataset.tensors
+    ]
     return [hashlib.sha256(r.numpy().tobytes()).hexdigest() for r in rows]

@@ -49,22 +49,30 @@ class PrivateStep:
         rounding of the sum (docs/noise.md).
         """
         self._noise_multipliers.append(float(noise_multiplier))
-        made = self.together.noised(self.total, noise_multiplier * self.mechanism.clip_norm, self.randomness)
+        made = self.together.noised(
+            self.total, noise_multiplier * self.mechanism.clip_norm, self.randomness
+        )
         if self.watch is not None:
             self.watch(made)
         return made
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
         """What was released before with further noise: post-processing, which costs nothing."""
-        return self.together.noisier(released, std_multiplier * self.mechanism.clip_norm, self.randomness)
+        return self.together.noisier(
+            released, std_multiplier * self.mechanism.clip_norm, self.randomness
+        )
 
-    def choose(self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float) -> int:
+    def choose(
+        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
+    ) -> int:
         """One of the candidates by the exponential mechanism on the sample's clipped losses (:mod:`choice`)."""
         self._choice_epsilon += selection_epsilon
         assert self.losses is not None
         losses = torch.stack([self.losses(candidate) for candidate in candidates])
         scores = self.together.sums(clipped_scores(losses, score_bound))
-        return self.together.first_says(choose(probabilities_of(scores, selection_epsilon), self.randomness))
+        return self.together.first_says(
+            choose(probabilities_of(scores, selection_epsilon), self.randomness)
+        )
 
     @property
     def event(self) -> Event:

@@ -76,18 +76,28 @@ class ByExample(NamedTuple):
             total = {name: total[name] + own[name] for name in total}
         return Sum(total, nonfinite, seen)
 
-    def _part(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor, Tensor]:
+    def _part(
+        self, weights: Weights, inputs: Tensor, targets: Tensor
+    ) -> tuple[Weights, Tensor, Tensor]:
         """The clipped sum over some examples, whose gradient was finite, and their mean loss."""
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
             rows, mean_loss = self._row(weights, inputs, targets)
         elif self.pre_noise > 0.0:
-            rows, losses, _ = gradients_of_each(network.module, tensors, inputs, targets, network.loss, weights)
+            rows, losses, _ = gradients_of_each(
+                network.module, tensors, inputs, targets, network.loss, weights
+            )
             mean_loss = losses.mean()
         else:
             into = {name: torch.empty_like(w) for name, w in weights.items()}
             seen = clipped_gradient(
-                network.module, tensors, inputs, targets, network.loss, clip_norm=self.clip_norm, into=into
+                network.module,
+                tensors,
+                inputs,
+                targets,
+                network.loss,
+                clip_norm=self.clip_norm,
+                into=into,
             )
             return into, seen.finite, seen.mean_loss
         if self.pre_noise > 0.0:
@@ -133,7 +143,9 @@ class ByContribution(NamedTuple):
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
         nonfinite: int | Tensor = 0
         for batch in self.batches(chosen, weights):
-            found = each_unit(self.contribution, self.network, weights, batch, vectorised=self.vectorised)
+            found = each_unit(
+                self.contribution, self.network, weights, batch, vectorised=self.vectorised
+            )
             part = clipped_sum(found, self.clip_norm)
             total = {name: total[name] + part.total[name] for name in total}
             nonfinite = nonfinite + (~part.finite).sum()
@@ -167,7 +179,13 @@ def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Te
     into = {name: torch.empty_like(w) for name, w in weights.items()}
     try:
         clipped_gradient(
-            network.module, {**network.fixed, **weights}, inputs, targets, network.loss, clip_norm=1.0, into=into
+            network.module,
+            {**network.fixed, **weights},
+            inputs,
+            targets,
+            network.loss,
+            clip_norm=1.0,
+            into=into,
         )
     except (RuntimeError, ValueError, TypeError):
         return False

@@ -43,7 +43,9 @@ class Network(NamedTuple):
         frozen = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
         return cls(module, {**frozen, **dict(module.named_buffers())}, loss)
 
-    def losses(self, weights: Weights, inputs: Tensor, targets: Tensor) -> Float[Tensor, " records"]:
+    def losses(
+        self, weights: Weights, inputs: Tensor, targets: Tensor
+    ) -> Float[Tensor, " records"]:
         """One loss for each record."""
         return self.loss(call_with(self.module, {**self.fixed, **weights}, inputs), targets)
 
@@ -56,7 +58,9 @@ def trained(module: nn.Module) -> Weights:
 class ByPlace(nn.Module):
     """A network of any arguments as one of the places that examples have in them."""
 
-    def __init__(self, module: nn.Module, inputs: Sequence[Any], named: Mapping[str, Any] = _NONE) -> None:
+    def __init__(
+        self, module: nn.Module, inputs: Sequence[Any], named: Mapping[str, Any] = _NONE
+    ) -> None:
         super().__init__()
         self.module, self.inputs, self.named = module, inputs, dict(named)
 
@@ -114,7 +118,9 @@ class Units:
         if people is None:
             return cls(dataset, None)
         if not isinstance(people, Tensor):
-            raise ValueError(f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people)")
+            raise ValueError(
+                f"people must be a tensor, got a {type(people).__name__}: pass torch.as_tensor(people)"
+            )
         if people.dim() != 1 or len(people) != n or people.is_floating_point():
             raise ValueError(
                 f"people must hold a whole number for each of the {n} records, got shape {tuple(people.shape)} of "
@@ -157,7 +163,14 @@ class Units:
         return UnitBatch(shaped[0], shaped[1], kept.to(device=device, dtype=_real(shaped[0])))
 
 
-def each_unit(function: UnitFunction, network: Network, weights: Weights, batch: UnitBatch, *, vectorised: bool) -> Any:
+def each_unit(
+    function: UnitFunction,
+    network: Network,
+    weights: Weights,
+    batch: UnitBatch,
+    *,
+    vectorised: bool,
+) -> Any:
     """``function`` of every unit of the batch, stacked; in one pass if ``vectorised``."""
 
     def one(inputs: Tensor, targets: Tensor, kept: Tensor) -> Any:
@@ -172,14 +185,18 @@ def each_unit(function: UnitFunction, network: Network, weights: Weights, batch:
     return tree_map(lambda *leaves: torch.stack(leaves), *rows)
 
 
-def mean_loss(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Tensor:
+def mean_loss(
+    network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
+) -> Tensor:
     """Mean loss of one unit's records; a :data:`UnitFunction`."""
     parts = zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True)
     total = sum(torch.where(k > 0.0, network.losses(weights, x, y), 0.0).sum() for x, y, k in parts)
     return total / kept.sum()
 
 
-def summed_gradient(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor) -> Weights:
+def summed_gradient(
+    network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor
+) -> Weights:
     """Σ_k ∇ℓ(w; x_k) over one unit's records, in parts of the batches' width; a :data:`UnitFunction`."""
 
     def part(w: Weights, x: Tensor, y: Tensor, k: Tensor) -> Tensor:
@@ -188,7 +205,9 @@ def summed_gradient(network: Network, weights: Weights, inputs: Tensor, targets:
     total = {name: torch.zeros_like(w) for name, w in weights.items()}
     for x, y, k in zip(inputs.unbind(), targets.unbind(), kept.unbind(), strict=True):
         gradient, live = grad(part)(weights, x, y, k), k.sum() > 0.0
-        total = {name: torch.where(live, total[name] + gradient[name], total[name]) for name in weights}
+        total = {
+            name: torch.where(live, total[name] + gradient[name], total[name]) for name in weights
+        }
     return total
 
 
@@ -200,7 +219,9 @@ def size(dataset: Dataset[Any]) -> int:
     """
     n = len(dataset) if hasattr(dataset, "__len__") else 0  # pyright: ignore[reportArgumentType]
     if n == 0:
-        raise ValueError("dataset must have a length of at least 1: Poisson sampling picks examples by index")
+        raise ValueError(
+            "dataset must have a length of at least 1: Poisson sampling picks examples by index"
+        )
     return n
 
 

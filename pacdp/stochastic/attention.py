@@ -49,10 +49,19 @@ def multi_head_attention(
 ) -> tuple[Float[Tensor, "tokens batch features"], Tensor | None]:
     """What ``nn.MultiheadAttention`` calls; the examples are the second axis."""
     odd = (bias_k, bias_v, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v)
-    if in_proj_weight is None or use_separate_proj_weight or add_zero_attn or any(one is not None for one in odd):
-        raise NotByExample("attention with keys or projections of its own kind has no form by example")
+    if (
+        in_proj_weight is None
+        or use_separate_proj_weight
+        or add_zero_attn
+        or any(one is not None for one in odd)
+    ):
+        raise NotByExample(
+            "attention with keys or projections of its own kind has no form by example"
+        )
     if query.ndim != 3 or (training and dropout_p > 0) or (is_causal and attn_mask is None):
-        raise NotByExample("attention without a batch, with dropout or with an implied mask has no form by example")
+        raise NotByExample(
+            "attention without a batch, with dropout or with an implied mask has no form by example"
+        )
     own, keys, values = (each.transpose(0, 1) for each in (query, key, value))
     require_batch(draws, own, least=3)
     if query is key and key is value:
@@ -86,7 +95,9 @@ def _projected(
     return q, k, v
 
 
-def _mask(attention: Tensor | None, padding: Tensor | None, *, like: Float[Tensor, "batch heads t d"]) -> Tensor | None:
+def _mask(
+    attention: Tensor | None, padding: Tensor | None, *, like: Float[Tensor, "batch heads t d"]
+) -> Tensor | None:
     """What is added to scores [batch, heads, tokens, tokens]; minus infinity where a boolean mask is true."""
     total = None
     for mask in (attention, padding):
@@ -108,7 +119,9 @@ def expand(draws: Draws, weight: Law, *sizes: Any) -> Tensor:
     wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     shape = tuple(weight.mean.shape)
     if len(wanted) != len(shape) or shape[0] != 1 or wanted[0] != len(draws.ticks):
-        raise NotByExample(f"a parameter of shape {shape} is expanded to {wanted}, which is not once an example")
+        raise NotByExample(
+            f"a parameter of shape {shape} is expanded to {wanted}, which is not once an example"
+        )
     return weight.draw(draws)[:, 0].expand(wanted)
 
 
@@ -117,7 +130,9 @@ def plus(draws: Draws, input: Tensor, weight: Law, *, alpha: float = 1) -> Tenso
     require_batch(draws, input, least=1 + min(1, weight.mean.ndim))
     shape = tuple(weight.mean.shape)
     if len(shape) > input.ndim or (len(shape) == input.ndim and shape[0] != 1):
-        raise NotByExample(f"a parameter of shape {shape} is added to inputs {tuple(input.shape)}, not to each example")
+        raise NotByExample(
+            f"a parameter of shape {shape} is added to inputs {tuple(input.shape)}, not to each example"
+        )
     own = weight.draw(draws)
     if len(shape) == input.ndim:
         own = own[:, 0]

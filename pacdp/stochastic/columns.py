@@ -32,7 +32,11 @@ def joint_is_cheaper(weight: Law, *, fan_in: int, positions: int) -> bool:
     """Whether ``weight`` has the joint form and that costs less than its kernels; shapes alone decide."""
     outputs = weight.mean.shape[0]
     kernels = outputs * fan_in * (_NORMAL + positions)
-    joint = outputs * positions * (fan_in + positions + _NORMAL) + _GRAM * fan_in * positions**2 + _ROOT * positions**3
+    joint = (
+        outputs * positions * (fan_in + positions + _NORMAL)
+        + _GRAM * fan_in * positions**2
+        + _ROOT * positions**3
+    )
     return weight.random and weight.one_std_a_row and joint < kernels
 
 
@@ -46,11 +50,15 @@ def joint_noise(
     batch, groups, _, positions = columns.shape
     outputs = weight.mean.shape[0] // groups
     noise = normals(draws, weight.stream, groups * outputs * positions, like=columns)
-    noise = torch.matmul(noise.view(batch, groups, outputs, positions), gram_root(columns)).flatten(1, 2)
+    noise = torch.matmul(noise.view(batch, groups, outputs, positions), gram_root(columns)).flatten(
+        1, 2
+    )
     return noise.mul_(weight.std.reshape(-1, 1))
 
 
-def gram_root(columns: Float[Tensor, "*batch fan_in positions"]) -> Float[Tensor, "*batch positions positions"]:
+def gram_root(
+    columns: Float[Tensor, "*batch fan_in positions"],
+) -> Float[Tensor, "*batch positions positions"]:
     """Upper triangular R with RᵀR = XᵀX, zero in the rows of directions that X does not have.
 
     In float64 whatever the type of X, so that what is taken for no direction is a standard deviation beneath the
@@ -63,7 +71,9 @@ def gram_root(columns: Float[Tensor, "*batch fan_in positions"]) -> Float[Tensor
         positions = gram.shape[-1]
         threads.use(gram.numel() * positions)
         many = gram.view(-1, positions, positions).numpy()
-        threads.each(_roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT)
+        threads.each(
+            _roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT
+        )
     else:
         root = gram_root_of(gram)
     return root.to(columns.dtype)

@@ -91,7 +91,9 @@ def mean_risks(
     rank, world = _ranks()
     if batch_size is None:
         alone = resume is None and world == 1
-        batch_size = _quickest(way, inputs, device) if _is_tried(device) and alone else _usual(device)
+        batch_size = (
+            _quickest(way, inputs, device) if _is_tried(device) and alone else _usual(device)
+        )
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device), group_size=group_size)
     weights, whole, known = _weights(people, n, way.group_size)
@@ -126,7 +128,9 @@ def mean_risks(
         _count(way, job, inputs, labels, unread, seed, device, weights)
         counted += 1
         if counted == _waits_for(device) or job is jobs[-1]:
-            saved.tally.totals = [total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)]
+            saved.tally.totals = [
+                total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)
+            ]
             saved.tally.jobs += counted
             saved.keep()
             counted = 0
@@ -201,7 +205,11 @@ class _Job(NamedTuple):
 
 def _jobs(n: int, passes: int, batch_size: int, group_size: int) -> list[_Job]:
     step = max(1, batch_size // group_size) * group_size
-    return [_Job(number, start, min(start + step, n)) for number in range(passes) for start in range(0, n, step)]
+    return [
+        _Job(number, start, min(start + step, n))
+        for number in range(passes)
+        for start in range(0, n, step)
+    ]
 
 
 def _count(
@@ -247,7 +255,10 @@ def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]
     """
     rows = pool(probe[:_ROWS], size=_ROWS)
     groups = torch.arange(-(-len(rows) // way.group_size))
-    outputs = [way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups)) for number in range(_NUMBERS)]
+    outputs = [
+        way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups))
+        for number in range(_NUMBERS)
+    ]
     own = made_up_labels(labels, len(rows))
     for loss in losses:
         require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))
@@ -276,12 +287,20 @@ def _added_up(totals: list[int], device: torch.device) -> list[int]:
     return shared.tolist()
 
 
-def _require_countable(n: int, labels: Tensor, losses: Sequence[Loss], passes: int, batch_size: int) -> None:
+def _require_countable(
+    n: int, labels: Tensor, losses: Sequence[Loss], passes: int, batch_size: int
+) -> None:
     if n < 1 or len(labels) != n:
-        raise ValueError(f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(labels)} labels")
+        raise ValueError(
+            f"expected one label for each of n >= 1 inputs, got {n} inputs and {len(labels)} labels"
+        )
     if not losses:
-        raise ValueError("expected at least one loss, got none: pass pacdp.losses.zero_one() for the error")
+        raise ValueError(
+            "expected at least one loss, got none: pass pacdp.losses.zero_one() for the error"
+        )
     if passes < 1 or batch_size < 1:
         raise ValueError(f"expected passes >= 1 and batch_size >= 1, got {passes} and {batch_size}")
     if n * passes >= LIMIT:
-        raise ValueError(f"expected n * passes < 2**31, so that sums fit 64 bits, got {n} * {passes}: use fewer passes")
+        raise ValueError(
+            f"expected n * passes < 2**31, so that sums fit 64 bits, got {n} * {passes}: use fewer passes"
+        )

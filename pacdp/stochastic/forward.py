@@ -39,7 +39,9 @@ class FreshPass(NamedTuple):
     """Whether weights are drawn layer by layer for each example, and not as whole networks."""
 
 
-def fresh_outputs(module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, draws: Draws) -> Tensor:
+def fresh_outputs(
+    module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, draws: Draws
+) -> Tensor:
     """Outputs [batch, ...] in which each example has its own independent draw of all weights, in one pass.
 
     The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
@@ -52,11 +54,22 @@ def fresh_outputs(module: nn.Module, posterior: GaussianPosterior, inputs: Tenso
         ValueError: the posterior is over other weights, or a layer draws or averages over the batch.
     """
     _require_usable(module, posterior)
-    return by_example(module, laws_of(posterior, inputs.device), _on(posterior.buffers, inputs.device), inputs, draws)
+    return by_example(
+        module,
+        laws_of(posterior, inputs.device),
+        _on(posterior.buffers, inputs.device),
+        inputs,
+        draws,
+    )
 
 
 def fresh_pass(
-    module: nn.Module, posterior: GaussianPosterior, probe: Tensor, *, group_size: int = 1, by_layers: bool = True
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    probe: Tensor,
+    *,
+    group_size: int = 1,
+    by_layers: bool = True,
 ) -> FreshPass:
     """The fastest exact way to run ``module`` with fresh weights, tried out on the examples ``probe``.
 
@@ -95,7 +108,11 @@ def fresh_pass(
             if way.by_layers:
                 _require_same_network(module, laws, buffers, probe)
             _require_independent_examples(way, probe, size)
-        except (NotByExample, RuntimeError, TypeError):  # the last two are vmap's ways to say that it cannot
+        except (
+            NotByExample,
+            RuntimeError,
+            TypeError,
+        ):  # the last two are vmap's ways to say that it cannot
             continue
         return way
     _require_independent_examples(ways[-1], probe, size)
@@ -116,27 +133,35 @@ def _by_group(
     step = max(1, _WEIGHTS_AT_ONCE // sum(law.mean.numel() for law in laws.values()))
     parts: list[Tensor] = []
     with torch.no_grad():
-        for start, stop in [(s, min(s + step, whole)) for s in range(0, whole, step)] + [(whole, groups)] * (
-            groups > whole
-        ):
+        for start, stop in [(s, min(s + step, whole)) for s in range(0, whole, step)] + [
+            (whole, groups)
+        ] * (groups > whole):
             rows = inputs[start * group_size : stop * group_size]
             mine = draws.select(slice(start, stop))
             weights = {name: law.draw(mine) for name, law in laws.items()}
-            parts.append(run(module, weights, buffers, rows.unflatten(0, (stop - start, -1))).flatten(0, 1))
+            parts.append(
+                run(module, weights, buffers, rows.unflatten(0, (stop - start, -1))).flatten(0, 1)
+            )
     return torch.cat(parts)
 
 
-def _vmapped(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+def _vmapped(
+    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
+) -> Tensor:
     def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
         return call_with(module, {**own, **buffers}, x)
 
     return torch.func.vmap(one)(dict(weights), inputs)
 
 
-def _looped(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+def _looped(
+    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
+) -> Tensor:
     return torch.stack(
         [
-            call_with(module, {name: w[k] for name, w in weights.items()} | dict(buffers), inputs[k])
+            call_with(
+                module, {name: w[k] for name, w in weights.items()} | dict(buffers), inputs[k]
+            )
             for k in range(len(inputs))
         ]
     )
@@ -152,7 +177,8 @@ def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
     mixing = [
         name
         for name, layer in module.named_modules()
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and (layer.training or layer.running_mean is None)
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        and (layer.training or layer.running_mean is None)
     ]
     if mixing:
         raise ValueError(
@@ -173,21 +199,32 @@ def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> N
         return out.unflatten(0, (len(places), way.group_size)) if len(out) == len(rows) else out
 
     if not bool(require_own_outputs(run, size=groups).isfinite().all()):
-        raise ValueError("the network's outputs on drawn weights are NaN or infinite: the weights have diverged")
+        raise ValueError(
+            "the network's outputs on drawn weights are NaN or infinite: the weights have diverged"
+        )
 
 
 @torch.no_grad()
 def _require_no_mixing(
-    module: nn.Module, posterior: GaussianPosterior, buffers: Mapping[str, Tensor], probe: Tensor, size: int
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    buffers: Mapping[str, Tensor],
+    probe: Tensor,
+    size: int,
 ) -> None:
     """At the mean weights, an example's output must be its own; groups that share draws would hide that it is not."""
     examples = pool(probe, size=size)
-    state = {**_on(posterior.means, probe.device), **{name: value.clone() for name, value in buffers.items()}}
+    state = {
+        **_on(posterior.means, probe.device),
+        **{name: value.clone() for name, value in buffers.items()},
+    }
 
     def run(places: Tensor) -> Tensor:
         return call_with(module, state, examples[places.to(probe.device)])
 
-    require_unwritten(SimpleNamespace(**state), examples[-2:], lambda x: call_with(module, state, x))
+    require_unwritten(
+        SimpleNamespace(**state), examples[-2:], lambda x: call_with(module, state, x)
+    )
     require_own_outputs(run, size=size)
 
 
@@ -202,12 +239,20 @@ def _require_same_network(
     """
     rows = probe[:_ROWS]
     fixed = {name: replace(law, std=torch.zeros_like(law.std)) for name, law in laws.items()}
-    found = by_example(module, fixed, buffers, rows, Draws.of(seed=_SEED, number=0, examples=torch.arange(len(rows))))
+    found = by_example(
+        module,
+        fixed,
+        buffers,
+        rows,
+        Draws.of(seed=_SEED, number=0, examples=torch.arange(len(rows))),
+    )
     means = {name: law.mean for name, law in laws.items()}
     expected = call_with(module, {**means, **buffers}, rows)
     atol = _TOLERANCE * (1.0 + float(expected.abs().max()))
     if found.shape != expected.shape or not torch.allclose(found, expected, rtol=0.0, atol=atol):
-        raise NotByExample("taken apart into layers, the network gives other outputs than it gives itself")
+        raise NotByExample(
+            "taken apart into layers, the network gives other outputs than it gives itself"
+        )
 
 
 def _on(buffers: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:

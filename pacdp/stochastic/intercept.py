@@ -36,9 +36,19 @@ _LAYERS: dict[Any, Callable[..., Any]] = {
     torch.add: attention.plus,
 }
 _SIGNATURES = {func: inspect.signature(layer) for func, layer in _LAYERS.items()}
-_LAW_ARGUMENTS = ("weight", "bias", "in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias")
+_LAW_ARGUMENTS = (
+    "weight",
+    "bias",
+    "in_proj_weight",
+    "in_proj_bias",
+    "out_proj_weight",
+    "out_proj_bias",
+)
 _METADATA = {
-    *(getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "is_cuda", "layout")),
+    *(
+        getattr(torch.Tensor, name).__get__
+        for name in ("shape", "dtype", "device", "ndim", "is_cuda", "layout")
+    ),
     torch.Tensor.size,
     torch.Tensor.dim,
     torch.Tensor.numel,
@@ -56,22 +66,30 @@ class _Replacing(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        touched = [self._laws[id(leaf)][0] for leaf in _leaves((args, kwargs)) if id(leaf) in self._laws]
+        touched = [
+            self._laws[id(leaf)][0] for leaf in _leaves((args, kwargs)) if id(leaf) in self._laws
+        ]
         if not touched or func in _METADATA:
             return func(*args, **kwargs)
         layer = _LAYERS.get(func)
         if layer is None:
-            raise NotByExample(f"parameter {touched[0]} is used by {_name(func)}, which has no form by example")
+            raise NotByExample(
+                f"parameter {touched[0]} is used by {_name(func)}, which has no form by example"
+            )
         again = self.met.intersection(touched)
         if again or len(set(touched)) < len(touched):
-            raise NotByExample(f"parameter {next(iter(again), touched[0])} is used more than once in a pass")
+            raise NotByExample(
+                f"parameter {next(iter(again), touched[0])} is used more than once in a pass"
+            )
         self.met.update(touched)
         bound = _SIGNATURES[func].bind(self._draws, *args, **kwargs)
         for name, value in bound.arguments.items():
             if name in _LAW_ARGUMENTS:
                 bound.arguments[name] = self._law_of(value)
             elif id(value) in self._laws:
-                raise NotByExample(f"parameter {touched[0]} is the {name} of {_name(func)}, not its weight")
+                raise NotByExample(
+                    f"parameter {touched[0]} is the {name} of {_name(func)}, not its weight"
+                )
         return layer(*bound.args, **bound.kwargs)
 
     def _law_of(self, value: Tensor | None) -> Law | None:
@@ -81,22 +99,32 @@ class _Replacing(TorchFunctionMode):
 
 
 def by_example(
-    module: nn.Module, laws: Mapping[str, Law], buffers: Mapping[str, Tensor], inputs: Tensor, draws: Draws
+    module: nn.Module,
+    laws: Mapping[str, Law],
+    buffers: Mapping[str, Tensor],
+    inputs: Tensor,
+    draws: Draws,
 ) -> Tensor:
     """Outputs [batch, ...] of ``module`` with the weights of each example drawn for it alone.
 
     Raises:
         NotByExample: the network is not made of known layers that are each used once.
     """
-    stand_ins = {name: law.mean.new_full((), torch.nan).expand(law.mean.shape) for name, law in laws.items()}
+    stand_ins = {
+        name: law.mean.new_full((), torch.nan).expand(law.mean.shape) for name, law in laws.items()
+    }
     mode = _Replacing({id(stand_ins[name]): (name, law) for name, law in laws.items()}, draws)
     with torch.no_grad(), mode:
         out = call_with(module, {**stand_ins, **buffers}, inputs)
     missed = [name for name, law in laws.items() if law.random and name not in mode.met]
     if missed:
-        raise NotByExample(f"parameter {missed[0]} is random but no known layer used it in the pass")
+        raise NotByExample(
+            f"parameter {missed[0]} is random but no known layer used it in the pass"
+        )
     if not isinstance(out, Tensor) or out.ndim < 1 or len(out) != len(inputs):
-        raise NotByExample("the network's output is no tensor whose first dimension is the examples")
+        raise NotByExample(
+            "the network's output is no tensor whose first dimension is the examples"
+        )
     return out
 
 

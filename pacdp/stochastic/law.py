@@ -38,13 +38,16 @@ class Law:
     def one_std_a_row(self) -> bool:
         """Whether the standard deviation depends on the first index (the output) alone."""
         return self.std.numel() == 1 or (
-            self.std.ndim == self.mean.ndim and self.std.numel() == self.std.shape[0] == self.mean.shape[0]
+            self.std.ndim == self.mean.ndim
+            and self.std.numel() == self.std.shape[0] == self.mean.shape[0]
         )
 
     def draw(self, draws: Draws) -> Float[Tensor, "batch ..."]:
         """One independent draw for each example, [batch, *shape]."""
         if self.factor is not None:
-            noise = normals(draws, self.stream, self.mean.numel(), like=self.mean).unflatten(1, self.mean.shape)
+            noise = normals(draws, self.stream, self.mean.numel(), like=self.mean).unflatten(
+                1, self.mean.shape
+            )
             return self.mean + self.std * (noise @ self.factor.T)
         if not self.random:
             return self.mean.expand(len(draws.ticks), *self.mean.shape)
@@ -61,7 +64,9 @@ def laws_of(posterior: GaussianPosterior, device: torch.device) -> dict[str, Law
             std=posterior.stds[name].detach().to(device, mean.dtype),
             stream=stream,
             random=bool((posterior.stds[name] > 0).any()),
-            factor=None if name not in posterior.factors else posterior.factors[name].detach().to(device),
+            factor=None
+            if name not in posterior.factors
+            else posterior.factors[name].detach().to(device),
         )
         for stream, (name, mean) in enumerate(posterior.means.items())
     }
@@ -80,7 +85,9 @@ def require_law_of(module: nn.Module, posterior: GaussianPosterior) -> None:
         _require_equal_shapes(what, dict(own), given)
 
 
-def _require_equal_shapes(what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+def _require_equal_shapes(
+    what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
+) -> None:
     odd = [name for name in own.keys() | given.keys() if name not in own or name not in given]
     odd += [name for name in own.keys() & given.keys() if own[name].shape != given[name].shape]
     if odd:

@@ -23,7 +23,9 @@ def linear(draws: Draws, input: Tensor, weight: Law, bias: Law | None = None) ->
     """Local reparameterisation of [batch, features]; other inputs share one draw among all positions of an example."""
     require_batch(draws, input, least=2)
     if input.ndim > 2:
-        return _linear_over_steps(draws, input.flatten(1, -2), weight, bias).unflatten(1, input.shape[1:-1])
+        return _linear_over_steps(draws, input.flatten(1, -2), weight, bias).unflatten(
+            1, input.shape[1:-1]
+        )
     if not weight.random:
         return _shifted(F.linear(input, weight.mean), bias, draws)
     out = F.linear(input, weight.mean, None if bias is None else bias.mean)
@@ -56,18 +58,24 @@ def conv2d(
     sides = _sides(padding, kernel, spread)
     if any(sides):
         input = F.pad(input, sides)
-    height, width = ((input.shape[2 + i] - spread[i] * (kernel[i] - 1) - 1) // steps[i] + 1 for i in range(2))
+    height, width = (
+        (input.shape[2 + i] - spread[i] * (kernel[i] - 1) - 1) // steps[i] + 1 for i in range(2)
+    )
     fan_in, positions = weight.mean[0].numel(), height * width
     if not weight.random:
         out = F.conv2d(input, weight.mean, None, steps, 0, spread, groups)
     elif joint_is_cheaper(weight, fan_in=fan_in, positions=positions):
-        columns = F.unfold(input, tuple(kernel), dilation=spread, stride=steps).unflatten(1, (groups, -1))
+        columns = F.unfold(input, tuple(kernel), dilation=spread, stride=steps).unflatten(
+            1, (groups, -1)
+        )
         out = joint_noise(weight, columns, draws).unflatten(2, (height, width))
         out += F.conv2d(input, weight.mean, None, steps, 0, spread, groups)
     else:  # a group of channels an example
         batch = len(input)
         kernels = weight.draw(draws).flatten(0, 1)
-        merged = F.conv2d(input.reshape(1, -1, *input.shape[2:]), kernels, None, steps, 0, spread, batch * groups)
+        merged = F.conv2d(
+            input.reshape(1, -1, *input.shape[2:]), kernels, None, steps, 0, spread, batch * groups
+        )
         out = merged.view(batch, outputs, height, width)
     return _shifted(out, bias, draws)
 
@@ -110,7 +118,9 @@ def embedding(
         raise NotByExample("an embedding with max_norm changes its weights in the pass")
     rows = input.reshape(len(input), -1)
     if weight.factor is not None:
-        raise NotByExample("an embedding's rows are drawn one by one, and its weights have a factor")
+        raise NotByExample(
+            "an embedding's rows are drawn one by one, and its weights have a factor"
+        )
     out = F.embedding(rows, weight.mean)
     if weight.random:
         places = torch.arange(rows.shape[1], device=rows.device)
@@ -122,7 +132,12 @@ def embedding(
 
 
 def group_norm(
-    draws: Draws, input: Tensor, num_groups: int, weight: Law | None = None, bias: Law | None = None, eps: float = 1e-5
+    draws: Draws,
+    input: Tensor,
+    num_groups: int,
+    weight: Law | None = None,
+    bias: Law | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """One scale and shift a channel and example."""
     require_batch(draws, input, least=2)
@@ -169,7 +184,9 @@ def _linear_over_steps(draws: Draws, input: Tensor, weight: Law, bias: Law | Non
     """[batch, steps, features], one draw for all steps of an example."""
     steps, features = input.shape[1:]
     if joint_is_cheaper(weight, fan_in=features, positions=steps):
-        out = joint_noise(weight, weight.mixed(input).mT[:, None], draws).mT + F.linear(input, weight.mean)
+        out = joint_noise(weight, weight.mixed(input).mT[:, None], draws).mT + F.linear(
+            input, weight.mean
+        )
     elif weight.random:
         out = torch.matmul(input, weight.draw(draws).mT)
     else:
@@ -186,7 +203,11 @@ def _by_channel(out: Tensor, weight: Law | None, bias: Law | None, draws: Draws)
 
 def _shifted(out: Tensor, bias: Law | None, draws: Draws) -> Tensor:
     """``out``, a tensor of our own, plus the bias of each example, in place."""
-    return out if bias is None else out.add_(bias.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
+    return (
+        out
+        if bias is None
+        else out.add_(bias.draw(draws).reshape(*out.shape[:2], *[1] * (out.ndim - 2)))
+    )
 
 
 def require_batch(draws: Draws, input: Tensor, *, least: int) -> None:
@@ -201,7 +222,9 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
-def _sides(padding: int | str | tuple[int, ...], kernel: list[int], dilation: tuple[int, int]) -> list[int]:
+def _sides(
+    padding: int | str | tuple[int, ...], kernel: list[int], dilation: tuple[int, int]
+) -> list[int]:
     """Left, right, top, bottom, as ``F.pad`` takes them."""
     if padding == "valid":
         return [0, 0, 0, 0]

@@ -43,8 +43,14 @@ class Draws:
             ValueError: the seed is negative, or the pass or an index lies outside [0, 2³¹).
         """
         largest = int(examples.max()) if len(examples) else 0
-        if not (0 <= number < LIMIT and largest < LIMIT and (not len(examples) or int(examples.min()) >= 0)):
-            raise ValueError(f"expected passes and examples in [0, 2**31), got pass {number}, example {largest}")
+        if not (
+            0 <= number < LIMIT
+            and largest < LIMIT
+            and (not len(examples) or int(examples.min()) >= 0)
+        ):
+            raise ValueError(
+                f"expected passes and examples in [0, 2**31), got pass {number}, example {largest}"
+            )
         return cls(key=_key(seed), ticks=(number << 32) + examples)
 
     def select(self, rows: slice) -> "Draws":
@@ -63,7 +69,9 @@ def normals(draws: Draws, stream: int, dim: int, *, like: Tensor) -> Float[Tenso
     return gaussians(draws, stream, dim, mean=torch.zeros_like(one), std=one)
 
 
-def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor) -> Float[Tensor, "batch dim"]:
+def gaussians(
+    draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor
+) -> Float[Tensor, "batch dim"]:
     """mean + std ξ with ``dim`` numbers of parameter ``stream`` for each example.
 
     ``mean`` and ``std`` hold one number or ``dim`` of them, in any shape. The numbers ξ are those of Box and Muller
@@ -76,13 +84,22 @@ def gaussians(draws: Draws, stream: int, dim: int, *, mean: Tensor, std: Tensor)
         centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
         ticks = draws.ticks.numpy().astype(np.uint64)
         threads.each(
-            _gaussians, len(ticks), out.numpy(), centre, spread, np.uint64(draws.key), np.uint32(stream), ticks
+            _gaussians,
+            len(ticks),
+            out.numpy(),
+            centre,
+            spread,
+            np.uint64(draws.key),
+            np.uint32(stream),
+            ticks,
         )
         return out
     return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))
 
 
-def _standard(draws: Draws, stream: int, dim: int, device: torch.device) -> Float[Tensor, "batch dim"]:
+def _standard(
+    draws: Draws, stream: int, dim: int, device: torch.device
+) -> Float[Tensor, "batch dim"]:
     last = -(-(dim % PAGE) // 4)
     blocks = torch.arange(dim // PAGE * LANES + last, device=device)[None, :]
     ticks = draws.ticks.to(device)[:, None]

@@ -62,11 +62,15 @@ class Signature:
 
     def agrees(self, outputs: list[float | None], losses: list[float | None]) -> bool:
         """Whether the numbers in a file are these."""
-        return _alike(self.outputs, outputs, self.rounding) and _alike(self.losses, losses, _OF_LOSSES)
+        return _alike(self.outputs, outputs, self.rounding) and _alike(
+            self.losses, losses, _OF_LOSSES
+        )
 
 
 def _numbers(values: Tensor) -> list[float | None]:
-    return [float(f"{x:.9g}") if math.isfinite(x) else None for x in values.double().flatten().tolist()]
+    return [
+        float(f"{x:.9g}") if math.isfinite(x) else None for x in values.double().flatten().tolist()
+    ]
 
 
 def _alike(ours: list[float | None], theirs: list[float | None], slack: float) -> bool:
@@ -77,7 +81,11 @@ def _alike(ours: list[float | None], theirs: list[float | None], slack: float) -
 
 
 def fingerprint(
-    settings: dict[str, Any], module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, labels: Tensor
+    settings: dict[str, Any],
+    module: nn.Module,
+    posterior: GaussianPosterior,
+    inputs: Tensor,
+    labels: Tensor,
 ) -> str:
     """SHA-256 of everything that a count depends on, losses' and layers' code excepted."""
     digest = hashlib.sha256(json.dumps([settings, repr(module)], sort_keys=True).encode())
@@ -85,7 +93,9 @@ def fingerprint(
     for tensors in (*laws, {"inputs": inputs, "labels": labels}):
         for name, value in tensors.items():
             digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(
+                value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            )
     return digest.hexdigest()
 
 
@@ -137,7 +147,9 @@ class Saved:
             with replacing(self._path) as file:
                 file.write((json.dumps({**values, "content_hash": _hash(values)}) + "\n").encode())
         except OSError as error:
-            raise CheckpointError(f"cannot write {self._path}: {error}; free space or choose another path") from error
+            raise CheckpointError(
+                f"cannot write {self._path}: {error}; free space or choose another path"
+            ) from error
         self._written = time.monotonic()
 
     def _read(self, path: Path) -> Tally:
@@ -152,7 +164,9 @@ class Saved:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path} is no {FORMAT} file ({error}): {_AGAIN}") from error
         if not whole:
-            raise CheckpointError(f"{path} is damaged or was edited, its content is not that of its hash: {_AGAIN}")
+            raise CheckpointError(
+                f"{path} is damaged or was edited, its content is not that of its hash: {_AGAIN}"
+            )
         if named != self._named:
             raise CheckpointError(
                 f"{path} belongs to another count: data, posterior, losses, seed, passes, batch and group sizes and "
@@ -170,9 +184,13 @@ class Saved:
     def _possible(self, tally: Tally) -> bool:
         if any(type(count) is not int for count in (tally.jobs, *tally.totals)):
             return False
-        if len(tally.totals) != len(self._named["losses"]) or not 0 <= tally.jobs <= len(self._jobs):
+        if len(tally.totals) != len(self._named["losses"]) or not 0 <= tally.jobs <= len(
+            self._jobs
+        ):
             return False
-        return all(0 <= total <= sum(self._jobs[: tally.jobs]) * self._most for total in tally.totals)
+        return all(
+            0 <= total <= sum(self._jobs[: tally.jobs]) * self._most for total in tally.totals
+        )
 
 
 def _hash(values: dict[str, Any]) -> str:

@@ -60,7 +60,9 @@ class MonteCarloRisk:
             ValueError: the sum is no whole number, so the loss is another.
         """
         if self.total % UNIT:
-            raise ValueError(f"expected a count of errors, got a fractional sum of loss {self.loss}: use mean")
+            raise ValueError(
+                f"expected a count of errors, got a fractional sum of loss {self.loss}: use mean"
+            )
         return self.total // UNIT
 
     def upper(self, failure_prob: float) -> bounds.Certificate:

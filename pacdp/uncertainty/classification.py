@@ -100,7 +100,9 @@ def _checked(members: np.ndarray) -> np.ndarray:
         )
     found = members.astype(np.float64)
     if not found.min() >= 0.0:  # false for NaN as well
-        raise ValueError(f"expected members >= 0, got {found.min()}: pass softmax outputs, not logits")
+        raise ValueError(
+            f"expected members >= 0, got {found.min()}: pass softmax outputs, not logits"
+        )
     off = np.abs(found.sum(axis=2) - 1.0)
     if not off.max() <= ROW_SUM_TOLERANCE:
         member, row = np.unravel_index(int(np.argmax(off)), off.shape)

@@ -45,9 +45,13 @@ def predictive_spread(means: Members, variances: Float[np.ndarray, "others m"]) 
             f"expected means and variances [members >= 1, n >= 1] of one shape, got {means.shape} and {variances.shape}"
         )
     if not np.isfinite(means).all():
-        raise ValueError("expected finite means, got NaN or infinity: leave out members that have diverged")
+        raise ValueError(
+            "expected finite means, got NaN or infinity: leave out members that have diverged"
+        )
     if not (np.isfinite(variances).all() and variances.min() >= 0.0):
-        raise ValueError("expected finite variances >= 0, got others: take exp of the log-variance output")
+        raise ValueError(
+            "expected finite variances >= 0, got others: take exp of the log-variance output"
+        )
     means, variances = means.astype(np.float64), variances.astype(np.float64)
     return Spread(means.mean(axis=0), means.var(axis=0), variances.mean(axis=0))
 
@@ -61,11 +65,15 @@ def gaussian_head(
         ValueError: another number of outputs than two.
     """
     if outputs.shape[-1] != 2:
-        raise ValueError(f"expected two outputs an example (mean, log-variance), got shape {tuple(outputs.shape)}")
+        raise ValueError(
+            f"expected two outputs an example (mean, log-variance), got shape {tuple(outputs.shape)}"
+        )
     return outputs[..., 0], outputs[..., 1].exp()
 
 
-def gaussian_nll_nats(outputs: Float[Tensor, "n heads"], targets: Float[Tensor, " m"]) -> Float[Tensor, " n"]:
+def gaussian_nll_nats(
+    outputs: Float[Tensor, "n heads"], targets: Float[Tensor, " m"]
+) -> Float[Tensor, " n"]:
     """-ln N(y; m, exp(s)) = ½(s + (y - m)² exp(-s) + ln 2π) of each example, for outputs (m, s).
 
     The loss of a heteroscedastic network (Nix and Weigend 1994): a number an example, which no other example enters, so
@@ -81,4 +89,6 @@ def gaussian_nll_nats(outputs: Float[Tensor, "n heads"], targets: Float[Tensor, 
             f"{tuple(targets.shape)}"
         )
     mean, log_variance = outputs[:, 0], outputs[:, 1]
-    return 0.5 * (log_variance + (targets - mean).square() * (-log_variance).exp() + math.log(2.0 * math.pi))
+    return 0.5 * (
+        log_variance + (targets - mean).square() * (-log_variance).exp() + math.log(2.0 * math.pi)
+    )

@@ -137,7 +137,13 @@ TABLE = [
     ),
     (
         control_selective_risk,
-        {"confidence": [0.1, 0.2], "losses": [1, 0], "thresholds": [0.5], "target": 0.5, "failure_prob": 0.1},
+        {
+            "confidence": [0.1, 0.2],
+            "losses": [1, 0],
+            "thresholds": [0.5],
+            "target": 0.5,
+            "failure_prob": 0.1,
+        },
         {"confidence": [[0.1], [0.1, NAN]], "thresholds": [[]]},
     ),
     (
@@ -167,7 +173,10 @@ TABLE = [
     (
         PeopleSample,
         {"sizes": np.array([1, 2]), "sums": np.zeros(2)},
-        {"sizes": [np.array([], dtype=int), np.array([0, 2])], "sums": [np.zeros(1), np.array([0.0, 2.1])]},
+        {
+            "sizes": [np.array([], dtype=int), np.array([0, 2])],
+            "sums": [np.zeros(1), np.array([0.0, 2.1])],
+        },
     ),
     (
         people_sample,
@@ -225,7 +234,11 @@ TABLE = [
     (
         calibration_sample,
         {"confidence": [0.5, 0.6], "correct": [1, 0], "edges": [0.0, 1.0]},
-        {"confidence": [[], [0.5, 1.1]], "correct": [[1], [1, 0.5]], "edges": [[0.0, 0.5], [0.0, 0.5, 0.5, 1.0]]},
+        {
+            "confidence": [[], [0.5, 1.1]],
+            "correct": [[1], [1, 0.5]],
+            "edges": [[0.0, 0.5], [0.0, 0.5, 0.5, 1.0]],
+        },
     ),
     (GaussianDP, {"mu": 0.1, **KNOWN}, {"mu": [-0.1], "status": ["certain"]}),
     (ZeroConcentratedDP, {"rho": 0.1, **KNOWN}, {"rho": [-1.0]}),
@@ -271,7 +284,10 @@ TABLE = [
         for made, large in ((noisy_sum_realised, ()), (poisson_sum_realised, ([1.0, 2.0, 11.0],)))
     ),
     (noisy_sum_realised, {"squared_norms": [1.0] * 4, "records": 10}, {"event": [MIXED]}),
-    *((made, {}, {"event": [Composed(events=(THREE, PURE))]}) for made in (noisy_sum_worst_case, poisson_sum)),
+    *(
+        (made, {}, {"event": [Composed(events=(THREE, PURE))]})
+        for made in (noisy_sum_worst_case, poisson_sum)
+    ),
     (
         RealisedSum,
         {"contributions": 1.0, "records": 10, "orders": (1.5, 2.0)},
@@ -280,7 +296,11 @@ TABLE = [
     (maurer, {**POSTERIOR, "price": SUM}, {"n": [61]}),
     (FailureBudget(0.05).spend, {"name": "a"}, {"amount": [0.0, INF]}),
     (FailureBudget(0.05).spend("a", 0.01).spend, {"amount": 0.01}, {"name": ["a"]}),
-    (FailureBudget(0.05).spend("a", 0.01).share, {"name": "a", "ways": 2}, {"name": ["b"], "ways": [0]}),
+    (
+        FailureBudget(0.05).spend("a", 0.01).share,
+        {"name": "a", "ways": 2},
+        {"name": ["b"], "ways": [0]},
+    ),
     (FailureBudget, {"total": 0.05}, {"total": [0.0, 1.0], "entries": [(("a", 0.06),)]}),
     (
         partial(replace, maurer(**POSTERIOR)),
@@ -306,7 +326,12 @@ TABLE = [
     (best_of, {"budget": 0.05}, {"certificates": [[]]}),
 ]
 CASES = [
-    pytest.param(call, given | {name: value}, name, id=f"{getattr(call, '__name__', 'partial')}-{name}-{place}")
+    pytest.param(
+        call,
+        given | {name: value},
+        name,
+        id=f"{getattr(call, '__name__', 'partial')}-{name}-{place}",
+    )
     for call, given, wrong in TABLE
     for name, values in wrong.items()
     for place, value in enumerate(values)

@@ -87,7 +87,13 @@ def test_what_may_compute_otherwise_at_another_pass_does_not_repeat_itself():
     activated = nn.TransformerEncoderLayer(4, 2, activation=torch.sin).eval()
     strange = network()
     strange[0].weight = torch.nn.Parameter(torch.randn(2, 3).as_subclass(Strange))
-    others = (strange, network(nn.RNN(2, 2)), network(nn.Softmax(dim=None)), network(Counting(2, 2)), network().train())
+    others = (
+        strange,
+        network(nn.RNN(2, 2)),
+        network(nn.Softmax(dim=None)),
+        network(Counting(2, 2)),
+        network().train(),
+    )
     assert repeats_itself(network())
     assert repeats_itself(network(nn.Dropout(), nn.ReLU()))
     for other in (hooked, replaced, drawing, pruned, activated, *others, len):

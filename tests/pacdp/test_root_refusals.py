@@ -32,7 +32,9 @@ SHARES, EXPONENTS = {"momentum", "smoothing"}, {"decay", "inner_decay", "outer_d
 
 
 def model(name, shape, *, classes=2, **how):
-    return network(Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0))
+    return network(
+        Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0)
+    )
 
 
 def limit(**changes):
@@ -47,7 +49,9 @@ class Branching(Linear):
     """Decides by the values of a row, which vmap cannot."""
 
     def forward(self, input):
-        return torch.stack([row if float(row.sum()) > 0 else 2 * row for row in super().forward(input)])
+        return torch.stack(
+            [row if float(row.sum()) > 0 else 2 * row for row in super().forward(input)]
+        )
 
 
 ROWS = [
@@ -69,7 +73,10 @@ ROWS = [
     (lambda: GibbsSettings(prior_draws=0), "expected prior_draws >= 1"),
     (lambda: replace(KINDS[4], alpha=1.1), "expected 0 < alpha <= 1"),
     (lambda: PSGLD(tau=1.0, freeze_after=0), "expected freeze_after >= 1"),
-    (lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL), r"must run one algorithm, got \['SGD', 'SGLD'\]"),
+    (
+        lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL),
+        r"must run one algorithm, got \['SGD', 'SGLD'\]",
+    ),
     (lambda: stretch(unit="row"), "unit"),
     (lambda: Stream(numbers="0a"), "must both be digests"),
     (lambda: limit(epsilon=inf), "epsilon must be finite"),
@@ -81,9 +88,18 @@ ROWS = [
     (lambda: Plan(steps=3, listed=(3,)), "stopping='listed' only"),
     (listed, "increase from 1 or more up to 3"),
     (lambda: Plan(steps=7).charged(8), "expected 0 <= step <= 7, the planned number of steps, got"),
-    (lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)), "positive weight"),
-    (lambda: SGLD(tau=3.0).promise(40, 1), "set clip_norm, which also makes batches Poisson and the"),
-    (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1), "expected batch_size <= n"),
+    (
+        lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)),
+        "positive weight",
+    ),
+    (
+        lambda: SGLD(tau=3.0).promise(40, 1),
+        "set clip_norm, which also makes batches Poisson and the",
+    ),
+    (
+        lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1),
+        "expected batch_size <= n",
+    ),
     (
         lambda: EntropySGD(tau=inf, clip_norm=1.0, batch_size=9).promise(40, 1),
         "expected noise in every step",

@@ -51,10 +51,14 @@ class ConvLayer:
         """Outputs [B, channels, H', W']; with ``keep`` they lie in memory that the next call overwrites."""
         return self._block.forward(x, weight, bias, keep=keep)
 
-    def backward(self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array) -> Array:
+    def backward(
+        self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array
+    ) -> Array:
         """The gradient by the layer's input (empty for the first layer); its own gradients go into the given views."""
         outputs = slope.reshape(-1, *self.output_shape)
-        found = self._block.backward(outputs, weight, weight_grad=weight_gradient, bias_grad=bias_gradient)
+        found = self._block.backward(
+            outputs, weight, weight_grad=weight_gradient, bias_grad=bias_gradient
+        )
         return slope[:0] if found is None else found
 
     def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:

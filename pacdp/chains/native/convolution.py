@@ -66,7 +66,12 @@ class ConvBlock:
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"expected dtype to be float32 or float64, got {self.dtype}")
-        sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel": kernel, "batch": batch}
+        sizes = {
+            "in_channels": in_channels,
+            "out_channels": out_channels,
+            "kernel": kernel,
+            "batch": batch,
+        }
         for name, value in sizes.items():
             if value < 1:
                 raise ValueError(f"expected {name} >= 1, got {value}")
@@ -74,20 +79,30 @@ class ConvBlock:
             raise ValueError(f"expected pool >= 0, got {pool}")
         side = kernel - 1 + max(pool, 1)
         if min(height, width) < side:
-            raise ValueError(f"expected height and width of at least {side} for one output, got {height} x {width}")
+            raise ValueError(
+                f"expected height and width of at least {side} for one output, got {height} x {width}"
+            )
         self.batch, self.needs_input_gradient = batch, needs_input_gradient
         self._slots, self._chunk = (batch, 1) if each else (SLOTS, CHUNK)
         self.geometry = Geometry(in_channels, height, width, kernel, max(pool, 1), relu)
         rows, columns = height - kernel + 1, width - kernel + 1
         self.weight_shape = (out_channels, in_channels, kernel, kernel)
         self.input_shape = (in_channels, height, width)
-        self._operations = out_channels * in_channels * kernel**2 * rows * columns // 16  # an example's, by vectors
-        self.output_shape = (out_channels, rows // self.geometry.pool, columns // self.geometry.pool)
+        self._operations = (
+            out_channels * in_channels * kernel**2 * rows * columns // 16
+        )  # an example's, by vectors
+        self.output_shape = (
+            out_channels,
+            rows // self.geometry.pool,
+            columns // self.geometry.pool,
+        )
         self._forward_scratch = self._allocate_forward()
         self._backward_scratch = self._allocate_backward()
         self._out = np.empty((batch, math.prod(self.output_shape)), self.dtype)
         self._origin = np.empty((batch, math.prod(self.output_shape)), np.int32)
-        self._grad_in = np.empty((batch if needs_input_gradient else 0, *self.input_shape), self.dtype)
+        self._grad_in = np.empty(
+            (batch if needs_input_gradient else 0, *self.input_shape), self.dtype
+        )
         self._x = np.empty((0, *self.input_shape), self.dtype)
 
     def forward(self, x: Array, weight: Array, bias: Array, *, keep: bool = True) -> Array:
@@ -106,21 +121,34 @@ class ConvBlock:
         self._check("weight", weight, self.weight_shape)
         self._check("bias", bias, self.weight_shape[:1])
         if keep and len(x) > self.batch:
-            raise ValueError(f"expected at most batch={self.batch} examples with keep=True, got {len(x)}")
+            raise ValueError(
+                f"expected at most batch={self.batch} examples with keep=True, got {len(x)}"
+            )
         x = np.ascontiguousarray(x)
         scratch, examples = self._forward_scratch, len(x)
-        convolution_forward.pack(np.ascontiguousarray(weight).reshape(len(weight), -1), bias, scratch)
+        convolution_forward.pack(
+            np.ascontiguousarray(weight).reshape(len(weight), -1), bias, scratch
+        )
         out = self._out[:examples] if keep else np.empty((examples, self._out.shape[1]), self.dtype)
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
         threads.use(examples * self._operations)
         threads.each(
-            convolution_forward.forward, slots, slots, x.reshape(examples, -1), self.geometry, scratch, out, origin
+            convolution_forward.forward,
+            slots,
+            slots,
+            x.reshape(examples, -1),
+            self.geometry,
+            scratch,
+            out,
+            origin,
         )
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
 
-    def backward(self, grad_out: Array, weight: Array, *, weight_grad: Array, bias_grad: Array) -> Array | None:
+    def backward(
+        self, grad_out: Array, weight: Array, *, weight_grad: Array, bias_grad: Array
+    ) -> Array | None:
         """The input's gradient [B, in_channels, H, W], or None where it is not needed, after the forward pass of ``x``.
 
         Args:
@@ -136,7 +164,9 @@ class ConvBlock:
         self._check("bias_grad", bias_grad, self.weight_shape[:1])
         grad_in, slots = self._propagate(grad_out, weight)
         scratch = self._backward_scratch
-        convolution_backward.add_slots(slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad)
+        convolution_backward.add_slots(
+            slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad
+        )
         return grad_in
 
     def propagate(self, grad_out: Array, weight: Array, squares: Array) -> Array | None:
@@ -147,7 +177,9 @@ class ConvBlock:
         """
         grad_in, _ = self._propagate(grad_out, weight)
         patch = math.prod(self.weight_shape[1:])
-        clipped.add_filter_squares(self._backward_scratch.weight_grad, self._backward_scratch.bias_grad, patch, squares)
+        clipped.add_filter_squares(
+            self._backward_scratch.weight_grad, self._backward_scratch.bias_grad, patch, squares
+        )
         return grad_in
 
     def collect(self, scale: Array, *, weight_grad: Array, bias_grad: Array) -> None:
@@ -169,15 +201,30 @@ class ConvBlock:
         if self.needs_input_gradient:
             convolution_backward.pack(weight, scratch.rows)
         slots, size = min(self._slots, -(-examples // self._chunk)), self.geometry.size
-        grad_out, origin = np.ascontiguousarray(grad_out).reshape(maps), self._origin[:examples].reshape(maps)
+        grad_out, origin = (
+            np.ascontiguousarray(grad_out).reshape(maps),
+            self._origin[:examples].reshape(maps),
+        )
         grad_in = self._grad_in[:examples]
         threads.use(examples * self._operations)
-        threads.each(convolution_backward.backward, slots, slots, self._x, grad_out, origin, size, scratch, grad_in)
+        threads.each(
+            convolution_backward.backward,
+            slots,
+            slots,
+            self._x,
+            grad_out,
+            origin,
+            size,
+            scratch,
+            grad_in,
+        )
         return (grad_in if self.needs_input_gradient else None), slots
 
     def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
         if array.shape != shape or array.dtype != self.dtype:
-            raise ValueError(f"expected {name} of shape {shape} and {self.dtype}, got {array.shape} and {array.dtype}")
+            raise ValueError(
+                f"expected {name} of shape {shape} and {self.dtype}, got {array.shape} and {array.dtype}"
+            )
 
     def _allocate_forward(self) -> ForwardScratch:
         channels, height, width = self.input_shape
@@ -196,7 +243,11 @@ class ConvBlock:
     def _allocate_backward(self) -> BackwardScratch:
         outputs, channels, size, _ = self.weight_shape
         _, height, width = self.input_shape
-        lanes, patch, places = lanes_of(self.dtype), channels * size * size, math.prod(self.output_shape[1:])
+        lanes, patch, places = (
+            lanes_of(self.dtype),
+            channels * size * size,
+            math.prod(self.output_shape[1:]),
+        )
         row = _padded(patch, lanes)
         columns = _padded((width - size + 1) * height * size * channels + row - patch, lanes)
         u, v = np.indices((height - size + 1, width - size + 1))

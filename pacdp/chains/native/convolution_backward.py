@@ -61,15 +61,23 @@ def pack(weight: Any, rows: Any) -> None:
 
 @kernel()
 @no_type_check
-def _add_runs(total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int) -> None:
+def _add_runs(
+    total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int
+) -> None:
     """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
     lanes = VECTOR_BYTES // total.itemsize
     column = 0
-    while column < columns:  # the outer loop, so that the columns of all rows of the table are in the fastest cache
+    while (
+        column < columns
+    ):  # the outer loop, so that the columns of all rows of the table are in the fastest cache
         vectors = (columns - column + lanes - 1) // lanes
         block = ROW_BLOCK if vectors >= ROW_BLOCK else 2 if vectors >= 2 else 1
         for run in range(1, ends.shape[0]):
-            where, first, last = (places[run] + column, column, (block - 1) * lanes), ends[run - 1], ends[run]
+            where, first, last = (
+                (places[run] + column, column, (block - 1) * lanes),
+                ends[run - 1],
+                ends[run],
+            )
             if first == last:
                 continue
             if block == ROW_BLOCK:
@@ -113,7 +121,9 @@ def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch) -> None:
+def _weight_gradient(
+    slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch
+) -> None:
     cols, bias, ends = scratch.cols[slot], scratch.bias_grad[slot], scratch.channel_ends[slot]
     offsets, factors, starts = scratch.offsets[slot], scratch.factors[slot], scratch.starts
     count = np.uintp(0)
@@ -124,16 +134,22 @@ def _weight_gradient(slot: int, begin: int, origin: Any, grad_out: Any, columns:
             for place in range(positions.shape[0]):
                 offsets[count] = base + starts[np.uintp(positions[place] + 1)]
                 factors[count] = gradients[place]
-                count += np.uintp(positions[place] >= 0)  # no branch: half of the ReLUs are active, at random
+                count += np.uintp(
+                    positions[place] >= 0
+                )  # no branch: half of the ReLUs are active, at random
         ends[o + 1] = count
         for item in range(ends[o], ends[o + 1]):
             bias[o] += factors[item]
-    _add_runs(scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns)
+    _add_runs(
+        scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns
+    )
 
 
 @njit(inline="always")
 @no_type_check
-def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any) -> None:
+def _sort_by_position(
+    origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any
+) -> None:
     """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
     counts[:] = 0
     for o in range(origin.shape[0]):
@@ -153,7 +169,9 @@ def _sort_by_position(origin: Any, grad_out: Any, step: int, counts: Any, offset
 
 @njit(inline="always")
 @no_type_check
-def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any) -> None:
+def _input_gradient(
+    slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any
+) -> None:
     rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
     offsets, factors = scratch.offsets[slot], scratch.factors[slot]
     _sort_by_position(origin, grad_out, rows.shape[1], counts, offsets, factors)
@@ -165,7 +183,14 @@ def _input_gradient(slot: int, origin: Any, grad_out: Any, size: int, scratch: B
 @njit(inline="always")
 @no_type_check
 def _backward_slot(
-    slot: int, slots: int, x: Any, grad_out: Any, origin: Any, size: int, scratch: BackwardScratch, grad_in: Any
+    slot: int,
+    slots: int,
+    x: Any,
+    grad_out: Any,
+    origin: Any,
+    size: int,
+    scratch: BackwardScratch,
+    grad_in: Any,
 ) -> None:
     cols = scratch.cols[slot]
     scratch.weight_grad[slot, :] = 0
@@ -174,7 +199,9 @@ def _backward_slot(
         for example in range(begin, min(begin + cols.shape[0], x.shape[0])):
             _to_columns(x[example], size, cols[example - begin])
             if grad_in.shape[0] > 0:
-                _input_gradient(slot, origin[example], grad_out[example], size, scratch, grad_in[example])
+                _input_gradient(
+                    slot, origin[example], grad_out[example], size, scratch, grad_in[example]
+                )
         _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
 
 

@@ -82,7 +82,9 @@ def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> Non
 
 @njit(inline="always")
 @no_type_check
-def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row: int, column: int) -> None:
+def _pool(
+    geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row: int, column: int
+) -> None:
     lanes, best, where = scratch.lanes[slot], scratch.best[slot], scratch.where[slot]
     width, conv_width = geometry.width, geometry.width - geometry.size + 1
     best[:] = -np.inf
@@ -90,7 +92,9 @@ def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row
     for i in range(row, row + geometry.pool):
         for j in range(column, column + geometry.pool):
             base, place = i * width + j, i * conv_width + j
-            convolve_and_compare(lanes, base, scratch.taps, scratch.weights, scratch.bias, tile, best, where, place)
+            convolve_and_compare(
+                lanes, base, scratch.taps, scratch.weights, scratch.bias, tile, best, where, place
+            )
     if geometry.relu:
         _rectify(best, where)
 
@@ -98,7 +102,13 @@ def _pool(geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row
 @njit(inline="always")
 @no_type_check
 def _forward_slot(
-    slot: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
+    slot: int,
+    slots: int,
+    x: Any,
+    geometry: Geometry,
+    scratch: ForwardScratch,
+    out: Any,
+    origin: Any,
 ) -> None:
     size, pool = geometry.size, geometry.pool
     rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
@@ -118,7 +128,14 @@ def _forward_slot(
 @kernel()
 @no_type_check
 def forward(
-    first: int, last: int, slots: int, x: Any, geometry: Geometry, scratch: ForwardScratch, out: Any, origin: Any
+    first: int,
+    last: int,
+    slots: int,
+    x: Any,
+    geometry: Geometry,
+    scratch: ForwardScratch,
+    out: Any,
+    origin: Any,
 ) -> None:
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 

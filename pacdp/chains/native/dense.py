@@ -25,7 +25,9 @@ class DenseLayer:
         self.sizes = (inputs * outputs, outputs)
         self._x = self._out = np.empty((0, 0))
 
-    def forward(self, x: Any, weight: Array, bias: Array, *, keep: bool, rows: sparse.Rows | None = None) -> Array:
+    def forward(
+        self, x: Any, weight: Array, bias: Array, *, keep: bool, rows: sparse.Rows | None = None
+    ) -> Array:
         """Outputs [batch, outputs] of x [batch, ...] or, with the data set's ``rows``, of the examples x [batch]."""
         out = np.empty((len(x), len(bias)), weight.dtype)
         if rows is not None:
@@ -43,7 +45,9 @@ class DenseLayer:
             self._x, self._out = x, out
         return out
 
-    def backward(self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array) -> Array:
+    def backward(
+        self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array
+    ) -> Array:
         """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten."""
         if len(bias_gradient) <= _FEW and not self.relu:
             into = np.empty_like(self._x)
@@ -52,7 +56,13 @@ class DenseLayer:
         self.last(slope, None, weight_gradient, bias_gradient)
         return torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
 
-    def last(self, slope: Array, columns: sparse.Columns | None, weight_gradient: Array, bias_gradient: Array) -> None:
+    def last(
+        self,
+        slope: Array,
+        columns: sparse.Columns | None,
+        weight_gradient: Array,
+        bias_gradient: Array,
+    ) -> None:
         """As :meth:`backward`, for the first layer of the network, whose input needs no gradient."""
         if self.relu:
             narrow.through_relu(slope, self._out, bias_gradient)
@@ -129,7 +139,9 @@ class PaddedDense:
         if self._columns is None or self._columns.row.shape[1] < len(examples):
             shape = (self._inputs, padded(len(examples)))
             self._columns = sparse.Columns(
-                np.empty(self._inputs, np.int64), np.empty(shape, np.int32), np.empty(shape, rows.value.dtype)
+                np.empty(self._inputs, np.int64),
+                np.empty(shape, np.int32),
+                np.empty(shape, rows.value.dtype),
             )
         sparse.fill_columns(examples, *rows, *self._columns)
 

@@ -38,7 +38,9 @@ class NativeNetwork:
     Of inputs that are kept in bytes the numbers, and the non-zeros among them, are made batch by batch: the same bits.
     """
 
-    def __init__(self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, batch_size: int) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: Float[Tensor, "n ..."] | Pixels, *, batch_size: int
+    ) -> None:
         blocks = parse(model, tuple(inputs.shape[1:]), batch_size=batch_size, dtype=inputs.dtype)
         if blocks is None:
             raise ValueError("these layers have no compiled form")
@@ -50,7 +52,9 @@ class NativeNetwork:
         sizes = [size for block in blocks for size in block.sizes]
         shapes = [shape for block in blocks for shape in block.shapes]
         ends = pairwise(accumulate(sizes, initial=0))
-        self._places = [(start, stop, shape) for (start, stop), shape in zip(ends, shapes, strict=True)]
+        self._places = [
+            (start, stop, shape) for (start, stop), shape in zip(ends, shapes, strict=True)
+        ]
         if isinstance(blocks[0], DenseLayer):
             self.inputs = inputs.flatten(1)
             flat = self.inputs.values if isinstance(self.inputs, Pixels) else self.inputs.numpy()
@@ -102,9 +106,15 @@ class NativeNetwork:
 
     def _first(self, numbers: Array) -> tuple[Array, sparse.Rows | None]:
         """What the first layer reads of inputs: themselves, or places among their non-zeros."""
-        return (np.arange(len(numbers)), sparse.rows(numbers)) if self._few_by_batch else (numbers, None)
+        return (
+            (np.arange(len(numbers)), sparse.rows(numbers))
+            if self._few_by_batch
+            else (numbers, None)
+        )
 
-    def _forward(self, own: list[Array], x: Array, rows: sparse.Rows | None, *, keep: bool) -> Array:
+    def _forward(
+        self, own: list[Array], x: Array, rows: sparse.Rows | None, *, keep: bool
+    ) -> Array:
         for i, block in enumerate(self.blocks):
             weight, bias = own[2 * i], own[2 * i + 1]
             if i == 0 and isinstance(block, DenseLayer):
@@ -113,9 +123,13 @@ class NativeNetwork:
                 x = block.forward(x, weight, bias, keep=keep)
         return x
 
-    def _backward(self, own: list[Array], gradients: list[Array], columns: sparse.Columns | None, slope: Array) -> None:
+    def _backward(
+        self, own: list[Array], gradients: list[Array], columns: sparse.Columns | None, slope: Array
+    ) -> None:
         for i in range(len(self.blocks) - 1, 0, -1):
-            slope = self.blocks[i].backward(slope, own[2 * i], gradients[2 * i], gradients[2 * i + 1])
+            slope = self.blocks[i].backward(
+                slope, own[2 * i], gradients[2 * i], gradients[2 * i + 1]
+            )
         first = self.blocks[0]
         if isinstance(first, DenseLayer):
             first.last(slope, columns, gradients[0], gradients[1])
@@ -126,5 +140,12 @@ class NativeNetwork:
 def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:
     """Whether the layers of ``model`` have a compiled form on these inputs."""
     floats = inputs.device.type == "cpu" and inputs.dtype in (torch.float32, torch.float64)
-    alike = all(value.device == inputs.device and value.dtype == inputs.dtype for value in model.parameters())
-    return floats and alike and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
+    alike = all(
+        value.device == inputs.device and value.dtype == inputs.dtype
+        for value in model.parameters()
+    )
+    return (
+        floats
+        and alike
+        and parse(model, tuple(inputs.shape[1:]), batch_size=1, dtype=inputs.dtype) is not None
+    )

@@ -18,7 +18,12 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 def parse(
-    model: nn.Module, shape: tuple[int, ...], *, batch_size: int, dtype: torch.dtype, each: bool = False
+    model: nn.Module,
+    shape: tuple[int, ...],
+    *,
+    batch_size: int,
+    dtype: torch.dtype,
+    each: bool = False,
 ) -> list[Block] | None:
     """The layers of ``model`` on inputs of one example's ``shape``, or None where one of them has no compiled form.
 
@@ -89,10 +94,19 @@ def _plain_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
     if type(layer) is not nn.Conv2d or _side(layer.kernel_size) < 1:
         return False
     shape = (layer.out_channels, layer.in_channels, *layer.kernel_size)
-    plain = (layer.stride, layer.dilation, layer.groups) == ((1, 1), (1, 1), 1) and layer.padding in ((0, 0), "valid")
+    plain = (layer.stride, layer.dilation, layer.groups) == (
+        (1, 1),
+        (1, 1),
+        1,
+    ) and layer.padding in ((0, 0), "valid")
     return plain and is_plain(layer, nn.Conv2d, {"weight": shape, "bias": shape[:1]})
 
 
 def _side_by_side(pool: nn.MaxPool2d) -> bool:
     alike = _side(pool.kernel_size) > 0 and _side(pool.kernel_size) == _side(pool.stride)
-    return alike and (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices) == (0, 1, False, False)
+    return alike and (pool.padding, pool.dilation, pool.ceil_mode, pool.return_indices) == (
+        0,
+        1,
+        False,
+        False,
+    )

@@ -26,12 +26,20 @@ def product(
 ) -> Float[Tensor, "rows columns"]:
     """left right + bias, on one thread whatever torch is set to."""
     with one_thread():
-        if left.shape[0] * left.shape[1] * right.shape[1] >= _WORTH_A_PROGRAM and _linear is not None and _fits(left):
+        if (
+            left.shape[0] * left.shape[1] * right.shape[1] >= _WORTH_A_PROGRAM
+            and _linear is not None
+            and _fits(left)
+        ):
             found = _linear(left, right.mT, bias, "none", [], "")
             return found if out is None else out.copy_(found)
         if bias is None:
             return torch.mm(left, right) if out is None else torch.mm(left, right, out=out)
-        return torch.addmm(bias, left, right) if out is None else torch.addmm(bias, left, right, out=out)
+        return (
+            torch.addmm(bias, left, right)
+            if out is None
+            else torch.addmm(bias, left, right, out=out)
+        )
 
 
 @contextmanager

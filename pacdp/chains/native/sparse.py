@@ -123,17 +123,35 @@ def _weight_gradient(first, last, count, row, value, gradient, out, lanes):
         _accumulate(total, np.intp(0), count[p], row[p], value[p], gradient, lanes)
 
 
-def forward(batch: np.ndarray, rows: Rows, weight: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+def forward(
+    batch: np.ndarray, rows: Rows, weight: np.ndarray, bias: np.ndarray, out: np.ndarray
+) -> None:
     """out[i] = bias + Σ_p x[batch[i], p] weight[p]; weight is [inputs, outputs], contiguous."""
     wide, into = _widened(weight), _widened(out)
-    threads.each(_forward, len(batch), batch, *rows, wide.reshape(-1), _widened(bias), into, lanes_of(out.dtype))
+    threads.each(
+        _forward,
+        len(batch),
+        batch,
+        *rows,
+        wide.reshape(-1),
+        _widened(bias),
+        into,
+        lanes_of(out.dtype),
+    )
     _narrowed(into, out)
 
 
 def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> None:
     """out[p] = Σ_i x[i, p] gradient[i], for every input p; zeros where no example has that input."""
     into = _widened(out)
-    threads.each(_weight_gradient, len(out), *columns, _widened(gradient).reshape(-1), into, lanes_of(out.dtype))
+    threads.each(
+        _weight_gradient,
+        len(out),
+        *columns,
+        _widened(gradient).reshape(-1),
+        into,
+        lanes_of(out.dtype),
+    )
     _narrowed(into, out)
 
 

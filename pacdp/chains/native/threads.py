@@ -33,7 +33,9 @@ def each(loop: Callable[..., None], jobs: int, *arguments: Any) -> None:
         loop(0, jobs, *arguments)
         return
     ends = [jobs * part // parts for part in range(parts + 1)]
-    waiting = [_helpers(parts).submit(loop, start, stop, *arguments) for start, stop in pairwise(ends[1:])]
+    waiting = [
+        _helpers(parts).submit(loop, start, stop, *arguments) for start, stop in pairwise(ends[1:])
+    ]
     try:
         loop(0, ends[1], *arguments)
     finally:
@@ -64,7 +66,9 @@ def spread(run: Callable[[int, Sequence[int]], None], parts: Sequence[Sequence[i
     threads = torch.get_num_threads()
     waiting = [_pool(threads).submit(alone, number, part) for number, part in enumerate(parts)]
     wait(waiting)  # all of them, since they write to what the caller holds
-    torch.set_num_threads(threads)  # new threads of the process begin with the number that was set last
+    torch.set_num_threads(
+        threads
+    )  # new threads of the process begin with the number that was set last
     for one in waiting:
         one.result()
 

@@ -47,7 +47,23 @@ def _jobs(x: np.ndarray) -> int:
 
 @kernel(fastmath={"contract", "nsz"}, error_model="numpy")
 @no_type_check
-def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, average, alpha, keys, stream, tick):
+def _update(
+    begin,
+    end,
+    out,
+    x,
+    keep,
+    gradient,
+    rate,
+    centre,
+    pull,
+    scale,
+    average,
+    alpha,
+    keys,
+    stream,
+    tick,
+):
     dim = x.shape[1]
     pages = (dim + PAGE - 1) // PAGE
     low, high = np.uint32(tick), np.uint32(tick >> np.uint64(32))
@@ -57,7 +73,12 @@ def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, avera
         start = page * PAGE
         stop = min(start + PAGE, dim)
         a, h, b, s = number(keep[k]), number(rate[k]), number(pull[k]), number(scale[k])
-        y, v, g, c = out[k, start:stop], x[k, start:stop], gradient[k, start:stop], centre[k, start:stop]
+        y, v, g, c = (
+            out[k, start:stop],
+            x[k, start:stop],
+            gradient[k, start:stop],
+            centre[k, start:stop],
+        )
         k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
         if scale[k] == 0.0:
             for j in range(stop - start):
@@ -66,7 +87,9 @@ def _update(begin, end, out, x, keep, gradient, rate, centre, pull, scale, avera
             whole = stop - start == PAGE
             part = np.zeros((0 if whole else 4, PAGE), x.dtype)
             into, old, slope, middle = y, v, g, c
-            if not whole:  # a part of a page is made of a whole one, so that the loop is compiled once
+            if (
+                not whole
+            ):  # a part of a page is made of a whole one, so that the loop is compiled once
                 into, old, slope, middle = part[0], part[1], part[2], part[3]
                 for j in range(stop - start):
                     old[j], slope[j], middle[j] = v[j], g[j], c[j]
@@ -92,6 +115,16 @@ def _normal(begin, end, out, keys, stream, tick):
         noise = np.empty(PAGE, np.float32)
         k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
         stop = min((page + 1) * PAGE, dim)
-        normal_page(noise, np.uint32(page * LANES), LANES, min(stop - page * PAGE, LANES), k0, k1, stream, low, high)
+        normal_page(
+            noise,
+            np.uint32(page * LANES),
+            LANES,
+            min(stop - page * PAGE, LANES),
+            k0,
+            k1,
+            stream,
+            low,
+            high,
+        )
         for j in range(stop - page * PAGE):
             out[k, page * PAGE + j] = noise[j]

@@ -26,7 +26,12 @@ class _Code:
     """Emits loads, stores and fused multiply-adds for the float type of an intrinsic's first argument."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
-        self.context, self.builder, self.signature, self.arguments = context, builder, signature, arguments
+        self.context, self.builder, self.signature, self.arguments = (
+            context,
+            builder,
+            signature,
+            arguments,
+        )
         self.bytes = signature.args[0].dtype.bitwidth // 8
         self.width = VECTOR_BYTES // self.bytes
         self.vector = ir.VectorType(context.get_value_type(signature.args[0].dtype), self.width)
@@ -43,7 +48,9 @@ class _Code:
         return self.builder.load(self.builder.gep(data, [index]))
 
     def load(self, data: Any, index: Any, kind: Any = None) -> Any:
-        pointer = self.builder.bitcast(self.builder.gep(data, [index]), (kind or self.vector).as_pointer())
+        pointer = self.builder.bitcast(
+            self.builder.gep(data, [index]), (kind or self.vector).as_pointer()
+        )
         return self.builder.load(pointer, align=self.bytes)
 
     def store(self, value: Any, data: Any, index: Any) -> None:
@@ -73,7 +80,16 @@ def _index(value: int) -> Any:
 
 @intrinsic
 def convolve_and_compare(
-    typing: Any, x: Any, base: Any, taps: Any, weights: Any, bias: Any, tile: Any, best: Any, where: Any, place: Any
+    typing: Any,
+    x: Any,
+    base: Any,
+    taps: Any,
+    weights: Any,
+    bias: Any,
+    tile: Any,
+    best: Any,
+    where: Any,
+    place: Any,
 ) -> Any:
     """One position of ``TILE`` output channels for one vector of examples, folded into a running maximum.
 
@@ -91,21 +107,28 @@ def convolve_and_compare(
         count = builder.extract_value(code.array(2).shape, 0)
         first = builder.mul(tile, _index(TILE))
         channels = [_index(channel) for channel in range(TILE)]
-        sums = [code.accumulator(code.splat(code.scalar_at(bias, builder.add(first, o)))) for o in channels]
+        sums = [
+            code.accumulator(code.splat(code.scalar_at(bias, builder.add(first, o))))
+            for o in channels
+        ]
         start = builder.mul(first, count)
         with cgutils.for_range(builder, count) as loop:
             row = builder.add(base, code.scalar_at(taps, loop.index))
             values = code.load(x, builder.mul(row, _index(code.width)))
             weight = builder.add(start, builder.mul(loop.index, _index(TILE)))
             for o, total in zip(channels, sums, strict=True):
-                code.add_product(total, code.splat(code.scalar_at(weights, builder.add(weight, o))), values)
+                code.add_product(
+                    total, code.splat(code.scalar_at(weights, builder.add(weight, o))), values
+                )
         integers = ir.VectorType(context.get_value_type(signature.args[7].dtype), code.width)
         narrow = integers.element.width < arguments[8].type.width
         here = code.splat(builder.trunc(place, integers.element) if narrow else place)
         for channel, total in enumerate(sums):
             value, at = builder.load(total), _index(channel * code.width)
             old = code.load(best, at)
-            wins = builder.or_(builder.fcmp_ordered(">", value, old), builder.fcmp_unordered("uno", value, value))
+            wins = builder.or_(
+                builder.fcmp_ordered(">", value, old), builder.fcmp_unordered("uno", value, value)
+            )
             code.store(builder.select(wins, value, old), best, at)
             code.store(builder.select(wins, here, code.load(where, at, integers)), where, at)
         return context.get_dummy_value()
@@ -116,7 +139,15 @@ def convolve_and_compare(
 def _weighted_rows(vectors: int) -> Any:
     @intrinsic
     def add_weighted_rows(
-        typing: Any, total: Any, start: Any, table: Any, stride: Any, offsets: Any, factors: Any, first: Any, last: Any
+        typing: Any,
+        total: Any,
+        start: Any,
+        table: Any,
+        stride: Any,
+        offsets: Any,
+        factors: Any,
+        first: Any,
+        last: Any,
     ) -> Any:
         """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
 
@@ -124,7 +155,9 @@ def _weighted_rows(vectors: int) -> Any:
         vector the last one lies, which may overlap the one before it. Arrays are flat memory, i runs from ``first`` to
         ``last`` exclusive, in this order. Indices are not checked.
         """
-        signature = types.void(total, start, table, types.intp, offsets, factors, types.intp, types.intp)
+        signature = types.void(
+            total, start, table, types.intp, offsets, factors, types.intp, types.intp
+        )
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             code = _Code(context, builder, signature, arguments)
@@ -135,11 +168,15 @@ def _weighted_rows(vectors: int) -> Any:
             places = [builder.add(start, part) for part in parts]
             sums = [code.accumulator(code.load(total, place)) for place in places]
             with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
-                row = builder.mul(builder.sext(code.scalar_at(offsets, item), ir.IntType(64)), stride)
+                row = builder.mul(
+                    builder.sext(code.scalar_at(offsets, item), ir.IntType(64)), stride
+                )
                 offset = builder.add(row, column)
                 factor = code.splat(code.scalar_at(factors, item))
                 for part, accumulator in zip(parts, sums, strict=True):
-                    code.add_product(accumulator, factor, code.load(table, builder.add(offset, part)))
+                    code.add_product(
+                        accumulator, factor, code.load(table, builder.add(offset, part))
+                    )
             for place, accumulator in zip(places, sums, strict=True):
                 code.store(builder.load(accumulator), total, place)
             return context.get_dummy_value()

@@ -60,17 +60,25 @@ class Audit:
         else:
             table = Table(title=f"{config.algorithm}: refuted at p <= {found.level:.1e}")
             for column in ("check", "claim", "p-value", "seen", ""):
-                table.add_column(column, overflow="fold", justify="right" if column == "p-value" else "left")
+                table.add_column(
+                    column, overflow="fold", justify="right" if column == "p-value" else "left"
+                )
             for check in found.checks:
                 p = "" if check.p_value is None else f"{check.p_value:.2g}"
-                held = Text("cannot be checked", style="yellow") if check.unchecked else Text("holds")
+                held = (
+                    Text("cannot be checked", style="yellow") if check.unchecked else Text("holds")
+                )
                 verdict = Text("REFUTED", style="red") if found.is_refuted(check) else held
                 table.add_row(Text(check.name), Text(check.claim), p, Text(check.seen), verdict)
             output().print(table)
             count = len(found.refuted)
             said = f"{count} claims refuted" if count else "nothing refuted, which is not a proof"
             unseen = sum(check.unchecked for check in found.checks)
-            said += f", and {unseen} of {len(found.checks)} claims cannot be checked" if unseen else ""
-            output().print(f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}")
+            said += (
+                f", and {unseen} of {len(found.checks)} claims cannot be checked" if unseen else ""
+            )
+            output().print(
+                f"{said}; a sound mechanism is refuted with probability at most {found.failure_prob:g}"
+            )
         if found.refuted:
             sys.exit(1)

@@ -9,7 +9,12 @@ import tyro
 
 from bounds.privacy import Adjacency
 from pacdp.cli import calculator, privacy
-from pacdp.cli.calculator_tables import print_certificate, print_comparison, print_plan, print_routes
+from pacdp.cli.calculator_tables import (
+    print_certificate,
+    print_comparison,
+    print_plan,
+    print_routes,
+)
 from pacdp.cli.parsing import no_more, parsed
 
 
@@ -32,7 +37,9 @@ class Bound:
     def __call__(self, rest: list[str]) -> None:
         """Compute a bound, or plan or compare bounds, and print the answer."""
         rest = ["--help"] if self.options else rest
-        if self.name == "plan" and any(word.startswith(("--expected-error", "--expected_error")) for word in rest):
+        if self.name == "plan" and any(
+            word.startswith(("--expected-error", "--expected_error")) for word in rest
+        ):
             question, unknown = parsed(calculator.RouteQuestion, rest, prog="pacdp bound plan")
             no_more(unknown)
             print_routes(question.plan(), json_only=self.json)
@@ -84,4 +91,6 @@ class Privacy:
             noise_multiplier=self.noise_multiplier, schedule=self.schedule, epsilon=self.epsilon,
         )  # fmt: skip
         answer = privacy.answer(question)
-        print(json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer))
+        print(
+            json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer)
+        )

@@ -60,7 +60,9 @@ class Compress:
         if self.show:
             print(json.dumps(to_dict(config), indent=2))
             return
-        with progress(f"{config.algorithm} on {config.problem.dataset}, compressed", _PER_MILLE) as advance:
+        with progress(
+            f"{config.algorithm} on {config.problem.dataset}, compressed", _PER_MILLE
+        ) as advance:
             first: list[int] = []
 
             def told(line: Round) -> None:
@@ -69,7 +71,9 @@ class Compress:
                 said = f"round {line.number}: {line.picked} picked, {line.errors} errors left"
                 advance(round(_PER_MILLE * done), said)
 
-            result = run(config, out, self.runtime, resume=self.resume, force=self.force, report=told)
+            result = run(
+                config, out, self.runtime, resume=self.resume, force=self.force, report=told
+            )
         if self.json:
             print(json.dumps(result, allow_nan=False))
         kept = (result["final"] or {}).get("kept", 0)

@@ -44,7 +44,9 @@ class Control:
         import bounds
         from pacdp.cli.loss_tables import read_columns
 
-        columns: dict[str, Any] = read_columns(self.file, ("confidence", "error", "loss", "score", "positive", "group"))
+        columns: dict[str, Any] = read_columns(
+            self.file, ("confidence", "error", "loss", "score", "positive", "group")
+        )
         named = columns.pop("group", None)
         if (self.groups is None) != (named is None):
             raise ValueError(
@@ -70,7 +72,9 @@ class Control:
                 control, groups=named, records=records, failure_prob=self.failure_prob, **settings
             )
         else:
-            made = {"all": control(**records, failure_prob=self.failure_prob, groups=named, **settings)}
+            made = {
+                "all": control(**records, failure_prob=self.failure_prob, groups=named, **settings)
+            }
         if self.json:
             print(json.dumps({name: one.to_dict() for name, one in made.items()}, allow_nan=False))
             return
@@ -111,20 +115,26 @@ class Watch:
         from pacdp.cli.loss_tables import read_columns
         from pacdp.files import replacing
 
-        chosen: dict[str, Any] = {name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None}
+        chosen: dict[str, Any] = {
+            name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None
+        }
         if self.state.exists():
             if chosen:
                 flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
                 raise ValueError(f"{self.state} has begun: leave out {flags}, or give another file")
             monitor = _read(self.state)
         elif self.promised is None:
-            raise ValueError(f"{self.state} is not there: give --promised to begin, what the risk is to stay below")
+            raise ValueError(
+                f"{self.state} is not there: give --promised to begin, what the risk is to stay below"
+            )
         else:
             monitor = bounds.Monitor(**{**_USUAL, **chosen})
         if self.losses is not None:
             columns = read_columns(self.losses, ("error", "loss", "position"))
             if ("error" in columns) == ("loss" in columns):
-                raise ValueError(f"{self.losses} must have a column error or a column loss: keep one of them")
+                raise ValueError(
+                    f"{self.losses} must have a column error or a column loss: keep one of them"
+                )
             values = columns["error"] if "error" in columns else columns["loss"]
             monitor = monitor.observe(values, positions=columns.get("position"))
         with replacing(self.state) as file:

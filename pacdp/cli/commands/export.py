@@ -75,4 +75,6 @@ class Export:
                 f"privacy of all that is in {self.out}: epsilon <= {up_digits(cost['epsilon'])} at delta "
                 f"{cost['delta']:g}, {cost['adjacency']}, per {report['unit']}"
             )
-        messages.print(f"{self.out} may be published, {self.run} may not; next: pacdp verify {word(self.out)}")
+        messages.print(
+            f"{self.out} may be published, {self.run} may not; next: pacdp verify {word(self.out)}"
+        )

@@ -49,7 +49,10 @@ class Show:
         runs = runs_of(book.entries)
         listed = runs[max(0, len(runs) - self.latest) :]
         costs = [
-            [spent(tally(entries), delta=delta, adjacency=one, unit=entries[0].stretch.unit) for one in ADJACENCIES]
+            [
+                spent(tally(entries), delta=delta, adjacency=one, unit=entries[0].stretch.unit)
+                for one in ADJACENCIES
+            ]
             for entries in listed
         ]
         totals = totals_of(book, delta)
@@ -57,14 +60,37 @@ class Show:
             print(json.dumps(_record(book, delta, listed, costs, totals), allow_nan=False))
             return
         out = output()
-        out.print(f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}")
+        out.print(
+            f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}"
+        )
         table = Table(title=f"epsilon of each by itself, at delta {delta:g}")
-        for column in ("run", "algorithm", "unit", "steps", *ADJACENCIES, "noise", "last (UTC)", "label"):
-            table.add_column(column, overflow="fold", justify="right" if column in ADJACENCIES else "left")
+        for column in (
+            "run",
+            "algorithm",
+            "unit",
+            "steps",
+            *ADJACENCIES,
+            "noise",
+            "last (UTC)",
+            "label",
+        ):
+            table.add_column(
+                column, overflow="fold", justify="right" if column in ADJACENCIES else "left"
+            )
         for entries, cost in zip(listed, costs, strict=True):
             one = entries[-1].stretch
-            cells = [one.run, one.algorithm or one.kind, one.unit, _stretches(entries), *map(str, cost)]
-            cells += ["seeded" if one.stream.seeded else "system", entries[-1].time.partition("+")[0], one.label]
+            cells = [
+                one.run,
+                one.algorithm or one.kind,
+                one.unit,
+                _stretches(entries),
+                *map(str, cost),
+            ]
+            cells += [
+                "seeded" if one.stream.seeded else "system",
+                entries[-1].time.partition("+")[0],
+                one.label,
+            ]
             table.add_row(*map(Text, cells))
         out.print(table)
         if len(runs) > len(listed):
@@ -92,7 +118,9 @@ class Limit:
     def __call__(self, rest: list[str]) -> None:
         """Set the limit."""
         no_more(rest)
-        most = Most(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self.unit)
+        most = Most(
+            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self.unit
+        )
         book = Book.open(self.path)
         book.set_limit(most, raising=self.raising)
         print(limit_line(book))
@@ -141,11 +169,20 @@ def _delta(book: Book, given: float | None) -> float:
 def _stretches(entries: Sequence[Entry]) -> str:
     """Steps, each stretch with how often it was paid: "1-100 2x, 101-200"."""
     counts = Counter((entry.stretch.first, entry.stretch.last) for entry in entries)
-    said = [f"{first}-{last}" + (f" {count}x" if count > 1 else "") for (first, last), count in sorted(counts.items())]
-    return ", ".join(said) if len(said) <= 4 else f"{', '.join(said[:2])}, ... {said[-1]} ({len(said)} stretches)"
+    said = [
+        f"{first}-{last}" + (f" {count}x" if count > 1 else "")
+        for (first, last), count in sorted(counts.items())
+    ]
+    return (
+        ", ".join(said)
+        if len(said) <= 4
+        else f"{', '.join(said[:2])}, ... {said[-1]} ({len(said)} stretches)"
+    )
 
 
-def _record(book: Book, delta: float, runs: list[list[Entry]], costs: list[list[Spent]], totals: list[Spent]) -> Any:
+def _record(
+    book: Book, delta: float, runs: list[list[Entry]], costs: list[list[Spent]], totals: list[Spent]
+) -> Any:
     def number(total: Spent) -> float | None:
         return total.epsilon if total.epsilon < math.inf else None
 

@@ -28,7 +28,9 @@ class Plot:
         no_more(rest)
         folder = _folder(self.path)
         if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder: give that of a run or of a study's results, or a study's name")
+            raise ValueError(
+                f"{folder} is no folder: give that of a run or of a study's results, or a study's name"
+            )
         with as_written(folder):
             others = (known.plot(folder) for known in folders())
             drawn = next((paths for paths in others if paths is not None), None)
@@ -73,7 +75,9 @@ class Data:
         found: list[dict[str, Any]] = []
         for name in self.names:
             for role, data in zip(
-                ("train", "test"), load(name, root=self.root, progressbar=DownloadBar()), strict=True
+                ("train", "test"),
+                load(name, root=self.root, progressbar=DownloadBar()),
+                strict=True,
             ):
                 shape = "x".join(str(size) for size in data.inputs.shape[1:])
                 found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,

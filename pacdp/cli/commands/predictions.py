@@ -72,11 +72,17 @@ class CertifyPredictions:
             )
         if is_log(path):
             if self.ignore or self.classes:
-                raise ValueError("--ignore and --classes go with tables: an evaluation log has no columns of its own")
-            given = read_logs(path, self.metric, None if self.range is None else range_of(self.range))
+                raise ValueError(
+                    "--ignore and --classes go with tables: an evaluation log has no columns of its own"
+                )
+            given = read_logs(
+                path, self.metric, None if self.range is None else range_of(self.range)
+            )
         else:
             given = examples_of(path, read_table(path, self.ignore), self.classes)
-        found = certified(given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval)
+        found = certified(
+            given, failure_prob=self.failure_prob, ask=self.ask or None, interval=self.interval
+        )
         subject = {"predictions": str(path), **({} if path.is_dir() else {"sha256": _hash(path)})}
         report = found.to_dict(subject=subject, provenance=provenance(device="cpu", seed=0))
         write_report(out, report)

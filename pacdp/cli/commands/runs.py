@@ -19,7 +19,12 @@ from pacdp.cli.foreign import Foreign, certify_foreign
 from pacdp.cli.overrides import overridden
 from pacdp.cli.parsing import no_more
 from pacdp.cli.private.books import beside, counted_beside
-from pacdp.cli.private.command import holds_private_run, is_private, tell_private, train_private_recipe
+from pacdp.cli.private.command import (
+    holds_private_run,
+    is_private,
+    tell_private,
+    train_private_recipe,
+)
 from pacdp.cli.private.recipes import PRIVATE_RECIPES
 from pacdp.cli.recipes import RECIPES, Scale, recipe
 from pacdp.cli.replacing import require_replaceable, write_report
@@ -45,7 +50,9 @@ class Demo:
         from pacdp.cli.demo import demonstrate  # for which no other command waits
 
         with progress("training and certifying", 1000) as advance:
-            found = demonstrate(self.out, self.runtime, lambda done, total: advance(1000 * done // total))
+            found = demonstrate(
+                self.out, self.runtime, lambda done, total: advance(1000 * done // total)
+            )
         from pacdp.cli.figures.demo import draw
 
         sentence, *others = found.sentences()
@@ -91,8 +98,12 @@ class Train:
     def __call__(self, rest: list[str]) -> None:
         """Train the recipe's run, or as many of them as there are chains."""
         if self.chains == 1 and self.workers.limit is not None:
-            usage("--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume")
-        if self.recipe == "[]":  # what tyro makes of a recipe that is missing or preceded by fields of its run
+            usage(
+                "--limit goes with --chains: one run is stopped by Ctrl-C, and goes on with --resume"
+            )
+        if (
+            self.recipe == "[]"
+        ):  # what tyro makes of a recipe that is missing or preceded by fields of its run
             usage("give the recipe first, then the fields of its run")
         if self.private:
             train_private_recipe(
@@ -123,7 +134,9 @@ class Train:
             if result["diagnosis"] and not self.json:
                 print_diagnosis(result["diagnosis"])
         else:
-            result = _train(run, out, self.runtime, resume=self.resume, force=self.force, ledger=ledger)
+            result = _train(
+                run, out, self.runtime, resume=self.resume, force=self.force, ledger=ledger
+            )
         if self.json:
             print(json.dumps(result, allow_nan=False))
         if run.promising:
@@ -136,7 +149,11 @@ class Train:
         if self.ledger is not None and self.no_ledger:
             raise ValueError("--ledger and --no-ledger contradict each other: give one of them")
         if run.promising:
-            return None if self.no_ledger else self.ledger or (counted_beside(out) if self.resume else beside(out))
+            return (
+                None
+                if self.no_ledger
+                else self.ledger or (counted_beside(out) if self.resume else beside(out))
+            )
         if self.ledger is not None or self.no_ledger:
             raise ValueError(f"--ledger and --no-ledger go with runs that promise privacy: {run.algorithm} has no clip "
                              "norm")  # fmt: skip
@@ -216,11 +233,20 @@ class Certify:
             from pacdp.cli.private.certify import certify_private
 
             return certify_private(
-                self.path, self.runtime, failure_prob=failure_prob, std=self.foreign.std, tried=self.tried, **common
+                self.path,
+                self.runtime,
+                failure_prob=failure_prob,
+                std=self.foreign.std,
+                tried=self.tried,
+                **common,
             )
         if is_compression(self.path):
-            return certified(self.path, self.runtime, failure_prob=self.failure_prob, tried=self.tried)
-        given = {name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")}
+            return certified(
+                self.path, self.runtime, failure_prob=self.failure_prob, tried=self.tried
+            )
+        given = {
+            name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
+        }
         effort = {name: value for name, value in given.items() if value is not None}
         return certifying.certify(
             self.path, self.runtime, failure_prob=self.failure_prob, effort=effort, unlisted=Settings.tried(self.tried),
@@ -243,7 +269,14 @@ def _train(
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         return train(
-            run, out, runtime, resume=resume, force=force, report=report, progressbar=DownloadBar(), ledger=ledger
+            run,
+            out,
+            runtime,
+            resume=resume,
+            force=force,
+            report=report,
+            progressbar=DownloadBar(),
+            ledger=ledger,
         )
 
 
@@ -264,9 +297,13 @@ def _train_chains(
     runs = [replace(run, chain=chain) for chain in range(chains)]
     outs = [chain_folder(out, chain) for chain in range(chains)]
     if not (resume or force) and any(Folder(one).started for one in outs):
-        raise ValueError(f"{out} holds chains: continue them with --resume, or overwrite them with --force")
+        raise ValueError(
+            f"{out} holds chains: continue them with --resume, or overwrite them with --force"
+        )
     require_replaceable(out / "diagnosis.json", "diagnosis")
-    runtime = runtime if runtime.threads else replace(runtime, threads=1)  # the same numbers with any workers
+    runtime = (
+        runtime if runtime.threads else replace(runtime, threads=1)
+    )  # the same numbers with any workers
     failed: dict[str, list[int]] = {}
     with progress(f"{chains} chains of {run.algorithm} on {run.problem.dataset}", 1000) as advance:
 
@@ -274,7 +311,9 @@ def _train_chains(
             advance(1000 * step // steps, row_line(row, steps) if row else None)
 
         kind = chains_kind(force=force, report=report if workers.here else None, ledger=ledger)
-        jobs = [Job(key=one.name, kind=kind, config=run) for one, run in zip(outs, runs, strict=True)]
+        jobs = [
+            Job(key=one.name, kind=kind, config=run) for one, run in zip(outs, runs, strict=True)
+        ]
         for chain, error in carry_out(jobs, outs, runtime, workers=workers, force=force):
             if error:
                 failed.setdefault(error, []).append(chain)
@@ -285,7 +324,10 @@ def _train_chains(
         ))  # fmt: skip
     diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
     found = diagnosis.to_dict() if diagnosis else None
-    write_json(out / "diagnosis.json", {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found})
+    write_json(
+        out / "diagnosis.json",
+        {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found},
+    )
     results = [read_json(Folder(one).result) for one in outs]
     return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
 

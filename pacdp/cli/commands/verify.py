@@ -33,7 +33,11 @@ class Verify:
         no_more(rest)
         from pacdp.verify.report import main
 
-        options = [f"--{name}={value}" for name, value in (("data", self.data), ("model", self.model)) if value]
+        options = [
+            f"--{name}={value}"
+            for name, value in (("data", self.data), ("model", self.model))
+            if value
+        ]
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             status = main([str(self.path), *options, *(["--json"] if self.json else [])])

@@ -59,7 +59,9 @@ def draw(axes: Axes, certificates: Sequence[Certificate]) -> None:
         Patch(color=COLOURS.get(name, _OTHER), label=plain(cost_name(name)[:30])) for name in names
     ]
     if any(draws is not None for draws in per_draw):
-        keys.append(Line2D([], [], marker="D", linestyle="", color="black", markersize=5, label=PER_DRAW))
+        keys.append(
+            Line2D([], [], marker="D", linestyle="", color="black", markersize=5, label=PER_DRAW)
+        )
     starred = [
         wrapped(f"{label(made.name)}, {made.of}") + (" *" if made.status == "optimistic" else "")
         for made in certificates
@@ -67,6 +69,9 @@ def draw(axes: Axes, certificates: Sequence[Certificate]) -> None:
     axes.set_yticks(range(len(starred)), starred)
     axes.set_ylim(len(starred) - 0.5, -0.5)
     assumed = any(made.status == "optimistic" for made in certificates)
-    axes.set_xlabel("nats per record" + ("\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""))
+    axes.set_xlabel(
+        "nats per record"
+        + ("\n* optimistic: rests on a hypothesis that is not proved" if assumed else "")
+    )
     axes.legend(handles=keys)
     axes.set_title("what each certificate pays")

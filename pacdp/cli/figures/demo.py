@@ -28,7 +28,9 @@ def _digits(axes: Axes, found: Demonstration) -> None:
     for place, which in enumerate(order.tolist()):
         left, top = place % _ACROSS, 1.4 * (place // _ACROSS)
         axes.imshow(
-            found.inputs[which, 0].numpy(), cmap="gray_r", extent=(left + 0.1, left + 0.9, top + 0.95, top + 0.15)
+            found.inputs[which, 0].numpy(),
+            cmap="gray_r",
+            extent=(left + 0.1, left + 0.9, top + 0.95, top + 0.15),
         )
         colour = "tab:red" if found.wrong[which] else "black"
         said = str(int(found.predicted[which]))
@@ -46,11 +48,21 @@ def _training(axes: Axes, found: Demonstration) -> None:
     """Errors after each epoch, and the certificate of the network at the end."""
     epochs = range(1, len(found.errors) + 1)
     axes.plot(
-        epochs, [100 * learnt for learnt, _ in found.errors], color="tab:blue", label="digits that it learns from"
+        epochs,
+        [100 * learnt for learnt, _ in found.errors],
+        color="tab:blue",
+        label="digits that it learns from",
     )
-    axes.plot(epochs, [100 * new for _, new in found.errors], color="black", label="new digits, measured")
+    axes.plot(
+        epochs, [100 * new for _, new in found.errors], color="black", label="new digits, measured"
+    )
     most = 100 * found.certificate.value
-    axes.axhline(most, color="tab:green", linestyle="--", label=f"certificate: at most {numbers.up(most, 2)}%")
+    axes.axhline(
+        most,
+        color="tab:green",
+        linestyle="--",
+        label=f"certificate: at most {numbers.up(most, 2)}%",
+    )
     axes.set_ylim(0.0, max(6.0, 3.0 * most))
     axes.set_xlabel("epochs")
     axes.set_ylabel("errors in percent")
@@ -71,7 +83,12 @@ def _bars(axes: Axes, found: Demonstration) -> None:
             alpha=0.45 if starred else 0.9, hatch="//" if starred else None,
         )  # fmt: skip
         axes.plot([place - 0.3, place + 0.3], [measured, measured], color="black", linewidth=2)
-        axes.text(place, min(made.value, 1.0) + 0.02, f"at most {numbers.up(100 * made.value, 2)}%", ha="center")
+        axes.text(
+            place,
+            min(made.value, 1.0) + 0.02,
+            f"at most {numbers.up(100 * made.value, 2)}%",
+            ha="center",
+        )
     axes.set_xticks(range(len(shown)), [name for _, _, name in shown])
     axes.set_ylim(0.0, math.ceil(10 * max(made.value for made, _, _ in shown) + 1) / 10)
     axes.set_ylabel("error on new digits")

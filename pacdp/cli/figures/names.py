@@ -42,7 +42,12 @@ NAMES = {
     "test_set_new_person": "test set of people (kl)",
     "prior_mean_new_person": "new people, prior mean (kl)",
 }
-GIBBS_BOUNDS = ("dp_pac_bayes_2018", "dp_pac_bayes_max_information", "dp_pac_bayes", "dp_gibbs_pac_bayes")
+GIBBS_BOUNDS = (
+    "dp_pac_bayes_2018",
+    "dp_pac_bayes_max_information",
+    "dp_pac_bayes",
+    "dp_gibbs_pac_bayes",
+)
 
 
 def label(name: str) -> str:
@@ -52,4 +57,6 @@ def label(name: str) -> str:
 
 def plain(text: str) -> str:
     """The text with a question mark for every character that the figures' font may lack; any space is a plain one."""
-    return "".join(" " if c.isspace() else c if c.isprintable() and ord(c) < 0x590 else "?" for c in text)
+    return "".join(
+        " " if c.isspace() else c if c.isprintable() and ord(c) < 0x590 else "?" for c in text
+    )

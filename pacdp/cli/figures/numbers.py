@@ -4,7 +4,9 @@ import math
 
 from bounds.sentence import up, up_digits
 
-_SUM_ROUNDING = 1.0 - 2.0**-50  # what a ledger's sums may exceed their decimal totals by, as in bounds.certificate
+_SUM_ROUNDING = (
+    1.0 - 2.0**-50
+)  # what a ledger's sums may exceed their decimal totals by, as in bounds.certificate
 
 
 def probability(value: float) -> str:

@@ -8,7 +8,14 @@ from matplotlib.axes import Axes
 def draw(axes: Axes, rows: list[dict[str, Any]], *, budget: float | None = None) -> None:
     """The proved upper end of epsilon at each recorded step; the budget as a line. No line joins what lies between."""
     steps = [row["step"] for row in rows]
-    axes.plot(steps, [row["epsilon"] for row in rows], "o", color="tab:red", markersize=4, label="spent, upper end")
+    axes.plot(
+        steps,
+        [row["epsilon"] for row in rows],
+        "o",
+        color="tab:red",
+        markersize=4,
+        label="spent, upper end",
+    )
     if budget is not None:
         axes.axhline(budget, color="black", linestyle="--", linewidth=1.0, label="budget")
     axes.set_xlim(left=0.0)

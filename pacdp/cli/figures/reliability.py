@@ -13,7 +13,9 @@ def draw(axes: Axes, curve: ReliabilityCurve) -> None:
     confidence, accuracy = curve.confidence[filled], curve.accuracy[filled]
     widths = np.diff(curve.edges)
     axes.plot([0.0, 1.0], [0.0, 1.0], color="0.6", linewidth=0.8, label="calibrated")
-    axes.vlines(confidence, confidence, accuracy, color="tab:red", linewidth=2.5, alpha=0.4, label="gap")
+    axes.vlines(
+        confidence, confidence, accuracy, color="tab:red", linewidth=2.5, alpha=0.4, label="gap"
+    )
     band = np.abs(np.stack([curve.lower[filled], curve.upper[filled]]) - accuracy)
     kind = "all bands" if curve.simultaneous else "each band"
     axes.errorbar(confidence, accuracy, yerr=band, fmt="o", color="tab:blue", markersize=3, linewidth=1, capsize=2,
@@ -25,7 +27,15 @@ def draw(axes: Axes, curve: ReliabilityCurve) -> None:
     axes.set_title(f"ECE (l1, {len(curve.counts)} bins) {curve.ece:.4f}, n = {curve.counts.sum()}")
     axes.legend()
     counts = axes.twinx()
-    counts.bar(curve.edges[:-1], curve.counts, width=widths, align="edge", color="0.8", edgecolor="white", zorder=0)
+    counts.bar(
+        curve.edges[:-1],
+        curve.counts,
+        width=widths,
+        align="edge",
+        color="0.8",
+        edgecolor="white",
+        zorder=0,
+    )
     counts.set_ylim(0.0, 4.0 * float(curve.counts.max()))
     counts.set_yticks([0, int(curve.counts.max())])
     counts.set_ylabel("examples", loc="bottom")

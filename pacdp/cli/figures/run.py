@@ -22,22 +22,41 @@ def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
         return _draw_compression(axes, rows)
     epochs = [row["epochs"] for row in rows]
     axes.plot(epochs, [row["train_error"] for row in rows], color="black", label="train, weights")
-    axes.plot(epochs, [row["test_error"] for row in rows], "o", color="black", label="test, weights")
+    axes.plot(
+        epochs, [row["test_error"] for row in rows], "o", color="black", label="test, weights"
+    )
     if "gibbs_train_error" in rows[-1]:
-        axes.plot(epochs, [row["gibbs_train_error"] for row in rows], color="tab:blue", label="train, Gibbs")
-        axes.plot(epochs, [row["gibbs_test_error"] for row in rows], "s", color="tab:blue", label="test, Gibbs")
+        axes.plot(
+            epochs,
+            [row["gibbs_train_error"] for row in rows],
+            color="tab:blue",
+            label="train, Gibbs",
+        )
+        axes.plot(
+            epochs,
+            [row["gibbs_test_error"] for row in rows],
+            "s",
+            color="tab:blue",
+            label="test, Gibbs",
+        )
     draw_bounds(axes, epochs, [row.get("bounds", {}) for row in rows])
     error_axis(axes)
     axes.set_xlabel("epochs")
     assumed = {name for row in rows for name in row.get("bounds", {})} - set(ACCOUNTED)
     axes.set_title("training; bounds " + OPTIMISTIC if assumed else "training")
-    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13))  # inside it would hide what is vacuous
+    axes.legend(
+        ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.13)
+    )  # inside it would hide what is vacuous
 
 
 def _draw_compression(axes: Axes, rows: list[dict[str, Any]]) -> None:
     """Records picked, records in error beside them, and both together, against rounds."""
     rounds = [row["step"] for row in rows]
-    for name, said in (("picked", "picked"), ("errors", "in error, not picked"), ("kept", "kept: both")):
+    for name, said in (
+        ("picked", "picked"),
+        ("errors", "in error, not picked"),
+        ("kept", "kept: both"),
+    ):
         axes.plot(rounds, [row[name] for row in rows], label=said)
     axes.set_yscale("symlog", linthresh=10.0)
     axes.set_xlabel("rounds")
@@ -54,8 +73,12 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
     for name in dict.fromkeys(name for bounds in found for name in bounds):
         values = [bounds.get(name, math.nan) for bounds in found]
         gap = " (gap: estimate refuted)" if any(map(math.isnan, values)) else ""
-        axes.plot(positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap)
-        vacuous = [position for position, value in zip(positions, values, strict=True) if value >= 1.0]
+        axes.plot(
+            positions, values, "--", color=colour(name), linewidth=1.0, label=label(name) + gap
+        )
+        vacuous = [
+            position for position, value in zip(positions, values, strict=True) if value >= 1.0
+        ]
         axes.plot(vacuous, [1.0] * len(vacuous), "x", color=colour(name), markersize=5)
 
 
@@ -87,7 +110,10 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
             color="tab:red" if below else "black",
         )
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
-        labels.append(wrapped(f"{label(made.name)} [{cited(height, found)}]", about) + (" *" if optimistic else ""))
+        labels.append(
+            wrapped(f"{label(made.name)} [{cited(height, found)}]", about)
+            + (" *" if optimistic else "")
+        )
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
@@ -95,7 +121,9 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
     assumed = any(made.status == "optimistic" for made in certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
     axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
-    axes.set_title(f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself")
+    axes.set_title(
+        f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself"
+    )
     _rests_on(
         axes,
         [first_sentence(certificates), *map(str, found)],
@@ -107,6 +135,10 @@ def _rests_on(axes: Axes, said: list[str], *, lines: int) -> None:
     """Sentences at the foot of the figure, which grows to hold them and the ``lines`` of its labels."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    small = [line for one in said for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))]
+    small = [
+        line
+        for one in said
+        for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))
+    ]
     figure.supxlabel("\n".join(small), x=0.01, ha="left", fontsize=7)
     figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines + 0.13 * len(small)))

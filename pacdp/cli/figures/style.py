@@ -41,10 +41,14 @@ def colour(name: str) -> str:
     return COLOURS.get(name, _OTHER)
 
 
-def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, list[list[Axes]]]:
+def figure(
+    rows: int, columns: int, *, width: float = 4.2, height: float = 3.2
+) -> tuple[Figure, list[list[Axes]]]:
     """A grid of axes, drawn without a display."""
     mpl.use("agg")
-    mpl.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.fontsize": 7})
+    mpl.rcParams.update(
+        {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.fontsize": 7}
+    )
     drawn = Figure(figsize=(width * columns, height * rows), layout="constrained")
     grid = drawn.subplots(rows, columns, squeeze=False)
     return drawn, [list(line) for line in grid]

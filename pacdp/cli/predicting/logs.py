@@ -23,7 +23,9 @@ from pacdp.predictions.examples import MODEL, Examples, described
 if sys.version_info >= (3, 14):
     import zipfile
 else:
-    from backports.zstd import zipfile  # which reads members packed by Zstd, as inspect_ai writes them
+    from backports.zstd import (
+        zipfile,
+    )  # which reads members packed by Zstd, as inspect_ai writes them
 
 _SAMPLES = re.compile(r"samples_(.+?)(_\d{4}-\d{2}-\d{2}T[\d.:-]+)?\.jsonl")
 _NO_SCORES = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
@@ -68,7 +70,9 @@ def read_logs(path: Path, metric: str | None = None, within: Range | None = None
     """
     files = sorted(filter(_log, path.rglob("*"))) if path.is_dir() else [path]
     if not files:
-        raise ValueError(f"{path} holds no logs: give a folder of samples_*.jsonl, *.eval or *.json, or one such file")
+        raise ValueError(
+            f"{path} holds no logs: give a folder of samples_*.jsonl, *.eval or *.json, or one such file"
+        )
     answers = {file: list(_read(file, path)) for file in files}
     found = [one for own in answers.values() for one in own]
     passed = [file.name for file, own in answers.items() if not own]
@@ -85,13 +89,19 @@ def _log(path: Path) -> bool:
 def _read(path: Path, whole: Path) -> Iterator[Scored]:
     try:
         if path.suffix == ".jsonl":
-            yield from _harness(path, "" if path.parent == whole or path == whole else path.parent.name)
+            yield from _harness(
+                path, "" if path.parent == whole or path == whole else path.parent.name
+            )
         else:
             yield from _inspect(path, manifests=whole != path)
     except (UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
+        raise ValueError(
+            f"{path} cannot be read as a log ({error}): write it anew, or as .json"
+        ) from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no log that this reads ({type(error).__name__} {error})") from error
+        raise ValueError(
+            f"{path} is no log that this reads ({type(error).__name__} {error})"
+        ) from error
 
 
 def _unpacked(path: Path) -> dict[str, bytes]:
@@ -100,14 +110,19 @@ def _unpacked(path: Path) -> dict[str, bytes]:
         try:
             with zipfile.ZipFile(raw) as stored:
                 names = members(path, stored, "write it anew, or as .json")
-                samples = (name for name in names if name.startswith("samples/") and name.endswith(".json"))
+                samples = (
+                    name for name in names if name.startswith("samples/") and name.endswith(".json")
+                )
                 return {
-                    name: _member(stored, name, stored.getinfo(name).file_size) for name in ("header.json", *samples)
+                    name: _member(stored, name, stored.getinfo(name).file_size)
+                    for name in ("header.json", *samples)
                 }
         except DataError:
             raise
         except Exception as error:  # zipfile raises whatever the bytes of a damaged file lead it to
-            raise ValueError(f"{path} cannot be read as a log ({error}): write it anew, or as .json") from error
+            raise ValueError(
+                f"{path} cannot be read as a log ({error}): write it anew, or as .json"
+            ) from error
 
 
 def _member(stored: zipfile.ZipFile, name: str, limit: int) -> bytes:
@@ -125,7 +140,11 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
     """Lines of lm-evaluation-harness (--log_samples): one document under one filter a line."""
     named = _SAMPLES.fullmatch(path.name)
     task = named[1] if named else path.stem
-    less = _less_is_better(path.with_name(f"results{named[2] or ''}.json"), task) if named else frozenset[str]()
+    less = (
+        _less_is_better(path.with_name(f"results{named[2] or ''}.json"), task)
+        if named
+        else frozenset[str]()
+    )
     seen = dict[tuple[str, str], Scored]()
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -139,7 +158,9 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
                 )
             metrics = row.get("metrics") or sorted(row.keys() - _NO_SCORES)
             if not metrics:
-                raise ValueError(f"{path} has no scores in line {number}: log samples with their metrics")
+                raise ValueError(
+                    f"{path} has no scores in line {number}: log samples with their metrics"
+                )
             name, document = row.get("filter", "none"), str(row.get("doc_hash") or row["doc_id"])
             key = str(row["doc_id"]), document
             one = seen.setdefault(key, Scored(model=model, task=task, document=document, repeat=key[0], scores={},
@@ -147,7 +168,9 @@ def _harness(path: Path, model: str) -> Iterator[Scored]:
             for score in metrics:
                 called = score if name == "none" else f"{score},{name}"
                 if called in one.scores:
-                    raise ValueError(f"{path} has document {row['doc_id']} again in line {number}: drop the copies")
+                    raise ValueError(
+                        f"{path} has document {row['doc_id']} again in line {number}: drop the copies"
+                    )
                 if is_score(row.get(score)):
                     one.scores[called] = row[score]
                     one.lower.update({called} if score in less else ())
@@ -158,7 +181,11 @@ def _less_is_better(results: Path, task: str) -> frozenset[str]:
     """The scores of which lm-evaluation-harness says so, in the results that it writes beside its samples."""
     if not results.is_file():
         return frozenset()
-    told = _object(results, results.read_text(encoding="utf-8"), "it").get("higher_is_better", {}).get(task, {})
+    told = (
+        _object(results, results.read_text(encoding="utf-8"), "it")
+        .get("higher_is_better", {})
+        .get(task, {})
+    )
     return frozenset(name for name, higher in told.items() if higher is False)
 
 
@@ -179,7 +206,9 @@ def _inspect(path: Path, *, manifests: bool) -> Iterator[Scored]:
     if "eval" not in header:
         raise ValueError(f"{path} is no log of inspect_ai: it has no entry 'eval'")
     if header.get("status", "success") != "success" or not samples:
-        raise ValueError(f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it")
+        raise ValueError(
+            f"{path} is a log of an evaluation that did not finish, or holds no samples: finish it"
+        )
     about = header["eval"]
     for sample in samples:
         if not sample.get("scores"):
@@ -203,7 +232,11 @@ def _values(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _examples(
-    path: Path, found: list[Scored], metric: str | None, within: Range | None, remarks: tuple[str, ...]
+    path: Path,
+    found: list[Scored],
+    metric: str | None,
+    within: Range | None,
+    remarks: tuple[str, ...],
 ) -> Examples:
     if not found:
         raise ValueError(f"{path} holds no answers: log the samples of the evaluation")
@@ -213,7 +246,9 @@ def _examples(
     keys = list(answered[models[0]])
     for model, own in answered.items():
         if len(own) < sum(one.model == model for one in found):
-            raise ValueError(f"{path} has a document of {model or 'the model'} twice in one task and epoch: drop a log")
+            raise ValueError(
+                f"{path} has a document of {model or 'the model'} twice in one task and epoch: drop a log"
+            )
         if own.keys() != set(keys):
             raise ValueError(
                 f"{path} must have the same documents for every model, and {model!r} has others than {models[0]!r}: "
@@ -233,7 +268,13 @@ def _examples(
         remarks += (f"{len(failed)} samples have an error beside their scores, such as {failed[0].document!r}: these "
                     "count as they stand in the log",)  # fmt: skip
     remarks += ("documents were answered more than once: each counts as one record",) * repeated
-    made = Examples(n=len(keys), models=said, record="document", range_by=chosen.by, remarks=remarks + chosen.remarks)
+    made = Examples(
+        n=len(keys),
+        models=said,
+        record="document",
+        range_by=chosen.by,
+        remarks=remarks + chosen.remarks,
+    )
     return described(
         made, groups=coded("task", tasks) if len(set(tasks)) > 1 else None,
         people=coded("document", documents) if repeated else None, weights=None, ids=None if repeated else documents,

@@ -29,7 +29,10 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
     models = {model: answers.taken(own) for model, own in rows.items()}
     found = Examples(n=len(first), models=models, labels=None if labels is None else labels[first], classes=names,
                      remarks=table.remarks)  # fmt: skip
-    columns = {name: None if name not in named else _part(named[name], first) for name in ("group", "person")}
+    columns = {
+        name: None if name not in named else _part(named[name], first)
+        for name in ("group", "person")
+    }
     weight = table.numbers.get("weight")
     once = named.get("id") if len(rows) == 1 else None
     return described(
@@ -38,30 +41,48 @@ def examples_of(path: Path, table: Table, classes: Sequence[str] = ()) -> Exampl
     )  # fmt: skip
 
 
-def _answers(path: Path, table: Table, classes: Sequence[str]) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
+def _answers(
+    path: Path, table: Table, classes: Sequence[str]
+) -> tuple[Answers, np.ndarray | None, tuple[Name, ...]]:
     """The answers of every row, the labels as places, and the classes."""
     label, predicted = table.named.get("label"), table.named.get("prediction")
-    own = {name: loss_column(name, column) for name, column in table.numbers.items() if name != "weight"}
+    own = {
+        name: loss_column(name, column)
+        for name, column in table.numbers.items()
+        if name != "weight"
+    }
     if predicted is not None and table.classes:
-        raise ValueError(f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them")
+        raise ValueError(
+            f"{path} must have a column prediction or p0, p1, ..., not both: drop one of them"
+        )
     if label is None:
         if predicted is not None or table.classes:
             raise ValueError(f"{path} has no column label, by which predictions are judged: add it")
         if not own:
-            raise ValueError(f"{path} has neither label and prediction nor a loss: name its columns so")
+            raise ValueError(
+                f"{path} has neither label and prediction nor a loss: name its columns so"
+            )
         return Answers(losses=own), None, ()
     known = _classes(label, classes)
     if table.classes:
         names, places = of_columns(label, table.classes, known)
         if len(names) != table.classes:
-            raise ValueError(f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each")
+            raise ValueError(
+                f"{path} has {table.classes} columns p0, p1, ... for {len(names)} classes: name each"
+            )
         return replace(table.answers(places), losses=own), places, names
     if predicted is None:
-        raise ValueError(f"{path} has labels without a column prediction or p0, p1, ...: add what the model said")
+        raise ValueError(
+            f"{path} has labels without a column prediction or p0, p1, ...: add what the model said"
+        )
     names = label.names if known is None else known
     places = label.codes if known is None else placed("label", label, names, "--classes")
     where = "the labels" if known is None else "--classes"
-    return Answers(predicted=placed("prediction", predicted, names, where), losses=own), places, names
+    return (
+        Answers(predicted=placed("prediction", predicted, names, where), losses=own),
+        places,
+        names,
+    )
 
 
 def _classes(label: Coded, classes: Sequence[str]) -> tuple[Name, ...] | None:
@@ -92,7 +113,9 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
             raise ValueError(f"{path} has id {twice!r} twice for model {one!r}: drop the copies")
         rows[one] = own[np.argsort(codes, kind="stable")]
     if names is not None:
-        order = np.argsort(np.argsort(names.codes[reference]))  # back to the order of the first model's rows
+        order = np.argsort(
+            np.argsort(names.codes[reference])
+        )  # back to the order of the first model's rows
         rows = {one: own[order] if len(own) == len(order) else own for one, own in rows.items()}
         for one, own in rows.items():
             if len(own) != len(reference) or (names.codes[own] != names.codes[rows[first]]).any():
@@ -102,7 +125,9 @@ def _rows_by_model(path: Path, table: Table) -> dict[str, np.ndarray]:
     return rows
 
 
-def _require_same(path: Path, table: Table, first: tuple[str, np.ndarray], other: tuple[str, np.ndarray]) -> None:
+def _require_same(
+    path: Path, table: Table, first: tuple[str, np.ndarray], other: tuple[str, np.ndarray]
+) -> None:
     """Refuse models whose rows are about other examples, as far as the columns tell."""
     if len(first[1]) != len(other[1]):
         raise ValueError(
@@ -117,8 +142,12 @@ def _require_same(path: Path, table: Table, first: tuple[str, np.ndarray], other
                     f"{path} must have the same {name} for every model's answer to an example, got another for "
                     f"{other[0]!r} than for {first[0]!r}: add a column id that says which rows belong together"
                 )
-    if (weight := table.numbers.get("weight")) is not None and (weight[first[1]] != weight[other[1]]).any():
-        raise ValueError(f"{path} must have the same weight for every model's answer to an example: mend it")
+    if (weight := table.numbers.get("weight")) is not None and (
+        weight[first[1]] != weight[other[1]]
+    ).any():
+        raise ValueError(
+            f"{path} must have the same weight for every model's answer to an example: mend it"
+        )
 
 
 def _part(column: Coded, rows: np.ndarray) -> Coded:

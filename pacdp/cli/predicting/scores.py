@@ -155,7 +155,9 @@ def _usable(
         less = {name in own for own in lower}
         try:
             if len(less) > 1:
-                raise ValueError(f"more of {name} is better in one task and less in another: give one of them")
+                raise ValueError(
+                    f"more of {name} is better in one task and less in another: give one of them"
+                )
             values = [own[name] for own in scores]
             found.append(_score(name, values, less=less.pop(), within=within))
         except ValueError as error:

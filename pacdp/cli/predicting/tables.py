@@ -76,7 +76,9 @@ def read_table(path: Path, ignore: Sequence[str] = ()) -> Table:
     readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it")
+        raise ValueError(
+            f"{path} must be one of {', '.join(readers)}, .jsonl, .json or .eval: convert it"
+        )
     try:
         with _no_panic():
             return reader(path, frozenset(ignore))
@@ -99,7 +101,11 @@ def _no_panic() -> Iterator[None]:
 
 
 def _unreadable(path: Path, error: BaseException) -> ValueError:
-    said = " ".join(str(error).split("\n")[0].split())[:200] if isinstance(error, Exception) else "it is damaged"
+    said = (
+        " ".join(str(error).split("\n")[0].split())[:200]
+        if isinstance(error, Exception)
+        else "it is damaged"
+    )
     return ValueError(f"{path} cannot be read as {path.suffix[1:]} ({said}): write it anew")
 
 
@@ -111,8 +117,16 @@ def _csv(path: Path, ignore: frozenset[str]) -> Table:
     columns = len(names)
     names = _left(path, names, ignore)
     named, numbers, soft = _sorted(path, names)
-    texts = pl.read_csv(path, columns=[*named, *numbers], infer_schema=False) if named or numbers else pl.DataFrame()
-    rows = texts.height if texts.width else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
+    texts = (
+        pl.read_csv(path, columns=[*named, *numbers], infer_schema=False)
+        if named or numbers
+        else pl.DataFrame()
+    )
+    rows = (
+        texts.height
+        if texts.width
+        else pl.scan_csv(path, infer_schema=False).select(pl.len()).collect().item()
+    )
     if columns > 1:  # in a single column an empty line is a gap
         rows -= _empty_lines_at_the_end(path)
     types = dict.fromkeys(soft, pl.Float64)
@@ -121,7 +135,9 @@ def _csv(path: Path, ignore: frozenset[str]) -> Table:
         lazy = pl.scan_csv(path, schema_overrides=types, infer_schema_length=0)
         return lazy.select(soft).slice(at, min(size, rows - at)).collect()
 
-    return replace(_table(path, texts.head(rows), named, numbers, soft, rows, chunk), remarks=remarks)
+    return replace(
+        _table(path, texts.head(rows), named, numbers, soft, rows, chunk), remarks=remarks
+    )
 
 
 def _header(path: Path) -> list[str]:
@@ -129,17 +145,28 @@ def _header(path: Path) -> list[str]:
     with path.open("rb") as file:
         head = file.readline(1 << 20)
     if packed := next((kind for begin, kind in _OTHERWISE.items() if head.startswith(begin)), None):
-        raise ValueError(f"{path} must be CSV in UTF-8, and it is {packed}: unpack or convert it, or name it so")
+        raise ValueError(
+            f"{path} must be CSV in UTF-8, and it is {packed}: unpack or convert it, or name it so"
+        )
     if b"\x00" in head:
-        raise ValueError(f"{path} must be CSV in UTF-8, and holds zero bytes, as UTF-16 has: convert it")
+        raise ValueError(
+            f"{path} must be CSV in UTF-8, and holds zero bytes, as UTF-16 has: convert it"
+        )
     if not head.strip():
-        raise ValueError(f"{path} is empty: write a line of column names, then a row for each example")
+        raise ValueError(
+            f"{path} is empty: write a line of column names, then a row for each example"
+        )
     return [name or "" for name in pl.read_csv(head, has_header=False, infer_schema=False).row(0)]
 
 
 def _row_numbers(path: Path) -> tuple[str, ...]:
     """The remark on a first column without a name, which data frames write: it must number the rows."""
-    column = pl.read_csv(path, columns=[0], infer_schema=False).to_series().drop_nulls().cast(pl.Int64, strict=False)
+    column = (
+        pl.read_csv(path, columns=[0], infer_schema=False)
+        .to_series()
+        .drop_nulls()
+        .cast(pl.Int64, strict=False)
+    )
     if not any(column.equals(pl.Series(range(start, start + len(column)))) for start in (0, 1)):
         raise ValueError(
             f"{path} has a first column without a name that does not number the rows: name it, such as id, or "
@@ -161,7 +188,9 @@ def _parquet(path: Path, ignore: frozenset[str]) -> Table:
     named, numbers, soft = _sorted(path, names)
     rows = lazy.select(pl.len()).collect().item()
     require_room(path, rows * len(names), no_limit)
-    lengths = lazy.select(pl.col(named + numbers)).select(pl.selectors.string().str.len_bytes().cast(pl.Int64).sum())
+    lengths = lazy.select(pl.col(named + numbers)).select(
+        pl.selectors.string().str.len_bytes().cast(pl.Int64).sum()
+    )
     texts = lengths.collect(engine="streaming")  # a part at a time
     require_room(path, sum(map(sum, texts.iter_rows())), no_limit)
     return _table(path, lazy.select([*named, *numbers]).collect(), named, numbers, soft, rows,
@@ -180,16 +209,24 @@ def _npz(path: Path, ignore: frozenset[str]) -> Table:
     sizes = {name: len(array) for name, array in arrays.items()}
     if table is not None:
         if soft:
-            raise ValueError(f"{path} must hold 'probabilities' or {soft[0]!r} and so on, got both: drop one of them")
+            raise ValueError(
+                f"{path} must hold 'probabilities' or {soft[0]!r} and so on, got both: drop one of them"
+            )
         if table.ndim != 2:
-            raise ValueError(f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each")
+            raise ValueError(
+                f"{path} must hold probabilities [n, classes], got shape {table.shape}: one row each"
+            )
         sizes["probabilities"] = len(table)
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{size} in {name!r}" for name, size in sizes.items())
-        raise ValueError(f"{path} must hold arrays of one length, got {said}: write all rows of each")
+        raise ValueError(
+            f"{path} must hold arrays of one length, got {said}: write all rows of each"
+        )
     frame = pl.DataFrame({name: arrays[name] for name in (*named, *numbers)})
     matrix = np.column_stack([arrays[name] for name in soft]) if soft else table
-    found = _table(path, frame, named, numbers, [], next(iter(sizes.values()), 0), lambda _at, _size: frame)
+    found = _table(
+        path, frame, named, numbers, [], next(iter(sizes.values()), 0), lambda _at, _size: frame
+    )
     if matrix is None:
         return found
     return Table(rows=found.rows, named=found.named, numbers=found.numbers, classes=matrix.shape[1],
@@ -209,14 +246,18 @@ def _sorted(path: Path, names: list[str]) -> tuple[list[str], list[str], list[st
         raise ValueError(f"{path} has two columns called {twice[0]!r}: rename or drop one")
     named = [name for name in NAMED if name in names]
     numbers = [name for name in names if name in NUMBERS or _LOSS.fullmatch(name)]
-    soft = sorted((name for name in names if _PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:]))
+    soft = sorted(
+        (name for name in names if _PROBABILITY.fullmatch(name)), key=lambda name: int(name[1:])
+    )
     if unknown := [name for name in names if name not in {*named, *numbers, *soft}]:
         raise ValueError(
             f"{path} has a column {unknown[0]!r} that is none of {', '.join(NAMED)}, weight, loss, loss_..., p0, p1, "
             f"...: rename it, or pass --ignore {word(unknown[0])}"
         )
     if missing := [k for k, name in enumerate(soft) if name != f"p{k}"]:
-        raise ValueError(f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it")
+        raise ValueError(
+            f"{path} must have a column p0, p1, ... for every class, and lacks p{missing[0]}: add it"
+        )
     return named, numbers, soft
 
 

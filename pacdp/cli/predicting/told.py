@@ -25,7 +25,11 @@ def tell(found: PredictionReport, written: Path) -> None:
     whose = "" if found.unit == "example" else f" of {counted(found.n, found.unit)}"
     say(f"{counted(found.examples, 'example')}{whose}")
     title = f"all of this holds at once with {confidence(found.failure_prob)} confidence"
-    out.print(_table(found.statements[:_MOST], title, several=len({one.of for one in found.statements}) > 1))
+    out.print(
+        _table(
+            found.statements[:_MOST], title, several=len({one.of for one in found.statements}) > 1
+        )
+    )
     if (left := len(found.statements) - _MOST) > 0:
         say(f"{left} more rows are in {written}")
     say("rests on:")
@@ -47,7 +51,14 @@ def _table(rows: Sequence[Statement], title: str, *, several: bool) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for one in rows:
         least, most = _end(one.lower, one.range[0], down), _end(one.upper, one.range[1], up)
-        cells = (one.quantity, *([one.of] if several else []), f"{one.measured:.4f}", least, most, str(one.n))
+        cells = (
+            one.quantity,
+            *([one.of] if several else []),
+            f"{one.measured:.4f}",
+            least,
+            most,
+            str(one.n),
+        )
         table.add_row(*map(Text, cells))
     return table
 

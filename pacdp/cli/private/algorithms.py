@@ -78,7 +78,9 @@ def noise(config: PrivateConfig) -> Schedule:
                               target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
 
 
-def predictor(config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False) -> Predict:
+def predictor(
+    config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alone: bool = False
+) -> Predict:
     """Predictive probabilities of what was trained, averaged as its posterior says, on the device of ``module``;
     with ``alone``, each example as in a batch of its own."""
     device = next(module.parameters()).device
@@ -87,5 +89,7 @@ def predictor(config: PrivateConfig, module: nn.Module, run: PrivateRun, *, alon
     trained = with_weights(module, run.weights)
     draws = config.method.test_draws
     if draws:
-        return lambda inputs: average_over_draws(trained, inputs.to(device), draws=draws, seed=config.seed, alone=alone)
+        return lambda inputs: average_over_draws(
+            trained, inputs.to(device), draws=draws, seed=config.seed, alone=alone
+        )
     return lambda inputs: trained(inputs.to(device)).softmax(-1)

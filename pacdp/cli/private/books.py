@@ -22,7 +22,10 @@ def counted_beside(run: Path, header: Mapping[str, Any] | None = None) -> Path:
         header: of the run's checkpoint, which says what counts it.
     """
     named = Path(os.path.abspath(run))
-    places = [beside(run), *([beside(named.parent)] if re.fullmatch(r"chain-\d{2,}", named.name) else [])]
+    places = [
+        beside(run),
+        *([beside(named.parent)] if re.fullmatch(r"chain-\d{2,}", named.name) else []),
+    ]
     receipt = ((header or {}).get("ledger") or {}).get("receipt")
     return next((one for one in places if _counts(one, receipt)), places[-1])
 
@@ -50,7 +53,9 @@ def books_of(ledger: Path | None, run: Path, *, before: Mapping[str, Any] | None
     if ledger is None:
         return NoLedger()
     if Path(os.path.abspath(ledger)).is_relative_to(Path(os.path.abspath(run))):
-        raise ValueError(f"the ledger {ledger} would lie in the run's own folder: name another by --ledger")
+        raise ValueError(
+            f"the ledger {ledger} would lie in the run's own folder: name another by --ledger"
+        )
     if before is None:
         return Ledger.open(ledger)
     counted = before.get("ledger")

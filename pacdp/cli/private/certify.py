@@ -79,8 +79,12 @@ def certify_private(
         "settings": Settings.tried(tried),
     }
     found = certify(one.predictor, bound, prior=one.source, **common)
-    if any(isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()):
-        reason = "the network draws weights or masks of its own; its averaged predictions are certified"
+    if any(
+        isinstance(getattr(layer, "generator", None), torch.Generator) for layer in module.modules()
+    ):
+        reason = (
+            "the network draws weights or masks of its own; its averaged predictions are certified"
+        )
         refused = Refusal(name="Gaussian weights around what was released", reason=reason)
         found = replace(found, refusals=(*found.refusals, refused))
     else:
@@ -98,7 +102,11 @@ def certify_private(
         found = found.joined(around)
     found = one.told(found)
     found = replace(found, details={**found.details, "std": std, "private": PRIVATE})
-    subject = {"checkpoint": str(path), "content_hash": one.checkpoint.content_hash, "algorithm": one.config.algorithm}
+    subject = {
+        "checkpoint": str(path),
+        "content_hash": one.checkpoint.content_hash,
+        "algorithm": one.config.algorithm,
+    }
     return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
 
 
@@ -125,7 +133,9 @@ class Released:
 
     def spent(self, event: Event) -> accounting.PrivacyBound:
         """Epsilon of an event at the run's own delta and adjacency."""
-        return privacy_spent(event, delta=self.config.budget.delta, adjacency=self.config.neighbours)
+        return privacy_spent(
+            event, delta=self.config.budget.delta, adjacency=self.config.neighbours
+        )
 
     def told(self, found: Assessment) -> Assessment:
         """The assessment with what the run spent, and with what shows that its steps were planned."""
@@ -145,13 +155,19 @@ def released(path: Path, runtime: Runtime) -> Released:
     checkpoint = load_checkpoint(path)
     about = checkpoint.header.get("about") or {}
     if "run" not in about:
-        raise CheckpointError(f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify")
+        raise CheckpointError(
+            f"{path} does not say which run it is from: train by a recipe, or use pacdp.certify"
+        )
     config = from_dict(PrivateConfig, about["run"])
     data = _data(path, config, about, root=runtime.data_root)
-    public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
+    public = Public(
+        input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units)
+    )
     event, charged = charged_event(path, checkpoint.header, config, public)
     if event is None:
-        raise CheckpointError(f"{path} has no step: nothing was released that could be certified; train first")
+        raise CheckpointError(
+            f"{path} has no step: nothing was released that could be certified; train first"
+        )
     bound, unit = BoundSet.part(data.train), "example" if data.people is None else "person"
     claim = accounting.privacy_record(event=event, adjacency="add-remove")
     whose = f"the settings of {config.method.NAME}"
@@ -170,9 +186,13 @@ def released(path: Path, runtime: Runtime) -> Released:
     )
 
 
-def _data(path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None) -> Examples:
+def _data(
+    path: Path, config: PrivateConfig, about: dict[str, Any], *, root: str | None
+) -> Examples:
     """The data that the checkpoint was trained on."""
-    data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON, root=root)
+    data = examples(
+        config.dataset, features=config.features, by_person=config.method.BY_PERSON, root=root
+    )
     if data.train.hash != about["data"]["train"]:
         raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")
     if data.people is not None and data.train.people is None:
@@ -187,7 +207,10 @@ def _deployed(config: PrivateConfig, module: nn.Module, checkpoint: Checkpoint) 
     """The predictor asked for one example at a time: released weights, or an average over snapshots or draws."""
     snapshots = checkpoint.state.get("extra.snapshots", torch.empty(0, 0))
     released = PrivateRun(
-        weights=dict(checkpoint.model), event=None, snapshots=snapshots, chosen=torch.zeros(0, dtype=torch.int64)
+        weights=dict(checkpoint.model),
+        event=None,
+        snapshots=snapshots,
+        chosen=torch.zeros(0, dtype=torch.int64),
     )
     answers = predictor(config, module, released, alone=True)
     return Network(network=answers, of="predictor", scores=True, batch_size=_BATCH)

@@ -63,7 +63,9 @@ def train_private_recipe(
     with progress(f"{config.algorithm} on {config.dataset}", config.sampling.steps) as advance:
 
         def report(step: int, steps: int, row: dict[str, Any] | None) -> None:
-            advance(step, f"step {row['step']}/{steps}, epsilon {up(row['epsilon'])}" if row else None)
+            advance(
+                step, f"step {row['step']}/{steps}, epsilon {up(row['epsilon'])}" if row else None
+            )
 
         result = train_private(config, out, runtime, resume=resume, force=force, report=report,
                                progressbar=DownloadBar(), ledger=counted_in)  # fmt: skip
@@ -76,7 +78,9 @@ def train_private_recipe(
 
 def tell_private(out: Path, ledger: Path | None) -> None:
     """Say that a private run is finished, which ledger counts it, and what may be done with it."""
-    counted = "counted in no ledger" if ledger is None else f"counted in {ledger} (pacdp ledger show)"
+    counted = (
+        "counted in no ledger" if ledger is None else f"counted in {ledger} (pacdp ledger show)"
+    )
     messages.print(f"finished {out}, {counted}; the folder is private")
     messages.print(
         f"next: pacdp certify {word(out)} for your eyes, pacdp export {word(out)} OUT for what may be published"
@@ -99,7 +103,9 @@ def print_result(result: dict[str, Any]) -> None:
                   f"only data sets of equal size are neighbours; {up(of['epsilon'])} of the budget is spent, "
                   f"{of['adjacency']}")  # fmt: skip
     if "published_accounting" in spent:
-        out.print(f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)")
+        out.print(
+            f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)"
+        )
 
 
 def _number(value: float | None) -> str:

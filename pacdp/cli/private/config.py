@@ -70,15 +70,25 @@ class PrivateConfig:
         if self.sampling.steps < 1:
             raise ValueError(f"expected sampling.steps >= 1, got {self.sampling.steps}")
         if not 0.0 < self.sampling.sample_rate <= 1.0:
-            raise ValueError(f"expected 0 < sampling.sample_rate <= 1, got {self.sampling.sample_rate}")
+            raise ValueError(
+                f"expected 0 < sampling.sample_rate <= 1, got {self.sampling.sample_rate}"
+            )
         if self.sampling.noise_multiplier < 0 or self.sampling.public_size < 0:
-            raise ValueError("expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0")
+            raise ValueError(
+                "expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0"
+            )
         if self.sampling.max_physical < 1:
-            raise ValueError(f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}")
+            raise ValueError(
+                f"expected sampling.max_physical >= 1, got {self.sampling.max_physical}"
+            )
         if self.method.FIXES_NOISE and self.sampling.noise_multiplier:
-            raise ValueError(f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise")
+            raise ValueError(
+                f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise"
+            )
         if self.method.BY_PERSON and self.budget.adjacency != "add-remove":
-            raise ValueError(f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that")
+            raise ValueError(
+                f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
+            )
 
     @property
     def neighbours(self) -> Adjacency:

@@ -56,14 +56,17 @@ def examples(
     return _in_features(name, features, by_person, root, progressbar)
 
 
-@lru_cache(maxsize=2)  # a study's runs of one process share them; to read and recognise the images takes seconds
+@lru_cache(
+    maxsize=2
+)  # a study's runs of one process share them; to read and recognise the images takes seconds
 def _in_features(
     name: str, features: str, by_person: bool, root: str | None, progressbar: bool | Progress
 ) -> Examples:  # fmt: skip
     found = _named(name, by_person=by_person, root=root, progressbar=progressbar)
     rows = {"spots": spot_features, "backbone": _backbone_rows}[features]
     train, test = (
-        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs)) for data in (found.train, found.test)
+        replace(data, name=f"{data.name}-{features}", inputs=rows(data.inputs))
+        for data in (found.train, found.test)
     )
     return replace(found, train=train, test=test)
 
@@ -84,10 +87,14 @@ def _telling() -> Callable[[int, int], None]:
     return tell
 
 
-def _named(name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress) -> Examples:
+def _named(
+    name: str, *, by_person: bool, root: str | None, progressbar: bool | Progress
+) -> Examples:
     train, test = load(name, root=root, progressbar=progressbar)
     if not by_person:
         return Examples(train=train, test=test, people=None, unit="example")
     if train.people is not None:
         return Examples(train=train, test=test, people=torch.tensor(train.people), unit=train.unit)
-    return Examples(train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person")
+    return Examples(
+        train=train, test=test, people=torch.arange(train.n) // _MADE_UP, unit="made-up person"
+    )

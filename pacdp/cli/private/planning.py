@@ -42,7 +42,11 @@ def charged_event(
     own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
     if not (own and _same(made, first(plan, steps))):
         raise _not_its_own(path, f"{steps} steps")
-    last = mechanism.steps if mechanism.budget is None else max(steps, mechanism.budget.affordable_steps(plan))
+    last = (
+        mechanism.steps
+        if mechanism.budget is None
+        else max(steps, mechanism.budget.affordable_steps(plan))
+    )
     return joined(made, after(first(plan, last), steps)), Plan(steps=last).charged(steps)
 
 
@@ -57,7 +61,8 @@ def _same(made: Event | None, planned: Event | None) -> bool:
     """Whether these are the same steps, but for the last digits of calibrated noise."""
     one, other = runs_of(made), runs_of(planned)
     return len(one) == len(other) and all(
-        count == number and _close(step, plan) for (step, count), (plan, number) in zip(one, other, strict=True)
+        count == number and _close(step, plan)
+        for (step, count), (plan, number) in zip(one, other, strict=True)
     )
 
 

@@ -47,7 +47,9 @@ def _examples(method: Method, dataset: str) -> PrivateConfig:
 def _people(algorithm: str, dataset: str) -> PrivateConfig:
     method, clip_norm = METHODS[algorithm], _CLIP_NORM.get(algorithm, 1.0)
     sampling = Sampling(sample_rate=0.1, steps=100, clip_norm=clip_norm, max_physical=8)
-    config = PrivateConfig(dataset=dataset, method=method, sampling=sampling, budget=Budget(epsilon=8.0, delta=1e-3))
+    config = PrivateConfig(
+        dataset=dataset, method=method, sampling=sampling, budget=Budget(epsilon=8.0, delta=1e-3)
+    )
     if dataset != "malaria":
         return config
     # 161 people are too few for 10⁵ weights: a linear layer on fixed features
@@ -64,7 +66,9 @@ def _small(config: PrivateConfig) -> PrivateConfig:
 
 
 PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {
-    f"{algorithm}-{dataset}": (lambda scale, seed, a=algorithm, d=dataset: _config(a, d, scale, seed))
+    f"{algorithm}-{dataset}": (
+        lambda scale, seed, a=algorithm, d=dataset: _config(a, d, scale, seed)
+    )
     for algorithm, method in METHODS.items()
     for dataset in (PEOPLE if method.BY_PERSON else ("mnist",))
 }

@@ -64,7 +64,11 @@ def train_private(
         runtime.apply()
         data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON,
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip
-        public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
+        public = Public(
+            input_shape=data.train.inputs.shape[1:],
+            classes=data.train.classes,
+            size=float(data.units),
+        )
         module = network(config, public, device=runtime.device)
         going_on = resume and folder.checkpoint.is_file() and not force
         header = load_checkpoint(folder.checkpoint).header if going_on else None
@@ -79,7 +83,9 @@ def train_private(
             write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
             write_json(folder.config, to_dict(config))
             folder.keep_rows(up_to_step=-1)
-        training = _Training(config, folder, data, public, module, report or (lambda step, steps, row: None), books)
+        training = _Training(
+            config, folder, data, public, module, report or (lambda step, steps, row: None), books
+        )
         result = training.go()
         result["rests_on"] = folder.content_hashes()
         write_json(folder.result, result)
@@ -97,39 +103,69 @@ class _Training:
         report: Report,
         books: Books,
     ) -> None:
-        self.config, self.folder, self.data, self.public, self.module = config, folder, data, public, module
+        self.config, self.folder, self.data, self.public, self.module = (
+            config,
+            folder,
+            data,
+            public,
+            module,
+        )
         self.report = report
         self.common: dict[str, Any] = {
             "loss": cross_entropies,
-            "randomness": SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
+            "randomness": SeededRandomness(config.seed)
+            if config.reproducible
+            else SystemRandomness(),
             "checkpoint": folder.checkpoint,
             "ledger": books,
             "checkpoint_every": max(1, config.sampling.steps // config.records),
-            "about": {"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
+            "about": {
+                "run": to_dict(config),
+                "data": {"train": data.train.hash, "test": data.test.hash},
+            },
         }
 
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
-        config, settings, budget = self.config, algorithm(self.config, self.public), self.config.budget
+        config, settings, budget = (
+            self.config,
+            algorithm(self.config, self.public),
+            self.config.budget,
+        )
         relation: dict[str, Any] = {"delta": budget.delta, "adjacency": config.neighbours}
         plan = settings.promise(self.data.units, settings.mechanism.steps)
 
         def progress(seen: loop.Progress) -> None:
-            self._record(seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation))
+            self._record(
+                seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation)
+            )
 
         people = self.data.people if config.method.BY_PERSON else None
         trained = loop.train(
-            settings, self.module, self.data.tensors(), people=people, progress=progress, **self.common
+            settings,
+            self.module,
+            self.data.tensors(),
+            people=people,
+            progress=progress,
+            **self.common,
         )
         predict = predictor(config, self.module, trained)
         last: dict[str, Any] = {}
         if len(trained.snapshots):
             alone = replace(trained, snapshots=trained.snapshots[:0])
-            last["test_of_last_weights"] = judged(predictor(config, self.module, alone), self.data.test, curve=True)
+            last["test_of_last_weights"] = judged(
+                predictor(config, self.module, alone), self.data.test, curve=True
+            )
         steps = events.steps_of(trained.event)
-        planned = accountant.privacy_spent(trained.event, delta=budget.delta, adjacency=budget.adjacency)
+        planned = accountant.privacy_spent(
+            trained.event, delta=budget.delta, adjacency=budget.adjacency
+        )
         paper = settings.published(steps=steps, delta=budget.delta)
-        published = {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}} if paper else {}
+        published = (
+            {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}}
+            if paper
+            else {}
+        )
         return {
             "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
             "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
@@ -162,11 +198,18 @@ def judged(predict: Predict, data: Dataset, *, curve: bool = False) -> dict[str,
     An example whose probabilities are not finite counts as one that is certain of a wrong class; how many there are
     stands in ``not_finite``.
     """
-    parts = [predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)]
+    parts = [
+        predict(torch.tensor(data.inputs[i : i + _BATCH])).cpu() for i in range(0, data.n, _BATCH)
+    ]
     probabilities = torch.cat(parts).double().numpy()
     lost = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
-    probabilities[lost] = np.eye(probabilities.shape[1])[(data.labels[lost] + 1) % probabilities.shape[1]]
-    scores: dict[str, Any] = {**summary(probabilities, data.labels), **({"not_finite": len(lost)} if len(lost) else {})}
+    probabilities[lost] = np.eye(probabilities.shape[1])[
+        (data.labels[lost] + 1) % probabilities.shape[1]
+    ]
+    scores: dict[str, Any] = {
+        **summary(probabilities, data.labels),
+        **({"not_finite": len(lost)} if len(lost) else {}),
+    }
     if curve:
         found = reliability_curve(probabilities, data.labels)
         scores["reliability"] = {"failure_prob": found.failure_prob, "simultaneous": found.simultaneous,

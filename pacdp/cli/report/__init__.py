@@ -25,7 +25,9 @@ def write_report(path: Path, out: Path | None = None) -> Path:
         page = next((page for page in others if page is not None), None) or render(read(path))
     out = out or path / "report.html"
     if out.is_dir():
-        raise ValueError(f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}")
+        raise ValueError(
+            f"{out} is a folder: give --out the name of a file, such as {out / 'report.html'}"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     content = page.encode("utf-8", errors="replace")
     if written(out.parent) is None and out.exists() and out.read_bytes() != content:

@@ -25,15 +25,21 @@ def bars(report: Mapping[str, Any], certificates: Sequence[Certificate]) -> dict
         rows = [_told(row, certificates[row["upper_by"]])
                 for row in told if row["upper_by"] is not None and row["range"] == [0.0, 1.0]]  # fmt: skip
     else:
-        rows = [_row(report, made) for made in sorted(certificates, key=lambda made: made.of != _OURS)]
-    largest = max((max(row["at"], row["measured"] or 0.0) for row in rows if not row["vacuous"]), default=0.0)
+        rows = [
+            _row(report, made) for made in sorted(certificates, key=lambda made: made.of != _OURS)
+        ]
+    largest = max(
+        (max(row["at"], row["measured"] or 0.0) for row in rows if not row["vacuous"]), default=0.0
+    )
     if not largest:
         return None
     top = _scale(largest)
     for row in rows:
         row["width"] = 100.0 if row["vacuous"] else _share(row["at"], top)
         row["tick"] = None if row["measured"] is None else min(100.0, _share(row["measured"], top))
-    ticks = [{"at": 100.0 * k / _TICKS, "says": f"{top * k / _TICKS:.4g}"} for k in range(_TICKS + 1)]
+    ticks = [
+        {"at": 100.0 * k / _TICKS, "says": f"{top * k / _TICKS:.4g}"} for k in range(_TICKS + 1)
+    ]
     return {"rows": rows, "ticks": ticks, "measured": _measured_on(told, rows)}
 
 
@@ -76,7 +82,11 @@ def _beside(value: float, test: float | None, *, nothing: bool) -> str:
     said = f"measured {test:.4f}"
     if nothing:
         return said
-    return f"{said}, gap {up(value - test)}" if value >= test else f"{said}, which is above the certificate"
+    return (
+        f"{said}, gap {up(value - test)}"
+        if value >= test
+        else f"{said}, which is above the certificate"
+    )
 
 
 def _measured_on(told: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> str:

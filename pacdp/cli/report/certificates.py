@@ -36,7 +36,9 @@ def certificate_rows(
     ]
 
 
-def hypothesis_rows(certificates: Sequence[Certificate], found: Sequence[Note]) -> list[dict[str, Any]]:
+def hypothesis_rows(
+    certificates: Sequence[Certificate], found: Sequence[Note]
+) -> list[dict[str, Any]]:
     """Each hypothesis once, with the certificates that rest on it."""
     return [
         {

@@ -55,7 +55,9 @@ def thinned(rows: list[dict], most: int) -> list[dict]:
 
 def _curve(recorded: dict) -> ReliabilityCurve:
     def column(name: str) -> np.ndarray:
-        return np.array([np.nan if value is None else value for value in recorded[name]], dtype=np.float64)
+        return np.array(
+            [np.nan if value is None else value for value in recorded[name]], dtype=np.float64
+        )
 
     return ReliabilityCurve(
         edges=np.array([*recorded["left"], recorded["right"][-1]], dtype=np.float64),
@@ -65,7 +67,9 @@ def _curve(recorded: dict) -> ReliabilityCurve:
     )  # fmt: skip
 
 
-def _drawn(name: str, says: str, width: float, height: float, draw: Callable[[Axes], None]) -> Markup:
+def _drawn(
+    name: str, says: str, width: float, height: float, draw: Callable[[Axes], None]
+) -> Markup:
     with _settings():
         figure, ((axes,),) = style.figure(1, 1, width=width, height=height)
         draw(axes)
@@ -74,7 +78,9 @@ def _drawn(name: str, says: str, width: float, height: float, draw: Callable[[Ax
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    with mpl.rc_context({"svg.hashsalt": "pacdp", "svg.fonttype": "none", "text.parse_math": False}):
+    with mpl.rc_context(
+        {"svg.hashsalt": "pacdp", "svg.fonttype": "none", "text.parse_math": False}
+    ):
         yield
 
 
@@ -93,7 +99,9 @@ def _inline(figure: Figure, *, name: str, says: str) -> Markup:
 def _clean(element: ElementTree.Element, prefix: str) -> None:
     """Take out namespaces and what is not drawn; make ids and references to them this figure's own."""
     element.tag = element.tag.removeprefix(_SVG)
-    attributes = {"href" if name == _HREF else name: value for name, value in element.attrib.items()}
+    attributes = {
+        "href" if name == _HREF else name: value for name, value in element.attrib.items()
+    }
     for attribute, value in attributes.items():
         if attribute == "id":
             attributes[attribute] = prefix + value

@@ -34,7 +34,9 @@ def read(path: Path) -> Material:
         ValueError: nothing known, or a file of another format.
     """
     if not path.is_dir():
-        raise ValueError(f"{path} is no folder: give the folder of a run, or one that holds a certificates.json")
+        raise ValueError(
+            f"{path} is no folder: give the folder of a run, or one that holds a certificates.json"
+        )
     folder = Folder(path)
     config, made_by, result, report = (
         read_json(file) if file.is_file() else None
@@ -61,7 +63,9 @@ def read(path: Path) -> Material:
 
 def _require_format(path: Path, values: dict[str, Any] | None, known: tuple[str, ...]) -> None:
     if values is not None and values.get("format") not in known:
-        raise ValueError(f"{path} has format {values.get('format')!r}, this version reads {' and '.join(known)}")
+        raise ValueError(
+            f"{path} has format {values.get('format')!r}, this version reads {' and '.join(known)}"
+        )
 
 
 def _nothing(path: Path) -> str:

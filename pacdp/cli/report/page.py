@@ -67,7 +67,9 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
     found = reading.notes(certificates)
     rows = report_certificates.certificate_rows(report, certificates, found)
     paying = costs.drawn(certificates)
-    whole = report["failure_prob"] if report["route"] == "predictions" else None  # whose rows all hold at once
+    whole = (
+        report["failure_prob"] if report["route"] == "predictions" else None
+    )  # whose rows all hold at once
     return {
         "n": report["n"],
         "unit": UNITS[report["unit"]],

@@ -32,7 +32,9 @@ def title(material: Material) -> str:
     """What was run, on what."""
     config, report = material.config or {}, material.report or {}
     if material.private:
-        made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(config["method"]["kind"], "private run")
+        made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(
+            config["method"]["kind"], "private run"
+        )
         return f"{made} on {config['dataset']}" if config else str(made)
     if "learner" in config:
         return f"{(material.result or {}).get('algorithm', 'Compression')} on {config['problem']['dataset']}"
@@ -54,14 +56,24 @@ def state(material: Material) -> str:
     result = material.result
     if result is None:
         alone = "sampler" not in (material.config or {}) and not material.private
-        return "Certificates alone, without a run." if alone else "The run is not finished: there is no result.json."
-    halted = f", halted by its privacy budget before step {result['steps'] + 1}" if result.get("halted") else ""
+        return (
+            "Certificates alone, without a run."
+            if alone
+            else "The run is not finished: there is no result.json."
+        )
+    halted = (
+        f", halted by its privacy budget before step {result['steps'] + 1}"
+        if result.get("halted")
+        else ""
+    )
     return f"A finished run of {result['steps']} steps on {result['n']} examples{halted}."
 
 
 def absent(material: Material) -> str:
     """What a reader might look for and the folder does not hold, in one sentence; nothing where it holds everything."""
-    certify = "" if material.config is None or by_person(material) else " (pacdp certify makes them)"
+    certify = (
+        "" if material.config is None or by_person(material) else " (pacdp certify makes them)"
+    )
     holds = {
         f"certificates{certify}": material.report,
         "privacy claims": privacy(material),
@@ -71,7 +83,11 @@ def absent(material: Material) -> str:
         "configuration of a run": material.config,
     }
     missing = [name for name, found in holds.items() if not found]
-    listed = ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1] if missing else ""
+    listed = (
+        ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1]
+        if missing
+        else ""
+    )
     return f"The folder holds no {listed}." if listed else ""
 
 
@@ -116,7 +132,12 @@ def _line(budget: dict[str, Any] | None, spent: dict[str, Any] | None) -> float 
 def _counted(counts: dict[str, Any]) -> dict[str, Any]:
     cost = counts["with_the_run"]
     noises = {name: f"{counts[name]:g}" for name in ("std_errors", "std_n")}
-    return {**noises, "upper": up_digits(cost["epsilon"]), "delta": repr(cost["delta"]), "adjacency": cost["adjacency"]}
+    return {
+        **noises,
+        "upper": up_digits(cost["epsilon"]),
+        "delta": repr(cost["delta"]),
+        "adjacency": cost["adjacency"],
+    }
 
 
 def _claimed(name: str, value: Any) -> str:
@@ -196,7 +217,11 @@ def provenance(material: Material) -> list[dict[str, Any]]:
 
 def configuration(material: Material) -> str | None:
     """The configuration as JSON."""
-    return None if material.config is None else json.dumps(material.config, indent=2, ensure_ascii=False)
+    return (
+        None
+        if material.config is None
+        else json.dumps(material.config, indent=2, ensure_ascii=False)
+    )
 
 
 def made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
@@ -212,7 +237,9 @@ def made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
     ]  # fmt: skip
     others = {key: value for key, value in made.items()
               if key not in ("commit", "dirty", "seed", "argv", "device", "time", "versions")}  # fmt: skip
-    return entries + [(str(key), json.dumps(value, ensure_ascii=False)) for key, value in others.items()]
+    return entries + [
+        (str(key), json.dumps(value, ensure_ascii=False)) for key, value in others.items()
+    ]
 
 
 def _cell(value: float | int | None) -> str:

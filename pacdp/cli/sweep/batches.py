@@ -26,7 +26,9 @@ from pacdp.cli.sweep.workers import Pool, Workers
 
 Ended = tuple[int, str | None]
 """A job's position, and the error's sentence where it failed."""
-_LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
+_LATE = (
+    "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
+)
 
 
 def batches(jobs: Sequence[Job], *, workers: int) -> list[list[int]]:
@@ -36,12 +38,19 @@ def batches(jobs: Sequence[Job], *, workers: int) -> list[list[int]]:
         together = job.kind.together
         kinds.setdefault((job.kind, together(job.config)) if together else i, []).append(i)
     share = -(-len(jobs) // workers)
-    parts = [members[i : i + share] for members in kinds.values() for i in range(0, len(members), share)]
+    parts = [
+        members[i : i + share] for members in kinds.values() for i in range(0, len(members), share)
+    ]
     return sorted(parts, key=len, reverse=True)
 
 
 def carry_out(
-    jobs: Sequence[Job], outs: Sequence[Path], runtime: Runtime, *, workers: Workers, force: bool = False
+    jobs: Sequence[Job],
+    outs: Sequence[Path],
+    runtime: Runtime,
+    *,
+    workers: Workers,
+    force: bool = False,
 ) -> Iterator[Ended]:
     """Carry out the jobs, each in its own folder, yielding the position of each as it ends.
 
@@ -58,7 +67,10 @@ def carry_out(
     def task(members: Sequence[int]) -> tuple[Any, ...]:
         return list(members), [jobs[i] for i in members], [outs[i] for i in members], runtime, force
 
-    parts = [[waiting[k] for k in part] for part in batches([jobs[i] for i in waiting], workers=workers.workers)]
+    parts = [
+        [waiting[k] for k in part]
+        for part in batches([jobs[i] for i in waiting], workers=workers.workers)
+    ]
     if workers.here:
         for part in parts:
             yield from _together(*task(part))
@@ -69,7 +81,10 @@ def carry_out(
             alone = yield from _over(pool, singles, task, workers, width=1)
         before = {i: deaths for members, deaths in killers.items() for i in members}
         for (i,), deaths in alone.items():
-            yield i, f"its worker died {before[i] + deaths} times, {deaths} of them with nothing beside it: given up"
+            yield (
+                i,
+                f"its worker died {before[i] + deaths} times, {deaths} of them with nothing beside it: given up",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +149,22 @@ def _result(future: "Future[list[Ended]]", members: Sequence[int]) -> list[Ended
         return future.result()
     if isinstance(error, KeyboardInterrupt):
         raise error
-    return [(i, _sentence(error)) for i in members]  # the jobs or their outcomes cannot reach another process
+    return [
+        (i, _sentence(error)) for i in members
+    ]  # the jobs or their outcomes cannot reach another process
 
 
-def _elsewhere(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
+def _elsewhere(
+    members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool
+) -> list[Ended]:
     """Carry out jobs of one kind in this process, which another one waits for."""
     with living(outs[0]):
         return _together(members, jobs, outs, runtime, force)
 
 
-def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool) -> list[Ended]:
+def _together(
+    members: list[int], jobs: list[Job], outs: list[Path], runtime: Runtime, force: bool
+) -> list[Ended]:
     """Carry out jobs of one kind in this process; those that an earlier try has finished are left alone."""
     ended: dict[int, str | None] = {}
     if not force:
@@ -151,11 +172,19 @@ def _together(members: list[int], jobs: list[Job], outs: list[Path], runtime: Ru
     rest = [k for k in range(len(jobs)) if k not in ended]
     if rest:
         try:
-            outcomes = jobs[0].kind.carry_out([jobs[k].config for k in rest], [outs[k] for k in rest], runtime)
-            ended |= {k: outcome and _sentence(outcome) for k, outcome in zip(rest, outcomes, strict=True)}
+            outcomes = jobs[0].kind.carry_out(
+                [jobs[k].config for k in rest], [outs[k] for k in rest], runtime
+            )
+            ended |= {
+                k: outcome and _sentence(outcome) for k, outcome in zip(rest, outcomes, strict=True)
+            }
         except Exception as error:  # whatever it is, the other jobs go on
-            alone = [_together([k], [jobs[k]], [outs[k]], runtime, force)[0][1] for k in rest if rest[1:]]
-            ended |= dict(zip(rest, alone if None in alone else [_sentence(error)] * len(rest), strict=True))
+            alone = [
+                _together([k], [jobs[k]], [outs[k]], runtime, force)[0][1] for k in rest if rest[1:]
+            ]
+            ended |= dict(
+                zip(rest, alone if None in alone else [_sentence(error)] * len(rest), strict=True)
+            )
     return [(members[k], sentence) for k, sentence in ended.items()]
 
 
@@ -170,4 +199,8 @@ def _other_run(job: Job, out: Path) -> str | None:
         same = from_dict(type(job.config), read_json(Folder(out).config)) == job.config
     except ValueError as error:
         return str(error)
-    return None if same else f"{out} holds a finished run of another configuration: choose another --out, or --force"
+    return (
+        None
+        if same
+        else f"{out} holds a finished run of another configuration: choose another --out, or --force"
+    )

@@ -50,10 +50,15 @@ def single(compute: Callable[[Any, Runtime, Path], dict[str, Any]]) -> Kind:
 def _each(
     configs: Sequence[Any], outs: Sequence[Path], runtime: Runtime, *, compute: Callable[..., Any]
 ) -> list[Outcome]:
-    return [_one(config, Folder(out), runtime, compute) for config, out in zip(configs, outs, strict=True)]
+    return [
+        _one(config, Folder(out), runtime, compute)
+        for config, out in zip(configs, outs, strict=True)
+    ]
 
 
-def _one(config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]) -> Outcome:
+def _one(
+    config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]
+) -> Outcome:
     try:
         with folder.lock():
             folder.require_free(config, resume=True)

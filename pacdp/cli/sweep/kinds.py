@@ -16,12 +16,18 @@ def _samplers(
     runs: Sequence[Run], outs: Sequence[Path], runtime: Runtime, *, force: bool = False, report: Report | None = None,
     ledger: Path | None = None,
 ) -> list[Outcome]:  # fmt: skip
-    outcomes = train_together(runs, outs, runtime, resume=True, force=force, report=report, ledger=ledger)
+    outcomes = train_together(
+        runs, outs, runtime, resume=True, force=force, report=report, ledger=ledger
+    )
     return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
 
-def _private(configs: Sequence[PrivateConfig], outs: Sequence[Path], runtime: Runtime) -> list[Outcome]:
-    from pacdp.cli.private.run import train_private  # brings Opacus, for which listing recipes does not wait
+def _private(
+    configs: Sequence[PrivateConfig], outs: Sequence[Path], runtime: Runtime
+) -> list[Outcome]:
+    from pacdp.cli.private.run import (
+        train_private,
+    )  # brings Opacus, for which listing recipes does not wait
 
     found: list[Outcome] = []
     for config, out in zip(configs, outs, strict=True):
@@ -46,7 +52,10 @@ def chains_kind(*, force: bool, report: Report | None = None, ledger: Path | Non
     No report can be made from other processes.
     """
     here = None if ledger is None else ledger.absolute()
-    return Kind(carry_out=functools.partial(_samplers, force=force, report=report, ledger=here), together=kind)
+    return Kind(
+        carry_out=functools.partial(_samplers, force=force, report=report, ledger=here),
+        together=kind,
+    )
 
 
 def private_job(key: str, config: PrivateConfig, **tags: str | int | float | bool | None) -> Job:

@@ -58,7 +58,11 @@ class Watched:
     """
 
     def __init__(
-        self, folder: Path, effort: Callable[[], Any] | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        effort: Callable[[], Any] | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.seconds = 0.0
         """For which the batch was seen at work."""
@@ -77,7 +81,9 @@ class Watched:
         step, self._looked = min(now - self._looked, 2 * TICK), now
         self.seconds += step if self._began else 0.0
         self._began = self._began or touched != self._touched
-        alive = (touched, worked) != (self._touched, self._worked) or not (self._began or self._effort)
+        alive = (touched, worked) != (self._touched, self._worked) or not (
+            self._began or self._effort
+        )
         self.silence = 0.0 if alive else self.silence + step
         self._touched, self._worked = touched, worked
 

@@ -21,7 +21,13 @@ import psutil
 
 from pacdp.cli.sweep.life import TICK
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 @runtime_checkable
@@ -76,7 +82,9 @@ class Workers:
         if self.retries < 0:
             raise ValueError(f"expected retries >= 0, got {self.retries}")
         if self.limit is not None and not self.limit > 0:
-            raise ValueError(f"expected limit > 0 seconds, got {self.limit}: leave it out where there is none")
+            raise ValueError(
+                f"expected limit > 0 seconds, got {self.limit}: leave it out where there is none"
+            )
         if not self.heartbeat >= 2 * TICK:
             raise ValueError(f"expected heartbeat >= {2 * TICK:g} seconds, got {self.heartbeat}: a worker shows a sign "
                              f"of life every {TICK:g} s")  # fmt: skip
@@ -103,12 +111,24 @@ class Workers:
             raise ValueError("Dask is not installed: pip install 'pacdp[cluster]'") from error
         try:
             # a batch has its process to itself: torch's threads are set for the whole process
-            local = {"n_workers": self.workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is told in a sentence
-            with config.set({"distributed.scheduler.allowed-failures": 0}):  # of local workers: counted here
-                client = Client(self.address, timeout=self.timeout) if self.address else Client(**local)
+            local = {
+                "n_workers": self.workers,
+                "threads_per_worker": 1,
+                "dashboard_address": "127.0.0.1:0",
+            }
+            logging.getLogger("distributed.client").setLevel(
+                logging.CRITICAL
+            )  # what it loses is told in a sentence
+            with config.set(
+                {"distributed.scheduler.allowed-failures": 0}
+            ):  # of local workers: counted here
+                client = (
+                    Client(self.address, timeout=self.timeout) if self.address else Client(**local)
+                )
         except (OSError, ValueError) as error:
-            raise ValueError(f"no Dask scheduler answers at {self.address}: start one, or correct --address") from error
+            raise ValueError(
+                f"no Dask scheduler answers at {self.address}: start one, or correct --address"
+            ) from error
         return _Dask(client)
 
 
@@ -155,7 +175,9 @@ class _Processes:
 
     def __enter__(self) -> Pool:
         # a process that has grown is replaced between two batches; nothing is lost
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        warnings.filterwarnings(
+            "ignore", message="A worker stopped while some jobs were given to the executor"
+        )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -193,7 +215,9 @@ class _Dask:
         try:
             error = future.exception()
         except CancelledError as gone:
-            raise RuntimeError("the Dask scheduler has gone: start again, what is finished is kept") from gone
+            raise RuntimeError(
+                "the Dask scheduler has gone: start again, what is finished is kept"
+            ) from gone
         return error.allowed_failures + 1 if isinstance(error, KilledWorker) else 0
 
     def effort(self, future: "Future[Any]") -> Callable[[], Any] | None:
@@ -201,7 +225,9 @@ class _Dask:
 
     def stop(self, future: "Future[Any]") -> None:
         key = self._keys.pop(future)
-        with suppress(OSError, ValueError):  # the scheduler is gone, as its futures say, or the worker has no nanny
+        with suppress(
+            OSError, ValueError
+        ):  # the scheduler is gone, as its futures say, or the worker has no nanny
             where = [address for address, keys in self._client.processing().items() if key in keys]
             future.cancel()  # before its worker ends, or the scheduler would start it again
             # Dask ends a worker within nine seconds, and then waits for as many workers as it counted, which may have

@@ -37,4 +37,6 @@ def test_the_auditor_s_langevin_step_is_the_sampler_s():
     inner = entropy_sgd.inner_coefficients(columns_of([one], *names), one.inner_steps)
     for asked in range(2 * one.inner_steps):
         i, step = asked % one.inner_steps, one.langevin_step(asked)
-        assert_allclose(step, [inner[name][i, 0] for name in ("rate", "keep", "pull", "scale")], rtol=1e-14)
+        assert_allclose(
+            step, [inner[name][i, 0] for name in ("rate", "keep", "pull", "scale")], rtol=1e-14
+        )

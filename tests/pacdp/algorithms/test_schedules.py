@@ -12,7 +12,18 @@ from torch.testing import assert_close
 from toys import keys_of
 
 from pacdp import schedules
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, entropy_sgd, psgld, sgd, sghmc, sgld
+from pacdp.algorithms import (
+    PSGLD,
+    SGD,
+    SGHMC,
+    SGLD,
+    EntropySGD,
+    entropy_sgd,
+    psgld,
+    sgd,
+    sghmc,
+    sgld,
+)
 from tests.marks import near, parametrize, refusal
 
 MODULES = {
@@ -43,9 +54,12 @@ def test_schedules_are_their_formulas():
 @each
 def test_a_schedule_takes_the_place_of_the_decay(name):
     module, settings = MODULES[name]
-    decaying = dataclasses.replace(settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7})
+    decaying = dataclasses.replace(
+        settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7}
+    )
     scheduled, other = (
-        module.build(decaying, potential(), step_size=schedules.polynomial(decay=decay)) for decay in (0.7, 0.5)
+        module.build(decaying, potential(), step_size=schedules.polynomial(decay=decay))
+        for decay in (0.7, 0.5)
     )
     ends = []
     for sampler in (module.build(decaying, potential()), scheduled, other):
@@ -62,7 +76,9 @@ def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_nam
     module, settings = MODULES[name]
     for bad in (math.nan, math.inf, -1e-9):
         source = potential()
-        sampler = module.build(settings, source, step_size=lambda t, bad=bad: bad if t == 3 else 0.0)
+        sampler = module.build(
+            settings, source, step_size=lambda t, bad=bad: bad if t == 3 else 0.0
+        )
         start, keys = torch.ones(1, 3), keys_of(0)
         state, _ = sampler.step(sampler.init(start), keys)
         state, _ = sampler.step(state, keys)

@@ -48,7 +48,9 @@ def by_func(objective, weights):
 
 
 def problem(**how):
-    return Problem(dataset="digits", architecture=Architecture(hidden=()), features="coarse-gradients", **how)
+    return Problem(
+        dataset="digits", architecture=Architecture(hidden=()), features="coarse-gradients", **how
+    )
 
 
 def kept(n, tau):

@@ -156,7 +156,9 @@ def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
 
 
 def of_adam(numbers):
-    return DPAdam(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)), mlp()
+    return DPAdam(
+        mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)
+    ), mlp()
 
 
 def of_sgld(numbers):
@@ -164,12 +166,20 @@ def of_sgld(numbers):
 
 
 def of_bbp(numbers):
-    settings = DPBBP(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1)
+    settings = DPBBP(
+        mechanism=numbers,
+        noise_multiplier=2.0,
+        learning_rate=0.1,
+        prior=Normal(std=0.5),
+        kl_weight=0.1,
+    )
     return settings, bayes_network(initial_std=0.05)
 
 
 def of_dropout(numbers):
-    return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(rate=0.1)
+    return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(
+        rate=0.1
+    )
 
 
 @parametrize("made", [of_adam, of_sgld, of_bbp, slow(of_dropout)])
@@ -178,7 +188,9 @@ def test_other_algorithms_can_be_audited(made):
     sound = audited(algorithm, module=module, seed=3, canaries=600)
     assert not sound.contradicted
     assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15
-    assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted
+    assert audited(
+        algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600
+    ).contradicted
 
 
 @pytest.mark.slow
@@ -201,15 +213,22 @@ def test_error_rates_of_independent_canaries(factor, runs):
     for seed in range(runs):
         rng = default_rng(seed)
         included = rng.random(m) < 0.5
-        released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal((steps, m))
-        rates = error_rates(canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level)
+        released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal(
+            (steps, m)
+        )
+        rates = error_rates(
+            canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level
+        )
         refuted += rates_refute(rates, event)
     assert refuted <= binom.ppf(0.999, runs, level) if factor == 1.0 else refuted == runs
 
 
 def test_error_rates_by_hand():
     """In: 3, 0.5, -3; out: 0.5, -1.5. At threshold 0 two of three and one of two exceed; 20 thresholds, 80 bounds."""
-    scores, included = np.tile([3.0, 0.5, -3.0, 0.5, -1.5], (4, 1)), np.array([True, True, True, False, False])
+    scores, included = (
+        np.tile([3.0, 0.5, -3.0, 0.5, -1.5], (4, 1)),
+        np.array([True, True, True, False, False]),
+    )
     rates = error_rates(scores, included, failure_prob=0.8)
     assert len(rates) == 40
     for row in (1, 2, 3):
@@ -228,4 +247,6 @@ def test_the_likelihood_ratio_is_that_of_the_mixture():
     linear, ratio, half, _ = canary_scores(released, noise, q)
     assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
     assert_allclose(ratio, by_hand, rtol=1e-12)
-    assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)
+    assert_allclose(
+        linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12
+    )

@@ -85,7 +85,12 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
 
 
 @settings(max_examples=40 if WHOLE else 5)
-@given(sigmas=SIGMAS, before=st.integers(0, 6), limit=st.floats(0.3, 6.0), rate=st.sampled_from([0.05, 0.4, 1.0]))
+@given(
+    sigmas=SIGMAS,
+    before=st.integers(0, 6),
+    limit=st.floats(0.3, 6.0),
+    rate=st.sampled_from([0.05, 0.4, 1.0]),
+)
 def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before, limit, rate):
     upcoming = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
     after = planned(2.0, sample_rate=0.2, steps=before)

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.random import default_rng
-from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, p3sgd, private, trained
+from private_toys import (
+    ADD,
+    bayes_network,
+    cross_entropy,
+    data,
+    mechanism,
+    mlp,
+    p3sgd,
+    private,
+    trained,
+)
 from torch import nn
 from torch.nn import Module, Sequential, Unflatten
 from torch.optim import SGD
@@ -59,7 +69,9 @@ def scores(values=(1.0, 2.0), included=(True, False), **changes):
 
 
 def p_value(**changes):
-    return epsilon_p_value(**{"canaries": 5, "guesses": 3, "correct": 2, "epsilon": 1.0, "delta": 0.0, **changes})
+    return epsilon_p_value(
+        **{"canaries": 5, "guesses": 3, "correct": 2, "epsilon": 1.0, "delta": 0.0, **changes}
+    )
 
 
 def attack(values=(0.0, 0.0), member=(True, False), **changes):
