@@ -68,7 +68,7 @@ class Hypothesis:
                 )
         if not isinstance(self.by, str) or not self.by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"by must say who or what vouches for {self.name!r}, got {self.by!r}.")
-        if self.unit and self.unit not in UNITS:
+        if self.unit not in ("", *UNITS):
             raise ValueError(f"unit must be one of {', '.join(UNITS)} or empty, got {self.unit!r}.")
 
     def __str__(self) -> str:

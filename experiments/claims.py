@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import polars as pl
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 import bounds
 from experiments.tables import part
@@ -315,7 +315,7 @@ def say(text: str, numbers: Mapping[str, Measured | None]) -> str:
 
 def spread(values: Sequence[float]) -> float:
     """Half of the 95% interval of a mean, by Student's law."""
-    quantile = float(student.ppf(0.975, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, 0.975))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 

@@ -69,8 +69,8 @@ from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
 RUNTIME, EFFORT = Runtime(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
-SINGLE, FOURIER, DOUBLE = 1e-6, 1e-8, 1e-12
-"""Relative tolerances: of float32 training and searches, of tails by a fast Fourier transform, and of float64."""
+SEEDED, SINGLE, DOUBLE = 1e-5, 1e-6, 1e-12
+"""Relative tolerances: of chains and of searches in float32 or by a fast Fourier transform, which end by processor, and of float64."""
 
 
 def certificates(made):
@@ -270,8 +270,8 @@ def commands():
 
 
 SECTIONS = {
-    "catalogue": (catalogue, DOUBLE), "accountant": (accountant, FOURIER), "laws": (laws, SINGLE),
-    "networks": (networks, SINGLE), "seeded weights": (seeded_weights, SINGLE), "commands": (commands, SINGLE),
+    "catalogue": (catalogue, DOUBLE), "accountant": (accountant, SINGLE), "laws": (laws, SINGLE),
+    "networks": (networks, SINGLE), "seeded weights": (seeded_weights, SEEDED), "commands": (commands, SINGLE),
 }  # fmt: skip
 
 
