@@ -436,6 +436,11 @@ def _summer(
     """How contributions are added up."""
     mechanism, weights = algorithm.mechanism, trained(network.module)
     if algorithm.contribution is not None:
+        if mechanism.grad_sample_mode == "ghost":
+            raise ValueError(
+                "grad_sample_mode 'ghost' clips gradients of single examples, and "
+                f"{type(algorithm).__name__} what a person contributes: leave grad_sample_mode out"
+            )
         inputs, targets = (
             made_up_batch(template[0], examples=6),
             template[1][:1].expand(6, *template[1].shape[1:]),

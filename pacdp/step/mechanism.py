@@ -26,7 +26,7 @@ class Mechanism:
     grad_sample_mode: GradSampleMode | None = None
     """How clipped gradients of examples are added up: None takes ghost clipping where the network is of known layers,
     it can do what is asked and agrees with the reference at set-up, and the reference elsewhere; "ghost" is refused
-    where it cannot. What people add goes by the reference in every mode."""
+    where it cannot, as by people, whose contributions go by the reference."""
     max_physical_batch: int | None = None
     """More units than that are cut into parts for memory's sake; changes no number but rounding."""
     vectorise: bool = True

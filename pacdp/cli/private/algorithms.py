@@ -63,7 +63,8 @@ def algorithm(config: PrivateConfig, public: Public) -> Algorithm:
     mechanism = Mechanism(
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
-        grad_sample_mode=sampling.grad_sample_mode, max_physical_batch=sampling.max_physical,
+        grad_sample_mode=None if config.method.BY_PERSON else sampling.grad_sample_mode,
+        max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
     )  # fmt: skip
     return config.method.algorithm(mechanism, lambda: noise(config))

@@ -25,6 +25,7 @@ class Sampling:
     the data's own number, which every released weight then gives away: it is public, and whatever is printed of the run
     is for replace-one neighbours."""
     grad_sample_mode: Literal["ghost", "reference"] = "ghost"
+    """How clipped gradients of examples are added up; what people add goes by the reference."""
     max_physical: int = 512
     """Most examples (or people) at a time, for memory's sake."""
 

@@ -51,8 +51,13 @@ def sgd(noise=1.0, **changes):
     return DPSGD(mechanism=mechanism(**changes), noise_multiplier=noise, learning_rate=0.1)
 
 
-def user_level(**changes):
-    return UserLevelDPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, **changes)
+def user_level(mode=None, **changes):
+    return UserLevelDPSGD(
+        mechanism=mechanism(grad_sample_mode=mode),
+        noise_multiplier=1.0,
+        learning_rate=0.1,
+        **changes,
+    )
 
 
 def budget(**changes):
@@ -139,6 +144,7 @@ REFUSALS = [
                                           clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "private already"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
+    (lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
     (lambda: private(mode="hooks"), "must be one of reference, ghost"),
     (lambda: trained(DPBBP(mechanism=mechanism(grad_sample_mode="ghost"), noise_multiplier=1.0, learning_rate=0.1,
                            prior=Normal(std=1.0), draws=2), bayes_network()), "draws is 2"),
