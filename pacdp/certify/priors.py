@@ -13,7 +13,10 @@ from pacdp.posterior import GaussianPosterior
 
 NOISE_OF_THE_RUN = "the run, whose noise is drawn from a seed that must not depend on the examples"
 """Who vouches for the noise of a chain."""
-NOISE_OF_THE_SYSTEM = "the run, whose noise was drawn under a key of the operating system that its checkpoint alone keeps"
+NOISE_OF_THE_SYSTEM = (
+    "the run, whose noise was drawn under a key of the operating system "
+    "that its checkpoint alone keeps"
+)
 """Who vouches for the noise of a chain with secret keys."""
 
 

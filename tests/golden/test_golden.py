@@ -70,7 +70,7 @@ from tests.verify.made import at_a_price, prices, without_a_price
 GOLDEN = Path(__file__).with_name("golden.json")
 RUNTIME, EFFORT = Runtime(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 SEEDED, SINGLE, DOUBLE = 1e-5, 1e-6, 1e-12
-"""Relative tolerances: of chains and of searches in float32 or by a fast Fourier transform, which end by processor, and of float64."""
+"""Relative tolerances: of chains; of searches and Fourier transforms, which end by processor; of float64."""
 
 
 def certificates(made):
