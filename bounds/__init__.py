@@ -27,80 +27,29 @@ from bounds.gibbs import GibbsKL, gibbs_kl, gibbs_kl_lower, gibbs_kl_upper
 from bounds.gibbs_posterior import gibbs_catoni, gibbs_pac_bayes
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
 from bounds.kl import binary_kl, binary_kl_lower, binary_kl_upper
-from bounds.means import (
-    betting_upper,
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    empirical_bernstein_upper,
-)
+from bounds.means import betting_upper, clopper_pearson_lower, clopper_pearson_upper, empirical_bernstein_upper
 from bounds.means import hoeffding_upper, kl_chernoff_upper, second_moment_upper
 from bounds.monitor import Monitor
 from bounds.monotone_control import control_false_negatives, control_miscoverage
-from bounds.monte_carlo import (
-    correlated_risk_upper,
-    effective_sample_size,
-    gibbs_risk_upper,
-    weighted_average_size,
-)
+from bounds.monte_carlo import correlated_risk_upper, effective_sample_size, gibbs_risk_upper, weighted_average_size
 from bounds.monte_carlo import weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
 from bounds.noisy_plan import NoisySumPlan, langevin_noise, plan_noisy_sum
-from bounds.noisy_runs import (
-    noisy_sum_realised,
-    noisy_sum_worst_case,
-    poisson_sum,
-    poisson_sum_realised,
-)
+from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
 from bounds.noisy_steps import poisson_log_moments
 from bounds.noisy_sums import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
-from bounds.objectives import (
-    KLObjective,
-    best_lambda,
-    binary_kl_lower_gradient,
-    binary_kl_upper_gradient,
-)
+from bounds.objectives import KLObjective, best_lambda, binary_kl_lower_gradient, binary_kl_upper_gradient
 from bounds.objectives import cost_per_example, f_classic, f_kl, f_lambda, f_quad
 from bounds.one_draw import disintegrated, disintegrated_renyi
-from bounds.pac_bayes import (
-    catoni,
-    catoni_grid,
-    langford_seeger,
-    linear,
-    maurer,
-    mcallester,
-    quadratic,
-    thiemann,
-)
+from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
 from bounds.pac_bayes import tolstikhin_seldin
-from bounds.partition import (
-    LogPartition,
-    StreamingLogMeanExp,
-    log_partition_best,
-    log_partition_chernoff,
-)
+from bounds.partition import LogPartition, StreamingLogMeanExp, log_partition_best, log_partition_chernoff
 from bounds.partition import log_partition_jensen, log_partition_lower
-from bounds.people import (
-    PeopleSample,
-    for_a_new_person,
-    new_example_monte_carlo,
-    new_person_bernstein,
-)
-from bounds.people import (
-    new_person_betting,
-    new_person_clopper_pearson,
-    new_person_hoeffding,
-    new_person_kl,
-)
+from bounds.people import PeopleSample, for_a_new_person, new_example_monte_carlo, new_person_bernstein
+from bounds.people import new_person_betting, new_person_clopper_pearson, new_person_hoeffding, new_person_kl
 from bounds.people import new_person_monte_carlo, new_person_second_moment, people_sample, thinned
 from bounds.prices import Accounted, Independent, MaxInformation, Price, Printed2018, Sharp
-from bounds.privacy import (
-    ApproxDP,
-    GaussianDP,
-    PrivacyClaim,
-    PureDP,
-    ZeroConcentratedDP,
-    exponential_mechanism_epsilon,
-)
+from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP, exponential_mechanism_epsilon
 from bounds.privacy_loss import PrivacyLossDistribution
 from bounds.private import (
     dp_chernoff,
@@ -120,26 +69,10 @@ from bounds.private import (
 from bounds.pure_transfer import max_information_nats, transfer_nats, transfer_nats_2018
 from bounds.refined import ExcessStep, recursive, split_kl, unexpected_bernstein
 from bounds.released import chernoff, dp_chernoff_2018, dp_hoeffding_2018, hoeffding, kl_chernoff
-from bounds.reliability import (
-    BrierRisk,
-    brier_risk,
-    ece_hoeffding,
-    ece_pac_bayes,
-    ece_second_moment,
-)
-from bounds.reliability_bins import (
-    CalibrationSample,
-    ConfidenceBin,
-    calibration_sample,
-    mce_clopper_pearson,
-)
+from bounds.reliability import BrierRisk, brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment
+from bounds.reliability_bins import CalibrationSample, ConfidenceBin, calibration_sample, mce_clopper_pearson
 from bounds.reliability_bins import mce_hoeffding
-from bounds.risk_control import (
-    control_groups,
-    control_risk,
-    control_selective_risk,
-    control_set_size,
-)
+from bounds.risk_control import control_groups, control_risk, control_selective_risk, control_set_size
 from bounds.transfer import (
     InExpectation,
     TransferCost,

@@ -45,14 +45,9 @@ class Bill:
         """The costs added up, rounded up."""
         return total_of(cost.nats for cost in self.costs)
 
-    def of_posterior(
-        self, value: float, risk: float, kl_nats: float, reference: str, **known: float
-    ) -> Certificate:
+    def of_posterior(self, value: float, risk: float, kl_nats: float, reference: str, **known: float) -> Certificate:
         """The certificate of a risk and a divergence, with ``known`` among both terms and inputs."""
-        terms, inputs = (
-            {"empirical_risk": risk, **known},
-            {"risk": risk, "kl_nats": kl_nats, **known},
-        )
+        terms, inputs = {"empirical_risk": risk, **known}, {"risk": risk, "kl_nats": kl_nats, **known}
         return self.certificate(value, terms=terms, inputs=inputs, reference=reference)
 
     def resting_on(self, *known: Hypothesis) -> "Bill":
@@ -61,9 +56,7 @@ class Bill:
 
     def of_people(self) -> "Bill":
         """The bill of a formula whose records are people."""
-        return self.resting_on(
-            declared("records independent", f"the caller of bounds.{self.name}", "person")
-        )
+        return self.resting_on(declared("records independent", f"the caller of bounds.{self.name}", "person"))
 
     def within(self, failure_prob: float, **budget: float) -> "Bill":
         """The bill as part of a statement that fails with ``failure_prob``, of which ``budget`` names the parts."""
@@ -116,9 +109,7 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: f
         budget=charge.budget,
         terms=charge.terms,
         inputs={"n": n, "failure_prob": failure_prob, **price.inputs},
-        hypotheses=merged(
-            declared_by(f"the caller of bounds.{name}", formula, price.prefix), price.known
-        ),
+        hypotheses=merged(declared_by(f"the caller of bounds.{name}", formula, price.prefix), price.known),
         reference=price.reference,
     )
 
@@ -126,9 +117,7 @@ def billed(formula: str, price: Price, *, n: int, failure_prob: float, **nats: f
 def check_price(price: object) -> None:
     """Refuse what is no price."""
     if not isinstance(price, Price):
-        raise ValueError(
-            f"price must be one of bounds.prices, such as Independent(), got {price!r}."
-        )
+        raise ValueError(f"price must be one of bounds.prices, such as Independent(), got {price!r}.")
 
 
 def kl_value(risk: float, per_example: float) -> float:

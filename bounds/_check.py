@@ -26,14 +26,8 @@ def real(**values: Any) -> None:
         if type(value) is float and value == value:
             continue
         known = isinstance(value, (float, int, np.integer))
-        if (
-            not known
-            or value != value
-            or (not isinstance(value, float) and abs(int(cast(Any, value))) > _WIDEST)
-        ):
-            raise ValueError(
-                f"{name} must be a real number in double precision, got {value!r}; pass a float."
-            )
+        if not known or value != value or (not isinstance(value, float) and abs(int(cast(Any, value))) > _WIDEST):
+            raise ValueError(f"{name} must be a real number in double precision, got {value!r}; pass a float.")
 
 
 def above_minus_infinity(**values: Any) -> None:
@@ -43,26 +37,17 @@ def above_minus_infinity(**values: Any) -> None:
 
 def probability(**values: float) -> None:
     """Each value must lie in [0, 1]."""
-    _each(
-        lambda value: 0.0 <= value <= 1.0,
-        "lie in [0, 1]",
-        "rescale the loss or the rate to [0, 1]",
-        values,
-    )
+    _each(lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]", "rescale the loss or the rate to [0, 1]", values)
 
 
 def open_probability(**values: float) -> None:
     """Each value must lie strictly between 0 and 1."""
-    _each(
-        lambda value: 0.0 < value < 1.0, "lie strictly between 0 and 1", "0.05 is customary", values
-    )
+    _each(lambda value: 0.0 < value < 1.0, "lie strictly between 0 and 1", "0.05 is customary", values)
 
 
 def positive(**values: float) -> None:
     """Each value must be finite and greater than zero."""
-    _each(
-        lambda value: 0.0 < value < _INF, "be positive and finite", "pass a number above 0", values
-    )
+    _each(lambda value: 0.0 < value < _INF, "be positive and finite", "pass a number above 0", values)
 
 
 def nonnegative(**values: float) -> None:
@@ -106,9 +91,7 @@ def array(name: str, values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         made = np.asarray(None)
     if made.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} must be real numbers of one shape, got {_short(values)}; pass floats."
-        )
+        raise ValueError(f"{name} must be real numbers of one shape, got {_short(values)}; pass floats.")
     return np.asarray(made, dtype=np.float64)
 
 
@@ -124,9 +107,7 @@ def reals(name: str, values: Any) -> tuple[float, ...]:
     """``values`` as a tuple of floats, if they are real numbers."""
     made = None if isinstance(values, str) else _items(values)
     if made is None:
-        raise ValueError(
-            f"{name} must be a list of real numbers, got {_short(values)}; pass floats."
-        )
+        raise ValueError(f"{name} must be a list of real numbers, got {_short(values)}; pass floats.")
     for value in made:
         real(**{name: value})
     return tuple(float(value) for value in made)
@@ -141,9 +122,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(
-            f"key {next(name for name in names if names.count(name) > 1)!r} stands twice"
-        )
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice")
     return made
 
 
@@ -174,13 +153,9 @@ def _each(good: Callable[[float], bool], rule: str, advice: str, values: dict[st
 def _integers(least: int, values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(
-                f"{name} must be a whole number of at least {least}, got {value!r}; pass an int."
-            )
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}; pass an int.")
         if int(cast(Any, value)) > _WIDEST:
-            raise ValueError(
-                f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer."
-            )
+            raise ValueError(f"{name} must be at most 2**53, beyond which doubles skip whole numbers; pass fewer.")
 
 
 def _short(values: Any) -> str:

@@ -22,9 +22,7 @@ def jit(function: Scalar) -> Scalar:
 
     It calls functions of its own file only, as Numba's cache sees edits in no other.
     """
-    return cast(
-        Scalar, cached(lambda cache: njit(cache=cache, error_model="numpy", nogil=True)(function))
-    )
+    return cast(Scalar, cached(lambda cache: njit(cache=cache, error_model="numpy", nogil=True)(function)))
 
 
 def cached(compiled: Callable[[bool], Compiled]) -> Compiled:
@@ -45,9 +43,7 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
     @functools.cache
     def ufunc() -> np.ufunc:
         signature = ", ".join(["float64"] * function.__code__.co_argcount)
-        built = cached(
-            lambda cache: cast(Any, vectorize([f"float64({signature})"], cache=cache)(function))
-        )
+        built = cached(lambda cache: cast(Any, vectorize([f"float64({signature})"], cache=cache)(function)))
         return built.ufunc
 
     @functools.wraps(function)
@@ -62,9 +58,7 @@ def elementwise(function: Callable[..., float]) -> Callable[..., Any]:
             try:
                 return ufunc()(*arguments)
             except (TypeError, OverflowError):
-                raise ValueError(
-                    f"{function.__name__} takes real numbers, got {arguments!r}; pass floats."
-                ) from None
+                raise ValueError(f"{function.__name__} takes real numbers, got {arguments!r}; pass floats.") from None
         parts = np.broadcast_arrays(*arguments)
         cores = _cores()
         if parts[0].size < _LARGE or cores == 1:

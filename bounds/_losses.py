@@ -45,18 +45,10 @@ def inner_root(alpha: float, level: float, side: int) -> float:
     if level <= 0.0:
         return 0.0
     excess = alpha - 1.0
-    beyond = (
-        math.log1p(excess * (level + 1.0)) / excess
-        if side > 0
-        else math.log1p(level + 1.0 / excess)
-    )
-    beyond = min(
-        beyond, 700.0 / excess if side > 0 else 700.0
-    )  # where exponentials still are numbers
+    beyond = math.log1p(excess * (level + 1.0)) / excess if side > 0 else math.log1p(level + 1.0 / excess)
+    beyond = min(beyond, 700.0 / excess if side > 0 else 700.0)  # where exponentials still are numbers
     x, last = side * min(beyond, math.sqrt(2.0 * level / alpha)), math.inf
-    for _ in range(
-        100
-    ):  # Newton on a convex function; the loop below corrects what rounding leaves
+    for _ in range(100):  # Newton on a convex function; the loop below corrects what rounding leaves
         rising, falling = math.expm1(excess * x), math.expm1(-x)
         if rising == falling:
             break
@@ -112,9 +104,7 @@ class TailLoss:
             return min(1e300, level + self.divergence(alpha, level) / failure_prob)
 
         ends = (math.log(top) - 16.0, math.log(top))
-        found: Any = minimize_scalar(
-            cost, bounds=ends, method="bounded", options={"xatol": precision}
-        )
+        found: Any = minimize_scalar(cost, bounds=ends, method="bounded", options={"xatol": precision})
         return math.exp(found.x)
 
     def coarse(self) -> Self:
@@ -201,15 +191,9 @@ class DiscreteLoss:
         with np.errstate(over="ignore"):
             excesses = np.maximum(self._zeta(alpha) - level, 0.0)
             x = self.losses
-            terms = np.where(
-                x >= 0.0,
-                excesses,
-                np.where(x < -300.0, 1.0, np.exp(np.maximum(x, -300.0)) * excesses),
-            )
+            terms = np.where(x >= 0.0, excesses, np.where(x < -300.0, 1.0, np.exp(np.maximum(x, -300.0)) * excesses))
         finite = float(np.sum(terms * self.masses)) * (1.0 + 2.0**-44)
-        return outward(
-            finite + self.zero_mass + self.infinity_mass * self._slope(alpha, level, margin)
-        )
+        return outward(finite + self.zero_mass + self.infinity_mass * self._slope(alpha, level, margin))
 
     def level(self, alpha: float, failure_prob: float, precision: float) -> float:
         """The quantile of ζ(x) under P."""
@@ -243,9 +227,7 @@ class DiscreteLoss:
         excess = alpha - 1.0
         exponent = outward(excess * (max(float(self.losses.max()), 0.0) + margin))
         steep = alpha * math.exp(exponent) / excess if exponent < 300.0 else math.inf
-        return max(0.0, steep - 1.0 / excess - 1.0 - level) + (16.0 + exponent) * _ULP * (
-            steep + 1.0 / excess + level
-        )
+        return max(0.0, steep - 1.0 / excess - 1.0 - level) + (16.0 + exponent) * _ULP * (steep + 1.0 / excess + level)
 
 
 LossLaw = TailLoss | DiscreteLoss
@@ -265,9 +247,7 @@ def from_approximate(privacy: ApproxDP) -> DiscreteLoss:
     """The pair that dominates every (epsilon, delta)-DP pair: ±epsilon, and delta at either infinity."""
     epsilon = float(privacy.epsilon)
     mass = outward((1.0 - privacy.delta) / (1.0 + math.exp(-epsilon)))
-    return DiscreteLoss(
-        np.array([epsilon, -epsilon]), np.array([mass, mass]), privacy.delta, privacy.delta
-    )
+    return DiscreteLoss(np.array([epsilon, -epsilon]), np.array([mass, mass]), privacy.delta, privacy.delta)
 
 
 def _merge(losses: Array, masses: Array) -> tuple[Array, Array]:

@@ -70,17 +70,8 @@ class RiskControl:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON."""
-        record = {
-            "threshold": self.threshold,
-            "target": self.target,
-            "level": self.level,
-            "share": self.share,
-        }
-        return {
-            **record,
-            "tests": [asdict(one) for one in self.tests],
-            "certificate": self.certificate.to_dict(),
-        }
+        record = {"threshold": self.threshold, "target": self.target, "level": self.level, "share": self.share}
+        return {**record, "tests": [asdict(one) for one in self.tests], "certificate": self.certificate.to_dict()}
 
     def __str__(self) -> str:
         if self.qualifies:
@@ -134,12 +125,7 @@ class Tests:
             of=of,
             measures=measures,
             failure_prob=self.failure_prob,
-            inputs={
-                "n": self.n,
-                "target": float(self.target),
-                "starts": int(self.starts),
-                "level": level,
-            }
+            inputs={"n": self.n, "target": float(self.target), "starts": int(self.starts), "level": level}
             | {"thresholds": ", ".join(map(repr, self.thresholds)), **inputs},
             budget=budget.spent,
             reference=REFERENCE,
@@ -159,32 +145,22 @@ class Tests:
     def _walk(self, losses: Columns, level: float) -> dict[int, ThresholdTest]:
         """The tests by position: from each start on, until one fails."""
         count = len(self.thresholds)
-        parts = (
-            [np.arange(self.n)]
-            if self.groups is None
-            else list(parts_of(self.groups, self.n).values())
-        )
+        parts = [np.arange(self.n)] if self.groups is None else list(parts_of(self.groups, self.n).values())
         found: dict[int, ThresholdTest] = {}
         for start in range(self.starts):
             position = start * count // self.starts
             while position < count and position not in found:
                 column = losses(position).astype(np.float64)
-                found[position] = self._tested(
-                    self.thresholds[position], [column[part] for part in parts], level
-                )
+                found[position] = self._tested(self.thresholds[position], [column[part] for part in parts], level)
                 if not found[position].passed:
                     break
                 position += 1
         return dict(sorted(found.items()))
 
-    def _tested(
-        self, threshold: float, groups: list[NDArray[np.float64]], level: float
-    ) -> ThresholdTest:
+    def _tested(self, threshold: float, groups: list[NDArray[np.float64]], level: float) -> ThresholdTest:
         samples = [losses[~np.isnan(losses)] for losses in groups]
         limits = [self._limit(sample, level) for sample in samples]
-        means = [
-            min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples
-        ]
+        means = [min(1.0, outward(float(sample.mean()))) if sample.size else 0.0 for sample in samples]
         limit = max(limits)
         return ThresholdTest(
             threshold=threshold,
@@ -219,11 +195,7 @@ def certified(
     at: dict[str, float] = {} if chosen is None else {"threshold": chosen.threshold}
     seen: dict[str, float] = {}
     if chosen is not None:
-        seen = {
-            "empirical_risk": chosen.risk,
-            "records_counted": chosen.records,
-            "limit": chosen.limit,
-        }
+        seen = {"empirical_risk": chosen.risk, "records_counted": chosen.records, "limit": chosen.limit}
     needs = declared_by(f"the caller of bounds.{function}", function)
     return Certificate(
         name=function,
@@ -257,9 +229,7 @@ def scores_of(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     """``values`` as one number a record, none of them NaN."""
     scores = _check.array(name, values)
     if scores.shape != (n,) or np.isnan(scores).any():
-        raise ValueError(
-            f"{name} must be one number for each of the {n} records, none NaN, got shape {scores.shape}."
-        )
+        raise ValueError(f"{name} must be one number for each of the {n} records, none NaN, got shape {scores.shape}.")
     return scores
 
 
@@ -272,9 +242,7 @@ def finite(thresholds: Any) -> tuple[float, ...]:
     """``thresholds`` as floats, if they are finite and at least one."""
     listed = _check.reals(THRESHOLDS, thresholds)
     if not listed or not all(map(math.isfinite, listed)):
-        raise ValueError(
-            f"thresholds must be one or more finite numbers, got {len(listed)}; fix some beforehand."
-        )
+        raise ValueError(f"thresholds must be one or more finite numbers, got {len(listed)}; fix some beforehand.")
     return listed
 
 
@@ -286,14 +254,8 @@ def losses_of(values: Any, *, dimension: int) -> tuple[NDArray[np.float64], bool
         exact = False
     losses = _check.array("losses", values)
     if losses.ndim != dimension or losses.size == 0:
-        what = (
-            "one row a record and one column a threshold"
-            if dimension == 2
-            else "one number a record"
-        )
+        what = "one row a record and one column a threshold" if dimension == 2 else "one number a record"
         raise ValueError(f"losses must be {what}, got shape {losses.shape}.")
     if not ((losses >= 0.0) & (losses <= 1.0)).all():
-        raise ValueError(
-            "losses must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1]."
-        )
+        raise ValueError("losses must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
     return losses, exact

@@ -57,37 +57,21 @@ class TransferCost:
 def settled(nats: float, alpha: float, a: float, failure_prob: float) -> TransferCost:
     """A cost whose whole failure probability pays for the transfer."""
     return TransferCost(
-        nats=nats,
-        alpha=alpha,
-        a=a,
-        failure_transfer=failure_prob,
-        failure_privacy=0.0,
-        failure_unbounded=0.0,
+        nats=nats, alpha=alpha, a=a, failure_transfer=failure_prob, failure_privacy=0.0, failure_unbounded=0.0
     )
 
 
 def evaluate(
-    law: LossLaw,
-    *,
-    n: int,
-    failure_prob: float,
-    alpha: float,
-    share: float,
-    margin: float,
-    precision: float,
+    law: LossLaw, *, n: int, failure_prob: float, alpha: float, share: float, margin: float, precision: float
 ) -> TransferCost:
     """n (a + H_α(a)/δ₂) + α/(α-1) ln(1/δ₁), rounded up, at a good a; ``share`` is δ₁/(δ₁ + δ₂).
 
     Losses beyond the largest finite one by ``margin`` have probability at most infinity_mass / (1 - e^(-margin)) for
     each record, which is paid first.
     """
-    unbounded = (
-        outward(n * law.infinity_mass / -math.expm1(-margin)) if law.infinity_mass > 0.0 else 0.0
-    )
+    unbounded = outward(n * law.infinity_mass / -math.expm1(-margin)) if law.infinity_mass > 0.0 else 0.0
     spent = share * max(0.0, failure_prob - unbounded)
-    left = math.nextafter(
-        math.fsum((failure_prob, -unbounded, -spent)), 0.0
-    )  # all three sum to failure_prob at most
+    left = math.nextafter(math.fsum((failure_prob, -unbounded, -spent)), 0.0)  # all three sum to failure_prob at most
     if not (spent > 0.0 and left > 0.0):
         return settled(math.inf, alpha, math.inf, failure_prob)
     a = law.level(alpha, left, precision)
@@ -109,9 +93,7 @@ def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
 
     cheap = law.coarse()
 
-    def at(
-        law: LossLaw, point: tuple[float, float], margin: float, precision: float
-    ) -> TransferCost:
+    def at(law: LossLaw, point: tuple[float, float], margin: float, precision: float) -> TransferCost:
         share = 1.0 / (1.0 + math.exp(-min(max(point[0], -30.0), 30.0)))
         alpha = 1.0 + math.exp(min(max(point[1], -30.0), 8.0))
         options = {"share": share, "alpha": alpha, "margin": margin, "precision": precision}
@@ -122,9 +104,7 @@ def search(law: LossLaw, n: int, failure_prob: float) -> TransferCost:
 
     def improved(point: tuple[float, float], margin: float) -> tuple[float, float]:
         options = {"xatol": 1e-3, "fatol": 1e-8 * cost(point, margin), "maxfev": 120}
-        found = cast(Any, minimize)(
-            cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options
-        )
+        found = cast(Any, minimize)(cost, np.array(point), args=(margin,), method="Nelder-Mead", options=options)
         return float(found.x[0]), float(found.x[1])
 
     grid = itertools.product(_LOG_ODDS, _LOG_EXCESSES)

@@ -19,9 +19,7 @@ _LARGEST = 2.0**900
 
 
 @jit
-def _play(
-    arms: NDArray[np.float64], factors: NDArray[np.float64], done: int, wealth: NDArray[np.float64]
-) -> float:
+def _play(arms: NDArray[np.float64], factors: NDArray[np.float64], done: int, wealth: NDArray[np.float64]) -> float:
     bets = arms.size
     kept = 1.0 / (1.0 + math.log1p(done))
     for i in range(wealth.size):

@@ -54,10 +54,7 @@ class FailureBudget:
         if not weights:
             raise ValueError("weights must name at least one statement, got none.")
         _check.positive(**weights)
-        budget, parts = (
-            cls(total),
-            {name: Fraction(float(weight)) for name, weight in weights.items()},
-        )
+        budget, parts = cls(total), {name: Fraction(float(weight)) for name, weight in weights.items()}
         for name, part in parts.items():
             budget = budget.spend(name, float(Fraction(float(total)) * part / sum(parts.values())))
         return budget
@@ -81,9 +78,7 @@ class FailureBudget:
         _check.positive(amount=amount)
         ((name, amount),) = _pairs([(name, float(amount))])
         if name in self.spent:
-            raise ValueError(
-                f"name must be new to the ledger, {name!r} is in it already; choose another."
-            )
+            raise ValueError(f"name must be new to the ledger, {name!r} is in it already; choose another.")
         if self._sum() + Fraction(amount) > Fraction(float(self.total)) * _ROUNDING:
             raise ValueError(
                 f"{name} wants {amount:.12g}, {self.left:.12g} is left of the failure probability {self.total:.12g}; "
@@ -103,19 +98,11 @@ class FailureBudget:
         if name not in self.spent:
             raise ValueError(f"name must be in the ledger, got {name!r}; spend on it first.")
         part = self.spent[name] / int(ways)
-        return (
-            part
-            if Fraction(part) * int(ways) <= Fraction(self.spent[name])
-            else math.nextafter(part, 0.0)
-        )
+        return part if Fraction(part) * int(ways) <= Fraction(self.spent[name]) else math.nextafter(part, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON: format, total, and name and amount of every entry in order."""
-        return {
-            "format": FORMAT,
-            "total": self.total,
-            "entries": [list(entry) for entry in self.entries],
-        }
+        return {"format": FORMAT, "total": self.total, "entries": [list(entry) for entry in self.entries]}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "FailureBudget":
@@ -134,12 +121,7 @@ class FailureBudget:
 
 def _pairs(entries: Any) -> list[tuple[str, Any]]:
     """``entries``, if they are pairs of a name and something."""
-    pairs = [
-        _check.records("entries", pair, object)
-        for pair in _check.records("entries", entries, object)
-    ]
+    pairs = [_check.records("entries", pair, object) for pair in _check.records("entries", entries, object)]
     if not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise ValueError(
-            f"entries must be pairs of a name, in words, and an amount, got {entries!r}."
-        )
+        raise ValueError(f"entries must be pairs of a name, in words, and an amount, got {entries!r}.")
     return cast(list[tuple[str, Any]], pairs)

@@ -86,9 +86,7 @@ class Certificate:
             raise ValueError(
                 f"budget sums to {spent!r}, above failure_prob = {self.failure_prob!r}; spend less or raise it."
             )
-        inputs = {
-            name: _plain(name, value) for name, value in _mapping("inputs", self.inputs).items()
-        }
+        inputs = {name: _plain(name, value) for name, value in _mapping("inputs", self.inputs).items()}
         frozen: dict[str, Any] = {
             "value": min(1.0, float(self.value)),
             "failure_prob": float(self.failure_prob),
@@ -105,17 +103,7 @@ class Certificate:
         return self.value
 
     def __hash__(self) -> int:
-        return hash(
-            (
-                self.name,
-                self.value,
-                self.failure_prob,
-                self.of,
-                self.measures,
-                self.hypotheses,
-                self.reference,
-            )
-        )
+        return hash((self.name, self.value, self.failure_prob, self.of, self.measures, self.hypotheses, self.reference))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_dict, (self.to_dict(),)
@@ -169,13 +157,9 @@ class Certificate:
         """
         given = _check.records("hypotheses", hypotheses, Hypothesis)
         if not given:
-            raise ValueError(
-                "hypotheses must be at least one, got none; say what the certificate rests on."
-            )
+            raise ValueError("hypotheses must be at least one, got none; say what the certificate rests on.")
         known = {*(one.name for one in self.hypotheses), *OF_THE_INPUTS}
-        if strange := [
-            one.name for one in given if one.standing != "unproved" and one.name not in known
-        ]:
+        if strange := [one.name for one in given if one.standing != "unproved" and one.name not in known]:
             raise ValueError(
                 f"hypotheses must be among those that {self.name} needs, got {strange[0]!r}; leave it out."
             )
@@ -192,17 +176,10 @@ class Certificate:
         _check.text(name=name)
         _check.open_probability(failure_prob=failure_prob)
         if name in self.budget:
-            raise ValueError(
-                f"name must be new to the budget, {name!r} is in it already; choose another."
-            )
+            raise ValueError(f"name must be new to the budget, {name!r} is in it already; choose another.")
         if taken := sorted(terms.keys() & self.terms.keys()):
-            raise ValueError(
-                f"terms must be new to the certificate, {taken} are in it already; rename them."
-            )
-        whole, budget = (
-            math.fsum((self.failure_prob, failure_prob)),
-            {**self.budget, name: failure_prob},
-        )
+            raise ValueError(f"terms must be new to the certificate, {taken} are in it already; rename them.")
+        whole, budget = math.fsum((self.failure_prob, failure_prob)), {**self.budget, name: failure_prob}
         return replace(self, failure_prob=whole, budget=budget, terms={**self.terms, **terms})
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,9 +200,7 @@ class Certificate:
         """
         found = record.get("format") if isinstance(record, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found != FORMAT:
-            raise ValueError(
-                f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}."
-            )
+            raise ValueError(f"record is not a certificate this version reads: format {found!r}, not {FORMAT!r}.")
         wanted = {field.name for field in fields(cls)} | {"format", "status"}
         if set(record) != wanted:
             missing, extra = sorted(wanted - set(record)), sorted(map(str, set(record) - wanted))
@@ -236,14 +211,10 @@ class Certificate:
         for name in ("terms", "budget", "inputs"):
             values[name] = _read(name, values[name])
         for name, kind in (("hypotheses", Hypothesis), ("costs", Cost)):
-            values[name] = [
-                _made(name, kind, entry) for entry in _check.records(name, values[name], object)
-            ]
+            values[name] = [_made(name, kind, entry) for entry in _check.records(name, values[name], object)]
         made = cls(**values)
         if status != made.status:
-            raise ValueError(
-                f"status must be {made.status!r}, as the hypotheses say, got {status!r}."
-            )
+            raise ValueError(f"status must be {made.status!r}, as the hypotheses say, got {status!r}.")
         return made
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -258,9 +229,7 @@ class Certificate:
 
 def costs_of(nats: Mapping[str, float], n: int) -> tuple[Cost, ...]:
     """Costs in nats by name as records, each with its share of one of n independent records, rounded up."""
-    return tuple(
-        Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items()
-    )
+    return tuple(Cost(name=name, nats=cost, per_example=_share(cost, n)) for name, cost in nats.items())
 
 
 def total_of(costs: Iterable[float]) -> float:
@@ -299,9 +268,7 @@ def _named(what: str, records: tuple[Named, ...], name: str) -> Named:
     for one in records:
         if one.name == name:
             return one
-    raise ValueError(
-        f"name must be one of the {what} {[one.name for one in records]}, got {name!r}."
-    )
+    raise ValueError(f"name must be one of the {what} {[one.name for one in records]}, got {name!r}.")
 
 
 def _written(value: Any) -> Any:
@@ -314,27 +281,20 @@ def _written(value: Any) -> Any:
 
 
 def _read(what: str, entries: Any) -> dict[str, Any]:
-    return {
-        str(name): math.inf if value == "inf" else value
-        for name, value in _mapping(what, entries).items()
-    }
+    return {str(name): math.inf if value == "inf" else value for name, value in _mapping(what, entries).items()}
 
 
 def _made(what: str, kind: Any, entry: Any) -> Any:
     names, given = {field.name for field in fields(kind)}, _read(what, entry)
     if set(given) != names:
-        raise ValueError(
-            f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}."
-        )
+        raise ValueError(f"{what} must hold objects with the fields {sorted(names)}, got {entry!r}.")
     return kind(**given)
 
 
 def _plain(name: str, value: Any) -> float | int | str:
     if isinstance(value, str):
         if value == "inf":  # what to_dict writes for infinity
-            raise ValueError(
-                f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf."
-            )
+            raise ValueError(f"inputs[{name!r}] must be a number or another word than 'inf'; pass math.inf.")
         return value
     if not isinstance(value, float):
         try:

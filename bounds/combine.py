@@ -40,14 +40,10 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
     """
     certificates = _check.records("certificates", certificates, Certificate)
     if not certificates:
-        raise ValueError(
-            "certificates must be at least one, got none; pass all that were compared."
-        )
+        raise ValueError("certificates must be at least one, got none; pass all that were compared.")
     measured = sorted({one.measures for one in certificates})
     if len(measured) > 1:
-        raise ValueError(
-            f"certificates must measure one risk, got {', '.join(measured)}; compare like with like."
-        )
+        raise ValueError(f"certificates must measure one risk, got {', '.join(measured)}; compare like with like.")
     left = (budget if isinstance(budget, FailureBudget) else FailureBudget(budget)).left
     spent = math.fsum(one.failure_prob for one in certificates)
     if not (spent <= left * ROUNDING and spent < 1.0):
@@ -67,12 +63,7 @@ def best_of(certificates: Sequence[Certificate], *, budget: FailureBudget | floa
         hypotheses=together(*(one.hypotheses for one in certificates)),
         terms={**best.terms, "compared": len(among)},
         budget={**best.budget, **({OTHERS: others} if others else {})},
-        inputs={
-            **best.inputs,
-            "chosen": chosen[0],
-            "chosen_position": among.index(chosen),
-            "among": json.dumps(among),
-        },
+        inputs={**best.inputs, "chosen": chosen[0], "chosen_position": among.index(chosen), "among": json.dumps(among)},
     )
 
 
@@ -83,9 +74,7 @@ def _compared(made: Certificate) -> list[list[Any]]:
     return [[made.name, made.of, made.value, made.failure_prob]]
 
 
-def overall_certificate(
-    *, risk: Certificate, bound: Callable[..., Certificate], budget: FailureBudget
-) -> Certificate:
+def overall_certificate(*, risk: Certificate, bound: Callable[..., Certificate], budget: FailureBudget) -> Certificate:
     """A risk certificate for a randomised predictor whose empirical risk was itself sampled: kl⁻¹ within kl⁻¹.
 
         R(Q) ≤ kl⁻¹( kl⁻¹(mean, ln(1/δ_MC)/N), [KL + ln ξ(n) + transfer(δ_PAC)]/n )
@@ -112,15 +101,11 @@ def overall_certificate(
     (risk,) = _check.records("risk", (risk,), Certificate)
     (budget,) = _check.records("budget", (budget,), FailureBudget)
     if risk.name not in _OF_EMPIRICAL_RISK:
-        raise ValueError(
-            f"risk must come from one of {', '.join(_OF_EMPIRICAL_RISK)}, got {risk.name!r}."
-        )
+        raise ValueError(f"risk must come from one of {', '.join(_OF_EMPIRICAL_RISK)}, got {risk.name!r}.")
     spent = dict(budget.spent)
     for name in (MONTE_CARLO, PAC_STEP):
         if name not in spent:
-            raise ValueError(
-                f"budget must have an entry {name!r}, got {sorted(spent)}; spend on it first."
-            )
+            raise ValueError(f"budget must have an entry {name!r}, got {sorted(spent)}; spend on it first.")
     _paid("risk", risk, spent[MONTE_CARLO], MONTE_CARLO)
     step = applied(bound, risk=risk.value, failure_prob=spent[PAC_STEP])
     _paid("bound", step, spent[PAC_STEP], PAC_STEP)
@@ -142,9 +127,7 @@ def applied(bound: Callable[..., Certificate], **given: float) -> Certificate:
     try:
         made = bound(**given)
     except TypeError as error:
-        raise ValueError(
-            f"bound must be a function of {' and '.join(given)}, got {bound!r}: {error}."
-        ) from error
+        raise ValueError(f"bound must be a function of {' and '.join(given)}, got {bound!r}: {error}.") from error
     return _check.records("bound(...)", (made,), Certificate)[0]
 
 
@@ -193,12 +176,8 @@ def prior_scale_grid(*, scale: float, largest: float, precision: int) -> tuple[G
     near = sorted({max(1, math.floor(position)), max(1, math.ceil(position))})
     scales = {j: largest * math.exp(-j / precision) for j in near}
     if not any(scales.values()):
-        raise ValueError(
-            f"scale must be within reach of the grid, got {scale!r}; pass a larger one."
-        )
+        raise ValueError(f"scale must be within reach of the grid, got {scale!r}; pass a larger one.")
     constant = math.log(math.pi**2 / 6.0)
     return tuple(
-        GridScale(index=j, scale=value, nats=total(2.0 * math.log(j), constant))
-        for j, value in scales.items()
-        if value
+        GridScale(index=j, scale=value, nats=total(2.0 * math.log(j), constant)) for j, value in scales.items() if value
     )

@@ -19,17 +19,11 @@ from bounds.certificate import ROUNDING, Certificate
 from bounds.kl import poisson_kl
 from bounds.needs import declared_by
 
-_BETA_SLACK = (
-    1e-10  # relative error allowed to SciPy's incomplete beta function, as in bounds.means
-)
-_LOG_SLACK = (
-    2.0**-46
-)  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make
+_BETA_SLACK = 1e-10  # relative error allowed to SciPy's incomplete beta function, as in bounds.means
+_LOG_SLACK = 2.0**-46  # error allowed to a sum of logarithms, over the size of its parts; some ten times what they make
 
 
-def compression(
-    *, k: int, n: int, failure_prob: float, weights: Mapping[int, float] | None = None
-) -> Certificate:
+def compression(*, k: int, n: int, failure_prob: float, weights: Mapping[int, float] | None = None) -> Certificate:
     """R(h) ≤ ε_k for the network h of a learner that kept k of n records.
 
     ε_k is the largest v with Σ_m λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1, the sum over k ≤ m < n, with λ_m = failure_prob/n
@@ -74,9 +68,7 @@ def compression(
     )
 
 
-def compression_weights(
-    *, n: int, expected: Sequence[int], failure_prob: float
-) -> dict[int, float]:
+def compression_weights(*, n: int, expected: Sequence[int], failure_prob: float) -> dict[int, float]:
     """Weights for :func:`compression` that are best where k is about one of the ``expected`` numbers.
 
     All of a share goes to the m at which ε_k is smallest for that k, equal shares to each. A k that is twice or half
@@ -91,18 +83,12 @@ def compression_weights(
     _check.open_probability(failure_prob=failure_prob)
     sizes = _check.records("expected", expected, object)
     if not sizes:
-        raise ValueError(
-            "expected must hold at least one size, got none; name the k of an earlier run."
-        )
+        raise ValueError("expected must hold at least one size, got none; name the k of an earlier run.")
     for k in cast(tuple[int, ...], sizes):
         _check.whole(expected=k)
         if not k < n:
-            raise ValueError(
-                f"expected must be below n = {n}, got {k}; then nothing is certified anyway."
-            )
-    chosen = [
-        _best_size(int(k), int(n), failure_prob / len(sizes)) for k in cast(tuple[int, ...], sizes)
-    ]
+            raise ValueError(f"expected must be below n = {n}, got {k}; then nothing is certified anyway.")
+    chosen = [_best_size(int(k), int(n), failure_prob / len(sizes)) for k in cast(tuple[int, ...], sizes)]
     return {m: chosen.count(m) / len(chosen) for m in chosen}
 
 
@@ -125,21 +111,15 @@ def _rounded(room: float, k: int, n: int) -> int:
 def _shares(weights: Any, n: int) -> dict[int, float]:
     """``weights`` in the order of their sizes, if they are shares of one failure probability."""
     if not isinstance(weights, Mapping) or not weights:
-        raise ValueError(
-            f"weights must be a mapping of sizes to shares, got {weights!r}; leave it out for equal ones."
-        )
+        raise ValueError(f"weights must be a mapping of sizes to shares, got {weights!r}; leave it out for equal ones.")
     entries = cast(Mapping[Any, Any], weights)
     for m, share in entries.items():
         _check.whole(weights=m)
         _check.probability(weights=share)
         if not m < n:
-            raise ValueError(
-                f"weights must be for sizes below n = {n}, got {m}; a sample has as many to learn from."
-            )
+            raise ValueError(f"weights must be for sizes below n = {n}, got {m}; a sample has as many to learn from.")
     if math.fsum(entries.values()) > ROUNDING:
-        raise ValueError(
-            f"weights must add up to at most 1, got {math.fsum(entries.values())!r}; divide by it."
-        )
+        raise ValueError(f"weights must add up to at most 1, got {math.fsum(entries.values())!r}; divide by it.")
     return {int(m): float(entries[m]) for m in sorted(entries)}
 
 
@@ -162,9 +142,7 @@ def _epsilon(k: int, n: int, failure_prob: float, shares: dict[int, float] | Non
     elif height(high) <= 0.0:
         return 1.0
     else:
-        root = float(
-            scipy.optimize.brentq(height, low, high, xtol=5e-324, rtol=2.0**-50, maxiter=2000)
-        )
+        root = float(scipy.optimize.brentq(height, low, high, xtol=5e-324, rtol=2.0**-50, maxiter=2000))
     step = 2.0**-52
     while root < 1.0:
         value, parts = margin(root)
@@ -179,15 +157,11 @@ def _uniform(k: int, n: int, v: float) -> tuple[float, float]:
     logarithms, and the size of their parts."""
     log_mass, parts = _log_binomial(k, n, v)
     below = float(special.betaincc(float(k) + 1.0, float(n - k), v)) * (1.0 + _BETA_SLACK)
-    odds = (
-        k / (n - k + 1.0) * ((1.0 - v) / v)
-    )  # of the term before the k-th to it; further ones fall faster
+    odds = k / (n - k + 1.0) * ((1.0 - v) / v)  # of the term before the k-th to it; further ones fall faster
     if math.isnan(below) or below >= 1.0:
         below = math.exp(min(0.0, log_mass)) / (1.0 - odds) if odds < 1.0 else 1.0
     above = (
-        float(special.betainc(float(k) + 1.0, float(n - k), v)) * (1.0 - _BETA_SLACK)
-        if below > 0.5
-        else 1.0 - below
+        float(special.betainc(float(k) + 1.0, float(n - k), v)) * (1.0 - _BETA_SLACK) if below > 0.5 else 1.0 - below
     )
     if not above > 0.0:
         return -math.inf, 0.0
@@ -199,10 +173,7 @@ def _weighted(k: int, n: int, sizes: list[tuple[int, float]], v: float) -> tuple
     """ln Σ_m share_m P(Bin(m, v) = k) / P(Bin(n, v) = k), and the size of its parts."""
     log_mass, parts = _log_binomial(k, n, v)
     found = [(log_share, *_log_binomial(k, m, v)) for m, log_share in sizes]
-    logs, top = (
-        [log_share + log for log_share, log, _ in found],
-        max(log_share + log for log_share, log, _ in found),
-    )
+    logs, top = [log_share + log for log_share, log, _ in found], max(log_share + log for log_share, log, _ in found)
     summed = top + math.log(math.fsum(math.exp(log - top) for log in logs))
     return summed - log_mass, parts + max(size - log_share for log_share, _, size in found) + 1.0
 
@@ -229,6 +200,4 @@ def _stirling(n: int) -> float:
     if n < 16:
         return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2.0 * math.pi)
     square = 1.0 / (float(n) * n)
-    return (
-        1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square
-    ) / n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / n

@@ -52,17 +52,12 @@ def gaussian_kl(mean_q: ArrayLike, std_q: ArrayLike, mean_p: ArrayLike, std_p: A
         usable = (variance_ratio > 0.0) & (variance_ratio < math.inf)
         h = poisson_kl(1.0, np.where(usable, variance_ratio, 1.0), np.where(usable, excess, 0.0))
         shift = (mean_q - mean_p) / std_p
-        parts = (
-            np.where(usable, h, math.inf),
-            shift * shift,
-        )  # one number stands for all coordinates
+        parts = np.where(usable, h, math.inf), shift * shift  # one number stands for all coordinates
         spread, moved = (float(np.sum(part)) * (size if part.size == 1 else 1) for part in parts)
     return 0.5 * (spread + moved) * (1.0 + _ERROR)
 
 
-def gaussian_renyi(
-    mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, order: float = 2.0
-) -> float:
+def gaussian_renyi(mean_q: ArrayLike, mean_p: ArrayLike, std: ArrayLike, *, order: float = 2.0) -> float:
     """D_order(Q‖P) = order · Σ_i (mean_q_i - mean_p_i)²/(2 std_i²) in nats for Gaussians of equal spread, rounded up.
 
     Formal guarantee: at least the divergence of the Gaussians that the float arguments name. Means have one shape, and
@@ -91,9 +86,7 @@ def gaussian_log_density_ratio(
     with np.errstate(over="ignore", under="ignore"):
         far, near = 0.5 * ((w - mean_p) / std_p) ** 2, 0.5 * ((w - mean_q) / std_q) ** 2
         parts = [float(np.sum(part)) for part in (wide, -narrow, far, -near)]
-        slack = _ERROR * float(
-            np.sum(np.abs(wide)) + np.sum(np.abs(narrow)) + np.sum(far) + np.sum(near)
-        )
+        slack = _ERROR * float(np.sum(np.abs(wide)) + np.sum(np.abs(narrow)) + np.sum(far) + np.sum(near))
     return math.fsum((*parts, slack)) if math.isfinite(slack) else math.inf
 
 
@@ -119,28 +112,17 @@ def triangular_gaussian_kl(
     lower = _triangular(factor, np.shape(mean_q))
     _check.positive(std_q=std_q)
     scaled = std_q * lower
-    diagonal, wide = (
-        np.diag(scaled),
-        np.broadcast_to(np.asarray(std_p, dtype=float), np.shape(mean_q)),
-    )
+    diagonal, wide = np.diag(scaled), np.broadcast_to(np.asarray(std_p, dtype=float), np.shape(mean_q))
     centred = gaussian_kl(mean_q, np.broadcast_to(diagonal, np.shape(mean_q)), mean_p, wide)
     with np.errstate(over="ignore", under="ignore"):
         below = np.sum(np.tril(scaled, -1) ** 2, axis=1)
         tilted = 0.5 * float(np.sum(below / wide**2))
-        slack = 2.0**-50 * float(
-            np.sum(np.abs((diagonal / wide) ** 2 - 1.0))
-        )  # the product std_q L_ii was rounded
+        slack = 2.0**-50 * float(np.sum(np.abs((diagonal / wide) ** 2 - 1.0)))  # the product std_q L_ii was rounded
     return outward((centred + tilted + slack) * (1.0 + _ERROR)) if centred + tilted > 0.0 else 0.0
 
 
 def triangular_log_density_ratio(
-    weights: ArrayLike,
-    mean_q: ArrayLike,
-    factor: ArrayLike,
-    mean_p: ArrayLike,
-    std_p: ArrayLike,
-    *,
-    std_q: float = 1.0,
+    weights: ArrayLike, mean_q: ArrayLike, factor: ArrayLike, mean_p: ArrayLike, std_p: ArrayLike, *, std_q: float = 1.0
 ) -> float:
     """ln (dQ/dP)(weights) in nats, rounded up, for the laws of :func:`triangular_gaussian_kl`.
 
@@ -155,11 +137,7 @@ def triangular_log_density_ratio(
     near = inward(_least_length(lower, (w - mean_q).T) / std_q)
     with np.errstate(over="ignore", under="ignore"):
         far = 0.5 * float(np.sum(((w - mean_p) / wide) ** 2))
-    logs = (
-        np.log(wide),
-        np.broadcast_to(-np.log(np.diag(lower)), w.shape),
-        np.full(w.shape, -math.log(std_q)),
-    )
+    logs = np.log(wide), np.broadcast_to(-np.log(np.diag(lower)), w.shape), np.full(w.shape, -math.log(std_q))
     slack = _ERROR * (far + 0.5 * near**2 + sum(float(np.sum(np.abs(each))) for each in logs))
     parts = (*(float(np.sum(each)) for each in logs), far, -0.5 * near**2, slack)
     return math.fsum(parts) if math.isfinite(slack) else math.inf
@@ -177,16 +155,10 @@ def _least_length(lower: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     room, identity = 2.0**-52 * (len(lower) + 8), np.eye(len(lower))
     with np.errstate(all="ignore"):
         try:
-            x, inverse = (
-                solve(lower, right, lower=True, check_finite=False) for right in (b, identity)
-            )
+            x, inverse = (solve(lower, right, lower=True, check_finite=False) for right in (b, identity))
         except np.linalg.LinAlgError:  # a diagonal of subnormal numbers
             return 0.0
-        left = (
-            np.abs(b - lower @ x)
-            + room * (np.abs(b) + size @ np.abs(x))
-            + len(lower) * np.finfo(float).tiny
-        )
+        left = np.abs(b - lower @ x) + room * (np.abs(b) + size @ np.abs(x)) + len(lower) * np.finfo(float).tiny
         away = np.abs(identity - inverse @ lower) + room * (identity + np.abs(inverse) @ size)
         least = 1.0 - (1.0 + room) * float(np.linalg.norm(away))
         if not least > 0.0:  # NaN is not
@@ -204,13 +176,9 @@ def _triangular(factor: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64
     """
     lower = _check.array("factor", factor)
     if len(shape) != 2 or lower.shape != (shape[1], shape[1]):
-        raise ValueError(
-            f"factor must be [dim, dim] for rows [rows, dim], got {lower.shape} for {shape}"
-        )
+        raise ValueError(f"factor must be [dim, dim] for rows [rows, dim], got {lower.shape} for {shape}")
     if not np.isfinite(lower).all() or np.triu(lower, 1).any() or not (np.diag(lower) > 0.0).all():
-        raise ValueError(
-            "factor must be finite, lower triangular and positive on its diagonal: pass a Cholesky factor"
-        )
+        raise ValueError("factor must be finite, lower triangular and positive on its diagonal: pass a Cholesky factor")
     return lower
 
 
@@ -226,11 +194,7 @@ def _coordinates(single_means: bool, **arrays: ArrayLike) -> list[NDArray[np.flo
         raise ValueError(f"arrays must have one shape, got {shapes}; {advice}.")
     for name, array in made.items():
         if not np.isfinite(array).all():
-            raise ValueError(
-                f"{name} must be finite, got a NaN or an infinity in it; has the training diverged?"
-            )
+            raise ValueError(f"{name} must be finite, got a NaN or an infinity in it; has the training diverged?")
         if name.startswith("std") and not (array > 0.0).all():
-            raise ValueError(
-                f"{name} must be positive, got {array.min()!r}; pass standard deviations."
-            )
+            raise ValueError(f"{name} must be positive, got {array.min()!r}; pass standard deviations.")
     return list(made.values())

@@ -89,9 +89,7 @@ def exchangeable(*, old: ArrayLike, new: ArrayLike, seed: int = 0) -> Exchangeab
     _ranks(counts, places[before.size :].astype(np.int64), less, equal)
     many = before.size + np.arange(1, after.size + 1, dtype=np.float64)
     below = np.random.default_rng(seed).random(after.size)  # whole multiples of 2⁻⁵³ below 1
-    above = (
-        1.0 - below
-    )  # U, and 1 - U one step further: both p-values are on the upper end of their steps
+    above = 1.0 - below  # U, and 1 - U one step further: both p-values are on the upper end of their steps
     greater = many - less - equal
     p, q = (greater + above * equal) / many, (less + (below + 2.0**-53) * equal) / many
     arms, evidence = np.zeros(2 * (len(_POWERS) + 1)), np.empty(after.size)
@@ -110,10 +108,7 @@ def _factors(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float
 
 @jit
 def _ranks(
-    counts: NDArray[np.int64],
-    places: NDArray[np.int64],
-    less: NDArray[np.float64],
-    equal: NDArray[np.float64],
+    counts: NDArray[np.int64], places: NDArray[np.int64], less: NDArray[np.float64], equal: NDArray[np.float64]
 ) -> float:
     """How many scores so far are less than each new one, and how many equal it, by a binary indexed tree."""
     size = counts.size
@@ -141,7 +136,5 @@ def _ranks(
 def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
     scores = _check.array(name, values)
     if scores.ndim != 1 or scores.size == 0 or np.isnan(scores).any():
-        raise ValueError(
-            f"{name} must be a non-empty list of numbers, none NaN, got shape {scores.shape}; flatten it."
-        )
+        raise ValueError(f"{name} must be a non-empty list of numbers, none NaN, got shape {scores.shape}; flatten it.")
     return scores

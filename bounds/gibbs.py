@@ -44,11 +44,7 @@ class GibbsKL:
 
 
 def gibbs_kl(
-    *,
-    mean_loss_nats: float,
-    log_partition_nats: float,
-    lower_nats: float = 0.0,
-    upper_nats: float = math.inf,
+    *, mean_loss_nats: float, log_partition_nats: float, lower_nats: float = 0.0, upper_nats: float = math.inf
 ) -> GibbsKL:
     """KL(Q‖P) = -E_Q loss - ln Z for dQ ∝ e^(-loss) dP, held within [lower_nats, upper_nats].
 
@@ -61,9 +57,7 @@ def gibbs_kl(
     _check.real(mean_loss_nats=mean_loss_nats, log_partition_nats=log_partition_nats)
     _check.nonnegative(lower_nats=lower_nats, upper_nats=upper_nats)
     if lower_nats > upper_nats:
-        raise ValueError(
-            f"lower_nats must not exceed upper_nats, got {lower_nats!r} and {upper_nats!r}; one is wrong."
-        )
+        raise ValueError(f"lower_nats must not exceed upper_nats, got {lower_nats!r} and {upper_nats!r}; one is wrong.")
     raw = -float(mean_loss_nats) - float(log_partition_nats)
     if not math.isfinite(raw):
         raise ValueError(
@@ -74,9 +68,7 @@ def gibbs_kl(
     return GibbsKL(raw_nats=raw, kl_nats=kl, clipped=raw < low, lower_nats=low, upper_nats=high)
 
 
-def gibbs_kl_upper(
-    *, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float
-) -> float:
+def gibbs_kl_upper(*, log_partition_lower_nats: float, tau: float, loss_low: float, loss_high: float) -> float:
     """min{ -ln Z - τ·loss_low, τΔ, (τΔ)²/8 } nats with Δ = loss_high - loss_low, rounded up.
 
     The first is KL(Q‖P) = -ln Z - τ E_Q R̂ with the least R̂ in place of E_Q R̂; the others hold for every prior and
@@ -86,9 +78,7 @@ def gibbs_kl_upper(
     in [loss_low, loss_high] for all weights; a bound on ln Z of -inf leaves the other two. What it may fail with, the
     certificate must be charged (``Certificate.charged``).
     """
-    log_partition, tau, low, high, size = checked_partition(
-        log_partition_lower_nats, tau, loss_low, loss_high
-    )
+    log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     spread = outward(tau * (high - low))
     caps = (spread, outward(spread * spread / 8.0))
     if log_partition == -math.inf:
@@ -96,9 +86,7 @@ def gibbs_kl_upper(
     return min(max(0.0, -log_partition - tau * low) + 2.0**-49 * size, *caps)
 
 
-def gibbs_kl_lower(
-    *, posterior_loss: float, prior_loss: float, loss_low: float, loss_high: float
-) -> float:
+def gibbs_kl_lower(*, posterior_loss: float, prior_loss: float, loss_low: float, loss_high: float) -> float:
     """KL(Q‖P) ≥ kl(q‖p) nats, rounded down, for the mean losses of Q and P rescaled to q and p in [0, 1].
 
     Data processing: a coin that shows heads with the rescaled loss of the drawn weights has means q and p. Any Q and P;
@@ -110,9 +98,7 @@ def gibbs_kl_lower(
     for name, value in (("posterior_loss", posterior_loss), ("prior_loss", prior_loss)):
         _check.real(**{name: value})
         if not low <= value <= high:
-            raise ValueError(
-                f"{name} must lie in [{low!r}, {high!r}], got {value!r}; check the interval."
-            )
+            raise ValueError(f"{name} must lie in [{low!r}, {high!r}], got {value!r}; check the interval.")
     q = min(1.0, outward((float(posterior_loss) - low) / (high - low)))
     p = inward((float(prior_loss) - low) / (high - low))
     return inward(float(binary_kl(q, p))) if q < p else 0.0

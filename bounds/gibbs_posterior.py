@@ -67,20 +67,14 @@ def gibbs_pac_bayes(
         failure_prob: probability over the sample that the PAC-Bayes bound fails.
         log_partition_failure_prob: probability that the lower bound on ln Z fails; 0 if it is certain.
     """
-    known = log_partition, tau, low, high, size = checked_partition(
-        log_partition_lower_nats, tau, loss_low, loss_high
-    )
+    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     _check.real(error_loss=error_loss)
     if not low < error_loss <= high:
         raise ValueError(
             f"error_loss must lie in ({low!r}, {high!r}], got {error_loss!r}; for cross-entropy it is ln 2."
         )
-    bill = _billed(
-        "gibbs_pac_bayes", price, n, failure_prob, log_partition_failure_prob, log_xi=log_xi(n)
-    )
-    cap = gibbs_kl_upper(
-        log_partition_lower_nats=log_partition, tau=tau, loss_low=low, loss_high=high
-    )
+    bill = _billed("gibbs_pac_bayes", price, n, failure_prob, log_partition_failure_prob, log_xi=log_xi(n))
+    cap = gibbs_kl_upper(log_partition_lower_nats=log_partition, tau=tau, loss_low=low, loss_high=high)
     free_energy = max(log_partition, -tau * high - 2.0**-49 * size)  # finite, and at most ln Z
     slack = 2.0**-48 * (size + abs(free_energy))
     rest, count = bill.total_nats, int(n)
@@ -127,16 +121,12 @@ def gibbs_catoni(
     Formal guarantee: as for ``gibbs_pac_bayes``, for τ, prior and loss fixed before the sample was seen; the value
     bounds the mean of (ℓ - loss_low)/Δ. Times Δ/(error_loss - loss_low) it bounds the 0-1 risk. Arguments as there.
     """
-    known = log_partition, tau, low, high, size = checked_partition(
-        log_partition_lower_nats, tau, loss_low, loss_high
-    )
+    known = log_partition, tau, low, high, size = checked_partition(log_partition_lower_nats, tau, loss_low, loss_high)
     spread = tau * (high - low)
     free_energy = outward(spread)
     if log_partition > -math.inf:
         free_energy = min(free_energy, max(0.0, -log_partition - tau * low) + 2.0**-49 * size)
-    bill = _billed(
-        "gibbs_catoni", price, n, failure_prob, log_partition_failure_prob, free_energy=free_energy
-    )
+    bill = _billed("gibbs_catoni", price, n, failure_prob, log_partition_failure_prob, free_energy=free_energy)
     scale = inward(spread / n)
     shrink = -math.expm1(-scale)
     return bill.certificate(
@@ -149,9 +139,7 @@ def gibbs_catoni(
     )
 
 
-def _maximum(
-    bound: Callable[[_Array, _Array], _Array], low: float, high: float
-) -> tuple[float, float]:
+def _maximum(bound: Callable[[_Array, _Array], _Array], low: float, high: float) -> tuple[float, float]:
     """A number above bound(x, x) for all x in [low, high], by halving cells; and where it is nearly attained.
 
     ``bound`` increases in its first argument and decreases in its second, so bound(right, left) is above the whole
@@ -179,12 +167,7 @@ def _maximum(
 
 
 def _billed(
-    formula: str,
-    price: Price,
-    n: int,
-    failure_prob: float,
-    log_partition_failure_prob: float,
-    **nats: float,
+    formula: str, price: Price, n: int, failure_prob: float, log_partition_failure_prob: float, **nats: float
 ) -> Bill:
     """The bill with what the bound on ln Z may fail with; its draws are a hypothesis where it can."""
     _check.probability(log_partition_failure_prob=log_partition_failure_prob)

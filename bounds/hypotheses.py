@@ -63,9 +63,7 @@ class Hypothesis:
     def __post_init__(self) -> None:
         for name, known in (("name", NAMES), ("standing", get_args(Standing))):
             if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}."
-                )
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}.")
         if not isinstance(self.by, str) or not self.by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"by must say who or what vouches for {self.name!r}, got {self.by!r}.")
         if self.unit not in ("", *UNITS):
@@ -116,7 +114,5 @@ def together(*statements: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
     strength = {standing: -place for place, standing in enumerate(get_args(Standing))}
     found: dict[str, Hypothesis] = {}
     for one in itertools.chain(*statements):
-        found[one.name] = min(
-            found.get(one.name, one), one, key=lambda stated: strength[stated.standing]
-        )
+        found[one.name] = min(found.get(one.name, one), one, key=lambda stated: strength[stated.standing])
     return tuple(found.values())

@@ -92,9 +92,7 @@ def _upper(q: float, nats: float) -> float:
         return 1.0
     d = p - q
     for _ in range(30):
-        if (
-            d <= 1e-3 * q
-        ):  # plain logarithms would cancel; unless q is near 1, the start is good to 1e-7
+        if d <= 1e-3 * q:  # plain logarithms would cancel; unless q is near 1, the start is good to 1e-7
             break
         u = 1.0 - p
         newton = (q * math.log(q / p) + rest * math.log1p(d / u) - nats) * (p / d)
@@ -205,11 +203,7 @@ def binary_kl_lower(q: float, nats: float) -> float:
     if q == 1.0:
         return max(0.0, _down(_down(math.exp(-nats)))) if nats < 745.0 else 0.0
     if nats < _TINY_NATS:
-        return (
-            _down(q)
-            if q >= _TINY_RATE
-            else max(0.0, _down(_lower(q * _SCALE, nats * _SCALE) / _SCALE))
-        )
+        return _down(q) if q >= _TINY_RATE else max(0.0, _down(_lower(q * _SCALE, nats * _SCALE) / _SCALE))
     return _lower(q, nats)
 
 

@@ -43,9 +43,7 @@ def clopper_pearson_upper(k: int, n: int, failure_prob: float) -> float:
         return min(1.0, outward(-math.expm1(-outward(log_inverse(failure_prob) / n))))
     a, b = float(k) + 1.0, float(n - k)
     p = float(special.betainccinv(a, b, failure_prob))
-    chernoff = float(
-        binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n))
-    )
+    chernoff = float(binary_kl_upper(min(1.0, outward(k / n)), outward(log_inverse(failure_prob) / n)))
     if not p < chernoff:
         return chernoff
     step = 2.0**-50
@@ -124,9 +122,7 @@ def empirical_bernstein_upper(values: ArrayLike, failure_prob: float) -> float:
     # around any other point than the mean the sum of squares only grows
     variance = outward(math.fsum((sample - mean) ** 2) / (n - 1))
     log_term = total(math.log(2.0), log_inverse(failure_prob))
-    return min(
-        1.0, total(mean, math.sqrt(2.0 * variance * log_term / n), 7.0 * log_term / (3.0 * (n - 1)))
-    )
+    return min(1.0, total(mean, math.sqrt(2.0 * variance * log_term / n), 7.0 * log_term / (3.0 * (n - 1))))
 
 
 def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob: float) -> float:
@@ -143,9 +139,7 @@ def second_moment_upper(mean: float, second_moment: float, n: int, failure_prob:
     _check.count(n=n)
     _check.open_probability(failure_prob=failure_prob)
     if not -math.inf < mean <= 1.0:
-        raise ValueError(
-            f"mean must be finite and at most 1, got {mean!r}; rescale the variables to at most 1."
-        )
+        raise ValueError(f"mean must be finite and at most 1, got {mean!r}; rescale the variables to at most 1.")
     if second_moment < mean * mean * (1.0 - 1e-9):
         raise ValueError(
             f"second_moment must be at least mean² = {mean * mean!r}, got {second_moment!r}; "
@@ -190,9 +184,7 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
     sample = _sample(values, failure_prob)
     share: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
     if share.shape != sample.shape or not ((share > 0.0) & (share <= 1.0)).all():
-        raise ValueError(
-            "weights must be numbers in (0, 1], one for each value; divide by the largest possible one."
-        )
+        raise ValueError("weights must be numbers in (0, 1], one for each value; divide by the largest possible one.")
     order = _blind_order(sample, share)
     sample, share, n = sample[order], share[order], sample.size
     level = log_inverse(failure_prob)
@@ -206,9 +198,7 @@ def ratio_betting_upper(values: ArrayLike, weights: ArrayLike, failure_prob: flo
         middle = 0.5 * (low + high)
         if high - low <= 1e-10 * high or not low < middle < high:
             break
-        low, high = (
-            (low, middle) if _log_wealth(sample, share, bets, middle) >= level else (middle, high)
-        )
+        low, high = (low, middle) if _log_wealth(sample, share, bets, middle) >= level else (middle, high)
     return high
 
 
@@ -242,9 +232,7 @@ def _counted(k: int, n: int, failure_prob: float) -> tuple[int, int, float]:
     _check.whole(k=k)
     _check.open_probability(failure_prob=failure_prob)
     if k > n:
-        raise ValueError(
-            f"k must not exceed n = {n}, got {k!r}; count errors, not correct answers of more trials."
-        )
+        raise ValueError(f"k must not exceed n = {n}, got {k!r}; count errors, not correct answers of more trials.")
     return int(k), int(n), float(failure_prob)
 
 
@@ -259,11 +247,7 @@ def _sample(values: ArrayLike, failure_prob: float) -> NDArray[np.float64]:
     _check.open_probability(failure_prob=failure_prob)
     sample = _check.array("values", values)
     if sample.ndim != 1 or sample.size == 0:
-        raise ValueError(
-            f"values must be a non-empty list of draws, got shape {sample.shape}; flatten it."
-        )
+        raise ValueError(f"values must be a non-empty list of draws, got shape {sample.shape}; flatten it.")
     if not ((sample >= 0.0) & (sample <= 1.0)).all():
-        raise ValueError(
-            "values must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1]."
-        )
+        raise ValueError("values must lie in [0, 1], got one that does not (or a NaN); rescale the loss to [0, 1].")
     return sample

@@ -27,9 +27,7 @@ FORMAT = "pacdp-monitor/1"
 _ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 """How many times the promised odds of a loss the bets of the alarm count on."""
 _AT_ONCE = 2**16
-_IN_ORDER = (
-    "each loss counts when the losses of all earlier examples are there, whenever its label comes"
-)
+_IN_ORDER = "each loss counts when the losses of all earlier examples are there, whenever its label comes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,37 +72,18 @@ class Monitor:
 
     def __post_init__(self) -> None:
         _check.open_probability(
-            promised=self.promised,
-            failure_prob=self.failure_prob,
-            false_alarm_prob=self.false_alarm_prob,
+            promised=self.promised, failure_prob=self.failure_prob, false_alarm_prob=self.false_alarm_prob
         )
         _check.probability(promise_failure_prob=self.promise_failure_prob)
         _check.whole(n=self.n)
         wealth = _check.reals("wealth", self.wealth)
-        sums = {
-            "loss_sum": self.loss_sum,
-            "spread": self.spread,
-            "evidence": self.evidence,
-            "peak": self.peak,
-        }
+        sums = {"loss_sum": self.loss_sum, "spread": self.spread, "evidence": self.evidence, "peak": self.peak}
         _check.nonnegative(**sums)
-        fits = (
-            self.loss_sum <= self.n
-            and self.spread <= self.n
-            and self.evidence <= self.peak < math.inf
-        )
-        if (
-            not fits
-            or len(wealth) != len(_ODDS)
-            or not all(0.0 <= one < math.inf for one in wealth)
-        ):
-            raise ValueError(
-                "wealth and sums must fit each other: take what observe returns, or start anew."
-            )
+        fits = self.loss_sum <= self.n and self.spread <= self.n and self.evidence <= self.peak < math.inf
+        if not fits or len(wealth) != len(_ODDS) or not all(0.0 <= one < math.inf for one in wealth):
+            raise ValueError("wealth and sums must fit each other: take what observe returns, or start anew.")
         if not (self.ordered is None or isinstance(self.ordered, bool)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(
-                f"ordered must be None or a bool, got {self.ordered!r}; take what observe returns."
-            )
+            raise ValueError(f"ordered must be None or a bool, got {self.ordered!r}; take what observe returns.")
         if self.alarm is not None:
             _check.count(alarm=self.alarm)
             if self.alarm > self.n:
@@ -113,16 +92,12 @@ class Monitor:
                 )
         waiting = _pairs(self.waiting)
         if any(place < self.n for place, _ in waiting) or (waiting and not self.ordered):
-            raise ValueError(
-                "waiting must hold losses whose turn has not come; take what observe returns."
-            )
+            raise ValueError("waiting must hold losses whose turn has not come; take what observe returns.")
         object.__setattr__(self, "wealth", wealth)
         object.__setattr__(self, "waiting", waiting)
 
     @classmethod
-    def start(
-        cls, promised: Certificate | float, *, failure_prob: float, false_alarm_prob: float
-    ) -> "Monitor":
+    def start(cls, promised: Certificate | float, *, failure_prob: float, false_alarm_prob: float) -> "Monitor":
         """A monitor that has seen nothing, of the risk that a certificate or a number promises.
 
         Args:
@@ -133,9 +108,7 @@ class Monitor:
         certain = promised.failure_prob if isinstance(promised, Certificate) else 0.0
         value = float(promised) if isinstance(promised, Certificate) else promised
         if value == 1.0:
-            raise ValueError(
-                "promised must be below 1, got a vacuous certificate, which no loss can refute."
-            )
+            raise ValueError("promised must be below 1, got a vacuous certificate, which no loss can refute.")
         return cls(
             promised=value,
             failure_prob=failure_prob,
@@ -157,9 +130,7 @@ class Monitor:
         values = _losses(losses)
         ordered = positions is not None
         if self.ordered not in (None, ordered):
-            raise ValueError(
-                "positions must be given always or never, since two orders cannot be mixed; start anew."
-            )
+            raise ValueError("positions must be given always or never, since two orders cannot be mixed; start anew.")
         if not ordered:
             return replace(self, ordered=False)._counting(values)
         waiting = self._joined(values, positions)
@@ -179,10 +150,7 @@ class Monitor:
         """The upper limit of the running risk."""
         slack = 1.0 + (self.n + 16.0) * 2.0**-50
         return running_mean_upper(
-            self.n,
-            min(float(self.n), self.loss_sum * slack),
-            self.spread * slack,
-            0.5 * self.failure_prob,
+            self.n, min(float(self.n), self.loss_sum * slack), self.spread * slack, 0.5 * self.failure_prob
         )
 
     @property
@@ -190,10 +158,7 @@ class Monitor:
         """The lower limit of the running risk."""
         slack = (self.n + 16.0) * 2.0**-50
         return running_mean_lower(
-            self.n,
-            self.loss_sum * (1.0 - slack),
-            self.spread * (1.0 + slack),
-            0.5 * self.failure_prob,
+            self.n, self.loss_sum * (1.0 - slack), self.spread * (1.0 + slack), 0.5 * self.failure_prob
         )
 
     @property
@@ -220,12 +185,7 @@ class Monitor:
             terms={"empirical_risk": min(1.0, self.mean)} if self.n else {},
             budget={"upper limit": 0.5 * self.failure_prob},
             reference='Howard, Ramdas, McAuliffe and Sekhon 2021; docs/guarantees.md, "Limits at all times"',
-            inputs={
-                "n": self.n,
-                "loss_sum": self.loss_sum,
-                "spread": self.spread,
-                "failure_prob": self.failure_prob,
-            },
+            inputs={"n": self.n, "loss_sum": self.loss_sum, "spread": self.spread, "failure_prob": self.failure_prob},
         )
 
     def __str__(self) -> str:
@@ -241,9 +201,7 @@ class Monitor:
                 f"{said} No alarm: the evidence that the risk exceeds {self.promised:.4g} is {self.evidence:.3g}, of "
                 f"{1.0 / self.false_alarm_prob:.4g} that an alarm takes."
             )
-        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob)) * (
-            1.0 - 2.0**-50
-        )  # decimals add up
+        either = math.fsum((self.false_alarm_prob, self.promise_failure_prob)) * (1.0 - 2.0**-50)  # decimals add up
         return (
             f"{said} ALARM after {self.alarm} losses: if new data follow the law for which a risk of at most "
             f"{self.promised:.4g} was promised, an alarm is ever raised with probability at most {up(either)}."
@@ -263,9 +221,7 @@ class Monitor:
         record = _check.json_record(text)
         known = isinstance(record, dict) and set(cast(Any, record)) == {"format", *cls.__slots__}
         if not known or record["format"] != FORMAT:
-            raise ValueError(
-                f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote."
-            )
+            raise ValueError(f"text must be a monitor of format {FORMAT!r}; pass what to_json wrote.")
         values: dict[str, Any] = {**cast(dict[str, Any], record)}
         del values["format"]
         return cls(**values)
@@ -274,19 +230,11 @@ class Monitor:
         """The losses that wait with the new ones among them."""
         places = np.asarray(positions)
         if places.shape != values.shape or places.dtype.kind not in "iu":
-            raise ValueError(
-                f"positions must be one whole number for each of the {values.size} losses, from 0."
-            )
+            raise ValueError(f"positions must be one whole number for each of the {values.size} losses, from 0.")
         found = dict(self.waiting)
         given: dict[int, float] = dict(zip(places.tolist(), values.tolist(), strict=True))
-        if (
-            len(given) < values.size
-            or found.keys() & given.keys()
-            or any(place < self.n for place in given)
-        ):
-            raise ValueError(
-                "positions must be new, each given once, got one whose loss is there; leave it out."
-            )
+        if len(given) < values.size or found.keys() & given.keys() or any(place < self.n for place in given):
+            raise ValueError("positions must be new, each given once, got one whose loss is there; leave it out.")
         return found | given
 
     def _counting(self, values: NDArray[np.float64]) -> "Monitor":
@@ -341,14 +289,9 @@ def _losses(values: Any) -> NDArray[np.float64]:
 
 def _pairs(waiting: Any) -> tuple[tuple[int, float], ...]:
     """``waiting``, if it is pairs of a position and a loss."""
-    pairs = [
-        _check.records("waiting", pair, object)
-        for pair in _check.records("waiting", waiting, object)
-    ]
+    pairs = [_check.records("waiting", pair, object) for pair in _check.records("waiting", waiting, object)]
     if not all(len(pair) == 2 for pair in pairs):
-        raise ValueError(
-            "waiting must be pairs of a position and a loss; take what observe returns."
-        )
+        raise ValueError("waiting must be pairs of a position and a loss; take what observe returns.")
     for place, loss in cast(list[tuple[int, float]], pairs):
         _check.whole(waiting=place)
         _check.probability(waiting=loss)

@@ -52,25 +52,14 @@ def control_false_negatives(
         groups: one whole number or text a record: one threshold is to do for every group, at no further cost.
     """
     positive = _check.array("positives", positives)
-    if (
-        np.asarray(positives).dtype.kind not in "biu"
-        or positive.ndim != 1
-        or not np.isin(positive, (0.0, 1.0)).all()
-    ):
+    if np.asarray(positives).dtype.kind not in "biu" or positive.ndim != 1 or not np.isin(positive, (0.0, 1.0)).all():
         raise ValueError(
             f"positives must be one bool or 0 or 1 a record, got shape {positive.shape}; mark each record."
         )
     values = scores_of("scores", scores, len(positive))
     of, measures = "detector", "rate of false negatives"
     return _control(
-        "control_false_negatives",
-        values,
-        positive > 0.0,
-        target,
-        failure_prob,
-        groups,
-        of=of,
-        measures=measures,
+        "control_false_negatives", values, positive > 0.0, target, failure_prob, groups, of=of, measures=measures
     )
 
 
@@ -99,9 +88,7 @@ def control_miscoverage(
     """
     table, which = _check.array("scores", scores), _check.array("labels", labels)
     if table.ndim != 2 or table.size == 0:
-        raise ValueError(
-            f"scores must be one row a record and one column a label, got shape {table.shape}."
-        )
+        raise ValueError(f"scores must be one row a record and one column a label, got shape {table.shape}.")
     whole = np.asarray(labels).dtype.kind in "iu" and which.shape == (len(table),)
     if not whole or not ((which >= 0) & (which < table.shape[1])).all():
         raise ValueError(
@@ -111,16 +98,7 @@ def control_miscoverage(
     true = scores_of("scores", table[np.arange(len(table)), which.astype(np.intp)], len(table))
     everyone = np.ones(len(table), dtype=bool)
     of, measures = "prediction sets", "miscoverage"
-    return _control(
-        "control_miscoverage",
-        true,
-        everyone,
-        target,
-        failure_prob,
-        groups,
-        of=of,
-        measures=measures,
-    )
+    return _control("control_miscoverage", true, everyone, target, failure_prob, groups, of=of, measures=measures)
 
 
 def allowed_misses(n: int, target: float, failure_prob: float) -> int:
@@ -183,9 +161,7 @@ def _threshold(sample: NDArray[np.float64], target: float, failure_prob: float) 
     return -math.inf if allowed < 0 else float(sample[min(allowed, sample.size - 1)])
 
 
-def _seen(
-    samples: list[NDArray[np.float64]], threshold: float, target: float, failure_prob: float
-) -> ThresholdTest:
+def _seen(samples: list[NDArray[np.float64]], threshold: float, target: float, failure_prob: float) -> ThresholdTest:
     """What the records say of a threshold: the worst of the groups."""
     misses = [int(np.searchsorted(sample, threshold)) for sample in samples]
     limits = [

@@ -22,12 +22,8 @@ from bounds.needs import declared_by, standing
 MONTE_CARLO = "Monte Carlo"
 
 _OF_A_CHAIN = (
-    unproved(
-        "chain stationary", "nothing shows that the Markov chain was stationary at the posterior"
-    ),
-    unproved(
-        "draws independent", "the kept steps count as many draws as their autocorrelation suggests"
-    ),
+    unproved("chain stationary", "nothing shows that the Markov chain was stationary at the posterior"),
+    unproved("draws independent", "the kept steps count as many draws as their autocorrelation suggests"),
 )
 
 
@@ -50,9 +46,7 @@ def gibbs_risk_upper(*, mean: float, draws: int, failure_prob: float) -> Certifi
     return _certificate("gibbs_risk_upper", float(mean), float(draws), failure_prob, draws=draws)
 
 
-def weighted_risk_upper(
-    *, values: ArrayLike, weights: ArrayLike, failure_prob: float
-) -> Certificate:
+def weighted_risk_upper(*, values: ArrayLike, weights: ArrayLike, failure_prob: float) -> Certificate:
     """R̂(Q) ≤ kl⁻¹(Σ w_i x_i, max_i w_i · ln(1/failure_prob)), from independent draws of unequal weight.
 
     The weights are normalised to Σ w_i = 1; 1/max w_i takes the place of the number of draws. For mini-batches of
@@ -64,23 +58,15 @@ def weighted_risk_upper(
     """
     x, w = _check.array("values", values), _check.array("weights", weights)
     if x.ndim != 1 or x.shape != w.shape or x.size == 0:
-        raise ValueError(
-            f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}."
-        )
+        raise ValueError(f"values must be a list as long as weights, got shapes {x.shape} and {w.shape}.")
     if not ((x >= 0.0) & (x <= 1.0)).all():
-        raise ValueError(
-            "values must lie in [0, 1], got one that does not; rescale the loss to [0, 1]."
-        )
+        raise ValueError("values must lie in [0, 1], got one that does not; rescale the loss to [0, 1].")
     if not ((w > 0.0) & (w < math.inf)).all():
-        raise ValueError(
-            "weights must be positive and finite, got one that is not; leave out what has no weight."
-        )
+        raise ValueError("weights must be positive and finite, got one that is not; leave out what has no weight.")
     share = w / w.max()
     whole = math.fsum(share)
     mean = min(1.0, outward(math.fsum(x * share) / whole))
-    return _certificate(
-        "weighted_risk_upper", mean, max(1.0, inward(whole)), failure_prob, terms=int(x.size)
-    )
+    return _certificate("weighted_risk_upper", mean, max(1.0, inward(whole)), failure_prob, terms=int(x.size))
 
 
 def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certificate:
@@ -96,13 +82,9 @@ def correlated_risk_upper(*, chain: ArrayLike, failure_prob: float) -> Certifica
     effective = effective_sample_size(chain)
     values = _check.array("chain", chain)
     if not ((values >= 0.0) & (values <= 1.0)).all():
-        raise ValueError(
-            "chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1]."
-        )
+        raise ValueError("chain must lie in [0, 1], got a risk that does not; rescale the loss to [0, 1].")
     mean = min(1.0, outward(math.fsum(values) / values.size))
-    made = _certificate(
-        "correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size)
-    )
+    made = _certificate("correlated_risk_upper", mean, effective, failure_prob, kept_steps=int(values.size))
     return replace(made, hypotheses=standing("correlated_risk_upper", given=_OF_A_CHAIN))
 
 
@@ -126,17 +108,13 @@ def effective_sample_size(draws: ArrayLike) -> float:
     """
     chain: Any = _check.array("draws", draws)
     if chain.ndim != 1 or chain.size < 4:
-        raise ValueError(
-            f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly."
-        )
+        raise ValueError(f"draws must be one chain of at least 4 numbers, got shape {chain.shape}; pass chains singly.")
     if not np.isfinite(chain).all():
         raise ValueError("draws must be finite, got a NaN or an infinity among them.")
     n = int(chain.size)
     if bool((chain == chain[0]).all()):
         return 1.0
-    chain = np.ldexp(
-        chain, -np.frexp(np.abs(chain).max())[1]
-    )  # exact but for what is lost beside the largest draw
+    chain = np.ldexp(chain, -np.frexp(np.abs(chain).max())[1])  # exact but for what is lost beside the largest draw
     scaled = (chain - chain.mean()) / np.ptp(chain)
     spectrum = np.fft.rfft(scaled, 1 << (2 * n - 1).bit_length())
     covariance: Any = np.fft.irfft(np.abs(spectrum) ** 2)[: n - n % 2]
@@ -147,9 +125,7 @@ def effective_sample_size(draws: ArrayLike) -> float:
     return min(float(n), max(1.0, n / max(time, 1.0)))
 
 
-def _certificate(
-    name: str, mean: float, worth: float, failure_prob: float, **inputs: float
-) -> Certificate:
+def _certificate(name: str, mean: float, worth: float, failure_prob: float, **inputs: float) -> Certificate:
     _check.open_probability(failure_prob=failure_prob)
     confidence = log_inverse(failure_prob)
     per_draw = outward(confidence / worth)

@@ -10,11 +10,7 @@ from functools import lru_cache
 
 from bounds.hypotheses import Hypothesis, Name, declared, unproved
 
-_EVERY: tuple[Name, ...] = (
-    "records independent",
-    "new data follow the same law",
-    "settings fixed beforehand",
-)
+_EVERY: tuple[Name, ...] = ("records independent", "new data follow the same law", "settings fixed beforehand")
 _PRIOR: tuple[Name, ...] = ("prior saw none of these rows",)
 _PREDICTOR: tuple[Name, ...] = ("predictor saw none of these rows",)
 _DRAWS: tuple[Name, ...] = ("draws independent",)
@@ -73,9 +69,7 @@ NEEDS: dict[tuple[str, str], tuple[Name, ...]] = {
         for prefix, names in OF_PRICE.items()
     },
     **{(formula, ""): (*_EVERY, *_PREDICTOR) for formula in _FRESH},
-    **{
-        (formula, ""): (*_EVERY, *_PREDICTOR, "thresholds fixed beforehand") for formula in _CONTROL
-    },
+    **{(formula, ""): (*_EVERY, *_PREDICTOR, "thresholds fixed beforehand") for formula in _CONTROL},
     ("dp_hoeffding_2018", ""): (*_EVERY, *_PRIVACY),
     ("dp_chernoff_2018", ""): (*_EVERY, *_PRIVACY),
     ("hybrid_pac_bayes", "private_"): (*_EVERY, *_PRIVACY, *_PRIOR),
@@ -107,9 +101,7 @@ NOBODY = "nobody vouches for it"
 """What is said of a hypothesis that is needed and was not spoken of."""
 
 
-def standing(
-    formula: str, prefix: str = "", given: Iterable[Hypothesis] = ()
-) -> tuple[Hypothesis, ...]:
+def standing(formula: str, prefix: str = "", given: Iterable[Hypothesis] = ()) -> tuple[Hypothesis, ...]:
     """All that a formula needs at a price, each as it stands; what is not among ``given`` is unproved.
 
     Args:
@@ -132,9 +124,7 @@ def standing(
 
 
 @lru_cache(maxsize=1024)
-def declared_by(
-    caller: str, formula: str, prefix: str = "", unit: str = "example"
-) -> tuple[Hypothesis, ...]:
+def declared_by(caller: str, formula: str, prefix: str = "", unit: str = "example") -> tuple[Hypothesis, ...]:
     """All that a formula needs at a price, declared by one who gives bare numbers; ``unit`` is that of a record."""
     return standing(
         formula,

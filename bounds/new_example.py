@@ -26,9 +26,7 @@ from bounds.xi import log_xi
 NEW_EXAMPLE = "risk of a new example"
 
 
-def new_example_betting(
-    *, sample: PeopleSample, most_examples: int, failure_prob: float
-) -> Certificate:
+def new_example_betting(*, sample: PeopleSample, most_examples: int, failure_prob: float) -> Certificate:
     """The largest ratio that a fair game on Σ loss - R · size does not refute: ``ratio_betting_upper``.
 
     It sees how much people really differ, in size and in loss, and is the least of the bounds here for a predictor that
@@ -44,9 +42,7 @@ def new_example_betting(
             f"most_examples must be at least the {sample.largest} examples of one person of the sample, got "
             f"{most_examples!r}; drop the surplus by thinned(), or pass a limit that was known beforehand."
         )
-    bill = _billed(
-        "new_example_betting", INDEPENDENT, sample.n, sample.examples, most_examples, failure_prob
-    )
+    bill = _billed("new_example_betting", INDEPENDENT, sample.n, sample.examples, most_examples, failure_prob)
     return bill.certificate(
         ratio_betting_upper(sample.means, sample.sizes / most_examples, failure_prob),
         of="predictor",
@@ -58,13 +54,7 @@ def new_example_betting(
 
 
 def new_example_kl(
-    *,
-    risk: float,
-    n: int,
-    examples: int,
-    most_examples: int,
-    failure_prob: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, n: int, examples: int, most_examples: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The kl bound for a ratio, from totals alone.
 
@@ -135,20 +125,12 @@ def _checked(n: int, examples: int, most_examples: int) -> int:
 
 
 def _billed(
-    formula: str,
-    price: Price,
-    n: int,
-    examples: int,
-    most_examples: int,
-    failure_prob: float,
-    **nats: float,
+    formula: str, price: Price, n: int, examples: int, most_examples: int, failure_prob: float, **nats: float
 ) -> Bill:
     """The bill of n people."""
     _checked(n, examples, most_examples)
     bill = billed(formula, price, n=n, failure_prob=failure_prob, **nats)
-    bill = replace(
-        bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples}
-    )
+    bill = replace(bill, inputs={**bill.inputs, "examples": examples, "most_examples": most_examples})
     return bill.of_people()
 
 

@@ -88,17 +88,13 @@ def plan_noisy_sum(
         )
     size = int(n) if batch_size is None else int(batch_size)
     if size > n:
-        raise ValueError(
-            f"batch_size must be at most n = {n!r}, got {size!r}; leave it out for all records."
-        )
+        raise ValueError(f"batch_size must be at most n = {n!r}, got {size!r}; leave it out for all records.")
     with np.errstate(over="ignore", under="ignore"):
         sizes = float(step_size) * np.arange(1, int(steps) + 1, dtype=np.float64) ** -float(decay)
         each = sizes * float(tau) * (0.5 * float(squared_norm) / size / size)
         contributions = int(n) * float(np.sum(each))
     spent = log_inverse(failure_prob) if 0.0 < failure_prob < 1.0 else 1.0  # refused below
-    excess = min(
-        max(math.sqrt(2.0 * spent / contributions) if contributions > 0.0 else 1e3, 1e-6), 100.0
-    )
+    excess = min(max(math.sqrt(2.0 * spent / contributions) if contributions > 0.0 else 1e3, 1e-6), 100.0)
     rate = size / int(n)
     if rate < 1.0:
         candidates = [1.0 + excess * 2.0 ** (k / 4) for k in range(-24, 25)]
@@ -121,9 +117,5 @@ def plan_noisy_sum(
     )
     made = maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob, price=price)
     return NoisySumPlan(
-        contributions=contributions,
-        order=order,
-        orders=orders,
-        nats=made.nats("transfer"),
-        value=made.value,
+        contributions=contributions, order=order, orders=orders, nats=made.nats("transfer"), value=made.value
     )

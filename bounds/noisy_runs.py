@@ -7,22 +7,8 @@ from bounds import _check
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
-from bounds.noisy_steps import (
-    checked_orders,
-    flattened,
-    in_order,
-    log_moment,
-    record_cost,
-    squared_ratio,
-)
-from bounds.noisy_sums import (
-    ORDERS,
-    PoissonSum,
-    RealisedPoissonSum,
-    RealisedSum,
-    WorstCaseSum,
-    known_of,
-)
+from bounds.noisy_steps import checked_orders, flattened, in_order, log_moment, record_cost, squared_ratio
+from bounds.noisy_sums import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
 
 
 def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ()) -> WorstCaseSum:
@@ -33,9 +19,7 @@ def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ())
     """
     for rate, _, _ in flattened(event):
         if rate != 1.0:
-            raise ValueError(
-                f"event must hold steps on all records, got a sample rate of {rate!r}; use poisson_sum."
-            )
+            raise ValueError(f"event must hold steps on all records, got a sample rate of {rate!r}; use poisson_sum.")
     twice = record_cost(event, 2.0)  # ln m at order 2 is Σ 1/noise_multiplier²
     mu = outward(math.sqrt(twice))
     return WorstCaseSum(mu=mu, event=event_to_json(event), hypotheses=known_of(hypotheses))
@@ -71,9 +55,7 @@ def noisy_sum_realised(
     """
     norms = _norms(squared_norms)
     noises = [noise for _, noise in in_order(event, len(norms))]
-    parts = (
-        _product(norm, squared_ratio(noise)) for norm, noise in zip(norms, noises, strict=True)
-    )
+    parts = (_product(norm, squared_ratio(noise)) for norm, noise in zip(norms, noises, strict=True))
     return RealisedSum(
         contributions=total(*parts),
         records=records,

@@ -29,11 +29,7 @@ _LEAST = math.ulp(0.0)
 
 
 def poisson_log_moments(
-    *,
-    sample_rate: float,
-    noise_multiplier: float,
-    squared_norms: ArrayLike,
-    orders: Sequence[float],
+    *, sample_rate: float, noise_multiplier: float, squared_norms: ArrayLike, orders: Sequence[float]
 ) -> Array:
     """Σ_i ln m_α(‖g_i‖/σ) of one noisy sum, for each order α: what all records together cost in one step.
 
@@ -46,15 +42,11 @@ def poisson_log_moments(
         squared_norms: ‖g(s_i)‖² of every record i of the data set.
         orders: orders α, each above 1 and at most 1024.
     """
-    step = PoissonSampled(
-        sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier)
-    )
+    step = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
     ((rate, noise, _),) = flattened(step)
     norms = np.atleast_1d(_check.array("squared_norms", squared_norms))
     if not bool(np.all(norms >= 0.0)):
-        raise ValueError(
-            "squared_norms must be zero or more, got a negative number or NaN; pass sums of squares."
-        )
+        raise ValueError("squared_norms must be zero or more, got a negative number or NaN; pass sums of squares.")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         x = np.where(norms > 0.0, norms * squared_ratio(noise) * (1.0 + 4 * _ULP) + _LEAST, 0.0)
     return np.array([_sum(log_moment(order, rate, x)) for order in checked_orders(orders)])
@@ -63,11 +55,7 @@ def poisson_log_moments(
 def checked_orders(orders: Sequence[float]) -> tuple[float, ...]:
     """``orders`` as a tuple, if they are different numbers above 1."""
     given = _check.reals("orders", orders)
-    if (
-        not given
-        or len(set(given)) < len(given)
-        or not all(1.0 < order <= _LARGEST_ORDER for order in given)
-    ):
+    if not given or len(set(given)) < len(given) or not all(1.0 < order <= _LARGEST_ORDER for order in given):
         raise ValueError(
             f"orders must be different numbers above 1 and at most {_LARGEST_ORDER:g}, got {given!r}; pass "
             f"bounds.ORDERS."
@@ -129,9 +117,7 @@ def _mixed_repeats(event: Any, inside: bool) -> bool:
         case SelfComposed():
             return _mixed_repeats(event.event, inside or int(event.count) > 1)
         case Composed():
-            return (inside and len(event.events) > 1) or any(
-                _mixed_repeats(part, inside) for part in event.events
-            )
+            return (inside and len(event.events) > 1) or any(_mixed_repeats(part, inside) for part in event.events)
         case _:
             return False
 
@@ -184,11 +170,7 @@ def log_moment(order: float, rate: float, x: ArrayLike) -> Array:
         else:
             low = math.floor(order)
             share = order - low  # exact
-            found = (
-                (1.0 - share) * _whole(low, rate, x)
-                if share < 1.0 and low > 1
-                else np.zeros_like(x)
-            )
+            found = (1.0 - share) * _whole(low, rate, x) if share < 1.0 and low > 1 else np.zeros_like(x)
             if share > 0.0:
                 found = found + share * _whole(low + 1, rate, x)
             if order < 2.0:

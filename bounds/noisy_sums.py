@@ -42,14 +42,10 @@ class _Sum(Price):
     def _check_hypotheses(self) -> None:
         known = known_of(self.hypotheses)
         if strange := [
-            one.name
-            for one in known
-            if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
+            one.name for one in known if one.standing != "unproved" and one.name not in OF_PRICE[self.prefix]
         ]:
             kind = type(self).__name__
-            raise ValueError(
-                f"hypotheses must be among those that {kind} needs, got {strange[0]!r}; leave it out."
-            )
+            raise ValueError(f"hypotheses must be among those that {kind} needs, got {strange[0]!r}; leave it out.")
         object.__setattr__(self, "hypotheses", known)
 
 
@@ -85,9 +81,7 @@ class WorstCaseSum(_Sum):
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         root = math.sqrt(log_inverse(failure_prob)) + float(self.mu) * math.sqrt(n / 2.0)
-        return Charge(
-            name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob}
-        )
+        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,23 +116,10 @@ class PoissonSum(_Sum):
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         nats, order = _least_poisson(self.event, int(n), float(failure_prob))
-        return Charge(
-            name="transfer",
-            nats=nats,
-            budget={"bound": failure_prob},
-            terms={"transfer_alpha": order},
-        )
+        return Charge(name="transfer", nats=nats, budget={"bound": failure_prob}, terms={"transfer_alpha": order})
 
 
-_CANDIDATES = (
-    *(1.0 + 1.25**-k for k in range(60, 0, -1)),
-    2.0,
-    2.5,
-    *map(float, range(3, 17)),
-    24.0,
-    32.0,
-    64.0,
-)
+_CANDIDATES = (*(1.0 + 1.25**-k for k in range(60, 0, -1)), 2.0, 2.5, *map(float, range(3, 17)), 24.0, 32.0, 64.0)
 
 
 @lru_cache(maxsize=1024)
@@ -190,9 +171,7 @@ class _Realised(_Sum):
     @property
     def _grid(self) -> dict[str, str]:
         given = {"sum_orders": ", ".join(map(repr, self.orders))}
-        return (
-            {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
-        )
+        return {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
         _check.count(n=n)
@@ -284,10 +263,7 @@ class RealisedPoissonSum(_Realised):
 
 @lru_cache(maxsize=4096)
 def mixture_nats(
-    orders: tuple[float, ...],
-    weights: tuple[float, ...],
-    moments: tuple[float, ...],
-    failure_prob: float,
+    orders: tuple[float, ...], weights: tuple[float, ...], moments: tuple[float, ...], failure_prob: float
 ) -> float:
     """The root Λ of ``_Realised``, rounded up: a point where the sum is surely at least 1/failure_prob."""
     spent = log_inverse(failure_prob)

@@ -30,10 +30,7 @@ def cost_per_example(kl_nats: Any, *, n: int, failure_prob: float) -> Any:
 
 def f_classic(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
     """R̂ + √(c/2); McAllester 1999."""
-    return (
-        _operand("risk", risk)
-        + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
-    )
+    return _operand("risk", risk) + (cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / 2.0) ** 0.5
 
 
 def f_quad(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
@@ -47,12 +44,8 @@ def f_lambda(risk: Any, kl_nats: Any, lam: Any, *, n: int, failure_prob: float) 
     """(R̂ + c/λ)/(1 - λ/2), a bound for all λ in (0, 2) at once, so λ may be trained too; Thiemann et al. 2017."""
     risk, lam = _operand("risk", risk), _operand("lam", lam)
     if isinstance(lam, float) and not 0.0 < lam < 2.0:
-        raise ValueError(
-            f"lam must lie strictly between 0 and 2, got {lam!r}; best_lambda is the best one."
-        )
-    return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (
-        1.0 - lam / 2.0
-    )
+        raise ValueError(f"lam must lie strictly between 0 and 2, got {lam!r}; best_lambda is the best one.")
+    return (risk + cost_per_example(kl_nats, n=n, failure_prob=failure_prob) / lam) / (1.0 - lam / 2.0)
 
 
 def best_lambda(risk: Any, kl_nats: Any, *, n: int, failure_prob: float) -> Any:
@@ -68,9 +61,7 @@ def _operand(name: str, value: Any) -> Any:
         _check.nonnegative(**{name: number})
         return float(number)
     if getattr(dtype, "kind", "f") not in "fiu":  # those of torch have no kind
-        raise ValueError(
-            f"{name} must be a number, or an array or a tensor of numbers, got {value!r}."
-        )
+        raise ValueError(f"{name} must be a number, or an array or a tensor of numbers, got {value!r}.")
     return value
 
 

@@ -20,12 +20,7 @@ _SHARES = (0.5, 0.2, 0.05, 0.01)
 
 
 def disintegrated(
-    *,
-    risk: float,
-    log_density_ratio: float,
-    n: int,
-    failure_prob: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, log_density_ratio: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The risk of one draw w ~ Q, by the density of Q against P at that draw.
 
@@ -46,9 +41,7 @@ def disintegrated(
     given = {"log_density_ratio": float(log_density_ratio)}
     check_price(price)
     shares = () if price.pays_for_a_draw else _SHARES
-    return _one_draw(
-        "disintegrated", risk, given, given, 1.0, shares, n, failure_prob, price, reference
-    )
+    return _one_draw("disintegrated", risk, given, given, 1.0, shares, n, failure_prob, price, reference)
 
 
 def disintegrated_renyi(
@@ -65,24 +58,11 @@ def disintegrated_renyi(
     Formal guarantee: as for ``disintegrated``.
     """
     _check.divergence(renyi_nats=renyi_nats)
-    reference = (
-        "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"
-    )
+    reference = "Viallard, Germain, Habrard and Morvant 2023, arXiv 2102.08649, at order 2; Maurer 2004"
     divergence, given = {"renyi": float(renyi_nats)}, {"renyi_nats": float(renyi_nats)}
     check_price(price)
     shares = _SHARES[:1] if price.pays_for_a_draw else _SHARES
-    return _one_draw(
-        "disintegrated_renyi",
-        risk,
-        divergence,
-        given,
-        2.0,
-        shares,
-        n,
-        failure_prob,
-        price,
-        reference,
-    )
+    return _one_draw("disintegrated_renyi", risk, divergence, given, 2.0, shares, n, failure_prob, price, reference)
 
 
 def _one_draw(
@@ -107,9 +87,7 @@ def _one_draw(
     else:
         share = min(shares, key=lambda share: _cost(price, n, whole, share, times))
         part, rest = _split(whole, share)
-        bill = billed(
-            formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part))
-        )
+        bill = billed(formula, price, n=n, failure_prob=rest, **nats, draw=total(times * log_inverse(part)))
         bill = bill.within(whole, **bill.budget, draw=part)
         terms["draw_prob"] = part
     return bill.certificate(

@@ -23,9 +23,7 @@ from bounds.prices import INDEPENDENT, Price
 from bounds.xi import log_two_sqrt, log_xi
 
 
-def maurer(
-    *, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def maurer(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The PAC-Bayes-kl bound with Maurer's exact constant: the largest R with
 
         kl(R̂(Q) ‖ R) ≤ [ KL(Q‖P) + ln ξ(n) + Λ ] / n
@@ -49,21 +47,12 @@ def langford_seeger(
     Formal guarantee: as for ``maurer``.
     """
     risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed(
-        "langford_seeger",
-        price,
-        n=n,
-        failure_prob=failure_prob,
-        kl=kl_nats,
-        log_two_sqrt_n=log_two_sqrt(n),
-    )
+    bill = billed("langford_seeger", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_two_sqrt_n=log_two_sqrt(n))
     reference = "Langford and Seeger 2001; Maurer 2004, arXiv cs/0411099, Theorem 5"
     return bill.of_posterior(kl_value(risk, bill.per_example), risk, kl_nats, reference)
 
 
-def mcallester(
-    *, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def mcallester(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(Q) ≤ R̂(Q) + √(c/2) with c the right-hand side of ``maurer``, by Pinsker's inequality.
 
     McAllester 1999 with Maurer's constant. Never below ``maurer``; linear in the risk, so fit for training.
@@ -74,18 +63,14 @@ def mcallester(
     return _of_kl("mcallester", pinsker_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
-def quadratic(
-    *, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def quadratic(*, risk: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(Q) ≤ (√(R̂ + c/2) + √(c/2))² with c the right-hand side of ``maurer``.
 
     From kl(q‖p) ≥ (p-q)²/(2p). Rivasplata et al. 2019 and Pérez-Ortiz et al. 2021 ("f_quad").
 
     Formal guarantee: as for ``maurer``.
     """
-    reference = (
-        "Perez-Ortiz, Rivasplata, Shawe-Taylor and Szepesvari, JMLR 2021, Theorem 1; Maurer 2004"
-    )
+    reference = "Perez-Ortiz, Rivasplata, Shawe-Taylor and Szepesvari, JMLR 2021, Theorem 1; Maurer 2004"
     return _of_kl("quadratic", quadratic_value, reference, risk, kl_nats, n, failure_prob, price)
 
 
@@ -108,13 +93,7 @@ def tolstikhin_seldin(
 
 
 def thiemann(
-    *,
-    risk: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    lam: float | None = None,
-    price: Price = INDEPENDENT,
+    *, risk: float, kl_nats: float, n: int, failure_prob: float, lam: float | None = None, price: Price = INDEPENDENT
 ) -> Certificate:
     """R(Q) ≤ (R̂ + c/λ) / (1 - λ/2), for all λ in (0, 2) at once, with c the right-hand side of ``maurer``.
 
@@ -137,19 +116,11 @@ def thiemann(
         value, best = outward(total(risk, outward(c / lam)) / inward((2.0 - lam) / 2.0)), lam
         given["lam"] = lam
     reference = "Thiemann, Igel, Wintenberger and Seldin 2017, Theorem 3; Maurer 2004"
-    return bill.certificate(
-        value, terms={"empirical_risk": risk, "lam": best}, inputs=given, reference=reference
-    )
+    return bill.certificate(value, terms={"empirical_risk": risk, "lam": best}, inputs=given, reference=reference)
 
 
 def catoni(
-    *,
-    risk: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    inverse_temperature: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, kl_nats: float, n: int, failure_prob: float, inverse_temperature: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """Catoni's bound at a fixed inverse temperature C, in nats per unit of mean loss.
 
@@ -162,10 +133,7 @@ def catoni(
     """
     _check.positive(inverse_temperature=inverse_temperature)
     risk, kl_nats = _check.posterior(risk, kl_nats)
-    scale, reference = (
-        float(inverse_temperature),
-        "Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1",
-    )
+    scale, reference = float(inverse_temperature), "Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1"
     bill = billed("catoni", price, n=n, failure_prob=failure_prob, kl=kl_nats)
     value = catoni_value(risk, scale, bill.per_example, int(n))
     return bill.of_posterior(value, risk, kl_nats, reference, inverse_temperature=scale)
@@ -193,43 +161,22 @@ def catoni_grid(
     """
     grid = _check.reals("inverse_temperatures", inverse_temperatures)
     if not grid or len(set(grid)) < len(grid):
-        raise ValueError(
-            f"inverse_temperatures must be different numbers, at least one, got {grid!r}."
-        )
+        raise ValueError(f"inverse_temperatures must be different numbers, at least one, got {grid!r}.")
     for scale in grid:
         _check.positive(inverse_temperatures=scale)
     risk, kl_nats = _check.posterior(risk, kl_nats)
-    bill = billed(
-        "catoni_grid",
-        price,
-        n=n,
-        failure_prob=failure_prob,
-        kl=kl_nats,
-        grid=outward(math.log(len(grid))),
-    )
-    value, best = min(
-        (catoni_value(risk, scale, bill.per_example, int(n)), scale) for scale in grid
-    )
+    bill = billed("catoni_grid", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=outward(math.log(len(grid))))
+    value, best = min((catoni_value(risk, scale, bill.per_example, int(n)), scale) for scale in grid)
     return bill.certificate(
         value,
         terms={"empirical_risk": risk, "inverse_temperature": best},
-        inputs={
-            "risk": risk,
-            "kl_nats": kl_nats,
-            "inverse_temperatures": ", ".join(map(repr, grid)),
-        },
+        inputs={"risk": risk, "kl_nats": kl_nats, "inverse_temperatures": ", ".join(map(repr, grid))},
         reference="Catoni 2007, IMS Lecture Notes 56, Theorem 1.2.1, and a mixture over the grid",
     )
 
 
 def linear(
-    *,
-    risk: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    lam: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, kl_nats: float, n: int, failure_prob: float, lam: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The linear bound that Gibbs posteriors minimise.
 
@@ -243,16 +190,12 @@ def linear(
     """
     _check.positive(lam=lam)
     if not lam > 0.5:
-        raise ValueError(
-            f"lam must be above 1/2, got {lam!r}; pass n divided by the inverse temperature."
-        )
+        raise ValueError(f"lam must be above 1/2, got {lam!r}; pass n divided by the inverse temperature.")
     lam = float(lam)
     risk, kl_nats = _check.posterior(risk, kl_nats)
     bill = billed("linear", price, n=n, failure_prob=failure_prob, kl=kl_nats)
     value = outward(total(risk, outward(lam * bill.per_example)) / inward((lam - 0.5) / lam))
-    reference = (
-        "McAllester 2013, arXiv 1307.2118, Theorem 2; Dziugaite and Roy, ICML 2018, Theorem 2.1"
-    )
+    reference = "McAllester 2013, arXiv 1307.2118, Theorem 2; Dziugaite and Roy, ICML 2018, Theorem 2.1"
     return bill.of_posterior(value, risk, kl_nats, reference, lam=lam)
 
 

@@ -140,9 +140,7 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
     _check.count(draws=draws)
     _check.open_probability(failure_prob=failure_prob)
     if log_mean_exp > 0.0:
-        raise ValueError(
-            f"log_mean_exp must be at most 0, got {log_mean_exp!r}; shift the loss so that it is ≥ 0."
-        )
+        raise ValueError(f"log_mean_exp must be at most 0, got {log_mean_exp!r}; shift the loss so that it is ≥ 0.")
     if log_mean_exp < _SMALLEST_LOG:
         return -math.inf
     below = math.exp(log_mean_exp) * (1.0 - 2.0**-50)
@@ -151,13 +149,7 @@ def log_partition_chernoff(*, log_mean_exp: float, draws: int, failure_prob: flo
 
 
 def log_partition_jensen(
-    *,
-    mean_loss: float,
-    tau: float,
-    loss_low: float,
-    loss_high: float,
-    draws: int,
-    failure_prob: float,
+    *, mean_loss: float, tau: float, loss_low: float, loss_high: float, draws: int, failure_prob: float
 ) -> float:
     """ln Z ≥ -tau E_P R̂ ≥ -tau · (upper confidence bound on E_P R̂), rounded down, for loss = tau R̂.
 
@@ -169,19 +161,13 @@ def log_partition_jensen(
     tau, loss_low, loss_high = checked_loss(tau, loss_low, loss_high)
     _check.real(mean_loss=mean_loss)
     if not loss_low <= mean_loss <= loss_high:
-        raise ValueError(
-            f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval."
-        )
+        raise ValueError(f"mean_loss must lie in [{loss_low!r}, {loss_high!r}], got {mean_loss!r}; check the interval.")
     _check.count(draws=draws)
     _check.open_probability(failure_prob=failure_prob)
     spread = outward(loss_high - loss_low)
     rate = min(1.0, outward((mean_loss - loss_low) / (loss_high - loss_low)))
-    upper = loss_low + spread * float(
-        binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws))
-    )
-    return max(
-        _lowered(-tau * upper, tau * (abs(loss_low) + spread)), _floor(tau, loss_low, loss_high)
-    )
+    upper = loss_low + spread * float(binary_kl_upper(rate, outward(log_inverse(failure_prob) / draws)))
+    return max(_lowered(-tau * upper, tau * (abs(loss_low) + spread)), _floor(tau, loss_low, loss_high))
 
 
 def log_partition_best(
@@ -207,12 +193,7 @@ def log_partition_best(
     _check.open_probability(failure_prob=failure_prob)
     half = failure_prob / 2.0
     jensen = log_partition_jensen(
-        mean_loss=mean_loss,
-        tau=tau,
-        loss_low=loss_low,
-        loss_high=loss_high,
-        draws=draws,
-        failure_prob=half,
+        mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high, draws=draws, failure_prob=half
     )
     size = abs(log_mean_exp) + tau * abs(loss_low) if log_mean_exp > -math.inf else 0.0
     shifted = log_mean_exp + tau * loss_low
@@ -221,21 +202,15 @@ def log_partition_best(
             f"log_mean_exp must be at most -tau * loss_low = {-tau * loss_low!r}, got {log_mean_exp!r}; "
             f"some draw has a loss below loss_low."
         )
-    chernoff = log_partition_chernoff(
-        log_mean_exp=min(0.0, _lowered(shifted, size)), draws=draws, failure_prob=half
-    )
+    chernoff = log_partition_chernoff(log_mean_exp=min(0.0, _lowered(shifted, size)), draws=draws, failure_prob=half)
     candidates = {
         "certain": _floor(tau, loss_low, loss_high),
         "markov": log_partition_lower(log_mean_exp, half),
-        "chernoff": _lowered(
-            chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0
-        ),
+        "chernoff": _lowered(chernoff - tau * loss_low, size + abs(chernoff) if chernoff > -math.inf else 0.0),
         "jensen": jensen,
     }
     method, known = max(candidates, key=candidates.__getitem__), MappingProxyType(candidates)
-    return LogPartition(
-        nats=known[method], method=method, failure_prob=failure_prob, candidates=known
-    )
+    return LogPartition(nats=known[method], method=method, failure_prob=failure_prob, candidates=known)
 
 
 def checked_loss(tau: float, loss_low: float, loss_high: float) -> tuple[float, float, float]:

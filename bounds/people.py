@@ -50,15 +50,8 @@ class PeopleSample:
     def __post_init__(self) -> None:
         _check.array("sizes", self.sizes)
         sizes, sums = np.asarray(self.sizes), np.array(_check.array("sums", self.sums))
-        if (
-            not np.issubdtype(sizes.dtype, np.integer)
-            or sizes.ndim != 1
-            or sizes.size == 0
-            or sizes.min() < 1
-        ):
-            raise ValueError(
-                f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}."
-            )
+        if not np.issubdtype(sizes.dtype, np.integer) or sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
+            raise ValueError(f"sizes must be whole numbers of at least 1, one a person, got {self.sizes!r}.")
         if sums.shape != sizes.shape or not ((sums >= 0.0) & (sums <= sizes)).all():
             raise ValueError(
                 "sums must be one number for each person, from 0 to the person's number of examples; "
@@ -122,9 +115,7 @@ def people_sample(*, losses: ArrayLike, people: ArrayLike) -> PeopleSample:
     """
     values, position = _check.array("losses", losses), _positions(people)
     if values.shape != position.shape or not ((values >= 0.0) & (values <= 1.0)).all():
-        raise ValueError(
-            "losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1]."
-        )
+        raise ValueError("losses must be numbers in [0, 1], one for each entry of people; rescale the loss to [0, 1].")
     sizes = np.bincount(position)
     sums: NDArray[np.float64] = np.bincount(position, weights=values).astype(np.float64)
     if not ((values == 0.0) | (values == 1.0)).all():
@@ -187,14 +178,10 @@ def new_person_bernstein(*, sample: PeopleSample, failure_prob: float) -> Certif
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
     if checked(sample).n < 2:
-        raise ValueError(
-            f"sample must have at least two people, got {sample.n}; use new_person_kl."
-        )
+        raise ValueError(f"sample must have at least two people, got {sample.n}; use new_person_kl.")
     value = empirical_bernstein_upper(sample.means, failure_prob)
     union = outward(math.log(2.0))
-    return _new_person(
-        "bernstein", value, sample, failure_prob, "Maurer and Pontil 2009, Theorem 4", union=union
-    )
+    return _new_person("bernstein", value, sample, failure_prob, "Maurer and Pontil 2009, Theorem 4", union=union)
 
 
 def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Certificate:
@@ -202,9 +189,7 @@ def new_person_second_moment(*, sample: PeopleSample, failure_prob: float) -> Ce
 
     Formal guarantee: as for ``new_person_clopper_pearson``.
     """
-    value = second_moment_upper(
-        checked(sample).person_risk, sample.person_second_moment, sample.n, failure_prob
-    )
+    value = second_moment_upper(checked(sample).person_risk, sample.person_second_moment, sample.n, failure_prob)
     reference = 'docs/guarantees.md, "Un-expected Bernstein"'
     return _new_person("second_moment", value, sample, failure_prob, reference, grid=GRID_NATS)
 
@@ -225,14 +210,10 @@ def for_a_new_person(certificate: Certificate) -> Certificate:
     """
     (certificate,) = _check.records("certificate", (certificate,), Certificate)
     by = f"the caller of bounds.{certificate.name}"
-    return replace(certificate, measures=NEW_PERSON).resting_on(
-        declared("records independent", by, "person")
-    )
+    return replace(certificate, measures=NEW_PERSON).resting_on(declared("records independent", by, "person"))
 
 
-def new_person_monte_carlo(
-    *, sample: PeopleSample, passes: int, failure_prob: float
-) -> Certificate:
+def new_person_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
     """An upper bound on the mean over people of their mean loss under Q, from fresh weights for every example.
 
         R̂(Q) ≤ kl⁻¹(person_risk, ln(1/failure_prob) / (n · passes · smallest))
@@ -251,28 +232,19 @@ def new_person_monte_carlo(
     return gibbs_risk_upper(mean=sample.person_risk, draws=draws, failure_prob=failure_prob)
 
 
-def new_example_monte_carlo(
-    *, sample: PeopleSample, passes: int, failure_prob: float
-) -> Certificate:
+def new_example_monte_carlo(*, sample: PeopleSample, passes: int, failure_prob: float) -> Certificate:
     """The same for the mean loss over all examples, to which every example of every pass contributes alike.
 
     Formal guarantee and arguments: as for ``new_person_monte_carlo``, R̂(Q) being the mean loss over all examples.
     """
     _check.count(passes=passes)
     return gibbs_risk_upper(
-        mean=checked(sample).example_risk,
-        draws=sample.examples * int(passes),
-        failure_prob=failure_prob,
+        mean=checked(sample).example_risk, draws=sample.examples * int(passes), failure_prob=failure_prob
     )
 
 
 def _new_person(
-    name: str,
-    value: float,
-    sample: PeopleSample,
-    failure_prob: float,
-    reference: str,
-    **nats: float,
+    name: str, value: float, sample: PeopleSample, failure_prob: float, reference: str, **nats: float
 ) -> Certificate:
     n, risk = sample.n, sample.person_risk
     bill = billed(f"new_person_{name}", INDEPENDENT, n=n, failure_prob=failure_prob, **nats)

@@ -85,9 +85,7 @@ class Independent(Price):
         """The charge is ln(1/failure_prob): independence costs nothing else."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
-        return Charge(
-            name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob}
-        )
+        return Charge(name="confidence", nats=log_inverse(failure_prob), budget={"bound": failure_prob})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

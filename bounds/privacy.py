@@ -19,14 +19,11 @@ from bounds._rounding import outward
 from bounds.hypotheses import Hypothesis, unproved
 
 Adjacency = Literal["replace-one", "add-remove"]
-PrivacyStatus = Literal[
-    "exact mechanism", "accounted", "assumes stationarity", "approximate accountant"
-]
+PrivacyStatus = Literal["exact mechanism", "accounted", "assumes stationarity", "approximate accountant"]
 
 _UNPROVED = {
     "assumes stationarity": unproved(
-        "chain stationary",
-        "nothing shows that the Markov chain of the privacy guarantee has reached its target",
+        "chain stationary", "nothing shows that the Markov chain of the privacy guarantee has reached its target"
     ),
     "approximate accountant": unproved(
         "accountant sound", "the accountant's approximation may understate the privacy loss"
@@ -75,19 +72,14 @@ class PrivacyClaim:
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"; without an event where there is none."""
         values = asdict(self)
-        return {
-            "notion": self.notion,
-            **(values if self.event else {k: v for k, v in values.items() if k != "event"}),
-        }
+        return {"notion": self.notion, **(values if self.event else {k: v for k, v in values.items() if k != "event"})}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The record that ``to_dict`` wrote. Raises ValueError when it describes something else."""
         names = {one.name for one in fields(cls)}
         if set(record) | {"event"} != names | {"notion"} or record["notion"] != cls.notion:
-            raise ValueError(
-                f"record must describe {cls.described}, got one with the fields {sorted(record)!r}."
-            )
+            raise ValueError(f"record must describe {cls.described}, got one with the fields {sorted(record)!r}.")
         return cls(**{name: record[name] for name in names & set(record)})
 
 
@@ -182,9 +174,7 @@ class PrivacyBound:
     @property
     def guarantee(self) -> ApproxDP:
         """The record that bounds on the risk take."""
-        return ApproxDP(
-            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status=self.status
-        )
+        return ApproxDP(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, status=self.status)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON."""
@@ -231,9 +221,7 @@ def exponential_mechanism_epsilon(*, beta: float, tau: float, loss_range: float,
     if beta == 0.0 or tau == 0.0:
         return 0.0
     try:
-        exact = (
-            2 * Fraction(float(beta)) * Fraction(float(tau)) * Fraction(float(loss_range)) / int(n)
-        )
+        exact = 2 * Fraction(float(beta)) * Fraction(float(tau)) * Fraction(float(loss_range)) / int(n)
         return outward(max(math.ulp(0.0), float(exact)))
     except OverflowError:
         return math.inf

@@ -62,9 +62,7 @@ class PrivacyLossDistribution(PrivacyClaim):
             object.__setattr__(self, name, masses)
             total = float(masses.sum()) + rest
             if not 1.0 - _NOISE <= total <= 1.0 + _NOISE:
-                raise ValueError(
-                    f"{name} must sum to 1 together with what is at infinity, got {total!r}."
-                )
+                raise ValueError(f"{name} must sum to 1 together with what is at infinity, got {total!r}.")
         size = self.with_record.size
         if size != self.without_record.size:
             raise ValueError(
@@ -96,21 +94,10 @@ class PrivacyLossDistribution(PrivacyClaim):
     def to_dict(self) -> dict[str, Any]:
         """Plain types for JSON, with the notion of privacy under "notion"; masses as lists."""
         values = PrivacyClaim.to_dict(self)  # super() would mean the class before it got slots
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in values.items()
-        }
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
     def _key(self) -> tuple[Any, ...]:
-        return (
-            self.spacing,
-            self.lowest,
-            self.infinity_mass,
-            self.zero_mass,
-            self.adjacency,
-            self.status,
-            self.digest,
-        )
+        return self.spacing, self.lowest, self.infinity_mass, self.zero_mass, self.adjacency, self.status, self.digest
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PrivacyLossDistribution) and self._key() == other._key()
@@ -122,10 +109,7 @@ class PrivacyLossDistribution(PrivacyClaim):
         return type(self).from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        low, high = (
-            self.spacing * self.lowest,
-            self.spacing * (self.lowest + self.with_record.size - 1),
-        )
+        low, high = self.spacing * self.lowest, self.spacing * (self.lowest + self.with_record.size - 1)
         return (
             f"PrivacyLossDistribution({self.with_record.size} losses from {low:.6g} to {high:.6g}, "
             f"infinity_mass={self.infinity_mass!r}, adjacency={self.adjacency!r}, status={self.status!r})"
@@ -137,8 +121,6 @@ def _masses(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if masses.ndim != 1 or masses.size == 0:
         raise ValueError(f"{name} must be a list of masses, got an array of shape {masses.shape}.")
     if not (masses >= 0.0).all() or not math.isfinite(float(masses.sum())):
-        raise ValueError(
-            f"{name} must hold finite masses of at least 0, got {masses.min()!r} among them."
-        )
+        raise ValueError(f"{name} must hold finite masses of at least 0, got {masses.min()!r} among them.")
     masses.flags.writeable = False
     return masses

@@ -62,27 +62,17 @@ dp_pac_bayes_2018 = _at(
     langford_seeger,
     "The PAC-Bayes-kl bound for an epsilon-DP prior as the Entropy-SGLD paper (ICML 2018), Theorem 4.3, prints it.",
 )
-dp_gibbs_pac_bayes = _at(
-    Sharp, gibbs_pac_bayes, "The risk of the exact Gibbs posterior under an epsilon-DP prior."
-)
+dp_gibbs_pac_bayes = _at(Sharp, gibbs_pac_bayes, "The risk of the exact Gibbs posterior under an epsilon-DP prior.")
 dp_ece_pac_bayes = _at(Sharp, ece_pac_bayes, "The ECE from training data, epsilon-DP prior.")
 dp_kl_chernoff = _at(Sharp, kl_chernoff, "The risk of weights released by an epsilon-DP mechanism.")
 dp_chernoff = _at(Sharp, chernoff, "The explicit form of ``dp_kl_chernoff``.")
 dp_hoeffding = _at(
-    Sharp,
-    hoeffding,
-    "The linear form of ``dp_kl_chernoff``: R(w) ≤ R̂ + epsilon/4 + √(ln(1/failure_prob)/(2n)).",
+    Sharp, hoeffding, "The linear form of ``dp_kl_chernoff``: R(w) ≤ R̂ + epsilon/4 + √(ln(1/failure_prob)/(2n))."
 )
-private_pac_bayes = _at(
-    Accounted, maurer, "The PAC-Bayes-kl bound for a prior that a private mechanism released."
-)
+private_pac_bayes = _at(Accounted, maurer, "The PAC-Bayes-kl bound for a prior that a private mechanism released.")
 private_catoni = _at(Accounted, catoni, "Catoni's bound for a privately released prior.")
-private_kl_chernoff = _at(
-    Accounted, kl_chernoff, "The risk of weights that a private mechanism released."
-)
-private_ece_pac_bayes = _at(
-    Accounted, ece_pac_bayes, "The ECE from training data, any private prior."
-)
+private_kl_chernoff = _at(Accounted, kl_chernoff, "The risk of weights that a private mechanism released.")
+private_ece_pac_bayes = _at(Accounted, ece_pac_bayes, "The ECE from training data, any private prior.")
 
 
 def hybrid_pac_bayes(
@@ -97,8 +87,6 @@ def hybrid_pac_bayes(
     at least 1 - failure_prob over samples and mechanism; ``risk`` is the mean loss on S₂ alone.
     """
     _check.count(n_bound=n_bound)
-    made = private_pac_bayes(
-        risk=risk, kl_nats=kl_nats, n=n_bound, privacy=privacy, failure_prob=failure_prob
-    )
+    made = private_pac_bayes(risk=risk, kl_nats=kl_nats, n=n_bound, privacy=privacy, failure_prob=failure_prob)
     known = declared_by("the caller of bounds.hybrid_pac_bayes", "hybrid_pac_bayes", "private_")
     return replace(made, name="hybrid_pac_bayes", hypotheses=merged(known, privacy.hypotheses))

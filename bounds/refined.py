@@ -53,25 +53,13 @@ def split_kl(
     for level in levels:
         _check.probability(levels=level)
     if len(levels) < 2 or any(low >= high for low, high in itertools.pairwise(levels)):
-        raise ValueError(
-            f"levels must be two or more increasing numbers, got {levels!r}; sort them."
-        )
+        raise ValueError(f"levels must be two or more increasing numbers, got {levels!r}; sort them.")
     shares = checked_shares(shares, len(levels) - 1)
     steps = (high - low for low, high in itertools.pairwise(levels))
-    risk = min(
-        1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True)))
-    )
+    risk = min(1.0, total(levels[0], *(step * share for step, share in zip(steps, shares, strict=True))))
     risk, kl_nats = _check.posterior(risk, kl_nats)
     union = outward(math.log(len(shares)))
-    bill = billed(
-        "split_kl",
-        price,
-        n=n,
-        failure_prob=failure_prob,
-        kl=kl_nats,
-        log_xi=log_xi(n),
-        levels=union,
-    )
+    bill = billed("split_kl", price, n=n, failure_prob=failure_prob, kl=kl_nats, log_xi=log_xi(n), levels=union)
     return bill.certificate(
         split_value(levels, shares, bill.per_example),
         terms={"empirical_risk": risk},
@@ -89,9 +77,7 @@ def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
     shares = _check.reals("shares", shares)
     for share in shares:
         _check.probability(shares=share)
-    if len(shares) != count or any(
-        later > earlier for earlier, later in itertools.pairwise(shares)
-    ):
+    if len(shares) != count or any(later > earlier for earlier, later in itertools.pairwise(shares)):
         raise ValueError(
             f"shares must be {count} numbers that never increase, got {shares!r}; "
             f"the j-th is how often the loss reaches level j."
@@ -100,13 +86,7 @@ def checked_shares(shares: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def unexpected_bernstein(
-    *,
-    risk: float,
-    second_moment: float,
-    kl_nats: float,
-    n: int,
-    failure_prob: float,
-    price: Price = INDEPENDENT,
+    *, risk: float, second_moment: float, kl_nats: float, n: int, failure_prob: float, price: Price = INDEPENDENT
 ) -> Certificate:
     """The PAC-Bayes un-expected Bernstein bound: small when the squares of the loss are.
 
@@ -129,13 +109,9 @@ def unexpected_bernstein(
             f"pass the mean of the squared losses, not their variance."
         )
     second = float(second_moment)
-    bill = billed(
-        "unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS
-    )
+    bill = billed("unexpected_bernstein", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
     slack, eta = bernstein_slack(second, bill.per_example)
-    reference = (
-        "Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015"
-    )
+    reference = "Mhammedi, Grunwald and Guedj, NeurIPS 2019, arXiv 1905.13367; Fan, Grama and Liu 2015"
     made = bill.of_posterior(total(risk, slack), risk, kl_nats, reference, second_moment=second)
     return replace(made, terms={**made.terms, "eta": eta})
 
@@ -205,11 +181,7 @@ def recursive(
     """
     _check.open_probability(gamma=gamma, failure_prob=failure_prob)
     risk, kl_nats = _check.posterior(risk, kl_nats)
-    steps, gamma, whole = (
-        _check.records("steps", steps, ExcessStep),
-        float(gamma),
-        float(failure_prob),
-    )
+    steps, gamma, whole = _check.records("steps", steps, ExcessStep), float(gamma), float(failure_prob)
     each = math.nextafter(whole / (len(steps) + 1), 0.0) if steps else whole
     if not each > 0.0:
         raise ValueError(
@@ -222,30 +194,16 @@ def recursive(
     union, earlier = outward(math.log(3.0)), n
     for t, step in enumerate(steps, start=2):
         if not step.n < earlier:
-            raise ValueError(
-                f"steps must have fewer examples each than before, got {step.n!r} after {earlier}."
-            )
+            raise ValueError(f"steps must have fewer examples each than before, got {step.n!r} after {earlier}.")
         earlier = step.n
         later = billed(
-            "recursive",
-            price,
-            n=step.n,
-            failure_prob=each,
-            kl=step.kl_nats,
-            log_xi=log_xi(step.n),
-            levels=union,
+            "recursive", price, n=step.n, failure_prob=each, kl=step.kl_nats, log_xi=log_xi(step.n), levels=union
         )
         excess = split_value((-gamma, 0.0, 1.0 - gamma, 1.0), step.shares, later.per_example)
-        bound = min(
-            1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf))
-        )
+        bound = min(1.0, max(0.0, math.nextafter(math.fsum((excess, outward(gamma * bound))), math.inf)))
         terms |= {f"{cost.name}_nats_{t}": cost.nats for cost in later.costs}
         terms |= {f"{name}_{t}": term for name, term in later.terms.items()}
-        terms |= {
-            f"total_per_example_{t}": later.per_example,
-            f"excess_{t}": excess,
-            f"bound_{t}": bound,
-        }
+        terms |= {f"total_per_example_{t}": later.per_example, f"excess_{t}": excess, f"bound_{t}": bound}
         inputs |= {f"share_{t}_{j}": share for j, share in enumerate(step.shares, start=1)}
         inputs |= {f"kl_nats_{t}": step.kl_nats, f"n_{t}": step.n}
     return replace(bill.within(whole, bound=whole), terms={}).certificate(

@@ -20,9 +20,7 @@ from bounds.prices import INDEPENDENT, Independent, Price, Printed2018, of_weigh
 _REFERENCE = 'docs/guarantees.md, "Private weights"'
 
 
-def kl_chernoff(
-    *, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def kl_chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """R(w) ≤ kl⁻¹(R̂(w), Λ/n), Λ the price.
 
     Formal guarantee: if w saw none of the n examples, or is a function of what the price's mechanism released about
@@ -31,9 +29,7 @@ def kl_chernoff(
     return _priced("kl_chernoff", kl_value, risk, n, failure_prob, price)
 
 
-def chernoff(
-    *, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def chernoff(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The explicit form of ``kl_chernoff``: R(w) ≤ R̂ + c + √(c² + 2cR̂), c = Λ/n, from kl(q‖p) ≥ (p-q)²/(2p).
 
     Formal guarantee: as for ``kl_chernoff``, of which this is a relaxation.
@@ -41,16 +37,12 @@ def chernoff(
     return _priced("chernoff", quadratic_value, risk, n, failure_prob, price)
 
 
-def hoeffding(
-    *, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT
-) -> Certificate:
+def hoeffding(*, risk: float, n: int, failure_prob: float, price: Price = INDEPENDENT) -> Certificate:
     """The linear form of ``kl_chernoff``: R(w) ≤ R̂ + √(Λ/(2n)), by Pinsker's inequality.
 
     Formal guarantee: as for ``kl_chernoff``, of which this is a relaxation.
     """
-    return _priced(
-        "hoeffding", lambda r, c: total(r, math.sqrt(c / 2.0)), risk, n, failure_prob, price
-    )
+    return _priced("hoeffding", lambda r, c: total(r, math.sqrt(c / 2.0)), risk, n, failure_prob, price)
 
 
 def dp_hoeffding_2018(*, risk: float, n: int, epsilon: float, failure_prob: float) -> Certificate:
@@ -73,22 +65,13 @@ def dp_chernoff_2018(*, risk: float, n: int, epsilon: float, failure_prob: float
     """
 
     def value(r: float, bar: float, root: float) -> float:
-        return (
-            total(r, math.sqrt(6.0 * r) * (bar + root), 6.0 * bar * bar, 6.0 * root * root)
-            if bar < 1.0
-            else 1.0
-        )
+        return total(r, math.sqrt(6.0 * r) * (bar + root), 6.0 * bar * bar, 6.0 * root * root) if bar < 1.0 else 1.0
 
     return _printed("chernoff", value, risk, n, epsilon, failure_prob)
 
 
 def _priced(
-    formula: str,
-    value: Callable[[float, float], float],
-    risk: float,
-    n: int,
-    failure_prob: float,
-    price: Price,
+    formula: str, value: Callable[[float, float], float], risk: float, n: int, failure_prob: float, price: Price
 ) -> Certificate:
     """``value`` of the risk and the price per example."""
     _check.probability(risk=risk)
@@ -104,22 +87,12 @@ def _priced(
 
 
 def _printed(
-    part: str,
-    value: Callable[[float, float, float], float],
-    risk: float,
-    n: int,
-    epsilon: float,
-    failure_prob: float,
+    part: str, value: Callable[[float, float, float], float], risk: float, n: int, epsilon: float, failure_prob: float
 ) -> Certificate:
     """``value`` of the risk, ε̄ and n^(-1/2); ε̄ is in the place of a price in nats, so that there are no costs."""
     _check.probability(risk=risk)
-    risk, bill = (
-        float(risk),
-        billed(part, Printed2018(epsilon=epsilon), n=n, failure_prob=failure_prob),
-    )
-    bar = max(
-        float(epsilon), outward(math.sqrt(total(math.log(3.0), log_inverse(failure_prob)) / n))
-    )
+    risk, bill = float(risk), billed(part, Printed2018(epsilon=epsilon), n=n, failure_prob=failure_prob)
+    bar = max(float(epsilon), outward(math.sqrt(total(math.log(3.0), log_inverse(failure_prob)) / n)))
     name = f"dp_{part}_2018"
     known = declared_by(f"the caller of bounds.{name}", name)
     bill = replace(bill, name=name, costs=(), reference="", hypotheses=known)

@@ -50,9 +50,7 @@ def ece_hoeffding(*, calibration_error: float, n: int, failure_prob: float) -> C
     )
 
 
-def ece_second_moment(
-    *, calibration_error: float, mean_squared_gap: float, n: int, failure_prob: float
-) -> Certificate:
+def ece_second_moment(*, calibration_error: float, mean_squared_gap: float, n: int, failure_prob: float) -> Certificate:
     """ECE ≤ plug-in ECE + min_η [ (c_η/η) V̂ + ln(20/failure_prob)/(η n) ],    c_η = -η - ln(1-η)
 
     with V̂ the mean of (c - f)² over all bins together and η on the fixed grid 0.5·0.8^k, k < 20: the un-expected
@@ -91,21 +89,12 @@ def ece_pac_bayes(
     """
     _check_gaps(calibration_error, mean_squared_gap)
     _check.divergence(kl_nats=kl_nats)
-    bill = billed(
-        "ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS
-    )
-    return _second_moment(
-        bill, calibration_error, mean_squared_gap, {"kl_nats": kl_nats}, _TRAINING, "randomised"
-    )
+    bill = billed("ece_pac_bayes", price, n=n, failure_prob=failure_prob, kl=kl_nats, grid=GRID_NATS)
+    return _second_moment(bill, calibration_error, mean_squared_gap, {"kl_nats": kl_nats}, _TRAINING, "randomised")
 
 
 def _second_moment(
-    bill: Bill,
-    calibration_error: float,
-    mean_squared_gap: float,
-    inputs: Inputs,
-    reference: str,
-    of: str,
+    bill: Bill, calibration_error: float, mean_squared_gap: float, inputs: Inputs, reference: str, of: str
 ) -> Certificate:
     """The un-expected Bernstein inequality at the best η of the grid, which costs ln 20 nats once."""
     slack, eta = bernstein_slack(float(mean_squared_gap), bill.per_example)
@@ -184,9 +173,7 @@ def brier_risk(*, brier: float, bound: Callable[..., Certificate]) -> BrierRisk:
     """
     _check.real(brier=brier)
     if not 0.0 <= brier <= 2.0:
-        raise ValueError(
-            f"brier must lie in [0, 2], got {brier!r}; pass the mean of the sum of squares over classes."
-        )
+        raise ValueError(f"brier must lie in [0, 2], got {brier!r}; pass the mean of the sum of squares over classes.")
     half = float(brier) / 2.0
     half = half if 2.0 * half >= brier else math.nextafter(half, 1.0)  # of the smallest doubles
     certificate = applied(bound, risk=half)

@@ -42,9 +42,7 @@ class ConfidenceBin:
         _check.probability(low=self.low, high=self.high, mean_confidence=self.mean_confidence)
         _check.whole(count=self.count, correct=self.correct)
         if self.correct > self.count:
-            raise ValueError(
-                f"correct must not exceed count = {self.count}, got {self.correct}; count both anew."
-            )
+            raise ValueError(f"correct must not exceed count = {self.count}, got {self.correct}; count both anew.")
         if not self.low <= self.mean_confidence <= self.high:
             raise ValueError(
                 f"mean_confidence must lie in the bin [{self.low!r}, {self.high!r}], got {self.mean_confidence!r}."
@@ -71,9 +69,7 @@ class CalibrationSample:
     bins: tuple[ConfidenceBin, ...]
 
 
-def calibration_sample(
-    *, confidence: ArrayLike, correct: ArrayLike, edges: Sequence[float]
-) -> CalibrationSample:
+def calibration_sample(*, confidence: ArrayLike, correct: ArrayLike, edges: Sequence[float]) -> CalibrationSample:
     """Counts, gaps and plug-in ECE of one predictor on n examples.
 
     ``confidence`` holds f_i in [0, 1] and ``correct`` whether the label was right, one number an example. Bin b holds
@@ -82,22 +78,12 @@ def calibration_sample(
     """
     f, c = _check.array("confidence", confidence), _check.array("correct", correct)
     if f.ndim != 1 or f.size == 0 or not ((f >= 0.0) & (f <= 1.0)).all():
-        raise ValueError(
-            "confidence must be a non-empty list of numbers in [0, 1], one an example; rescale."
-        )
+        raise ValueError("confidence must be a non-empty list of numbers in [0, 1], one an example; rescale.")
     if c.shape != f.shape or not ((c == 0.0) | (c == 1.0)).all():
-        raise ValueError(
-            "correct must hold one 0 or 1 for every confidence; pass whether each prediction was right."
-        )
+        raise ValueError("correct must hold one 0 or 1 for every confidence; pass whether each prediction was right.")
     ends = _check.reals("edges", edges)
-    if (
-        len(ends) < 2
-        or (ends[0], ends[-1]) != (0.0, 1.0)
-        or any(a >= b for a, b in itertools.pairwise(ends))
-    ):
-        raise ValueError(
-            f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins."
-        )
+    if len(ends) < 2 or (ends[0], ends[-1]) != (0.0, 1.0) or any(a >= b for a, b in itertools.pairwise(ends)):
+        raise ValueError(f"edges must increase from 0 to 1, got {ends!r}; numpy.linspace(0, 1, 16) makes 15 bins.")
     slot = np.minimum(np.searchsorted(np.asarray(ends), f, side="right") - 1, len(ends) - 2)
     bins: list[ConfidenceBin] = []
     sums: list[float] = []
@@ -106,13 +92,7 @@ def calibration_sample(
         count, right, confidences = int(inside.sum()), int(c[inside].sum()), f[inside]
         mean = math.fsum(confidences) / count if count else low
         bins.append(
-            ConfidenceBin(
-                low=low,
-                high=high,
-                count=count,
-                correct=right,
-                mean_confidence=min(max(mean, low), high),
-            )
+            ConfidenceBin(low=low, high=high, count=count, correct=right, mean_confidence=min(max(mean, low), high))
         )
         sums.append(abs(math.fsum((right, *(-confidences).tolist()))))
     gap = np.abs(c - f)
@@ -125,9 +105,7 @@ def calibration_sample(
     )
 
 
-def mce_hoeffding(
-    *, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float
-) -> Certificate:
+def mce_hoeffding(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
     """The largest calibration gap of the bins with at least ``min_count`` examples, by Hoeffding's inequality.
 
         |E[g | bin b]| ≤ |accuracy_b - mean confidence_b| + (1 + w_b) √(ln(K/failure_prob)/(2 n_b)),    w_b = high - low
@@ -144,18 +122,12 @@ def mce_hoeffding(
 
     def gap(one: ConfidenceBin, certified: int) -> float:
         nats = total(log_inverse(failure_prob), math.log(certified))
-        return (
-            one.gap
-            + outward((1.0 + one.high - one.low) * math.sqrt(nats / (2.0 * one.count)))
-            + _SLACK
-        )
+        return one.gap + outward((1.0 + one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
 
     return _largest("mce_hoeffding", bins, min_count, failure_prob, gap)
 
 
-def mce_clopper_pearson(
-    *, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float
-) -> Certificate:
+def mce_clopper_pearson(*, bins: Sequence[ConfidenceBin], min_count: int, failure_prob: float) -> Certificate:
     """As ``mce_hoeffding``, with Clopper and Pearson's bounds for the accuracies: better far from one half.
 
         |E[g | bin b]| ≤ max{accuracy⁺ - confidence⁻, confidence⁺ - accuracy⁻}
@@ -171,10 +143,7 @@ def mce_clopper_pearson(
         each = math.nextafter(failure_prob / (2 * certified), 0.0)
         nats = total(log_inverse(failure_prob), math.log(2 * certified))
         reach = outward((one.high - one.low) * math.sqrt(nats / (2.0 * one.count))) + _SLACK
-        least, most = (
-            max(one.low, one.mean_confidence - reach),
-            min(one.high, one.mean_confidence + reach),
-        )
+        least, most = max(one.low, one.mean_confidence - reach), min(one.high, one.mean_confidence + reach)
         above = clopper_pearson_upper(one.correct, one.count, each) - least
         return max(above, most - clopper_pearson_lower(one.correct, one.count, each)) + _SLACK
 
@@ -209,8 +178,7 @@ def _largest(
             "largest_empirical_gap": max((one.gap for one in kept), default=0.0),
             "bins": len(bins),
             "bins_certified": len(kept),
-            "share_certified": sum(one.count for one in kept)
-            / max(1, sum(one.count for one in bins)),
+            "share_certified": sum(one.count for one in kept) / max(1, sum(one.count for one in bins)),
             **{f"gap_{b}": found for b, found in enumerate(gaps)},
         },
         budget={"bound": failure_prob},

@@ -17,15 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bounds import _check
 from bounds._rounding import inward
-from bounds._threshold_tests import (
-    RiskControl,
-    Tests,
-    descending,
-    finite,
-    losses_of,
-    parts_of,
-    scores_of,
-)
+from bounds._threshold_tests import RiskControl, Tests, descending, finite, losses_of, parts_of, scores_of
 from bounds.budget import FailureBudget
 
 
@@ -97,9 +89,7 @@ def control_selective_risk(
     confident = scores_of("confidence", confidence, len(values))
     listed = descending(thresholds)
     starts = len(listed) if starts is None else starts
-    tests = Tests(
-        "control_selective_risk", len(values), listed, target, failure_prob, starts, groups, exact
-    )
+    tests = Tests("control_selective_risk", len(values), listed, target, failure_prob, starts, groups, exact)
 
     def answered(position: int) -> NDArray[np.float64]:
         return np.where(confident >= listed[position], values, np.nan)
@@ -133,25 +123,16 @@ def control_set_size(
     """
     table = _check.array("scores", scores)
     if table.ndim != 2 or table.size == 0 or np.isnan(table).any():
-        raise ValueError(
-            f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}."
-        )
+        raise ValueError(f"scores must be one row a record and one column a label, none NaN, got shape {table.shape}.")
     _check.nonnegative(most_labels=most_labels)
     labels, listed = table.shape[1], descending(thresholds)
     target = min(1.0, inward(most_labels / labels))
-    tests = Tests(
-        "control_set_size", len(table), listed, target, failure_prob, starts, groups, exact=False
-    )
+    tests = Tests("control_set_size", len(table), listed, target, failure_prob, starts, groups, exact=False)
 
     def sizes(position: int) -> NDArray[np.float64]:
         return (table >= listed[position]).sum(axis=1) / labels
 
-    return tests.control(
-        sizes,
-        of="prediction sets",
-        measures="mean set size as a share of the labels",
-        labels=labels,
-    )
+    return tests.control(sizes, of="prediction sets", measures="mean set size as a share of the labels", labels=labels)
 
 
 def control_groups(
@@ -175,9 +156,7 @@ def control_groups(
         settings: the other arguments of ``control``, the same for each group.
     """
     if not callable(control):
-        raise ValueError(
-            f"control must be a function such as control_selective_risk, got {control!r}."
-        )
+        raise ValueError(f"control must be a function such as control_selective_risk, got {control!r}.")
     arrays = _arrays(records)
     parts = parts_of(groups, len(next(iter(arrays.values()))))
     level = FailureBudget(failure_prob).spend("groups", failure_prob).share("groups", len(parts))
@@ -192,9 +171,7 @@ def control_groups(
 
 def _arrays(records: Any) -> dict[str, NDArray[Any]]:
     """``records`` as arrays of one length, by the names of their arguments."""
-    given: dict[Any, Any] = (
-        dict(cast(Mapping[Any, Any], records)) if isinstance(records, Mapping) else {}
-    )
+    given: dict[Any, Any] = dict(cast(Mapping[Any, Any], records)) if isinstance(records, Mapping) else {}
     try:
         arrays = {str(name): np.asarray(values) for name, values in given.items()}
     except (TypeError, ValueError, OverflowError):

@@ -33,9 +33,7 @@ def running_mean_upper(n: int, loss_sum: float, spread: float, failure_prob: flo
         middle = 0.5 * (low + high)
         if high - low <= 1e-13 + 1e-11 * high or not low < middle < high:
             break
-        low, high = (
-            (low, middle) if _evidence(middle, n, loss_sum, spread) >= level else (middle, high)
-        )
+        low, high = (low, middle) if _evidence(middle, n, loss_sum, spread) >= level else (middle, high)
     return high
 
 

@@ -28,9 +28,7 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     """
     of = whose(made.of)
     measures, new, record = (
-        made.measures.rpartition(_NEW)
-        if made.measures.endswith(_RECORDS)
-        else (made.measures, "", "")
+        made.measures.rpartition(_NEW) if made.measures.endswith(_RECORDS) else (made.measures, "", "")
     )
     risk = "error" if measures == _ERROR else measures
     where = f"on a new {record}" if new else "on new data"
@@ -41,17 +39,11 @@ def headline(made: Certificate, *, failure_prob: float | None = None) -> str:
     known = records(made)
     said += f", from {known}" if known else ""
     taken = "; ".join(f"{one.name} ({one.standing})" for one in (*made.unproved, *made.declared))
-    label = (
-        ""
-        if made.status == "rigorous"
-        else " This number is optimistic: something that it rests on is not proved."
-    )
+    label = "" if made.status == "rigorous" else " This number is optimistic: something that it rests on is not proved."
     return f"{said}, if {taken}.{label}" if taken else f"{said}."
 
 
-def first_sentence(
-    certificates: Sequence[Certificate], *, failure_prob: float | None = None
-) -> str:
+def first_sentence(certificates: Sequence[Certificate], *, failure_prob: float | None = None) -> str:
     """The headline of the first certificate of the 0-1 risk, else of the first."""
     risks = [made for made in certificates if made.measures.startswith(_ERROR)]
     if not certificates:
@@ -96,9 +88,7 @@ def percent(share: float) -> str:
 
 def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) -> str:
     if math.isnan(value):
-        raise ValueError(
-            "expected a number, got NaN: the file is damaged, or was not written by pacdp"
-        )
+        raise ValueError("expected a number, got NaN: the file is damaged, or was not written by pacdp")
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     exact = Decimal(repr(float(value)))
@@ -110,9 +100,7 @@ def _rounded(value: float, exponent: Callable[[Decimal], int], rounding: str) ->
 
 def whose(of: str) -> str:
     """The predictor's name with its article, where it has none."""
-    return _WHOSE.get(of) or (
-        of if of.split(" ")[0] in ("your", "the", "one", "a", "an") else f"the {of}"
-    )
+    return _WHOSE.get(of) or (of if of.split(" ")[0] in ("your", "the", "one", "a", "an") else f"the {of}")
 
 
 def unit(made: Certificate) -> str:

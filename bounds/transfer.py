@@ -70,9 +70,7 @@ def _cost(privacy: Claim, n: int, failure_prob: float) -> TransferCost:
             return _pure(privacy, n, failure_prob)
         case GaussianDP(mu=0.0) | ZeroConcentratedDP(rho=0.0):
             return settled(log_inverse(failure_prob), math.inf, 0.0, failure_prob)
-        case GaussianDP(mu=size) | ZeroConcentratedDP(rho=size) | ApproxDP(epsilon=size) if (
-            size > _LARGEST
-        ):
+        case GaussianDP(mu=size) | ZeroConcentratedDP(rho=size) | ApproxDP(epsilon=size) if size > _LARGEST:
             return settled(math.inf, math.inf, math.inf, failure_prob)
         case GaussianDP(mu=mu):
             law = GaussianLoss(max(float(mu), _SMALLEST_MU))
@@ -205,8 +203,6 @@ def _mean_loss(privacy: PrivacyLossDistribution) -> float:
     x = privacy.losses
     masses = np.where(x >= 0.0, privacy.with_record, privacy.without_record)
     above = np.maximum(x + np.expm1(-np.abs(x)), 0.0)  # under P
-    below = np.maximum(
-        x * np.exp(np.minimum(x, 0.0)) - np.expm1(np.minimum(x, 0.0)), 0.0
-    )  # under Q
+    below = np.maximum(x * np.exp(np.minimum(x, 0.0)) - np.expm1(np.minimum(x, 0.0)), 0.0)  # under Q
     terms = np.where(x >= 0.0, above, below) + 8.0 * 2.0**-52 * np.abs(x)
     return outward(float(np.sum(terms * masses)) * (1.0 + 2.0**-44) + privacy.zero_mass)

@@ -7,12 +7,7 @@ proved, and how.
 # Names imported here are public.
 # pyright: reportUnusedImport=false
 # ruff: noqa: F401
-from bounds.accounting.accountant import (
-    loss_distribution,
-    privacy_delta,
-    privacy_epsilon,
-    privacy_record,
-)
+from bounds.accounting.accountant import loss_distribution, privacy_delta, privacy_epsilon, privacy_record
 from bounds.accounting.events import (
     Composed,
     Event,

@@ -57,11 +57,7 @@ def _boundary(
     share = risen / rate
     if rate < 1.0 and share <= -1.0:
         return -math.inf, 0.0
-    z = (
-        variance
-        * (x - math.log(move) if rate == 1.0 else math.log1p(share) + math.log(rate / move))
-        + 0.5
-    )
+    z = variance * (x - math.log(move) if rate == 1.0 else math.log1p(share) + math.log(rate / move)) + 0.5
     moved = move * math.exp((z - 0.5) * scale)
     lost = abs(x) if rate == 1.0 else (2.0 * abs(risen) + (moved if move != rate else 0.0)) / ratio
     return z, _ULP * (lost + moved / (1.0 - rate + moved) * (2.0 * abs(z) + 1.0) * scale)
@@ -72,21 +68,12 @@ def _fall(w: float) -> float:
     """1 - e^(-w)."""
     if w > 0.03:
         return -math.expm1(-w)
-    return w * (
-        1.0 - w / 2 * (1.0 - w / 3 * (1.0 - w / 4 * (1.0 - w / 5 * (1.0 - w / 6 * (1.0 - w / 7)))))
-    )
+    return w * (1.0 - w / 2 * (1.0 - w / 3 * (1.0 - w / 4 * (1.0 - w / 5 * (1.0 - w / 6 * (1.0 - w / 7))))))
 
 
 @jit
 def _gap(
-    a: float,
-    left: float,
-    risen: float,
-    ratio: float,
-    sigma: float,
-    rate: float,
-    move: float,
-    replace: bool,
+    a: float, left: float, risen: float, ratio: float, sigma: float, rate: float, move: float, replace: bool
 ) -> float:
     """How far the likelihood ratio at a is above that at ``left``, where it is ``ratio`` = 1 + risen (or above it)."""
     if a <= left:
@@ -127,9 +114,7 @@ def add_cells(
     for k in range(len(total)):
         risen = growth[k]
         start, before = end, after
-        end, after = _boundary(
-            edges[k + 1], growth[k + 1], ratios[k + 1], sigma, rate, move, replace
-        )
+        end, after = _boundary(edges[k + 1], growth[k + 1], ratios[k + 1], sigma, rate, move, replace)
         low, high = max(start, z_low), min(end, z_top)
         if not high > low:
             continue
@@ -181,9 +166,7 @@ def spread(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, slack: float
 
 
 @jit
-def gather(
-    total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float
-) -> np.ndarray:
+def gather(total: np.ndarray, right: np.ndarray, doubt: np.ndarray, edges: np.ndarray, slack: float) -> np.ndarray:
     """Masses on the grid that understate the loss under P: contents of cells merged to the means x_k, left to right.
 
     ``held`` is mass from the left not merged yet, ``deficit`` its Σ mass (e^(x_k - loss) - 1); the mass b of the next
@@ -209,9 +192,7 @@ def gather(
         held, deficit = held * (1.0 - share), deficit * (1.0 - share)
         deficit += grow * (deficit + held)
         last = k + 1 == len(total)
-        if last or deficit > -math.expm1(edges[k + 1] - edges[k + 2]) * min(
-            max(right[k + 1], 0.0), total[k + 1]
-        ):
+        if last or deficit > -math.expm1(edges[k + 1] - edges[k + 2]) * min(max(right[k + 1], 0.0), total[k + 1]):
             out[base] += held * (1.0 - slack)
             held, deficit = 0.0, 0.0
     out[base] += held * (1.0 - slack)

@@ -31,11 +31,7 @@ def _sums(masses: np.ndarray, tilt: float, spacing: float) -> tuple[np.ndarray, 
     """At every y_j: Σ_(k≥j) p̃ e^(-θd) (1 - e^(-d)) and Σ_(k≥j) p̃ e^(-(θ+1)d), d = y_k - y_j."""
     n = len(masses)
     first, second = np.zeros(n + 1), np.zeros(n + 1)
-    decay, faster, fall = (
-        math.exp(-tilt * spacing),
-        math.exp(-(tilt + 1.0) * spacing),
-        -math.expm1(-spacing),
-    )
+    decay, faster, fall = math.exp(-tilt * spacing), math.exp(-(tilt + 1.0) * spacing), -math.expm1(-spacing)
     for j in range(n - 1, -1, -1):
         first[j] = decay * (first[j + 1] + fall * second[j + 1])
         second[j] = masses[j] + faster * second[j + 1]
@@ -50,41 +46,24 @@ class Curve:
     """
 
     def __init__(
-        self,
-        law: Composite,
-        sign: float,
-        slack: float,
-        *,
-        error: float,
-        beyond: float = 0.0,
-        below: float = 0.0,
+        self, law: Composite, sign: float, slack: float, *, error: float, beyond: float = 0.0, below: float = 0.0
     ) -> None:
         self._law, self._sign, self._slack = law, sign, slack
         self._error, self._beyond, self._below = error, beyond, below
         start, size, tilt = law.window[:3]
         self._excess, self._rest = _sums(law.masses, tilt, law.spacing)
         self._edges = np.asarray((start + np.arange(size + 1)) * law.spacing, dtype=np.float64)
-        self._weight = (
-            math.exp(tilt * math.log(tilt / (1.0 + tilt))) / (1.0 + tilt) if tilt > 0.0 else 1.0
-        )
+        self._weight = math.exp(tilt * math.log(tilt / (1.0 + tilt))) / (1.0 + tilt) if tilt > 0.0 else 1.0
 
     def delta(self, epsilon: Array) -> Array:
         """delta at each epsilon."""
         at = epsilon - self._sign * 2.0**-50 * np.abs(epsilon)
         last = self._edges.size - 1
-        slot = np.clip(np.ceil(at / self._law.spacing) - self._law.window.start, 0, last).astype(
-            np.int64
-        )
+        slot = np.clip(np.ceil(at / self._law.spacing) - self._law.window.start, 0, last).astype(np.int64)
         edge = self._edges[slot]
         scale = self._scale(edge)
-        tail = scale * (
-            self._excess[slot] - np.expm1(np.minimum(at - edge, 0.0)) * self._rest[slot]
-        )
-        error = (
-            self._scale(at)
-            * (self._error + np.where(at < self._edges[0], self._below, 0.0))
-            * self._weight
-        )
+        tail = scale * (self._excess[slot] - np.expm1(np.minimum(at - edge, 0.0)) * self._rest[slot])
+        error = self._scale(at) * (self._error + np.where(at < self._edges[0], self._below, 0.0)) * self._weight
         error = np.where(slot < last, error, 0.0)  # no mass is counted beyond the window
         tail = tail * (1.0 + self._sign * self._slack) + self._sign * error
         if self._sign > 0:
@@ -106,9 +85,7 @@ class Curve:
         found = np.flatnonzero(values <= delta if self._sign > 0 else values > delta)
         if not found.size:
             return math.inf if self._sign > 0 else 0.0
-        right = (
-            int(found[0]) if self._sign > 0 else int(found[-1]) + 1
-        )  # the last edge promises every delta
+        right = int(found[0]) if self._sign > 0 else int(found[-1]) + 1  # the last edge promises every delta
         low, high = float(self._edges[max(right - 1, 0)]), float(self._edges[right])
         for _ in range(45):
             middle = 0.5 * (low + high)
@@ -135,9 +112,7 @@ class Law(NamedTuple):
 
     def overstated(self) -> tuple[Curve, Curve]:
         """At least delta(epsilon), in the remove and the add direction."""
-        return self._overstated(self.remove, self.infinity_mass), self._overstated(
-            self.add, self.zero_mass
-        )
+        return self._overstated(self.remove, self.infinity_mass), self._overstated(self.add, self.zero_mass)
 
     def understated(self) -> Curve:
         """At most delta(epsilon) in the remove direction."""
@@ -173,12 +148,8 @@ def compose(
         epsilon=epsilon,
     )
     ends = [level.part.range(chosen.reach) for level in levels]
-    on = grid(
-        chosen.spacing, chosen.coarseness, min(low for low, _ in ends), max(top for _, top in ends)
-    )
-    remove, lower, add = (
-        Spectrum(chosen.spacing, side) for side in (chosen.remove, chosen.remove, chosen.add)
-    )
+    on = grid(chosen.spacing, chosen.coarseness, min(low for low, _ in ends), max(top for _, top in ends))
+    remove, lower, add = (Spectrum(chosen.spacing, side) for side in (chosen.remove, chosen.remove, chosen.add))
     infinity_mass, zero_mass, before = 0.0, 0.0, (0.0, 0.0)
     for part, count, shares, times in levels:
         made = part.masses(on, chosen.reach)
@@ -190,6 +161,4 @@ def compose(
         zero_mass += own * before[1] + other * made.zero_mass
         before = made.infinity_mass, made.zero_mass
     slack = 1e-13 * (16 + sum(level.uses + int(level.times.sum()) for level in levels))
-    return Law(
-        remove.composite(), add.composite(), lower.composite(), infinity_mass, zero_mass, slack
-    )
+    return Law(remove.composite(), add.composite(), lower.composite(), infinity_mass, zero_mass, slack)

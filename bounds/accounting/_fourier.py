@@ -64,9 +64,7 @@ def _fold(values: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
 
 
 @jit
-def _multiply(
-    values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray
-) -> None:
+def _multiply(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
     for j in range(len(values)):
         z = values[j]
         product[j] *= z
@@ -76,9 +74,7 @@ def _multiply(
 
 
 @jit
-def _multiply_powers(
-    values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray
-) -> None:
+def _multiply_powers(values: np.ndarray, count: int, noise: float, product: np.ndarray, size: np.ndarray) -> None:
     for j in range(len(values)):
         z = values[j]
         b = math.sqrt(z.real * z.real + z.imag * z.imag) * (1.0 + 5e-16) + noise
@@ -146,9 +142,7 @@ def _multiply_mixtures(
     """Multiply in shares[i, 0] · before + shares[i, 1] · values, counts[i] times each."""
     for start in range(0, len(values), _BLOCK):
         block = slice(start, start + _BLOCK)
-        _multiply_block(
-            before[block], values[block], shares, counts, noise, product[block], size[block]
-        )
+        _multiply_block(before[block], values[block], shares, counts, noise, product[block], size[block])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,9 +168,7 @@ class Spectrum:
 
     def __init__(self, spacing: float, window: Window) -> None:
         self.spacing, self.window = spacing, window
-        self._shifts = np.array(
-            [0.0] + [edge * at for edge in _EDGES for at in (window.lower_edge, window.upper_edge)]
-        )
+        self._shifts = np.array([0.0] + [edge * at for edge in _EDGES for at in (window.lower_edge, window.upper_edge)])
         self._log_moments = np.zeros(self._shifts.size)
         half = window.size // 2 + 1
         self._product, self._size = np.ones(half, complex), np.ones(half)
@@ -241,12 +233,11 @@ class Spectrum:
         waiting = self._buffers[: len(self._rows)]
         for values, row in zip(cast(Any, fft.rfft(waiting)), self._rows, strict=True):
             _multiply(values, row.count, self._noise, self._product, self._size)
-            # the rounding of a mixture is a few units, of which the noise of transforms is 96 or more
-            if row.times.size:
+            if (
+                row.times.size
+            ):  # the rounding of a mixture is a few units, of which the noise of transforms is 96 or more
                 noise = 1.1 * self._noise
-                _multiply_mixtures(
-                    self._row, values, row.shares, row.times, noise, self._product, self._size
-                )
+                _multiply_mixtures(self._row, values, row.shares, row.times, noise, self._product, self._size)
             self._row = values
         waiting[:] = 0.0
         self._rows.clear()
@@ -260,9 +251,7 @@ class Spectrum:
         weight[0] = 1.0
         if n % 2 == 0:
             weight[-1] = 1.0
-        error = np.maximum(
-            self._size * (1.0 + 8.0 * _ULP * self._steps) - np.abs(self._product), 0.0
-        ) * (1.0 + 1e-9)
+        error = np.maximum(self._size * (1.0 + 8.0 * _ULP * self._steps) - np.abs(self._product), 0.0) * (1.0 + 1e-9)
         back = self._noise * float(weight @ self._size)
         masses = np.maximum(np.roll(cast(Any, fft.irfft(self._product, n)), -(start % n)), 0.0)
         k = np.arange(start, start + n)
@@ -278,10 +267,6 @@ class Spectrum:
             masses=masses,
             error=math.sqrt(float(weight @ error**2)) + back,
             cell_error=(float(weight @ error) + back) / n,
-            log_above=-math.inf
-            if self._last < start + n
-            else float(above[rates > 0.0].min(initial=0.0)),
-            log_below=-math.inf
-            if self._first >= start
-            else float(below[rates < 0.0].min(initial=0.0)),
+            log_above=-math.inf if self._last < start + n else float(above[rates > 0.0].min(initial=0.0)),
+            log_below=-math.inf if self._first >= start else float(below[rates < 0.0].min(initial=0.0)),
         )

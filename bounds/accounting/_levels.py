@@ -81,9 +81,7 @@ def _family(family: list[tuple[Noise, int]], gap: float) -> list[Level]:
     while last < end:
         at = max(last + 1, int(np.searchsorted(logs, logs[last] + gap, "right")) - 1)
         numerators = _numerators(sigmas[last : at + 1], family[0][0].replace)
-        times = np.bincount(
-            numerators, weights=counts[last + 1 : at], minlength=_SHARES + 1
-        ).astype(np.int64)
+        times = np.bincount(numerators, weights=counts[last + 1 : at], minlength=_SHARES + 1).astype(np.int64)
         used = np.flatnonzero(times)
         made.append(Level(*family[at], used / _SHARES, times[used]))
         last = at

@@ -99,11 +99,7 @@ class Noise:
         stay = math.log1p(-self.rate) if self.rate < 1.0 else -math.inf
         scale = 1.0 / (2.0 * self.sigma**2)
         up = np.logaddexp(stay, math.log(self.rate) + shift + (2.0 * z - 1.0) * scale)
-        return (
-            up - np.logaddexp(stay, math.log(self.rate) + (-2.0 * z - 1.0) * scale)
-            if self.replace
-            else up
-        )
+        return up - np.logaddexp(stay, math.log(self.rate) + (-2.0 * z - 1.0) * scale) if self.replace else up
 
     def range(self, reach: float) -> tuple[float, float]:
         """The smallest and the largest loss that is looked at."""
@@ -134,20 +130,11 @@ class Noise:
         infinities = (p_above * (1.0 + _SLACK), q_below * (1.0 + _SLACK))
         return Masses(part.indices, with_record, without_record, lower, *infinities)
 
-    def _cells(
-        self, part: Grid, reach: float, choices: list[tuple[float, float]]
-    ) -> tuple[Array, Array, Array]:
+    def _cells(self, part: Grid, reach: float, choices: list[tuple[float, float]]) -> tuple[Array, Array, Array]:
         """What ``add_cells`` adds up over ``choices``."""
         total, right, doubt = np.zeros((3, part.losses.size - 1))
         for weight, shift in choices:
-            noise = (
-                self.sigma,
-                self.rate,
-                self.rate * math.exp(shift),
-                weight,
-                self.replace,
-                *self.ends(reach),
-            )
+            noise = (self.sigma, self.rate, self.rate * math.exp(shift), weight, self.replace, *self.ends(reach))
             add_cells(part.losses, part.growth, part.ratios, *noise, total, right, doubt)
         return total, right, doubt
 
@@ -205,19 +192,10 @@ def mechanisms(made: Schedule) -> list[tuple[Mechanism, int]]:
         found.append((_noise(Step(1.0, 1.0 / math.sqrt(made.precision)), replace), 1))
     for step, count in sorted(made.sampled.items()):
         found.append((_noise(step, replace), count))
-    found += [
-        (Response(max(epsilon, _LEAST_EPSILON)), count)
-        for epsilon, count in sorted(made.pure.items())
-    ]
+    found += [(Response(max(epsilon, _LEAST_EPSILON)), count) for epsilon, count in sorted(made.pure.items())]
     return found
 
 
 def _noise(step: Step, replace: bool) -> Noise:
     rate, sigma = max(step.sample_rate, _LEAST_RATE), min(step.noise_multiplier, _MOST_NOISE)
-    return Noise(
-        rate,
-        sigma,
-        replace,
-        step.epsilons,
-        (rate, sigma) != (step.sample_rate, step.noise_multiplier),
-    )
+    return Noise(rate, sigma, replace, step.epsilons, (rate, sigma) != (step.sample_rate, step.noise_multiplier))

@@ -60,11 +60,7 @@ class Losses:
 
     def __init__(self, values: Array, log_p: Array, counts: Array, sign: int) -> None:
         logs = log_p if sign > 0 else log_p - values
-        self._values, self._logs, self._counts = (
-            sign * values,
-            logs - np.logaddexp.reduce(logs, 1)[:, None],
-            counts,
-        )
+        self._values, self._logs, self._counts = sign * values, logs - np.logaddexp.reduce(logs, 1)[:, None], counts
         most = _LARGEST / float(np.abs(values).max())
         self.tilts = np.geomspace(min(0.1 / self.deviation, 0.01 * most), most, 40)
         self.cumulants = np.array([self.cumulant(tilt) for tilt in self.tilts])
@@ -102,20 +98,14 @@ class Losses:
         """Where the tilted law's tail is as small as that, and the further tilt that shows it."""
         base = self.cumulant(tilt)
         found = [
-            (
-                sign * (self.cumulant(tilt + sign * rate) - base - log_mass) / rate,
-                float(sign * rate),
-            )
+            (sign * (self.cumulant(tilt + sign * rate) - base - log_mass) / rate, float(sign * rate))
             for rate in self.tilts
         ]
         return min(found) if sign > 0 else max(found)
 
     def end(self, tilt: float, log_mass: float) -> tuple[float, float]:
         """Where the tail without a tilt is as small as that, and the further tilt that shows it."""
-        return min(
-            ((self.cumulant(tilt + rate) - log_mass) / (tilt + rate), rate)
-            for rate in map(float, self.tilts)
-        )
+        return min(((self.cumulant(tilt + rate) - log_mass) / (tilt + rate), rate) for rate in map(float, self.tilts))
 
 
 def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Losses]:
@@ -123,10 +113,7 @@ def losses(parts: list[tuple[Mechanism, int]], reach: float) -> tuple[Losses, Lo
     step = -(-len(parts) // _MOST_GROUPS)
     groups = [parts[i : i + step] for i in range(0, len(parts), step)]
     counts = np.array([float(sum(count for _, count in group)) for group in groups])
-    x, log_p = (
-        np.array(rows)
-        for rows in zip(*(_points(g[len(g) // 2][0], reach) for g in groups), strict=True)
-    )
+    x, log_p = (np.array(rows) for rows in zip(*(_points(g[len(g) // 2][0], reach) for g in groups), strict=True))
     return Losses(x, log_p, counts, 1), Losses(x, log_p, counts, -1)
 
 
@@ -162,15 +149,10 @@ def plan(
     if log_delta is None and epsilon is not None:
         log_delta = max(float(side.log_tails(epsilon).min()) for side in losses(parts, 30.0))
     log_delta = max(_SMALLEST_LOG, math.log(1e-12) if log_delta is None else log_delta)
-    reach = max(
-        6.0, -float(ndtri(math.exp(max(_SMALLEST_LOG, log_delta - 12.0 - math.log(steps)))))
-    )
+    reach = max(6.0, -float(ndtri(math.exp(max(_SMALLEST_LOG, log_delta - 12.0 - math.log(steps))))))
     sides = losses(parts, reach)
     ranges = [(part.range(reach), count) for part, count in parts]
-    least, most = (
-        sum(count * low for (low, _), count in ranges),
-        sum(count * top for (_, top), count in ranges),
-    )
+    least, most = sum(count * low for (low, _), count in ranges), sum(count * top for (_, top), count in ranges)
     small = log_delta + _NEGLIGIBLE
     found: list[Range] = []
     for side, low, top in zip(sides, (least, -most), (most, -least), strict=True):
@@ -180,31 +162,16 @@ def plan(
         start, lower_edge = side.edge(tilt, folded, -1)
         end, upper_edge = max(side.edge(tilt, folded, 1), side.end(tilt, small))
         last = min(top, end)
-        found.append(
-            Range(
-                tilt,
-                min(max(low, start), last),
-                last,
-                lower_edge,
-                upper_edge,
-                start <= low,
-                end >= top,
-            )
-        )
+        found.append(Range(tilt, min(max(low, start), last), last, lower_edge, upper_edge, start <= low, end >= top))
     width = max(wanted.end - wanted.start for wanted in found)
     # a share of one step's deviation, and of the loss of a record that is not sampled; limited by the window
     spacing = resolution * min(side.deviation for side in sides) / math.sqrt(steps)
     rates = [part.rate for part, _ in parts if isinstance(part, Noise) and part.rate < 1.0]
     if rates:
-        spacing = min(
-            spacing, max(10.0 * resolution * -math.log1p(-min(rates)), width / _MANY_POINTS)
-        )
+        spacing = min(spacing, max(10.0 * resolution * -math.log1p(-min(rates)), width / _MANY_POINTS))
     spacing = _rounded(max(spacing, width / _MOST_POINTS))
     added = [3.0 * steps * spacing + 0.2 * resolution * abs(end) for end in (least, most)]
-    remove, add = (
-        _window(spacing, found[0], added[0], added[1]),
-        _window(spacing, found[1], added[1], added[0]),
-    )
+    remove, add = _window(spacing, found[0], added[0], added[1]), _window(spacing, found[1], added[1], added[0])
     return Plan(spacing, 0.2 * resolution, reach, remove, add)
 
 

@@ -153,9 +153,7 @@ def _add_sampled(made: Schedule, event: PoissonSampled, count: int) -> None:
     if noise < _LEAST_NOISE:
         made.log_missed += count * math.log1p(-float(event.sample_rate))
         return
-    made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += (
-        count
-    )
+    made.sampled[Step(float(event.sample_rate), noise, tuple(sorted(inner.pure.elements())))] += count
 
 
 def _epsilon(event: ExponentialMechanism, adjacency: Adjacency) -> float:

@@ -102,10 +102,7 @@ def privacy_delta(
     if not made.private:
         return _answer(made, 1.0 if made.revealed else 0.0, 1.0, epsilon=epsilon, delta=1.0)
     if made.exact:
-        lower, upper = (
-            delta_bracket(made.mu / ROUNDING, epsilon)[0],
-            delta_bracket(made.mu * ROUNDING, epsilon)[1],
-        )
+        lower, upper = delta_bracket(made.mu / ROUNDING, epsilon)[0], delta_bracket(made.mu * ROUNDING, epsilon)[1]
         return _answer(made, lower, upper, epsilon=epsilon, delta=upper)
     parts, upper, lower, near = mechanisms(made), 1.0, 0.0, None
     for _ in range(_PASSES):
@@ -131,15 +128,11 @@ def privacy_record(
     made = schedule(event, adjacency)
     if made.exact:
         mu = made.mu * ROUNDING
-        return GaussianDP(
-            mu=mu, adjacency=adjacency, status="accounted", event=event_to_json(event)
-        )
+        return GaussianDP(mu=mu, adjacency=adjacency, status="accounted", event=event_to_json(event))
     return loss_distribution(event=event, adjacency=adjacency, resolution=resolution)
 
 
-def loss_distribution(
-    *, event: Event, adjacency: Adjacency, resolution: float = 0.05
-) -> PrivacyLossDistribution:
+def loss_distribution(*, event: Event, adjacency: Adjacency, resolution: float = 0.05) -> PrivacyLossDistribution:
     """The distribution of the composed privacy loss, on a grid, with every error rounded up into its masses.
 
     P is the mechanism with the record; Q without it (add-remove), or with another in its place (replace-one).
@@ -189,14 +182,10 @@ def _check_resolution(resolution: float | None) -> None:
     if resolution is not None:
         _check.positive(resolution=resolution)
         if not 1e-4 <= resolution <= 1.0:
-            raise ValueError(
-                f"resolution must lie in [0.0001, 1], got {resolution!r}; 0.01 suits most."
-            )
+            raise ValueError(f"resolution must lie in [0.0001, 1], got {resolution!r}; 0.01 suits most.")
 
 
-def _answer(
-    made: Schedule, lower: float, upper: float, *, epsilon: float, delta: float
-) -> PrivacyBound:
+def _answer(made: Schedule, lower: float, upper: float, *, epsilon: float, delta: float) -> PrivacyBound:
     """The bracket with an estimate: connecting dots overstates variances by half of what merging cells understates."""
     lower = min(lower, upper)
     return PrivacyBound(
@@ -206,7 +195,5 @@ def _answer(
         epsilon=epsilon,
         delta=delta,
         adjacency=made.adjacency,
-        method="Gaussian mechanism, closed form"
-        if made.exact
-        else "privacy loss distribution, dots connected",
+        method="Gaussian mechanism, closed form" if made.exact else "privacy loss distribution, dots connected",
     )

@@ -79,9 +79,7 @@ class Composed:
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", _check.records("events", self.events, object))
         if not self.events:
-            raise ValueError(
-                "events must hold at least one event, got none; a schedule without steps has no privacy."
-            )
+            raise ValueError("events must hold at least one event, got none; a schedule without steps has no privacy.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +103,10 @@ def sampled_gaussians(*, sample_rate: float, noise_multipliers: Iterable[float])
     ``sample_rate`` is the probability that a record takes part in a step. Equal neighbours are stored once.
     """
     runs = [
-        (
-            PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=value)),
-            len(list(group)),
-        )
+        (PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=value)), len(list(group)))
         for value, group in groupby(_check.reals("noise_multipliers", noise_multipliers))
     ]
-    return Composed(
-        events=tuple(
-            step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs
-        )
-    )
+    return Composed(events=tuple(step if count == 1 else SelfComposed(event=step, count=count) for step, count in runs))
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -129,11 +120,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         case NonPrivate():
             return dict(kind)
         case PoissonSampled():
-            return {
-                **kind,
-                "sample_rate": float(event.sample_rate),
-                "inner": event_to_dict(event.event),
-            }
+            return {**kind, "sample_rate": float(event.sample_rate), "inner": event_to_dict(event.event)}
         case Composed():
             return {**kind, "inner": [event_to_dict(part) for part in event.events]}
         case SelfComposed():
@@ -147,9 +134,7 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     fields: dict[str, Any] = dict(record) if isinstance(record, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
     kind = fields.pop("event", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(
-            f"event must be one of {', '.join(_KINDS)}, got {kind!r}; pass what event_to_dict wrote."
-        )
+        raise ValueError(f"event must be one of {', '.join(_KINDS)}, got {kind!r}; pass what event_to_dict wrote.")
     if kind == "Composed":
         inner = _check.records("inner", fields.pop("inner", ()), object)
         fields["events"] = tuple(event_from_dict(cast(Any, part)) for part in inner)
@@ -158,9 +143,7 @@ def event_from_dict(record: Mapping[str, Any]) -> Event:
     try:
         return _KINDS[kind](**fields)
     except TypeError:
-        raise ValueError(
-            f"record must hold the fields of {kind} alone, got {sorted(record)!r}."
-        ) from None
+        raise ValueError(f"record must hold the fields of {kind} alone, got {sorted(record)!r}.") from None
 
 
 def event_to_json(event: Event) -> str:
@@ -185,6 +168,4 @@ def delta_in_range(delta: float) -> None:
 
 def unknown(event: object) -> ValueError:
     """The refusal of what is no event."""
-    return ValueError(
-        f"event must be one of {', '.join(_KINDS)}, got {event!r}; describe the mechanism by those."
-    )
+    return ValueError(f"event must be one of {', '.join(_KINDS)}, got {event!r}; describe the mechanism by those.")

@@ -79,9 +79,7 @@ def calibrate_noise(
 
         def spent(log_scale: float, resolution: float | None = resolution) -> PrivacyBound:
             at = scaled(event, math.exp(log_scale))
-            return privacy_epsilon(
-                event=at, delta=delta, adjacency=adjacency, resolution=resolution
-            )
+            return privacy_epsilon(event=at, delta=delta, adjacency=adjacency, resolution=resolution)
 
         low, over, high, best = _bracket(spent, epsilon, start, step)
         for _ in range(_ROUNDS):
@@ -89,9 +87,7 @@ def calibrate_noise(
                 break
             middle = _guess(low, over, high, best.upper, epsilon, tolerance)
             at = spent(middle)
-            low, over, high, best = (
-                (low, over, middle, at) if at.upper <= epsilon else (middle, at.upper, high, best)
-            )
+            low, over, high, best = (low, over, middle, at) if at.upper <= epsilon else (middle, at.upper, high, best)
         start, step = high, max(0.01, tolerance)
     return Calibration(scale=math.exp(start), event=scaled(event, math.exp(start)), achieved=best)
 
@@ -115,9 +111,7 @@ def _bracket(
     )
 
 
-def _guess(
-    low: float, over: float, high: float, under: float, epsilon: float, tolerance: float
-) -> float:
+def _guess(low: float, over: float, high: float, under: float, epsilon: float, tolerance: float) -> float:
     """Where epsilon is met if its logarithm is linear in that of the factor, half a tolerance to either side."""
     if not (over < math.inf and under > 0.0):
         return 0.5 * (low + high)

@@ -33,14 +33,7 @@ _ROUNDING = 1e-12  # of the logarithm of a moment
 
 @jit
 def _log_moment(
-    order: float,
-    rate: float,
-    move: float,
-    sigma: float,
-    replace: bool,
-    low: float,
-    high: float,
-    points: int,
+    order: float, rate: float, move: float, sigma: float, replace: bool, low: float, high: float, points: int
 ) -> float:
     """ln ∫ P^α Q^(1-α), P = (1-q) φ₀ + m φ₁, Q = φ₀ or (1-q) φ₀ + m φ₋₁."""
     stay = math.log1p(-rate) if rate < 1.0 else -math.inf
@@ -63,9 +56,7 @@ def _log_moment(
     return peak + math.log(total * step / (sigma * math.sqrt(2.0 * math.pi)))
 
 
-def renyi_divergences(
-    *, event: Event, adjacency: Adjacency, orders: Sequence[float] = ORDERS
-) -> Array:
+def renyi_divergences(*, event: Event, adjacency: Adjacency, orders: Sequence[float] = ORDERS) -> Array:
     """The Rényi divergences of an event at each order (above 1), in nats, rounded up; inf where nothing is promised.
 
     Formal guarantee: for neighbouring data sets the divergence of the outputs is at most this at that order, in both
@@ -88,13 +79,8 @@ def renyi_divergences(
             continue
         found = _divergences(part, orders)
         total += count * found
-        for share, uses in zip(
-            shares, times, strict=True
-        ):  # moments of a mixture are those of its parts, mixed
-            own, other = (
-                math.log(share) if share else -math.inf,
-                math.log1p(-share) if share < 1.0 else -math.inf,
-            )
+        for share, uses in zip(shares, times, strict=True):  # moments of a mixture are those of its parts, mixed
+            own, other = math.log(share) if share else -math.inf, math.log1p(-share) if share < 1.0 else -math.inf
             total += uses * (np.logaddexp(own + at * before, other + at * found) + _ROUNDING) / at
         before = found
     return total * _SLACK
@@ -118,13 +104,7 @@ def renyi_epsilon(
     found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
     best = max(0.0, float(found.min()) + 1e-12)
     return PrivacyBound(
-        lower=0.0,
-        estimate=best,
-        upper=best,
-        epsilon=best,
-        delta=delta,
-        adjacency=adjacency,
-        method="Rényi divergences",
+        lower=0.0, estimate=best, upper=best, epsilon=best, delta=delta, adjacency=adjacency, method="Rényi divergences"
     )
 
 
@@ -145,8 +125,6 @@ def _divergence(part: Mechanism, order: float) -> float:
     logs: list[float] = []
     for weight, loss in part.choices():
         move = part.rate * math.exp(loss)
-        found = _log_moment(
-            order, part.rate, move, part.sigma, part.replace, -reach - 1.0, far, points
-        )
+        found = _log_moment(order, part.rate, move, part.sigma, part.replace, -reach - 1.0, far, points)
         logs.append(math.log(weight) + found)
     return (max(0.0, float(np.logaddexp.reduce(logs))) + _ROUNDING) / (order - 1.0)

@@ -32,9 +32,7 @@ class Profile(NamedTuple):
     deltas: Array
 
 
-def privacy_profile(
-    *, event: Event, adjacency: Adjacency, epsilons: Sequence[float] | None = None
-) -> Profile:
+def privacy_profile(*, event: Event, adjacency: Adjacency, epsilons: Sequence[float] | None = None) -> Profile:
     """delta(epsilon) at many epsilons from one composition, rounded up; absolute errors are about 1e-10.
 
     Formal guarantee: for neighbouring data sets S, S' and every event E, P(M(S) in E) ≤ e^epsilon P(M(S') in E) + delta
@@ -47,9 +45,7 @@ def privacy_profile(
     if epsilons is not None:
         epsilons = _check.reals("epsilons", epsilons)
         if not all(abs(value) <= _LARGEST for value in epsilons):
-            raise ValueError(
-                f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0."
-            )
+            raise ValueError(f"epsilons must lie between -1e6 and 1e6, got {epsilons!r}; beyond, delta is 1 or 0.")
     asked = None if epsilons is None else np.array(epsilons, dtype=np.float64)
     if not made.private:
         at = np.zeros(1) if asked is None else asked
@@ -89,9 +85,7 @@ def trade_off(*, event: Event, adjacency: Adjacency, type_i: ArrayLike) -> Array
     return np.clip(1.0 - power - 1e-12, 0.0, 1.0 - levels.ravel()).reshape(levels.shape)
 
 
-def best_true_positive_rate(
-    *, event: Event, adjacency: Adjacency, false_positive_rate: float
-) -> float:
+def best_true_positive_rate(*, event: Event, adjacency: Adjacency, false_positive_rate: float) -> float:
     """The largest rate at which an attacker finds the record at this rate of false alarms, rounded up.
 
     Formal guarantee: no membership test on the output of the event with this false-positive rate has a higher
@@ -103,9 +97,7 @@ def best_true_positive_rate(
     return 1.0 - float(trade_off(event=event, adjacency=adjacency, type_i=false_positive_rate))
 
 
-def gaussian_envelope(
-    *, event: Event, adjacency: Adjacency, smallest_delta: float = 1e-8
-) -> GaussianDP:
+def gaussian_envelope(*, event: Event, adjacency: Adjacency, smallest_delta: float = 1e-8) -> GaussianDP:
     """The smallest mu whose delta(epsilon) lies above the event's wherever that is at least ``smallest_delta``.
 
     Compared at a grid of epsilons. Not a guarantee of mu-GDP, which a subsampled Gaussian satisfies for no mu below
@@ -126,9 +118,7 @@ def gaussian_envelope(
     pairs = zip(profile.epsilons[kept][::4], profile.deltas[kept][::4], strict=True)
     mus = [gaussian_mu(epsilon=float(epsilon), delta=float(delta)) for epsilon, delta in pairs]
     return GaussianDP(
-        mu=max(mus, default=math.inf) * (1.0 + 1e-9),
-        adjacency=adjacency,
-        status="approximate accountant",
+        mu=max(mus, default=math.inf) * (1.0 + 1e-9), adjacency=adjacency, status="approximate accountant"
     )
 
 
@@ -145,8 +135,7 @@ def clt_gdp(*, event: Event) -> GaussianDP:
     if not made.private or made.pure or any(step.epsilons for step in made.sampled):
         raise ValueError(f"event must hold Gaussian events alone, sampled or not, got {event!r}.")
     square = made.precision + math.fsum(
-        count * step.sample_rate**2 * math.expm1(step.noise_multiplier**-2)
-        for step, count in made.sampled.items()
+        count * step.sample_rate**2 * math.expm1(step.noise_multiplier**-2) for step, count in made.sampled.items()
     )
     return GaussianDP(mu=math.sqrt(square), adjacency="add-remove", status="approximate accountant")
 
@@ -154,6 +143,4 @@ def clt_gdp(*, event: Event) -> GaussianDP:
 def _gaussian(mu: float, epsilon: float) -> float:
     if epsilon >= 0.0:
         return delta_bracket(mu, epsilon)[1]
-    return min(
-        1.0, 1.0 - math.exp(epsilon) + math.exp(epsilon) * delta_bracket(mu, -epsilon)[1] + 1e-15
-    )
+    return min(1.0, 1.0 - math.exp(epsilon) + math.exp(epsilon) * delta_bracket(mu, -epsilon)[1] + 1e-15)
