@@ -16,6 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import bounds
+from bounds._rounding import at_or_above
 from pacdp.losses import Loss
 
 UNIT = 2**32
@@ -48,9 +49,7 @@ class MonteCarloRisk:
     @property
     def mean(self) -> float:
         """Mean of the losses rescaled to [0, 1], rounded up."""
-        exact = Fraction(self.total, self.n * self.passes * UNIT)
-        value = float(exact)
-        return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+        return at_or_above(Fraction(self.total, self.n * self.passes * UNIT))
 
     @property
     def errors(self) -> int:
