@@ -10,6 +10,7 @@ asks: where it led is seen by making the outer step once more, under the same ke
 weights there.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,12 +27,13 @@ from pacdp.audit.evidence import Evidence, noise_of, told_of
 from pacdp.audit.observed import flat
 from pacdp.audit.one_run import of_batches, of_noise
 from pacdp.audit.other_runs import HURTFUL
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.recomputed import contributions
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
-from pacdp.step.units import Units
+from pacdp.step.sums import ByExample
+from pacdp.step.units import Network, Units
 
 _RELEASES = 120
 _NUMBERS = 6_000_000
@@ -55,7 +57,7 @@ class _Potential:
     """The real potential, and what it was asked."""
 
     objective: Objective
-    exact: Recomputed
+    exact: ByExample
     asked: list[_Asked] = field(default_factory=list)
 
     @classmethod
@@ -65,8 +67,11 @@ class _Potential:
         records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
         return cls(
             objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
-            exact=Recomputed(
-                module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm
+            exact=ByExample(
+                Network.of(copy.deepcopy(module).train(), loss),
+                Units(records, None),
+                clip_norm,
+                most=1,
             ),
         )
 
@@ -75,7 +80,9 @@ class _Potential:
         found = self.objective.estimate(weights, keys, tick)
         batch, own = drawn[0].tolist(), self.flat(weights)
         total = self.flat(found.gradient) * self.objective.batch_size
-        self.asked.append(_Asked(own, batch, total, self.exact(own.float(), batch).sum(0)))
+        self.asked.append(
+            _Asked(own, batch, total, contributions(self.exact, own.float(), batch).sum(0))
+        )
         return found
 
     def flat(self, vector: Tensor) -> Tensor:
@@ -206,7 +213,7 @@ def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: floa
             potential = _Potential.of(module, loss, more, clip_norm, more.n)
             potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
             (asked,) = potential.asked
-            others = potential.exact(asked.weights.float(), range(few.n)).sum(0)
+            others = contributions(potential.exact, asked.weights.float(), range(few.n)).sum(0)
             moved[name] = float((asked.total - others).norm()) / clip_norm
     worst = max(moved, key=lambda name: moved[name])
     broken = not moved[worst] <= 1.0 + _ROUNDING * few.n

@@ -26,7 +26,7 @@ from pacdp.audit.evidence import evidence_of
 from pacdp.audit.observed import Observer, Planned, Seen, Stop, Subject, observe
 from pacdp.audit.one_run import of_weights, tensors_of
 from pacdp.audit.p_values import Found
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.recomputed import contributions, reference_of
 from pacdp.step.noise import Randomness, SeededRandomness
 
 _NUMBERS = 400_000
@@ -203,9 +203,10 @@ def _sums(
     observed = observe(
         subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan)
     )
-    exact = Recomputed.of(observed)
-    for chosen, seen, before in zip(plan, observed.steps, observed.weights, strict=False):
-        yield chosen, seen.released[0].double().cpu(), exact(before, chosen)
+    reference = reference_of(observed)
+    for chosen, seen in zip(plan, observed.steps, strict=True):
+        own = contributions(reference, seen.before, chosen)
+        yield chosen, seen.released[0].double().cpu(), own
 
 
 def _with_hurtful(subject: Subject, ordinary: int) -> tuple[Subject, list[str]]:
