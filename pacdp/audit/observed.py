@@ -25,16 +25,6 @@ from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
 
 
-def of_length(algorithm: Any, steps: int) -> Any:
-    """The algorithm with so many steps, without a budget, snapshots or noise before clipping."""
-    changes = {field.name: 0 for field in fields(algorithm) if field.name in ("burn_in", "thin")}
-    if algorithm.pre_noise > 0.0:
-        changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
-    return replace(
-        algorithm, mechanism=replace(algorithm.mechanism, steps=steps, budget=None), **changes
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """What is audited: a private algorithm, its network and its loss, on records of the auditor's."""
@@ -66,8 +56,14 @@ class Subject:
         )
 
     def lasting(self, steps: int) -> "Subject":
-        """The same for so many steps."""
-        return replace(self, algorithm=of_length(self.algorithm, steps))
+        """The same for so many steps, without a budget, snapshots or noise before clipping."""
+        algorithm = self.algorithm
+        changes = {one.name: 0 for one in fields(algorithm) if one.name in ("burn_in", "thin")}
+        if algorithm.pre_noise > 0.0:
+            changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
+        return replace(self, algorithm=replace(algorithm, **changes)).with_mechanism(
+            steps=steps, budget=None
+        )
 
     def with_mechanism(self, **changes: Any) -> "Subject":
         """The same with other public numbers.
