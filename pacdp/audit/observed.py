@@ -5,6 +5,7 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -255,6 +256,12 @@ def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> 
 def flat(tensors: Iterable[Tensor]) -> Tensor:
     """One vector, a copy."""
     return torch.cat([one.detach().reshape(-1) for one in tensors]).clone()
+
+
+def norm(vector: Tensor) -> float:
+    """The Euclidean norm in double precision; infinity where it is no number, which compares as less than nothing."""
+    found = float(vector.double().norm())
+    return math.inf if math.isnan(found) else found
 
 
 def put(vector: Tensor, module: nn.Module) -> None:

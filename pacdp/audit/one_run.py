@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
 from pacdp.audit.evidence import Evidence, choice_of, noise_of, rate_of, told_of
-from pacdp.audit.observed import Observer
+from pacdp.audit.observed import Observer, norm
 from pacdp.audit.p_values import Found, bonferroni
 from pacdp.audit.recomputed import losses, reference_of
 from pacdp.audit.replayed import moves_again
@@ -127,33 +127,24 @@ def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor")
     """
     given = [(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
     apart = [
-        _norm(one - other.double()) / max(_norm(other), 1e-30) for one, other in given
+        norm(one - other.double()) / max(norm(other), 1e-30) for one, other in given
     ] or _moves(observed)
-    claim, sizes = (
-        "the update times the public divisor is the released sum",
-        evidence.batches.sum(1),
-    )
+    claim = "the update times the public divisor is the released sum"
+    sizes = evidence.batches.sum(1)
     seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
     if max(apart) <= _SAME and len(apart) == len(observed.steps):
         return certain(name, claim, False, seen)
     again = moves_again(observed)
     if isinstance(again, str):
-        candidates = observed.algorithm.choice is not None  # each of which was looked at
-        return (
-            certain(name, claim, True, seen)
-            if candidates
-            else cannot_be_checked(name, claim, f"{again}; {seen}")
-        )
-    if not any(again):
+        if observed.algorithm.choice is not None:  # each of whose candidates was looked at
+            return certain(name, claim, True, seen)
+        return cannot_be_checked(name, claim, f"{again}; {seen}")
+    off = sum(one != 0.0 for one in again)
+    if not off:
         why = "the update makes another move of the released sum, and makes it again of that sum alone"
         return cannot_be_checked(name, claim, f"{why}; {seen}")
-    off = sum(one != 0.0 for one in again)
-    return certain(
-        name,
-        claim,
-        True,
-        f"{seen}; the released sum alone makes other moves in {off} of {len(again)}",
-    )
+    seen += f"; the released sum alone makes other moves in {off} of {len(again)}"
+    return certain(name, claim, True, seen)
 
 
 def of_weights(observed: Observer, *, name: str = "weights") -> Check:
@@ -235,9 +226,9 @@ def _moves(observed: Observer) -> list[float]:
     for seen in observed.steps:
         sums = [one.double() for one in seen.released]
         moved = (seen.after.double() - seen.before.double())[live] * mechanism.expected_batch_size
-        nearest = min(_norm(moved - one) for one in sums)
-        rounding = 1e-6 * mechanism.expected_batch_size * _norm(seen.before)
-        apart = max(0.0, nearest - rounding) / max(_norm(one) for one in sums)
+        nearest = min(norm(moved - one) for one in sums)
+        rounding = 1e-6 * mechanism.expected_batch_size * norm(seen.before)
+        apart = max(0.0, nearest - rounding) / max(norm(one) for one in sums)
         if apart > _SAME and choice is not None and len(sums) < len(choice.noise_scales):
             std = choice.noise_scales[seen.chosen] * mechanism.clip_norm
             more, root = math.sqrt(max(0.0, std**2 - seen.stds[0] ** 2)), math.sqrt(len(moved))
@@ -251,7 +242,3 @@ def _trainable(observed: Observer) -> Tensor:
     return torch.cat(
         [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
     )
-
-
-def _norm(vector: Tensor) -> float:
-    return float(vector.double().norm())
