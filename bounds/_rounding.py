@@ -1,7 +1,6 @@
 """Rounding to the safe side: a few ulp of slack on sums of non-negative terms."""
 
 import math
-from fractions import Fraction
 
 # Sums here have at most eight non-negative terms, each a product, quotient, square root or logarithm within
 # 2 ulp: their relative error stays below 8 ulp, 2**-52 being the widest an ulp gets relative to its number.
@@ -18,12 +17,6 @@ def outward(value: float) -> float:
 def inward(value: float) -> float:
     """A float at or below the exact value of the non-negative expression that ``value`` was rounded from."""
     return max(0.0, value / _OUTWARD - _EIGHT) if value < _SMALL else value / _OUTWARD
-
-
-def at_or_above(exact: Fraction) -> float:
-    """The fraction as a float, or, where none is equal to it, one above."""
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 def total(*nats: float) -> float:

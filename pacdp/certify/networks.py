@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 import bounds
-from bounds._rounding import at_or_above
 from bounds.needs import declared_by
 from bounds.prices import Accounted, Price
 from pacdp.certify.assessment import Finding, Measured, Refusal
@@ -23,6 +22,7 @@ from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with, repeats_itself
 from pacdp.released_counts import ReleasedErrors, sum_of_rates
+from pacdp.stochastic.risk import at_or_above
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())

@@ -16,12 +16,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import bounds
-from bounds._rounding import at_or_above
 from pacdp.losses import Loss
 
 UNIT = 2**32
 """Losses are counted in multiples of 1/UNIT of their interval, rounded up: sums are exact in any order."""
 _OUTWARD = 1.0 + 2.0**-50
+
+
+def at_or_above(exact: Fraction) -> float:
+    """The fraction as a float, or, where none is equal to it, one above."""
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
