@@ -30,28 +30,25 @@ import torch
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, TensorDataset
 
 from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.canary_network import (
-    CanaryNetwork,
-    Recorder,
-    canary_dataset,
-    canary_loss,
-    gain_of,
-    with_canaries,
-)
+from pacdp.audit.canary_network import canary_run, gain_of
 from pacdp.audit.evidence import noise_of, told_of
+from pacdp.audit.observed import Subject
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
-from pacdp.loop import train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
 from pacdp.step.event import ADJACENCY
 from pacdp.step.noise import Randomness
-from pacdp.step.units import take
+from pacdp.step.units import size, take
 
+_SCALE = 10.0
+"""Raw norm of a canary's contribution over the clipping norm: above 1, so that the clipping is put to the test too."""
+_RECORDS = 2
+"""Of a canary that is a person."""
 _PARTS = (1.0, 0.5, 0.25)
 _NATS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 _THRESHOLDS = ((0.25, 0.5, 0.75, 1.0, 1.5), _NATS, _NATS, _NATS)
@@ -93,11 +90,8 @@ def audit_training(
     delta: float,
     canaries: int = 1000,
     failure_prob: float = 0.05,
-    scale: float = 10.0,
-    guesses: tuple[int, ...] | None = None,
     randomness: Randomness | None = None,
     people: Tensor | None = None,
-    records: int = 2,
 ) -> TrainerAudit:
     """Train once with canaries among the data, and see what the released sums give away.
 
@@ -113,52 +107,38 @@ def audit_training(
         delta: at which epsilon is claimed and bounded.
         canaries: m.
         failure_prob: of each bound.
-        scale: raw norm of a canary's contribution over the clipping norm; above 1 the clipping is put to the test too.
-        guesses: numbers of guesses, fixed beforehand; see :func:`pacdp.audit.scores.audit_scores`.
         randomness: the trainer's; the operating system's generator by default.
-        people: the person's number for each record, where people are the units: a canary is then a person.
-        records: of each canary that is a person.
+        people: the person's number for each record, where people are the units: a canary is then one with two records.
 
     Raises:
-        ValueError: no canary, a scale that is not positive, or what ``train`` refuses.
+        ValueError: no canary, or what ``train`` refuses.
     """
     _check.count(canaries=canaries)
-    _check.positive(scale=scale)
     included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
-    shape = tuple(take(dataset, torch.zeros(1, dtype=torch.int64))[0].shape[1:])
-    copies, each = 1 if people is None else records, len(algorithm.noises(0))
-    gain = (
-        1.0
-        if algorithm.contribution is None
-        else gain_of(algorithm, module, dataset, loss, shape, copies)
-    )
+    records = TensorDataset(*take(dataset, torch.arange(size(dataset))))
+    subject = Subject(algorithm=algorithm, module=module, dataset=records, loss=loss, people=people)
+    copies = 1 if people is None else _RECORDS
+    gain = 1.0 if algorithm.contribution is None else gain_of(subject, copies)
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
-    recorder = Recorder(signs=signs * math.copysign(1.0, gain), each=each)
-    run = train(
-        algorithm,
-        CanaryNetwork(module, canaries=canaries, shape=shape),
-        canary_dataset(dataset, included, records=copies),
-        loss=canary_loss(loss, recorder, scale * mechanism.clip_norm / abs(gain)),
-        people=None if people is None else with_canaries(people, int(included.sum()), copies),
+    run, sums = canary_run(
+        subject,
+        included,
+        signs=signs * math.copysign(1.0, gain),
+        scale=_SCALE * mechanism.clip_norm / abs(gain),
+        records=copies,
         randomness=randomness,
-        watch=recorder.record,
     )
-    event = run.event
+    event, noises = run.event, [algorithm.noises(t) for t in range(len(sums))]
     assert event is not None
-    told = told_of(event)
-    released = np.stack(recorder.released).reshape(len(told), each, canaries) / mechanism.clip_norm
-    precision = (
-        np.maximum([algorithm.noises(t) for t in range(len(told))], 1e-3)[:, :, None] ** -2.0
-    )
-    released = (released * precision).sum(1) / precision.sum(
-        1
-    )  # one sum with the noise of all of them
+    precision = np.maximum(noises, 1e-3)[:, :, None] ** -2.0
+    # one sum with the noise of all of them
+    released = (sums / mechanism.clip_norm * precision).sum(1) / precision.sum(1)
     scores = canary_scores(
-        released * signs[:, None], np.array([noise_of(one) for one in told]), mechanism.sample_rate
+        released * signs[:, None],
+        np.array([noise_of(one) for one in told_of(event)]),
+        mechanism.sample_rate,
     )
-    result = audit_scores(
-        scores[:2], included, delta=delta, failure_prob=failure_prob, guesses=guesses
-    )
+    result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob)
     claimed = epsilon(event, delta=delta, adjacency=ADJACENCY)
     rates = error_rates(scores, included, failure_prob=failure_prob)
     return TrainerAudit(

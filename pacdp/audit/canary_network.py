@@ -1,28 +1,24 @@
 """The network, the data and the loss of an audit with canaries; :mod:`pacdp.audit.canaries` says what they are for."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
 
-from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.observed import Planned, of_length
-from pacdp.loop import train
-from pacdp.losses import PerExampleLoss
+from pacdp.audit.observed import Planned, Subject
+from pacdp.loop import PrivateRun, train
 from pacdp.step.clip import Weights
-from pacdp.step.units import size, take
+from pacdp.step.noise import Randomness
 
 _MARKS = 2
 
 
 class CanaryNetwork(nn.Module):
-    """``inner`` with a slot for every canary; see :func:`canary_dataset` for its inputs.
+    """``inner`` with a slot for every canary.
 
-    The outputs are those of ``inner``, shape (batch, outputs), then the slot's output, then 1 for canaries, else 0.
+    Its inputs are flat, with a last column that is 0 for examples and i + 1 for canary i. The outputs are those of
+    ``inner``, shape (batch, outputs), then the slot's output, then 1 for canaries, else 0.
     """
 
     def __init__(self, inner: nn.Module, *, canaries: int, shape: tuple[int, ...]) -> None:
@@ -45,86 +41,68 @@ class CanaryNetwork(nn.Module):
         return torch.cat([outputs, self.slots(chosen), (codes > 0).to(outputs.dtype)[:, None]], 1)
 
 
-@dataclass(slots=True, kw_only=True)
-class Recorder:
-    """What the trainer releases on the canaries' coordinates, and the sign of the step to come."""
+def canary_run(
+    subject: Subject,
+    included: Bool[np.ndarray, " canaries"],
+    *,
+    signs: Float[np.ndarray, " steps"],
+    scale: float,
+    records: int = 1,
+    randomness: Randomness | None = None,
+) -> tuple[PrivateRun, Float[np.ndarray, "steps releases canaries"]]:
+    """Train on the examples, and after them the included canaries.
 
-    signs: Float[np.ndarray, " steps"]
-    each: int = 1
-    """Sums that a step releases."""
-    released: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def sign(self) -> float:
-        """s_t of the step under way: its losses are asked for before anything of it is released."""
-        return float(self.signs[min(len(self.released) // self.each, len(self.signs) - 1)])
-
-    def record(self, released: Weights) -> None:
-        """Keep what was released of the canaries' coordinates."""
-        self.released.append(
-            released["slots.weight"].detach().double().reshape(-1).cpu().numpy().copy()
-        )
-
-
-def canary_dataset(
-    dataset: Dataset[Any], included: Bool[np.ndarray, " canaries"], *, records: int = 1
-) -> TensorDataset:
-    """The examples flat, with a last column 0, and after them the included canaries: zeros, with i + 1 there.
+    These are zeros, and their loss is s_t·scale times their slot's output.
 
     Args:
         records: of each canary.
+
+    Returns:
+        The run, and what it released on the canaries' coordinates.
     """
-    inputs, targets = take(dataset, torch.arange(size(dataset)))
-    codes = torch.from_numpy(np.flatnonzero(included) + 1).to(inputs).repeat_interleave(records)
+    inputs, targets = subject.dataset.tensors
+    codes = torch.from_numpy(np.flatnonzero(included) + 1).repeat_interleave(records)
     flat = torch.cat([inputs.flatten(1), inputs.new_zeros(len(inputs), 1)], 1)
-    extra = torch.cat([inputs.new_zeros(len(codes), flat.shape[1] - 1), codes[:, None]], 1)
+    extra = inputs.new_zeros(len(codes), flat.shape[1])
+    extra[:, -1] = codes
     unused = targets[:1].expand(len(codes), *targets.shape[1:])
-    return TensorDataset(torch.cat([flat, extra]), torch.cat([targets, unused]))
+    people, released = subject.people, list[Tensor]()
+    releases = len(subject.algorithm.noises(0))
 
-
-def canary_loss(loss: PerExampleLoss, recorder: Recorder, scale: float) -> PerExampleLoss:
-    """``loss`` on examples; s_t·scale times the slot's output on canaries."""
-
-    def per_example(outputs: Tensor, targets: Tensor) -> Tensor:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        """The sign is that of the step under way: its losses are asked for before anything of it is released."""
+        sign = float(signs[min(len(released) // releases, len(signs) - 1)])
         slot, is_canary = outputs[:, -_MARKS], outputs[:, -1].detach() > 0.5
         return torch.where(
-            is_canary, recorder.sign * scale * slot, loss(outputs[:, :-_MARKS], targets)
+            is_canary, sign * scale * slot, subject.loss(outputs[:, :-_MARKS], targets)
         )
 
-    return per_example
+    def watch(sums: Weights) -> None:
+        released.append(sums["slots.weight"].detach().double().reshape(-1).cpu().clone())
+
+    run = train(
+        subject.algorithm,
+        CanaryNetwork(subject.module, canaries=len(included), shape=tuple(inputs.shape[1:])),
+        TensorDataset(torch.cat([flat, extra]), torch.cat([targets, unused])),
+        loss=loss,
+        people=None if people is None else torch.cat([people, (codes + people.max()).to(people)]),
+        randomness=randomness,
+        watch=watch,
+    )
+    return run, torch.stack(released).view(-1, releases, len(included)).numpy()
 
 
-def gain_of(
-    algorithm: Algorithm,
-    module: nn.Module,
-    dataset: Dataset[Any],
-    loss: PerExampleLoss,
-    shape: tuple[int, ...],
-    records: int,
-) -> float:
+def gain_of(subject: Subject, records: int) -> float:
     """What a canary contributes over the gradient of one of its records, with its sign.
 
     A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
     """
-    recorder, small = Recorder(signs=np.ones(1)), 1e-3 * algorithm.mechanism.clip_norm
-    train(
-        of_length(algorithm, 1),
-        CanaryNetwork(module, canaries=1, shape=shape),
-        canary_dataset(dataset, np.ones(1, dtype=bool), records=records),
-        loss=canary_loss(loss, recorder, small),
-        people=with_canaries(torch.zeros(size(dataset), dtype=torch.int64), 1, records),
-        randomness=Planned([None]),
-        watch=recorder.record,
-    )
-    gain = float(recorder.released[0][0]) / small
+    small = 1e-3 * subject.algorithm.mechanism.clip_norm
+    _, released = canary_run(subject.lasting(1), np.ones(1, dtype=bool), signs=np.ones(1), scale=small,
+                             records=records, randomness=Planned([None]))  # fmt: skip
+    gain = float(released[0, 0, 0]) / small
     if not abs(gain) > 0.0:
         raise ValueError(
-            f"{type(algorithm).__name__} adds nothing of a canary to its sums: it cannot be audited so"
+            f"{type(subject.algorithm).__name__} adds nothing of a canary to its sums: it cannot be audited so"
         )
     return gain
-
-
-def with_canaries(people: Tensor, canaries: int, records: int) -> Tensor:
-    """The people of the data, and after them as many canaries, each with so many records."""
-    own = torch.arange(canaries).repeat_interleave(records) + people.max() + 1
-    return torch.cat([people, own.to(people)])

@@ -10,6 +10,7 @@ asks: where it led is seen by making the outer step once more, under the same ke
 weights there.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,15 +24,17 @@ from bounds.accounting import Event
 from pacdp.algorithms import Settings, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
 from pacdp.audit.evidence import Evidence, noise_of, told_of
-from pacdp.audit.observed import flat
+from pacdp.audit.mechanism import made_up
+from pacdp.audit.observed import flat, norm
 from pacdp.audit.one_run import of_batches, of_noise
-from pacdp.audit.other_runs import HURTFUL
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.other_runs import HURTFUL, of_one_unit
+from pacdp.audit.recomputed import contributions
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
-from pacdp.step.units import Units
+from pacdp.step.sums import ByExample
+from pacdp.step.units import Network, Units
 
 _RELEASES = 120
 _NUMBERS = 6_000_000
@@ -55,19 +58,24 @@ class _Potential:
     """The real potential, and what it was asked."""
 
     objective: Objective
-    exact: Recomputed
+    exact: ByExample
     asked: list[_Asked] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, module: nn.Module, loss: Loss, data: Dataset, clip_norm: float, batch_size: int
+        cls,
+        module: nn.Module,
+        loss: Loss,
+        records: TensorDataset,
+        clip_norm: float,
+        batch_size: int,
     ) -> "_Potential":
-        records = TensorDataset(torch.tensor(data.inputs), torch.tensor(data.labels))
+        inputs, labels = (x.numpy() for x in records.tensors)
+        data = Dataset(name="made up", inputs=inputs, labels=labels, classes=int(labels.max()) + 1)
+        network = Network.of(copy.deepcopy(module).train(), loss)
         return cls(
             objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
-            exact=Recomputed(
-                module=module, units=Units(records, None), loss=loss, clip_norm=clip_norm
-            ),
+            exact=ByExample(network, Units(records, None), clip_norm, most=1),
         )
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
@@ -75,7 +83,9 @@ class _Potential:
         found = self.objective.estimate(weights, keys, tick)
         batch, own = drawn[0].tolist(), self.flat(weights)
         total = self.flat(found.gradient) * self.objective.batch_size
-        self.asked.append(_Asked(own, batch, total, self.exact(own.float(), batch).sum(0)))
+        self.asked.append(
+            _Asked(own, batch, total, contributions(self.exact, own.float(), batch).sum(0))
+        )
         return found
 
     def flat(self, vector: Tensor) -> Tensor:
@@ -89,7 +99,6 @@ def audit_chain(
     loss: Loss,
     shape: tuple[int, ...],
     classes: int,
-    units: int | None = None,
     seed: int = 0,
     keys: Keys | None = None,
     failure_prob: float = 0.01,
@@ -104,14 +113,14 @@ def audit_chain(
         loss: as for :class:`pacdp.objective.Objective`.
         shape: of an input.
         classes: how many there are.
-        units: examples; by default four batches of them.
         seed: of the data, and of the chain without ``keys``.
         keys: of the one chain: where its noise and its batches come from.
 
     Raises:
         ValueError: settings that promise nothing, or what the objective refuses.
     """
-    n, size, clip_norm = units or 4 * settings.batch_size, settings.batch_size, settings.clip_norm
+    size, clip_norm = settings.batch_size, settings.clip_norm
+    n = 4 * size
     dim, inner = sum(p.numel() for p in module.parameters()), settings.gradients_per_step
     steps = max(2, -(-max(10, min(_RELEASES, _NUMBERS // dim, _EXAMPLES // size)) // inner))
     told = told_of(settings.promise(n, steps))
@@ -119,7 +128,9 @@ def audit_chain(
         raise ValueError(
             f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit"
         )
-    potential = _Potential.of(module, loss, _made_up(n, shape, classes, seed), clip_norm, size)
+    potential = _Potential.of(
+        module, loss, made_up(shape, classes=classes, units=n, seed=seed)[0], clip_norm, size
+    )
     sampler, keys, asked = build(settings, potential), keys or Keys.derive([seed]), potential.asked
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
@@ -129,32 +140,26 @@ def audit_chain(
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
         yield from of_batches(evidence)
-        differ = max(
-            float((one.total - one.exact).norm()) / clip_norm / max(1, len(one.batch))
-            for one in asked
-        )
+        apart = [norm(one.total - one.exact) / max(1, len(one.batch)) for one in asked]
+        differ = max(apart) / clip_norm
         claim = "gradients times the batch size are sums of clipped examples"
         yield certain(
-            "divisor", claim, not differ <= _ROUNDING, f"at most {differ:.1e} C an example apart"
+            "divisor", claim, differ > _ROUNDING, f"at most {differ:.1e} C an example apart"
         )
         made = [settings.langevin_step(t) for t in range(len(asked))]
         own = np.sort([size / clip_norm * step.std / step.rate for step in made])
         said = np.sort([noise_of(event) for event in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
-        seen, claim = (
-            f"{ratios.max() - 1.0:.1e} apart",
-            "the noise told is that of the settings, or less",
-        )
+        claim = "the noise told is that of the settings, or less"
         wrong = not (1.0 <= ratios.min() and ratios.max() <= 1.0 + _ROUNDING)
-        yield certain("accountant: numbers", claim, wrong, seen)
-        yield _of_sensitivity(module, loss, _made_up(_HURT, shape, classes, 1), clip_norm)
+        yield certain("accountant: numbers", claim, wrong, f"{ratios.max() - 1.0:.1e} apart")
+        yield _of_sensitivity(
+            module, loss, made_up(shape, classes=classes, units=_HURT, seed=1)[0], clip_norm
+        )
         middle = len(states) // 2
         again = build(settings, potential.objective).step(states[middle], keys)[0]
-        same, kind = (
-            torch.equal(again.weights, states[middle + 1].weights),
-            isinstance(keys, SecretKeys),
-        )
-        name = "resume: by its key" if kind else "resume: seeded"
+        same = torch.equal(again.weights, states[middle + 1].weights)
+        name = "resume: by its key" if isinstance(keys, SecretKeys) else "resume: seeded"
         yield certain(name, "a chain goes on bit for bit", not same, f"from step {middle}")
 
     return MechanismAudit(checks=tuple(checks()), failure_prob=failure_prob)
@@ -195,28 +200,15 @@ def _evidence(
     )
 
 
-def _of_sensitivity(module: nn.Module, loss: Loss, few: Dataset, clip_norm: float) -> Check:
+def _of_sensitivity(module: nn.Module, loss: Loss, few: TensorDataset, clip_norm: float) -> Check:
     """Sums over a whole small data set, with one example more that was made to hurt."""
-    moved = dict[str, float]()
+    moved, (x, y) = dict[str, float](), few.tensors
     for name, factor in HURTFUL.items():
         if np.isfinite(factor):
-            inputs = np.concatenate([few.inputs, factor * few.inputs[:1]]).astype(np.float32)
-            labels = np.concatenate([few.labels, few.labels[:1]])
-            more = Dataset(name="made up", inputs=inputs, labels=labels, classes=few.classes)
-            potential = _Potential.of(module, loss, more, clip_norm, more.n)
+            more = TensorDataset(torch.cat([x, factor * x[:1]]), torch.cat([y, y[:1]]))
+            potential = _Potential.of(module, loss, more, clip_norm, len(more))
             potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
             (asked,) = potential.asked
-            others = potential.exact(asked.weights.float(), range(few.n)).sum(0)
-            moved[name] = float((asked.total - others).norm()) / clip_norm
-    worst = max(moved, key=lambda name: moved[name])
-    broken = not moved[worst] <= 1.0 + _ROUNDING * few.n
-    claim = "one example more moves the sum by at most C"
-    return certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by one {worst}")
-
-
-def _made_up(n: int, shape: tuple[int, ...], classes: int, seed: int) -> Dataset:
-    draw = np.random.default_rng(seed)
-    inputs = draw.random((n, *shape), dtype=np.float32)
-    return Dataset(
-        name="made up", inputs=inputs, labels=draw.integers(classes, size=n), classes=classes
-    )
+            others = contributions(potential.exact, asked.weights.float(), range(len(few))).sum(0)
+            moved[f"an example {name}"] = norm(asked.total - others) / clip_norm
+    return of_one_unit(moved, len(few))

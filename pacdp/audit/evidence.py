@@ -7,7 +7,7 @@ import numpy as np
 
 from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.audit.observed import Observer
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.recomputed import contributions, reference_of
 from pacdp.step.event import runs_of
 
 
@@ -85,12 +85,8 @@ def evidence_of(observed: Observer) -> Evidence:
 
     A step that was killed may have released fewer sums than the algorithm says.
     """
-    algorithm, members, told = (
-        observed.algorithm,
-        observed.subject.members,
-        told_of(observed.ran.event),
-    )
-    exact, weights = Recomputed.of(observed), observed.weights
+    reference, members = reference_of(observed), observed.subject.members
+    told = told_of(observed.ran.event)
     unit_of = {record: unit for unit, own in enumerate(members) for record in own}
     noise, sums, rows = list[np.ndarray](), list[np.ndarray](), list[int]()
     batches = np.zeros((len(observed.steps), len(members)), dtype=bool)
@@ -100,11 +96,8 @@ def evidence_of(observed: Observer) -> Evidence:
         batches[row, chosen] = True
         cut += sum(any(record not in seen.read for record in members[unit]) for unit in chosen)
         undrawn += set(seen.drawn or ()) != set(chosen)
-        total = exact(weights[seen.number - 1], chosen).sum(0)
-        for released, multiplier in zip(
-            seen.released, algorithm.noises(seen.number - 1), strict=False
-        ):
-            std = multiplier * algorithm.mechanism.clip_norm
+        total = contributions(reference, seen.before, chosen).sum(0)
+        for released, std in zip(seen.released, seen.stds, strict=False):
             noise.append(((released.double().cpu() - total) / std).float().numpy())
             sums.append(total.float().numpy())
             rows.append(row)

@@ -115,10 +115,8 @@ def likelihood_ratios(
     Raises:
         ValueError: an example that too few models saw, or too few did not.
     """
-    inside, outside = (
-        _gaussians(shadows, member, common_std),
-        _gaussians(shadows, ~member, common_std),
-    )
+    inside = _gaussians(shadows, member, common_std)
+    outside = _gaussians(shadows, ~member, common_std)
     return norm.logpdf(attacked, *inside) - norm.logpdf(attacked, *outside)
 
 

@@ -5,6 +5,7 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -23,16 +24,6 @@ from pacdp.reservation import NoLedger, Reservation, Stretch
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
-
-
-def of_length(algorithm: Any, steps: int) -> Any:
-    """The algorithm with so many steps, without a budget, snapshots or noise before clipping."""
-    changes = {field.name: 0 for field in fields(algorithm) if field.name in ("burn_in", "thin")}
-    if algorithm.pre_noise > 0.0:
-        changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
-    return replace(
-        algorithm, mechanism=replace(algorithm.mechanism, steps=steps, budget=None), **changes
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +57,14 @@ class Subject:
         )
 
     def lasting(self, steps: int) -> "Subject":
-        """The same for so many steps."""
-        return replace(self, algorithm=of_length(self.algorithm, steps))
+        """The same for so many steps, without a budget, snapshots or noise before clipping."""
+        algorithm = self.algorithm
+        changes = {one.name: 0 for one in fields(algorithm) if one.name in ("burn_in", "thin")}
+        if algorithm.pre_noise > 0.0:
+            changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
+        return replace(self, algorithm=replace(algorithm, **changes)).with_mechanism(
+            steps=steps, budget=None
+        )
 
     def with_mechanism(self, **changes: Any) -> "Subject":
         """The same with other public numbers.
@@ -97,6 +94,12 @@ class Seen:
     """Flat, single or double precision as the weights."""
     given: Tensor | None = None
     """The gradient that the optimizer was given, times the divisor, without what depends on no data."""
+    before: Tensor = field(init=False)
+    """Flat weights, all parameters; known, like what follows, when a run has come to its end."""
+    after: Tensor = field(init=False)
+    stds: list[float] = field(init=False)
+    """What the algorithm says of the noise of each release."""
+    chosen: int = field(init=False)
 
 
 class Stop(Exception):
@@ -126,8 +129,6 @@ class Observer(NoLedger):
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
         """Of the random layers' generators, by name."""
-        self.alone = False
-        """Whether the run sends examples through random layers one by one."""
         self.on_grid = False
         """Whether the source of noise promises the grid of docs/noise.md."""
         self._now, self._twin = Seen(number=1), copy.deepcopy(subject.module)
@@ -161,21 +162,19 @@ class Observer(NoLedger):
                 keeps=lambda step: True,
                 watch=self._watch,
             )
-            self.alone = self.ran.grad_sample_mode == "reference"
         except Stop:
             if self._now.released:
                 self.steps.append(self._now)
             raise
         finally:
             hook.remove()
-
-    @property
-    def weights(self) -> list[Tensor]:
-        """Flat weights, all parameters, before the first step and after each."""
-        return [
-            parameters_to_vector(self.subject.module.parameters()).detach(),
-            *self.ran.snapshots,
-        ]
+        own, clip_norm = self.subject.module.parameters(), self.algorithm.mechanism.clip_norm
+        weights = [parameters_to_vector(own).detach(), *self.ran.snapshots]
+        for seen in self.steps:
+            t = seen.number - 1
+            seen.before, seen.after = weights[t : t + 2]
+            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t)]
+            seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:
         """Note what the ledger is told."""
@@ -257,6 +256,19 @@ def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> 
 def flat(tensors: Iterable[Tensor]) -> Tensor:
     """One vector, a copy."""
     return torch.cat([one.detach().reshape(-1) for one in tensors]).clone()
+
+
+def norm(vector: Tensor) -> float:
+    """The Euclidean norm in double precision; infinity where it is no number, which compares as less than nothing."""
+    found = float(vector.double().norm())
+    return math.inf if math.isnan(found) else found
+
+
+def put(vector: Tensor, module: nn.Module) -> None:
+    """Copy a vector of all parameters into the network's own memory."""
+    own = list(module.parameters())
+    for p, part in zip(own, vector.split([p.numel() for p in own]), strict=True):
+        p.data.copy_(part.view_as(p))
 
 
 class _Read(Dataset[Any]):

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
 from pacdp.audit.evidence import Evidence, choice_of, noise_of, rate_of, told_of
-from pacdp.audit.observed import Observer
+from pacdp.audit.observed import Observer, norm
 from pacdp.audit.p_values import Found, bonferroni
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.recomputed import losses, reference_of
 from pacdp.audit.replayed import moves_again
 from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
@@ -40,12 +40,10 @@ def of_grid(observed: Observer, *, processes: int = 1) -> Check:
     name, claim = "noise: grid", "all that is released lies on the noise's grid"
     if not observed.on_grid:
         return cannot_be_checked(name, claim, "the source of the noise promises no grid")
-    algorithm, beside, count = observed.algorithm, 0, 0
+    beside, count = 0, 0
     for seen in observed.steps:
-        for released, multiplier in zip(
-            seen.released, algorithm.noises(seen.number - 1), strict=False
-        ):
-            _, exponent = math.frexp(share(multiplier * algorithm.mechanism.clip_norm, processes))
+        for released, std in zip(seen.released, seen.stds, strict=False):
+            _, exponent = math.frexp(share(std, processes))
             places = released.double() / math.ldexp(1.0, exponent - 1 - GRID_LOG2)
             beside, count = beside + int((places != places.round()).sum()), count + places.numel()
     return certain(name, claim, beside > 0, f"{beside} of {count} numbers lie beside it")
@@ -129,33 +127,24 @@ def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor")
     """
     given = [(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
     apart = [
-        _norm(one - other.double()) / max(_norm(other), 1e-30) for one, other in given
+        norm(one - other.double()) / max(norm(other), 1e-30) for one, other in given
     ] or _moves(observed)
-    claim, sizes = (
-        "the update times the public divisor is the released sum",
-        evidence.batches.sum(1),
-    )
+    claim = "the update times the public divisor is the released sum"
+    sizes = evidence.batches.sum(1)
     seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
     if max(apart) <= _SAME and len(apart) == len(observed.steps):
         return certain(name, claim, False, seen)
     again = moves_again(observed)
     if isinstance(again, str):
-        candidates = observed.algorithm.choice is not None  # each of which was looked at
-        return (
-            certain(name, claim, True, seen)
-            if candidates
-            else cannot_be_checked(name, claim, f"{again}; {seen}")
-        )
-    if not any(again):
+        if observed.algorithm.choice is not None:  # each of whose candidates was looked at
+            return certain(name, claim, True, seen)
+        return cannot_be_checked(name, claim, f"{again}; {seen}")
+    off = sum(one != 0.0 for one in again)
+    if not off:
         why = "the update makes another move of the released sum, and makes it again of that sum alone"
         return cannot_be_checked(name, claim, f"{why}; {seen}")
-    off = sum(one != 0.0 for one in again)
-    return certain(
-        name,
-        claim,
-        True,
-        f"{seen}; the released sum alone makes other moves in {off} of {len(again)}",
-    )
+    seen += f"; the released sum alone makes other moves in {off} of {len(again)}"
+    return certain(name, claim, True, seen)
 
 
 def of_weights(observed: Observer, *, name: str = "weights") -> Check:
@@ -197,39 +186,28 @@ def of_accountant(observed: Observer) -> Iterator[Check]:
 
 def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
     """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
-    algorithm, epsilon = observed.algorithm, choice_of(evidence.events[0])
-    choice, claim = algorithm.choice, "candidates are chosen with the probabilities that were told"
+    mechanism, choice = observed.algorithm.mechanism, observed.algorithm.choice
+    epsilon = choice_of(evidence.events[0])
+    claim = "candidates are chosen with the probabilities that were told"
     if choice is None or not epsilon:
         return
     if len(observed.steps[0].released) != len(choice.noise_scales):
         why = "candidates that are made from another with more noise are seen by nobody unless they are chosen"
         yield cannot_be_checked("choices", claim, why)
         return
-    exact, live, divisor = (
-        Recomputed.of(observed),
-        _trainable(observed),
-        algorithm.mechanism.expected_batch_size,
-    )
+    reference, live = reference_of(observed), _trainable(observed)
     excess, score, spread, steps = np.zeros(len(choice.noise_scales)), 0.0, 0.0, len(observed.steps)
-    for batch, seen, before in zip(
-        evidence.batches, observed.steps, observed.weights, strict=False
-    ):
-        moved = [
-            before.masked_scatter(live, before[live] + one.to(before) / divisor)
-            for one in seen.released
-        ]
-        losses = (
-            np.array([exact.losses(one, np.flatnonzero(batch).tolist()) for one in moved])
-            / choice.score_bound
-        )
-        scores = np.where(np.isnan(losses), 1.0, losses.clip(0.0, 1.0)).sum(1)
+    for batch, seen in zip(evidence.batches, observed.steps, strict=True):
+        moves = [one.to(seen.before) / mechanism.expected_batch_size for one in seen.released]
+        moved = [seen.before.masked_scatter(live, seen.before[live] + move) for move in moves]
+        came = np.flatnonzero(batch).tolist()
+        found = np.array([losses(reference, one, came) for one in moved]) / choice.score_bound
+        scores = np.where(np.isnan(found), 1.0, found.clip(0.0, 1.0)).sum(1)
         odds = np.exp(-epsilon * (scores - scores.min()))
-        beyond = np.eye(len(moved))[int(observed.ran.chosen[seen.number - 1])] - odds / odds.sum()
-        excess, score, spread = (
-            excess + beyond,
-            score + float(beyond @ scores),
-            spread + float(np.ptp(scores)) ** 2,
-        )
+        beyond = np.eye(len(moved))[seen.chosen] - odds / odds.sum()
+        excess += beyond
+        score += float(beyond @ scores)
+        spread += float(np.ptp(scores)) ** 2
     # Azuma and Hoeffding: what was chosen beyond its probability, and how good that was
     squares = [*(excess**2 / steps), score**2 / spread if spread > 0.0 else 0.0]
     seen = f"{np.abs(excess).max():.1f} of {steps} steps too many or too few, scores {score:+.2f} in all"
@@ -243,19 +221,18 @@ def _moves(observed: Observer) -> list[float]:
 
     A candidate with more noise than what was released of it is compared by the size of that noise.
     """
-    algorithm, live, found = observed.algorithm, _trainable(observed), list[float]()
-    mechanism, choice = algorithm.mechanism, algorithm.choice
-    for seen, (before, after) in zip(observed.steps, pairwise(observed.weights), strict=False):
+    live, found = _trainable(observed), list[float]()
+    mechanism, choice = observed.algorithm.mechanism, observed.algorithm.choice
+    for seen in observed.steps:
         sums = [one.double() for one in seen.released]
-        moved = (after.double() - before.double())[live] * mechanism.expected_batch_size
-        nearest = min(_norm(moved - one) for one in sums)
-        rounding = 1e-6 * mechanism.expected_batch_size * _norm(before)
-        apart = max(0.0, nearest - rounding) / max(_norm(one) for one in sums)
+        moved = (seen.after.double() - seen.before.double())[live] * mechanism.expected_batch_size
+        nearest = min(norm(moved - one) for one in sums)
+        rounding = 1e-6 * mechanism.expected_batch_size * norm(seen.before)
+        apart = max(0.0, nearest - rounding) / max(norm(one) for one in sums)
         if apart > _SAME and choice is not None and len(sums) < len(choice.noise_scales):
-            scale = choice.noise_scales[int(observed.ran.chosen[seen.number - 1])]
-            more = math.sqrt(max(0.0, scale**2 - algorithm.noises(seen.number - 1)[0] ** 2))
-            expected, dim = more * mechanism.clip_norm * math.sqrt(len(moved)), len(moved)
-            apart = 0.0 if abs(nearest - expected) < 8.0 / math.sqrt(dim) * expected else apart
+            std = choice.noise_scales[seen.chosen] * mechanism.clip_norm
+            more, root = math.sqrt(max(0.0, std**2 - seen.stds[0] ** 2)), math.sqrt(len(moved))
+            apart = 0.0 if abs(nearest - more * root) < 8.0 * more else apart
         found.append(apart)
     return found
 
@@ -265,7 +242,3 @@ def _trainable(observed: Observer) -> Tensor:
     return torch.cat(
         [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
     )
-
-
-def _norm(vector: Tensor) -> float:
-    return float(vector.double().norm())

@@ -23,10 +23,10 @@ from torch.utils.data import TensorDataset
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
 from pacdp.audit.evidence import evidence_of
-from pacdp.audit.observed import Observer, Planned, Seen, Stop, Subject, observe
+from pacdp.audit.observed import Observer, Planned, Seen, Stop, Subject, norm, observe
 from pacdp.audit.one_run import of_weights, tensors_of
 from pacdp.audit.p_values import Found
-from pacdp.audit.recomputed import Recomputed
+from pacdp.audit.recomputed import contributions, reference_of
 from pacdp.step.noise import Randomness, SeededRandomness
 
 _NUMBERS = 400_000
@@ -117,10 +117,8 @@ def of_resuming(
                 plan.remove((seen.number, done))
                 raise Stop
 
-        plan, observer = (
-            {(first, False), (second, True)},
-            Observer(short, discards=True, interrupt=interrupt),
-        )
+        plan = {(first, False), (second, True)}
+        observer = Observer(short, discards=True, interrupt=interrupt)
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 with suppress(Stop):
@@ -134,10 +132,8 @@ def of_resuming(
         not all(torch.equal(a, b) for a, b in zip(one.released, expected[one.number], strict=False))
         for one in seeded
     )
-    numbers, said = (
-        [seen.number for seen in seeded],
-        f"killed in step {first} and after step {second}",
-    )
+    numbers = [seen.number for seen in seeded]
+    said = f"killed in step {first} and after step {second}"
     broken = differ > 0 or sorted(numbers) != sorted([*range(1, _STEPS + 1), first])
     seen = f"{differ} of {len(numbers)} releases differ, {said}"
     yield certain("resume: seeded", "seeded noise goes on bit for bit", broken, seen)
@@ -164,18 +160,11 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
     for chosen, released, own in _sums(
         hurt, [[], common, *([u] for u in alone), *([*common, u] for u in alone)]
     ):
-        apart = max(apart, _norm(released - own.sum(0)) / clip / max(1, len(chosen)))
+        apart = max(apart, norm(released - own.sum(0)) / clip / max(1, len(chosen)))
         if chosen and chosen[-1] >= ordinary:
             name = kinds[chosen[-1] - ordinary]
-            moved[name] = max(moved[name], _norm(released - own[:-1].sum(0)) / clip)
-    worst, most = max(kinds, key=lambda name: moved[name]), 1.0 + _ROUNDING * (ordinary + 1)
-    seen = f"{moved[worst]:.4f} C by {worst}"
-    yield certain(
-        "sensitivity: one unit",
-        "one unit more moves the sum by at most C",
-        not moved[worst] <= most,
-        seen,
-    )
+            moved[name] = max(moved[name], norm(released - own[:-1].sum(0)) / clip)
+    yield of_one_unit(moved, ordinary + 1)
     seen = f"at most {apart:.1e} C a unit apart"
     yield certain(
         "sensitivity: sums", "sums are those of clipped units", not apart <= _ROUNDING, seen
@@ -188,12 +177,22 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
         loss=lambda outputs, targets: faint * subject.loss(outputs, targets),
     )
     for _, released, own in _sums(small, [[], *([u] for u in common), common]):
-        norms.append(_norm(released) / clip)
-        apart = max(apart, _norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
+        norms.append(norm(released) / clip)
+        apart = max(apart, norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
     seen = f"at most {apart:.1e} of the units' norms apart, sums of {max(norms):.1e} C at most"
     yield certain(
         "sensitivity: small sums", "small sums are no exception", not apart <= _FAINT, seen
     )
+
+
+def of_one_unit(moved: dict[str, float], units: int) -> Check:
+    """How far, in clip norms, one of so many units moved their sum, by what was made to hurt in it."""
+    worst = max(moved, key=lambda name: moved[name])
+    broken, claim = (
+        moved[worst] > 1.0 + _ROUNDING * units,
+        "one unit more moves the sum by at most C",
+    )
+    return certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by {worst}")
 
 
 def _sums(
@@ -203,9 +202,10 @@ def _sums(
     observed = observe(
         subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan)
     )
-    exact = Recomputed.of(observed)
-    for chosen, seen, before in zip(plan, observed.steps, observed.weights, strict=False):
-        yield chosen, seen.released[0].double().cpu(), exact(before, chosen)
+    reference = reference_of(observed)
+    for chosen, seen in zip(plan, observed.steps, strict=True):
+        own = contributions(reference, seen.before, chosen)
+        yield chosen, seen.released[0].double().cpu(), own
 
 
 def _with_hurtful(subject: Subject, ordinary: int) -> tuple[Subject, list[str]]:
@@ -229,8 +229,3 @@ def _with_hurtful(subject: Subject, ordinary: int) -> tuple[Subject, list[str]]:
     data = TensorDataset(torch.cat([inputs[kept], *extra]), torch.cat([targets[kept], wrong]))
     people = None if subject.people is None else torch.tensor(owners)
     return replace(subject, dataset=data, people=people), list(kinds)
-
-
-def _norm(vector: Tensor) -> float:
-    found = float(vector.norm())
-    return math.inf if math.isnan(found) else found

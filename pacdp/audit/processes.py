@@ -1,9 +1,7 @@
 """The audit of a run on several processes: real ones, joined by gloo, whose observations are put together here."""
 
-import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,14 +9,12 @@ import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.utils.data import TensorDataset
 
-from bounds.accounting import event_from_dict, event_to_dict
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.audit.checks import MechanismAudit, certain
 from pacdp.audit.evidence import evidence_of
-from pacdp.audit.observed import Observer, Seen, Subject
+from pacdp.audit.observed import Observer, Subject
 from pacdp.audit.one_run import of_batches, of_divisor, of_grid, of_noise, of_weights
 from pacdp.layers.random import generators
-from pacdp.loop import PrivateRun
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SystemRandomness
 
@@ -60,24 +56,13 @@ def audit_processes(
         algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people
     ).lasting(steps)
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(
-            _one_of_them, args=(processes, folder, subject, randomness), nprocs=processes
-        )  # pyright: ignore
-        parts = [
-            torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(processes)
-        ]
-    observed = Observer(subject)
-    observed.alone, observed.on_grid = parts[0]["alone"], parts[0]["on_grid"]
-    observed.ran = PrivateRun(
-        weights={},
-        event=event_from_dict(json.loads(parts[0]["event"])),
-        snapshots=parts[0]["snapshots"],
-        chosen=parts[0]["chosen"],
-    )
-    different = 0
-    for one, *others in zip(
-        *([Seen(**step) for step in part["steps"]] for part in parts), strict=True
-    ):
+        given = processes, folder, subject, randomness
+        multiprocessing.spawn(_one_of_them, args=given, nprocs=processes)  # pyright: ignore
+        seen, ran, on_grid = zip(*(torch.load(Path(folder) / f"{rank}.pt", weights_only=False)
+                                   for rank in range(processes)), strict=True)  # fmt: skip
+    observed, different = Observer(subject), 0
+    observed.ran, observed.on_grid = ran[0], on_grid[0]
+    for one, *others in zip(*seen, strict=True):
         one.drawn = None  # which every process draws for itself
         for other in others:
             one.read |= other.read
@@ -112,14 +97,5 @@ def _one_of_them(
         observed.run(randomness(), distributed=True)
     finally:
         distributed.destroy_process_group()
-    ran = observed.ran
-    assert ran.event is not None
-    found = {
-        "steps": [asdict(seen) for seen in observed.steps],
-        "alone": observed.alone,
-        "on_grid": observed.on_grid,
-        "snapshots": ran.snapshots,
-        "chosen": ran.chosen,
-        "event": json.dumps(event_to_dict(ran.event)),
-    }
+    found = observed.steps, observed.ran, observed.on_grid
     torch.save(found, Path(folder) / f"{rank}.pt")

@@ -10,14 +10,13 @@ chosen. The same operations on the same numbers give the same bits.
 
 import copy
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from pacdp.audit.observed import Observer
+from pacdp.audit.observed import Observer, put
 from pacdp.step.clip import Weights
 from pacdp.step.noise import SeededRandomness
 from pacdp.step.processes import Together
@@ -72,14 +71,9 @@ def moves_again(observed: Observer) -> list[float] | str:
     """
     algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
     live = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    optimizer, found, parameters = (
-        algorithm.optimizer(live.values()),
-        list[float](),
-        list(module.parameters()),
-    )
-    for seen, (before, after) in zip(observed.steps, pairwise(observed.weights), strict=False):
-        for p, part in zip(parameters, before.split([p.numel() for p in parameters]), strict=True):
-            p.data.copy_(part.view_as(p))  # each into its own memory, as in the run
+    optimizer, found = algorithm.optimizer(live.values()), list[float]()
+    for seen in observed.steps:
+        put(seen.before, module)
         drawn = torch.get_rng_state()
         step = _Replayed(
             number=seen.number - 1,
@@ -92,7 +86,7 @@ def moves_again(observed: Observer) -> list[float] | str:
             total={name: torch.full_like(p, torch.nan) for name, p in live.items()},
             losses=None,
             kept=list(seen.released),
-            chosen=int(observed.ran.chosen[seen.number - 1]),
+            chosen=seen.chosen,
         )
         try:
             algorithm.update(step)
@@ -102,5 +96,7 @@ def moves_again(observed: Observer) -> list[float] | str:
             return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
         if not torch.equal(drawn, torch.get_rng_state()):
             return _DRAWS
-        found.append(float((parameters_to_vector(parameters).detach() - after).abs().max()))
+        found.append(
+            float((parameters_to_vector(module.parameters()).detach() - seen.after).abs().max())
+        )
     return found

@@ -3,7 +3,6 @@
 Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,6 +22,7 @@ from pacdp.certify.priors import Private, Source
 from pacdp.losses import in_error
 from pacdp.plain import call_with, repeats_itself
 from pacdp.released_counts import ReleasedErrors, sum_of_rates
+from pacdp.stochastic.risk import at_or_above
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 
 EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
@@ -241,7 +241,7 @@ def mean_of(wrong: Bool[np.ndarray, " n"], data: BoundSet) -> float:
         return error_share(int(wrong.sum()), data.n)
     _, owner, sizes = np.unique(data.people, return_inverse=True, return_counts=True)
     counts = np.bincount(owner, weights=wrong)
-    return _up(
+    return at_or_above(
         sum((Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True)), Fraction(0))
         / len(sizes)
     )
@@ -249,12 +249,7 @@ def mean_of(wrong: Bool[np.ndarray, " n"], data: BoundSet) -> float:
 
 def error_share(errors: int, n: int) -> float:
     """errors/n, rounded up."""
-    return _up(Fraction(errors, n))
-
-
-def _up(exact: Fraction) -> float:
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+    return at_or_above(Fraction(errors, n))
 
 
 def calibration_of(
@@ -356,7 +351,7 @@ def noisy_certificate(
     if n < 1:
         why = f"n with noise of standard deviation {counts.std_n:g} may be 0: release it with less noise"
         return Refusal(name="private_kl_chernoff", reason=why)
-    risk = _up(Fraction(min(errors, n)) / n)
+    risk = at_or_above(Fraction(min(errors, n)) / n)
     made = released_certificate(
         risk,
         n=n,

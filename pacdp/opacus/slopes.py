@@ -5,7 +5,7 @@ statistics have nothing to divide by but the example's own. The network's backwa
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,10 +14,8 @@ from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from pacdp.opacus.recorded import Call
-from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.gradients import LossOfOne, PerExampleLoss, slope_and_loss
 
-LossOfOne = Callable[[list[Tensor], list[Tensor]], Tensor]
-"""From one example's outputs and its other tensors, both without a batch dimension, to a loss, shape ()."""
 _NO_VMAP = (RuntimeError, ValueError, NotImplementedError)
 
 
@@ -34,12 +32,7 @@ def slopes_of_each(
         The gradients, in the shapes of ``outputs``, and the losses, shape (n,). Where ``torch.func.vmap`` cannot run
         the loss, one example follows the other.
     """
-
-    def with_value(own: list[Tensor], rest: list[Tensor]) -> tuple[Tensor, Tensor]:
-        value = loss(own, rest)
-        return value, value.detach()
-
-    of_one = torch.func.grad(with_value, has_aux=True)
+    of_one = slope_and_loss(loss)
     own, rest = [x.detach() for x in outputs], [x.detach() for x in others]
     try:
         with warnings.catch_warnings():

@@ -25,7 +25,7 @@ from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss, in_error
 from pacdp.step.clip import Clip, clip_factors, without_subnormals
-from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_of_each
+from pacdp.step.gradients import NO_CLIPPING, clipped_gradient, slopes_and_mean
 from pacdp.step.precision import full_precision
 
 _CHUNK, _LARGEST = 32, 4096
@@ -180,7 +180,7 @@ class CompiledSums:
         if self._loss.compiled is not None:  # it goes from example to example
             loss, error, slope = self._loss.slope(outputs, labels)
             return loss, error, slope.mul_(len(labels))
-        slope, loss = slopes_of_each(self._loss, outputs, labels)
+        slope, loss = slopes_and_mean(self._loss, outputs, labels)
         return float(loss), float(in_error(outputs, labels).double().mean()), slope
 
     def _forward(

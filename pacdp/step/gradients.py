@@ -11,7 +11,7 @@ used once; all other networks go through ``torch.func.vmap``.
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
@@ -42,6 +42,8 @@ _ELEMENTWISE = (
     nn.GELU,
     nn.SiLU,
 )
+LossOfOne = Callable[[Any, Any], Tensor]
+"""From one example's outputs and its other tensors, all without a batch dimension, to a loss, shape ()."""
 NO_CLIPPING = 1e30
 _TOLERANCE = 1e-3
 
@@ -177,7 +179,7 @@ def _by_layers(
         else:  # a copy, or a layer in place would overwrite the outputs of the layer before
             x = layer(before.clone() if getattr(layer, "inplace", False) else before)
         met.append((name, layer, before, x))
-    slope, mean = slopes_of_each(loss, x, targets, member)
+    slope, mean = slopes_and_mean(loss, x, targets, member)
     passes: list[tuple[str, Tensor, Tensor]] = []
     squares = torch.zeros(len(targets), dtype=torch.float64, device=x.device)
     lowest = next(k for k, one in enumerate(met) if isinstance(one[1], nn.Linear))
@@ -228,7 +230,7 @@ def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Ten
             return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
 
 
-def slopes_of_each(
+def slopes_and_mean(
     loss: PerExampleLoss, outputs: Tensor, targets: Tensor, member: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The gradient of each example's loss by its outputs, and the mean loss (of the members, where given).
@@ -244,12 +246,19 @@ def slopes_of_each(
         mean, _, slope = cast(Loss, loss).slope(outputs, targets)
         return slope * len(targets), outputs.new_tensor(mean)
 
-    def loss_of_one(own: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        value = loss(own[None], y[None])[0]
+    slope_of_one = slope_and_loss(lambda own, y: loss(own[None], y[None])[0])
+    slope, losses = torch.func.vmap(slope_of_one)(outputs, targets)
+    return slope, mean_over(losses, member)
+
+
+def slope_and_loss(loss: LossOfOne) -> Callable[[Any, Any], tuple[Any, Tensor]]:
+    """From one example's outputs and its other tensors to the gradient of its loss by the outputs, and that loss."""
+
+    def with_value(own: Any, rest: Any) -> tuple[Tensor, Tensor]:
+        value = loss(own, rest)
         return value, value.detach()
 
-    slope, losses = torch.func.vmap(torch.func.grad(loss_of_one, has_aux=True))(outputs, targets)
-    return slope, mean_over(losses, member)
+    return torch.func.grad(with_value, has_aux=True)
 
 
 def mean_over(values: Float[Tensor, " batch"], member: Tensor | None) -> Float[Tensor, ""]:

@@ -82,7 +82,7 @@ class ByExample(NamedTuple):
         """The clipped sum over some examples, whose gradient was finite, and their mean loss."""
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
-            rows, mean_loss = self._row(weights, inputs, targets)
+            rows, mean_loss = self.row(weights, inputs, targets)
         elif self.pre_noise > 0.0:
             rows, losses, _ = gradients_of_each(
                 network.module, tensors, inputs, targets, network.loss, weights
@@ -105,7 +105,7 @@ class ByExample(NamedTuple):
         found = clipped_sum(rows, self.clip_norm)
         return found.total, found.finite, mean_loss
 
-    def _row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
+    def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
         leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
         with torch.enable_grad():

@@ -23,6 +23,12 @@ UNIT = 2**32
 _OUTWARD = 1.0 + 2.0**-50
 
 
+def at_or_above(exact: Fraction) -> float:
+    """The fraction as a float, or, where none is equal to it, one above."""
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonteCarloRisk:
     """Sum of the losses of all examples in all passes, each under weights of its own (or its group's)."""
@@ -48,9 +54,7 @@ class MonteCarloRisk:
     @property
     def mean(self) -> float:
         """Mean of the losses rescaled to [0, 1], rounded up."""
-        exact = Fraction(self.total, self.n * self.passes * UNIT)
-        value = float(exact)
-        return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+        return at_or_above(Fraction(self.total, self.n * self.passes * UNIT))
 
     @property
     def errors(self) -> int:

@@ -41,9 +41,9 @@ def test_half_the_noise_is_caught_and_the_claim_is_not(name):
 
 @parametrize("name", ["user level", "P3SGD"])
 def test_a_patient_cut_in_two_is_caught(name, monkeypatch):
-    sound = audited(name, records=2, canaries=2400)
+    sound = audited(name, canaries=2400)
     assert not sound.contradicted
     a_patient_cut_in_two(monkeypatch.setattr)
-    found = audited(name, records=2, canaries=2400)
+    found = audited(name, canaries=2400)
     assert found.contradicted
     assert found.result.mu_lower > 1.5 * sound.result.mu_lower

@@ -26,15 +26,13 @@ import pacdp.step.gradients
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import NonPrivate
 from pacdp.audit.canaries import (
-    CanaryNetwork,
-    Recorder,
     audit_training,
-    canary_dataset,
-    canary_loss,
+    canary_run,
     canary_scores,
     error_rates,
     rates_refute,
 )
+from pacdp.audit.observed import Subject
 from pacdp.private import (
     DPBBP,
     DPSGD,
@@ -87,15 +85,17 @@ every_mode = parametrize("mode", MODES)
 def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
-    recorder = Recorder(signs=np.array([1.0, -1.0, -1.0, 1.0]))
-    network = CanaryNetwork(mlp(), canaries=5, shape=(4,))
-    run = trained(settings(mode, noise=0.0, steps=4), network, canary_dataset(data(), included),
-                  loss=canary_loss(cross_entropy, recorder, 5.0), watch=recorder.record)  # fmt: skip
-    released = np.stack(recorder.released)
-    assert_allclose(released, 0.5 * recorder.signs[:, None] * included, atol=1e-4)
+    signs = np.array([1.0, -1.0, -1.0, 1.0])
+    algorithm = settings(mode, noise=0.0, steps=4)
+    subject = Subject(algorithm=algorithm, module=mlp(), dataset=data(), loss=cross_entropy)
+    run, sums = canary_run(
+        subject, included, signs=signs, scale=5.0, randomness=SeededRandomness(0)
+    )
+    released = sums[:, 0]
+    assert_allclose(released, 0.5 * signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
     # the others' training is that of a run that never heard of canaries
-    plain = trained(settings(mode, noise=0.0, steps=4))
+    plain = trained(algorithm)
     assert_close(flat(without_prefix(run.weights)), flat(plain.weights), atol=1e-6, rtol=1e-5)
 
 

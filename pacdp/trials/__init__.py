@@ -1,0 +1,31 @@
+"""The one room that tries whether an example's output, loss and gradient are its own, and whether a pass writes.
+
+Certificates, clipping and Monte Carlo all rest on it. A network that mixes examples only in batches of nine and more,
+or only beyond some value, passes a trial on three rows of data. Here batches of several sizes are tried, up to the
+largest that will be used, in other orders, beside other examples and beside extreme ones. BatchNorm (with weights or
+without), batch means, losses over pairs: with any of them one changed example moves the gradients of all others, and
+a clipped sum moves by up to |B|·C where the accountant assumes C. A pass that writes into a weight, a buffer or an
+attribute is worse: what it writes leaves without noise.
+
+Trials can refute independence; they cannot prove it. What can be compared while a run goes on is compared then
+(:class:`Unmoved`).
+"""
+
+from pacdp.trials.gradients import made_up_batch as made_up_batch
+from pacdp.trials.gradients import made_up_targets as made_up_targets
+from pacdp.trials.gradients import mixes as mixes
+from pacdp.trials.gradients import require_independent_examples as require_independent_examples
+from pacdp.trials.gradients import with_other_weights as with_other_weights
+from pacdp.trials.outputs import MOST as MOST
+from pacdp.trials.outputs import made_up_labels as made_up_labels
+from pacdp.trials.outputs import own_answers as own_answers
+from pacdp.trials.outputs import pool as pool
+from pacdp.trials.outputs import require_alone as require_alone
+from pacdp.trials.outputs import require_own_losses as require_own_losses
+from pacdp.trials.outputs import require_own_outputs as require_own_outputs
+from pacdp.trials.outputs import require_true_slope as require_true_slope
+from pacdp.trials.writes import Unmoved as Unmoved
+from pacdp.trials.writes import Unwritten as Unwritten
+from pacdp.trials.writes import kept_inputs as kept_inputs
+from pacdp.trials.writes import require_no_writes as require_no_writes
+from pacdp.trials.writes import require_unwritten as require_unwritten

@@ -1,0 +1,252 @@
+"""Whether an example's outputs, losses and slopes are its own, tried on batches of several sizes and orders."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, Shaped
+from torch import Tensor
+
+from pacdp.losses import Loss
+
+SIZES = (3, 4, 9, 17, 33)
+"""Batch sizes of the trials."""
+MOST = max(SIZES)
+ALONE = 3
+"""Examples that are tried as batches of one."""
+_OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
+"""Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
+_UNITS = 16
+"""Units in the last place of outputs that are rounding too."""
+_SPOTS = 3
+"""Examples of each batch that are run once more, by themselves."""
+
+
+def pool(
+    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None
+) -> Shaped[Tensor, "_ ..."]:
+    """``size`` examples, those of ``inputs`` in turn, then ``others`` that are made up, by default up to 33.
+
+    Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
+    examples in another order, so that they stay within any table.
+    """
+    real = inputs[torch.arange(size, device=inputs.device) % len(inputs)]
+    few, generator = (
+        real.flip(0)[: min(size, MOST if others is None else others)],
+        torch.Generator().manual_seed(0),
+    )
+    if not inputs.is_floating_point():
+        places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
+        return torch.cat([real, few.reshape(-1)[places].view_as(few)])
+    noise = torch.randn(few.shape, generator=generator).to(inputs.device, inputs.dtype)
+    reach = 10.0 ** (torch.arange(len(few), device=inputs.device) % 4).to(inputs.dtype)
+    return torch.cat([real, few + noise * reach.view(-1, *[1] * (inputs.ndim - 1))])
+
+
+def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:
+    """Batches as places in a :func:`pool` of ``size``, each with the positions that hold examples of its first half."""
+    for each in sorted({min(one, size) for one in SIZES}):
+        rows = torch.arange(each)
+        yield rows.flip(0), rows
+        yield torch.where(rows % 2 == 0, rows, size + rows), rows[::2]
+    for k in range(min(ALONE, size)):
+        yield torch.tensor([k]), torch.zeros(1, dtype=torch.int64)
+    if (
+        size > MOST
+    ):  # each among few, in another order, since what few do not do is seen beside them
+        yield from (
+            (rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST)
+        )
+
+
+def require_own_outputs(
+    run: Callable[[Int64[Tensor, " batch"]], Tensor], *, size: int = MOST, least: float = 0.0
+) -> Tensor:
+    """Refuse a network in which an example's output depends on the others of its batch, their order or their number.
+
+    Args:
+        run: the outputs for a batch of examples, given as places in a :func:`pool` of that size.
+        least: outputs count as this large, where smaller ones decide nothing, as losses do.
+
+    Returns:
+        The outputs of the pool's first half.
+
+    Raises:
+        ValueError: an output moved between batches, or the outputs are no tensor with a row an example.
+    """
+    expected = _rows(run(torch.arange(size)), size)
+    allowed = _rounding(expected, least)
+    for places, kept in batches(size):
+        found, rows = _rows(run(places), len(places))[kept], places[kept]
+        _require_same(found, expected[rows], allowed[rows], rows)
+    return expected
+
+
+def require_alone(
+    outputs: Tensor, run: Callable[[Int64[Tensor, " batch"]], Tensor], *, least: float = 0.0
+) -> None:
+    """Refuse the outputs of a batch of which a few examples by themselves have others.
+
+    Trials before a run are of its first batches. What mixes at other sizes, beyond values that come later or after
+    some calls is seen here.
+
+    Args:
+        outputs: of the batch.
+        run: the outputs for some of its examples, given as places in it.
+        least: as for :func:`require_own_outputs`.
+
+    Raises:
+        ValueError: an output moved.
+    """
+    rows = torch.linspace(0, len(outputs) - 1, min(_SPOTS, max(1, len(outputs) - 1))).round().long()
+    found = _rows(run(rows), len(rows))
+    _require_same(found, outputs[rows], _rounding(outputs, least)[rows], rows)
+
+
+def own_answers(answers: Callable[[np.ndarray], Any], n: int) -> np.ndarray:
+    """What an estimator answers for each of n examples, which those beside it in a batch must not decide.
+
+    Rounding may move an answer or two in a hundred; a batch that is scaled or ranked as a whole moves more.
+
+    Args:
+        answers: for the examples at these places.
+
+    Raises:
+        ValueError: answers moved when halves of the examples, or single ones, were asked for.
+    """
+    said, order = np.asarray(answers(np.arange(n))), np.random.default_rng(0).permutation(n)
+    if said.shape[:1] != (n,):
+        return said  # who counts says what is wrong
+    slack = _OF_OUTPUTS * (1.0 + np.median(np.abs(said))) if said.dtype.kind == "f" else None
+    for parts in (np.array_split(order, min(2, n)), order[:MOST, None]):
+        found, own = (
+            np.concatenate([np.asarray(answers(part)) for part in parts]),
+            said[np.concatenate(parts)],
+        )
+        same = (
+            found == own
+            if slack is None
+            else np.isclose(found, own, _OF_OUTPUTS, slack, equal_nan=True)
+        )
+        if np.sum(~same.reshape(len(own), -1).all(axis=1)) > max(1, len(own) // 50):
+            raise ValueError(
+                "what the estimator answers for an example depends on the examples beside it, or on random numbers or "
+                "calls before: scale and rank by what fit saw, not by the batch"
+            )
+    return said
+
+
+def _rounding(outputs: Tensor, least: float) -> Shaped[Tensor, "n 1"]:
+    """How far rounding may move each row; by what differs within rows, because that decides.
+
+    One far example hides no other's move.
+    """
+    flat = outputs.reshape(len(outputs), -1)
+    if not flat.numel():
+        return flat.new_zeros(len(flat), 1)
+    finite = torch.where(flat.isfinite(), flat, 0.0)
+    sizes, spreads = finite.abs().amax(dim=1), (finite.amax(dim=1) - finite.amin(dim=1)) / 2
+    spreads = spreads if flat.shape[1] > 1 else sizes
+    sizes, spreads = (one.clamp(min=one.median()) for one in (sizes, spreads))
+    return (_OF_OUTPUTS * (least + spreads) + _UNITS * torch.finfo(flat.dtype).eps * sizes)[:, None]
+
+
+def _require_same(
+    found: Tensor, own: Tensor, allowed: Shaped[Tensor, "n 1"], rows: Int64[Tensor, " n"]
+) -> None:
+    found, own = (one.reshape(len(rows), -1) for one in (found, own))
+    same = (found == own) | (found.isnan() & own.isnan()) | ((found - own).abs() <= allowed)
+    if not bool(same.all()):
+        which = int(rows[~same.all(dim=1).cpu()][0])
+        raise ValueError(
+            f"output {which} of the network depends on the other examples of its batch, or on random numbers or "
+            "calls besides the weights: no example has a loss of its own"
+        )
+
+
+def _rows(outputs: Tensor, size: int) -> Tensor:
+    if not isinstance(outputs, Tensor) or outputs.shape[:1] != (size,):
+        found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ValueError(
+            f"the network must return one row of outputs an example, got {found} for a batch of {size}: no example "
+            "has a loss of its own"
+        )
+    return outputs.detach().clone()  # which the next run may overwrite
+
+
+def require_own_losses(
+    loss: Loss, outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " m"], *, size: int = MOST
+) -> None:
+    """Refuse a loss in which an example's value depends on the others of its batch or on their labels.
+
+    Weights by how often a class occurs, the hardest examples of a batch, pairs: with any of them the sum is no mean of
+    independent terms.
+
+    Args:
+        outputs: of some examples.
+        labels: of all examples; which values occur is what matters.
+        size: of the largest batch.
+
+    Raises:
+        ValueError: a loss moved between batches, or as for a call of the loss.
+    """
+    both = pool(outputs, size=size)
+    slack = _OF_LOSSES * max(1.0, loss.oscillation)
+    for own in made_up_labels(labels, len(both)):
+        expected = loss(both[:size], own[:size])
+        for places, kept in batches(size):
+            found = loss(both[places], own[places])[kept]
+            if not torch.allclose(
+                found.double(),
+                expected[places[kept]].double(),
+                rtol=0.0,
+                atol=slack,
+                equal_nan=True,
+            ):
+                raise ValueError(
+                    f"loss {loss.name} of an example depends on the other examples of its batch or on their labels: "
+                    "write it as a function of one example's outputs and label"
+                )
+
+
+def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor, " size"]]:
+    """Labels as they come, all the same, each in turn, and at random; of the values that occur in ``labels``."""
+    values = labels.unique() if labels.ndim == 1 else labels.unique(dim=0)
+    count = torch.arange(size, device=labels.device)
+    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(
+        labels.device
+    )
+    return [
+        labels[count % len(labels)],
+        values[count * 0],
+        values[count % len(values)],
+        values[chosen],
+    ]
+
+
+def require_true_slope(
+    loss: Loss, outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " m"]
+) -> None:
+    """Refuse a loss whose compiled form has another mean, error or gradient than its function has.
+
+    Raises:
+        ValueError: they differ beyond rounding.
+    """
+    if loss.compiled is None or outputs.device.type != "cpu":
+        return
+    outputs = outputs[:MOST].detach()
+    for own in made_up_labels(labels, len(outputs)):
+        mean, error, slope = loss.slope(outputs, own)
+        by_function = replace(loss, compiled=None).slope(outputs, own)
+        scale = float(by_function[2].abs().max())
+        if not (
+            abs(mean - by_function[0]) <= _OF_LOSSES * max(1.0, loss.oscillation)
+            and error == by_function[1]
+            and torch.allclose(slope, by_function[2], rtol=0.0, atol=_OF_SLOPES * scale)
+        ):
+            raise ValueError(
+                f"the compiled form of loss {loss.name} differs from its function: pass compiled=None, which leaves "
+                "the derivative to autograd"
+            )

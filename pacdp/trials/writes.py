@@ -1,0 +1,158 @@
+"""Whether a pass writes into weights, buffers, attributes or its inputs, tried once and held against each step."""
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pacdp.buffers import contents
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_SMALL = 2**16
+"""The most numbers of which bits are compared."""
+
+
+class Unwritten:
+    """All that a network refers to: tensors, arrays, numbers and texts in it, held against what they were.
+
+    What a pass leaves behind, later outputs may depend on, and where training is private it leaves without noise.
+
+    Args:
+        network: a module, or any function; what it refers to is followed as by
+            :func:`pacdp.buffers.held_rows`.
+        moving: tensors of it that may change.
+    """
+
+    def __init__(self, network: Any, *, moving: Iterable[Tensor] = ()) -> None:
+        self._network, self._moving = network, {id(one) for one in moving}
+        self._before = contents(network, without=self._moving)
+
+    def require(self) -> None:
+        """Refuse a network that is not what it was.
+
+        Raises:
+            ValueError: something of it changed; it is named.
+        """
+        now = contents(self._network, without=self._moving)
+        places = sorted(now.keys() | self._before.keys())
+        require_no_writes([where for where in places if now.get(where) != self._before.get(where)])
+
+
+def require_no_writes(changed: Sequence[str]) -> None:
+    """Refuse a network that changed what is named here, by raising ValueError."""
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise ValueError(
+            f"the network changes {', '.join(changed[:3])}{more} in a forward pass, so that its outputs depend on "
+            "what it saw before: call eval() on it first, let no layer work in place on its inputs or weights "
+            "(nn.Embedding without max_norm), and keep nothing of a batch"
+        )
+
+
+def require_unwritten(network: Any, inputs: Tensor, call: Callable[[Tensor], object]) -> None:
+    """Refuse a network whose pass over ``inputs`` changes them, or anything that the network refers to.
+
+    Raises:
+        ValueError: as said.
+    """
+    before, given = Unwritten(network), inputs.clone()
+    call(given)
+    require_no_writes([] if same_bits(inputs, given) else ["its inputs"])
+    before.require()
+
+
+@contextmanager
+def kept_inputs(*given: Tensor) -> Iterator[None]:
+    """Refuse a pass that writes into these inputs, which may be a caller's data: by their versions, few by their bits.
+
+    Raises:
+        ValueError: as said.
+    """
+    before = [None if one.is_inference() else one._version for one in given]
+    copies = [one.clone() if one.numel() <= _SMALL else one for one in given]
+    yield
+    now = [None if one.is_inference() else one._version for one in given]
+    if now != before or not all(map(same_bits, given, copies)):
+        require_no_writes(["its inputs"])
+
+
+class Unmoved:
+    """The weights at which private sums are taken, and what stands beside them, after each sum as before it.
+
+    Of all parameters and buffers, place, shape and version are compared, which costs nothing; of the weights that are
+    trained, or with ``frozen`` of all, every bit, with a copy.
+    """
+
+    def __init__(self, module: nn.Module, *, frozen: bool = False) -> None:
+        self._module, self._frozen = module, frozen
+        self._live, self._copies = list[Tensor](), list[Tensor]()
+        self._marks = dict[str, tuple[object, ...]]()
+
+    def keep(self) -> None:
+        """Remember what is there."""
+        self._live = [
+            p.detach() for p in self._module.parameters() if p.requires_grad or self._frozen
+        ]
+        if list(map(_kind, self._copies)) != list(map(_kind, self._live)):
+            self._copies = [torch.empty_like(one) for one in self._live]
+        for copied, one in zip(self._copies, self._live, strict=True):
+            copied.copy_(one)
+        self._marks = marks(self._module)
+
+    def written(self) -> list[str]:
+        """The parameters and buffers that torch wrote or that are others."""
+        now = marks(self._module)
+        return [name for name in now if now[name] != self._marks.get(name)]
+
+    def same(self) -> Tensor:
+        """Whether all bits of the weights are what they were, a boolean for which no device is waited.
+
+        Raises:
+            ValueError: a parameter or buffer was written or exchanged.
+        """
+        require_no_writes(self.written())
+        return self.same_bits()
+
+    def same_bits(self) -> Tensor:
+        """The same of the bits alone, where it is known that nothing was exchanged."""
+        pairs = zip(self._live, self._copies, strict=True)
+        return torch.stack([_same_bits_on(one, copied) for one, copied in pairs]).all()
+
+
+def marks(module: nn.Module) -> dict[str, tuple[object, ...]]:
+    """Where each parameter and buffer lies, its shape, and how often it was written."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {name: (one.data_ptr(), one.shape, one._version) for name, one in named}
+
+
+def _kind(x: Tensor) -> tuple[object, ...]:
+    return x.device, x.dtype, x.shape
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and the same bits; NaN is itself."""
+    return one.shape == other.shape and bool(_same_bits_on(one, other))
+
+
+def _same_bits_on(one: Tensor, other: Tensor) -> Tensor:
+    """A boolean on the tensors' device; NaN is itself."""
+    if one.is_complex():
+        one, other = torch.view_as_real(one), torch.view_as_real(other)
+    if one.is_floating_point():
+        one, other = (x.view(_BITS[x.element_size()]) for x in (one, other))
+    if one.device.type == "cpu" and one.dtype in _BITS.values():
+        like = (
+            (one.dtype, one.shape) == (other.dtype, other.shape)
+            and one.is_contiguous()
+            and other.is_contiguous()
+        )
+        if like:  # C's comparison takes a third of the time of torch.equal
+            return torch.tensor(_memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0)
+        return torch.tensor(np.array_equal(one.numpy(), other.numpy()))
+    return (one == other).all()
