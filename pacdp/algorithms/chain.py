@@ -1,8 +1,9 @@
 """What the settings of a chain say of it beside its moves: what it promises, and which law its weights stand for."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +13,25 @@ import bounds
 from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.schedules import Factor
 from pacdp.step.promise import NoPrivacy, Promising, no_promise
+
+Coefficients = Mapping[str, Any]
+"""Numbers of one step by name, each for one or all chains."""
+Number = float | np.ndarray
+"""A setting of one chain, or of each of a batch, [chains]."""
+
+
+class LangevinStep(NamedTuple):
+    """Numbers of w' = keep · w + pull · centre - rate · gradient + scale · N(0, I), named as :func:`langevin` does.
+
+    Each is a :data:`Number`.
+    """
+
+    keep: Any
+    rate: Any
+    scale: Any
+    pull: Any = 0.0
 
 
 class NoisePath(NamedTuple):
@@ -22,10 +41,12 @@ class NoisePath(NamedTuple):
     scales: Float[np.ndarray, " gradients"]
 
     @classmethod
-    def of(cls, coefficients: Callable[[int], Mapping[str, Any]], steps: int) -> "NoisePath":
-        """From the coefficients of each step, for one chain."""
-        found = [coefficients(step) for step in range(steps)]
-        rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
+    def of(cls, steps: Sequence[LangevinStep]) -> "NoisePath":
+        """From the steps of one chain."""
+        rates, scales = (
+            np.array([getattr(one, name) for one in steps], dtype=np.float64).ravel()
+            for name in ("rate", "scale")
+        )
         return cls(rates, scales)
 
     def noise_multipliers(self, batch_size: int) -> Float[np.ndarray, " gradients"]:
@@ -43,28 +64,6 @@ class NoisePath(NamedTuple):
                 f"every gradient must enter with noise, got a noise multiplier of {found.min()}; lower tau"
             )
         return found
-
-
-def require_own_schedule(every: Sequence["Chain"], *schedules: object) -> None:
-    """Refuse schedules of others where norms are kept: certificates read step sizes and noise off the settings.
-
-    Raises:
-        ValueError: a chain keeps norms, and a schedule is given.
-    """
-    if any(one.keep_norms for one in every) and any(one is not None for one in schedules):
-        raise ValueError(
-            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
-            "and a schedule of a caller may have looked at training errors; use decay and cooling"
-        )
-
-
-class LangevinStep(NamedTuple):
-    """Numbers of w' = keep · w + pull · centre - rate · gradient + std · N(0, I)."""
-
-    rate: float
-    keep: float
-    pull: float
-    std: float
 
 
 @runtime_checkable
@@ -149,11 +148,11 @@ class Chain(Promising, Protocol):
         """
         ...
 
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """The step that follows gradient number ``asked`` (from 0), written once more for whoever audits the chain.
+    def step(self, t: int) -> LangevinStep:
+        """The step that follows gradient number t = 1, 2, ...: of the weights, or of the velocity that moves them.
 
         Raises:
-            ValueError: the chain's steps promise nothing, so that there is nothing to audit.
+            ValueError: this chain makes no such steps.
         """
         ...
 
@@ -175,12 +174,22 @@ class ChainDefaults:
         """The size of batches."""
         return ("batch_size",)
 
-    def noise_path(self, steps: int) -> NoisePath:
+    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
         """Refused by a ValueError: nothing is known of how noise enters these steps."""
+        del t, step_size
         raise ValueError(
             f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
             "Entropy-SG(L)D"
         )
+
+    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+        """The numbers of step t = 1, 2, ... by name, those of :meth:`step`."""
+        return self.step(t, step_size=step_size)._asdict()
+
+    def noise_path(self, steps: int) -> NoisePath:
+        """Of the steps; see :class:`Chain`."""
+        own = columns_of([self])
+        return NoisePath.of([own.step(t) for t in range(1, steps + 1)])
 
     @property
     def vectors(self) -> int:
@@ -208,10 +217,6 @@ class ChainDefaults:
 
     def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
-
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """Refused by a ValueError, as the promise is."""
         raise no_promise(self)
 
     @property
@@ -248,3 +253,59 @@ def at_stationarity(*, beta: float, tau: float, oscillation: float, n: int) -> b
     """What a draw from a density proportional to exp(β τ times a utility of that oscillation over n) promises."""
     epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=oscillation, n=n)
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
+
+
+Kind = TypeVar("Kind", bound=ChainDefaults)
+
+
+def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
+    """The settings of each chain of a batch, from one setting for all or one a chain.
+
+    Raises:
+        ValueError: there is none, they are of different algorithms, or they differ in a field that shapes the
+            computation.
+    """
+    every = list(settings) if isinstance(settings, Sequence) else [settings]
+    if not every:
+        raise ValueError("expected settings of one chain or more, got none")
+    kinds = {type(one).__name__ for one in every}
+    if len(kinds) > 1:
+        raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kinds)}")
+    for name in every[0].shared:
+        values = {getattr(one, name) for one in every}
+        if len(values) > 1:
+            raise ValueError(
+                f"chains of one batch must agree on {name}, got {sorted(map(str, values))}"
+            )
+    return every
+
+
+def columns_of(every: Sequence[Kind]) -> Kind:
+    """The settings of a batch of chains as one record, whose numbers are columns, float64 [chains].
+
+    What the chains share stays as it is. None, where it stands for no limit, is infinity.
+    """
+    first = every[0]
+    found = object.__new__(type(first))  # columns are not what its __init__ checks
+    for name in (one.name for one in fields(first)):  # type: ignore[arg-type]
+        values = [getattr(one, name) for one in every]
+        column = np.array([math.inf if x is None else x for x in values], dtype=np.float64)
+        object.__setattr__(found, name, values[0] if name in first.shared else column)
+    return found
+
+
+def step_sizes(initial: Number, decay: Number, t: int, schedule: Factor | None) -> Number:
+    """initial t^-decay, or initial schedule(t), for step number t = 1, 2, ...
+
+    Raises:
+        ValueError: the schedule gives no finite number >= 0.
+    """
+    factor = t**-decay if schedule is None else schedule(t)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
+        found = initial * factor
+    for one in np.atleast_1d(found):
+        if not (math.isfinite(one) and one >= 0.0):
+            raise ValueError(
+                f"the schedule gives the step size {one} at step {t}: expected a finite number >= 0"
+            )
+    return found
