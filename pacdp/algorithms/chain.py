@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.schedules import Factor
-from pacdp.step.promise import NoPrivacy, Promising, no_promise
+from pacdp.step.promise import NoPrivacy, no_promise
 
 Coefficients = Mapping[str, Any]
 """Numbers of one step by name, each for one or all chains."""
@@ -66,116 +66,25 @@ class NoisePath(NamedTuple):
         return found
 
 
-@runtime_checkable
-class Chain(Promising, Protocol):
-    """Settings of a chain. Subclass :class:`ChainDefaults`, or :class:`Thermal`, and say what differs."""
+class Chain:
+    """Settings of a chain: a subclass is a frozen record, and says what differs from this one."""
 
-    @property
-    def batch_size(self) -> int:
-        """Expected examples behind one gradient."""
-        ...
+    __slots__ = ()
+    batch_size: int
+    """Expected examples behind one gradient."""
+    clip_norm: float | None = None
+    """The norm to which each example's gradient is clipped; None for no clipping, and no promise of the steps."""
+    keep_norms: bool = False
+    """Whether the squared norms of all contributions are kept, step by step."""
+    every_record: bool = False
+    """Whether every record is in every batch, once."""
 
-    @property
-    def clip_norm(self) -> float | None:
-        """The norm to which each example's gradient is clipped; None for no clipping, and no promise of the steps."""
-        ...
-
-    @property
-    def keep_norms(self) -> bool:
-        """Whether the squared norms of all contributions are kept, step by step."""
-        ...
-
-    @property
-    def every_record(self) -> bool:
-        """Whether every record is in every batch, once."""
-        ...
-
-    def noise_path(self, steps: int) -> NoisePath:
-        """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
-        step does computes with their sum, earlier ones and numbers that no record enters.
-
-        Raises:
-            ValueError: the steps of this chain are not of that kind.
-        """
-        ...
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """Fields that shape the computation, so that chains of one batch must agree on them."""
-        ...
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of the weights' size that one chain keeps in memory at most."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The algorithm's name as the field writes it."""
-        ...
-
-    @property
-    def gradients_per_step(self) -> int:
-        """Minibatch gradients that one step evaluates."""
-        ...
-
-    @property
-    def thermal_std(self) -> float:
-        """Standard deviation of the Gaussian weights that certificates put around the chain's; 0 at no temperature."""
-        ...
-
-    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
-        """What ``steps`` steps on ``n`` examples reveal that come after the first ``start``.
-
-        Raises:
-            ValueError: the steps are no private mechanisms that are accounted for.
-        """
-        ...
-
-    def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs | Point:
-        """The predictor that the chain's weights stand for."""
-        ...
-
-    def target_privacy(
-        self, *, oscillation: float, n: int, step: int | None
-    ) -> bounds.PureDP | NoPrivacy:
-        """What one draw from the chain's stationary law promises on ``n`` examples, or why that is nothing.
-
-        Args:
-            oscillation: of the loss.
-            n: the number of examples.
-            step: how many steps the chain has made.
-        """
-        ...
-
-    def step(self, t: int) -> LangevinStep:
+    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
         """The step that follows gradient number t = 1, 2, ...: of the weights, or of the velocity that moves them.
 
         Raises:
-            ValueError: this chain makes no such steps.
+            ValueError: nothing is known of how noise enters the steps of this chain.
         """
-        ...
-
-    @property
-    def ending_inside(self) -> Mapping[str, float]:
-        """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
-        ...
-
-
-class ChainDefaults:
-    """What most chains have in common."""
-
-    __slots__ = ()
-    keep_norms: bool = False
-    every_record: bool = False
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """The size of batches."""
-        return ("batch_size",)
-
-    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
-        """Refused by a ValueError: nothing is known of how noise enters these steps."""
         del t, step_size
         raise ValueError(
             f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
@@ -187,45 +96,74 @@ class ChainDefaults:
         return self.step(t, step_size=step_size)._asdict()
 
     def noise_path(self, steps: int) -> NoisePath:
-        """Of the steps; see :class:`Chain`."""
+        """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
+        step does computes with their sum, earlier ones and numbers that no record enters.
+
+        Raises:
+            ValueError: the steps of this chain are not of that kind.
+        """
         own = columns_of([self])
         return NoisePath.of([own.step(t) for t in range(1, steps + 1)])
 
     @property
+    def shared(self) -> tuple[str, ...]:
+        """Fields that shape the computation, so that chains of one batch must agree on them."""
+        return ("batch_size",)
+
+    @property
     def vectors(self) -> int:
-        """State, next state, gradient, local weights and mean."""
+        """Vectors of the weights' size that one chain keeps in memory at most: state, next state, gradient, local
+        weights and mean.
+        """
         return VECTORS
 
     @property
     def name(self) -> str:
-        """The class's."""
+        """The algorithm's name as the field writes it."""
         return type(self).__name__
 
     @property
     def gradients_per_step(self) -> int:
-        """One."""
+        """Minibatch gradients that one step evaluates."""
         return 1
 
     @property
     def thermal_std(self) -> float:
-        """No temperature."""
+        """Standard deviation of the Gaussian weights that certificates put around the chain's; 0 at no temperature."""
         return 0.0
 
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
+        """What ``steps`` steps on ``n`` examples reveal that come after the first ``start``.
+
+        Raises:
+            ValueError: the steps are no private mechanisms that are accounted for.
+        """
+        del n, steps, start
+        raise no_promise(self)
+
     def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs | Point:
-        """The weights themselves."""
+        """The predictor that the chain's weights stand for."""
         return Point(weights=weights)
 
-    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
-        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
+    def target_privacy(
+        self, *, oscillation: float, n: int, step: int | None
+    ) -> bounds.PureDP | NoPrivacy:
+        """What one draw from the chain's stationary law promises on ``n`` examples, or why that is nothing.
+
+        Args:
+            oscillation: of the loss.
+            n: the number of examples.
+            step: how many steps the chain has made.
+        """
+        raise NotImplementedError
 
     @property
     def ending_inside(self) -> Mapping[str, float]:
-        """No inner loop."""
+        """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
         return {}
 
 
-class Thermal(ChainDefaults):
+class Thermal(Chain):
     """A chain whose stationary law is exp(-τ R̂(w)) times a base measure."""
 
     __slots__ = ()
@@ -255,7 +193,7 @@ def at_stationarity(*, beta: float, tau: float, oscillation: float, n: int) -> b
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
 
 
-Kind = TypeVar("Kind", bound=ChainDefaults)
+Kind = TypeVar("Kind", bound=Chain)
 
 
 def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
@@ -303,9 +241,10 @@ def step_sizes(initial: Number, decay: Number, t: int, schedule: Factor | None) 
     factor = t**-decay if schedule is None else schedule(t)
     with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
         found = initial * factor
-    for one in np.atleast_1d(found):
-        if not (math.isfinite(one) and one >= 0.0):
-            raise ValueError(
-                f"the schedule gives the step size {one} at step {t}: expected a finite number >= 0"
-            )
+    bad = ~(np.isfinite(found) & (found >= 0.0))
+    if np.any(bad):
+        one = float(np.extract(bad, found)[0])
+        raise ValueError(
+            f"the schedule gives the step size {one} at step {t}: expected a finite number >= 0"
+        )
     return found

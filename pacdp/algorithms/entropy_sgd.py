@@ -106,7 +106,7 @@ class EntropySGD(Thermal):
     def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
         """Those of the inner loop, α, and the outer step t = 1, 2, ...: w ← keep · w + pull · μ + scale · ξ."""
         rate = step_sizes(self.outer_step_size, self.outer_decay, t, step_size)  # η_t γτ
-        heat = 1.0 / (np.inf if self.beta is None else self.beta)
+        heat = 1.0 / (np.inf if self.beta is None else self.beta)  # 1/β, none without outer noise
         eta = rate / (self.gamma * self.tau) * heat  # η_t/β
         keep = 1.0 - 0.5 * rate - 0.5 * eta / self.base_std**2
         return {

@@ -58,7 +58,7 @@ class PSGLD(Thermal):
     """r, the length of the finite difference, a coordinate."""
     base_std: float = 1.0
     batch_size: int = 128
-    clip_norm: None = None
+    clip_norm: None = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, step_size=self.step_size, stabiliser=self.stabiliser, probe=self.probe,

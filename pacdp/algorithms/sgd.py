@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pacdp.algorithms.chain import ChainDefaults, Coefficients, step_sizes
+from pacdp.algorithms.chain import Chain, Coefficients, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
@@ -17,7 +17,7 @@ from pacdp.step.promise import NoPrivacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SGD(ChainDefaults):
+class SGD(Chain):
     """Settings of a run of SGD."""
 
     State: ClassVar = Motion
@@ -42,20 +42,12 @@ class SGD(ChainDefaults):
         potential: Potential, state: Motion, c: Coefficients, keys: Keys, tick: int | Tensor
     ) -> tuple[Motion, Info]:
         """One minibatch step."""
-        w, v, estimate = (
-            state.weights,
-            state.velocity,
-            potential.estimate(state.weights, keys, tick),
-        )
+        w, v = state.weights, state.velocity
+        estimate = potential.estimate(w, keys, tick)
         here = {"keys": keys, "stream": NOISE, "tick": tick}  # no noise is drawn
         v = langevin(v, keep=c["momentum"], gradient=estimate.gradient, rate=-1.0, **here)
         w = langevin(w, gradient=v, rate=c["rate"], **here)
         return Motion(w, v, state.step + 1), Info(estimate.loss, estimate.error)
-
-    @property
-    def clip_norm(self) -> None:
-        """No clipping."""
-        return None
 
     def target_privacy(self, *, oscillation: float, n: int, step: int | None) -> NoPrivacy:
         """Nothing."""

@@ -35,7 +35,7 @@ class SGHMC(Thermal):
     """a, the share of the velocity lost in a step."""
     base_std: float = 1.0
     batch_size: int = 128
-    clip_norm: None = None
+    clip_norm: None = None  # type: ignore[assignment]
     keep_norms: bool = field(default=False, metadata=JOINED_LATER)
     """Keep Σ_i ‖g_i‖² of every gradient, for certificates of the weights that a run ends with (:mod:`pacdp.certify.
     trajectory`); without clip_norm only."""
@@ -69,11 +69,8 @@ class SGHMC(Thermal):
         potential: Potential, state: Motion, c: Coefficients, keys: Keys, tick: int | Tensor
     ) -> tuple[Motion, Info]:
         """One step of velocity, then of position."""
-        w, v, estimate = (
-            state.weights,
-            state.velocity,
-            potential.estimate(state.weights, keys, tick),
-        )
+        w, v = state.weights, state.velocity
+        estimate = potential.estimate(w, keys, tick)
         v = langevin(
             v, gradient=estimate.gradient, centre=w, **c, keys=keys, stream=NOISE, tick=tick
         )

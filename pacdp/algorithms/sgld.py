@@ -68,7 +68,7 @@ class SGLD(Thermal):
         ``step_size(t)`` takes the place of t^-decay, and ``temperature(t)`` multiplies 1/τ.
         """
         h = step_sizes(self.step_size, self.decay, t, step_size)
-        heat = _temperature(1.0 / (self.tau * float(t) ** self.cooling), t, temperature)
+        heat = _temperature(1.0 / (self.tau * float(t) ** self.cooling), t, temperature)  # 1/τ
         return LangevinStep(
             keep=1.0 - h * heat / self.base_std**2, rate=h, scale=np.sqrt(2.0 * h * heat)
         )
@@ -76,7 +76,7 @@ class SGLD(Thermal):
     def coefficients(
         self, t: int, *, step_size: Factor | None = None, temperature: Factor | None = None
     ) -> Coefficients:
-        """See :class:`ChainDefaults`."""
+        """See :class:`Chain`."""
         return self.step(t, step_size=step_size, temperature=temperature)._asdict()
 
     @staticmethod
@@ -131,9 +131,10 @@ def _temperature(heat: Number, t: int, schedule: Factor | None) -> Number:
         ValueError: this is no finite number > 0.
     """
     found = heat if schedule is None else heat * schedule(t)
-    for one in np.atleast_1d(found):
-        if not (np.isfinite(one) and one > 0.0):
-            raise ValueError(
-                f"the schedule gives temperature = {one} at step {t}: expected a finite number > 0"
-            )
+    bad = ~(np.isfinite(found) & (found > 0.0))
+    if np.any(bad):
+        one = float(np.extract(bad, found)[0])
+        raise ValueError(
+            f"the schedule gives temperature = {one} at step {t}: expected a finite number > 0"
+        )
     return found

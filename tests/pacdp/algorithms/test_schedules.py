@@ -81,3 +81,16 @@ def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_nam
             sampler.step(state, keys)
         assert source.calls == calls > 0
         assert equal(state.weights, start)
+
+
+def test_a_schedule_that_an_algorithm_does_not_take_is_refused_before_the_first_step():
+    with pytest.raises(TypeError, match="temperature"):
+        build(SETTINGS["SGHMC"], potential(), temperature=schedules.warm_up(steps=4))
+    for one in SETTINGS.values():
+        if "keep_norms" in {field.name for field in dataclasses.fields(one)}:
+            with refusal("step_size and temperature must be left out with keep_norms"):
+                build(
+                    dataclasses.replace(one, keep_norms=True),
+                    potential(),
+                    step_size=schedules.warm_up(steps=4),
+                )
