@@ -5,47 +5,79 @@ training is a step of :mod:`pacdp.loop` (:mod:`pacdp.algorithms.algorithm`).
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any, get_args
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.algorithms import entropy_sgd, psgld, sgd, sghmc, sgld
 from pacdp.algorithms.chain import Chain as Chain
+from pacdp.algorithms.chain import columns_of, of_chains
 from pacdp.algorithms.entropy_sgd import EntropySGD as EntropySGD
 from pacdp.algorithms.psgld import PSGLD as PSGLD
+from pacdp.algorithms.psgld import Preconditioned
 from pacdp.algorithms.sampler import Info as Info
+from pacdp.algorithms.sampler import Motion, Position
 from pacdp.algorithms.sampler import Potential as Potential
 from pacdp.algorithms.sampler import Sampler as Sampler
 from pacdp.algorithms.sgd import SGD as SGD
 from pacdp.algorithms.sghmc import SGHMC as SGHMC
 from pacdp.algorithms.sgld import SGLD as SGLD
+from pacdp.schedules import Factor
 
 Settings = SGD | SGLD | PSGLD | SGHMC | EntropySGD
-State = sgd.State | sgld.State | psgld.State | sghmc.State | entropy_sgd.State
-
-_ALGORITHMS = {SGD: sgd, SGLD: sgld, PSGLD: psgld, SGHMC: sghmc, EntropySGD: entropy_sgd}
-KINDS = tuple(_ALGORITHMS)
+KINDS = get_args(Settings)
 """The settings classes, one an algorithm."""
+State = Position | Motion | Preconditioned
 
 
-def build(settings: Settings | Sequence[Settings], potential: Potential) -> Sampler:
+def build(
+    settings: Settings | Sequence[Settings],
+    potential: Potential,
+    *,
+    step_size: Factor | None = None,
+    temperature: Factor | None = None,
+) -> Sampler:
     """The sampler that ``settings`` describe, on ``potential``: one setting for all chains, or one a chain.
 
+    Args:
+        step_size: a function of t = 1, 2, ... that multiplies the step size, that of the outer steps where there are
+            such, in place of t^-decay.
+        temperature: a function of t that multiplies SGLD's temperature 1/τ.
+
     Raises:
-        ValueError: the chains' settings are of different algorithms, or differ in what shapes a batch of chains.
+        ValueError: the chains' settings are of different algorithms, or differ in what shapes a batch of chains; or
+            they keep norms, and a schedule is given: certificates read step sizes and noise off the settings.
+        TypeError: the algorithm takes no such schedule.
     """
-    every: list[Settings] = [settings] if isinstance(settings, KINDS) else list(settings)  # type: ignore[arg-type]
-    kinds = {type(one) for one in every}
-    if len(kinds) != 1:
+    every = of_chains(settings)
+    given = {"step_size": step_size, "temperature": temperature}
+    schedules = {name: one for name, one in given.items() if one is not None}
+    if schedules and any(one.keep_norms for one in every):
         raise ValueError(
-            f"chains of one batch must run one algorithm, got {sorted(kind.__name__ for kind in kinds)}"
+            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
+            "and a schedule of a caller may have looked at training errors; use decay and cooling"
         )
-    return _ALGORITHMS[kinds.pop()].build(every, potential)  # type: ignore[arg-type]
+    columns: Any = columns_of(every)
+    signature(columns.coefficients).bind(1, **schedules)
+    return Sampler(
+        partial(_start, columns.State),
+        lambda step: columns.coefficients(step + 1, **schedules),
+        partial(columns.transition, potential),
+    )
+
+
+def _start(kind: type[State], weights: Float[Tensor, "chains dim"]) -> State:
+    """Start at ``weights``, all else being zero."""
+    others = (torch.zeros_like(weights) for _ in kind._fields[1:-1])
+    return kind(weights.clone(), *others, step=0)  # type: ignore[call-arg]
 
 
 def restore(settings: Settings, tensors: Mapping[str, Tensor], step: int) -> State:
     """A saved state of the sampler that ``settings`` describe, from its tensors and step count."""
-    return _ALGORITHMS[type(settings)].State(**tensors, step=step)
+    return settings.State(**tensors, step=step)
 
 
 def stacked(states: Sequence[State]) -> State:

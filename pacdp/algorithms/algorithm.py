@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from torch import nn, optim
 
@@ -11,7 +11,6 @@ from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.event import history, sampled_step
 from pacdp.step.mechanism import Mechanism
-from pacdp.step.promise import Promising
 from pacdp.step.release import PrivateStep
 from pacdp.step.units import UnitFunction
 
@@ -28,96 +27,47 @@ class Choice:
     """To which a unit's mean loss is clipped."""
 
 
-@runtime_checkable
-class Algorithm(Promising, Protocol):
-    """Settings of a private training algorithm. Subclass :class:`Defaults` and say what differs."""
+class Algorithm:
+    """Settings of a private training algorithm: a subclass is a frozen record, and says what differs from this one."""
 
-    @property
-    def mechanism(self) -> Mechanism:
-        """The public numbers."""
-        ...
-
-    @property
-    def draws(self) -> int:
-        """Forward passes whose losses are averaged before clipping."""
-        ...
+    __slots__ = ()
+    mechanism: Mechanism
+    """The public numbers."""
+    draws: int = 1
+    """Forward passes whose losses are averaged before clipping."""
 
     @property
     def pre_noise(self) -> float:
         """Standard deviation of noise on each example's gradient before clipping; it buys no privacy."""
-        ...
-
-    @property
-    def contribution(self) -> UnitFunction | None:
-        """What one unit adds to the sum; None for the gradient of an example's loss."""
-        ...
-
-    @property
-    def width(self) -> int | None:
-        """Records of a unit in one batch; None for all."""
-        ...
-
-    def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
-        """What keeps state between steps; None for nothing."""
-        ...
-
-    def update(self, step: PrivateStep) -> int:
-        """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
-        ...
-
-    def noises(self, step: int) -> Sequence[float]:
-        """The noise multiplier of each of a logical step's releases of the sum, in their order."""
-        ...
-
-    @property
-    def choice(self) -> Choice | None:
-        """The choice of every step; None where nothing is chosen."""
-        ...
-
-    def keeps(self, step: int) -> bool:
-        """Whether the weights after ``step`` steps become a snapshot."""
-        ...
-
-    def published(self, *, steps: int, delta: float) -> PrivacyBound | None:
-        """What the algorithm's paper says that ``steps`` steps cost, where that is no guarantee; None for no such."""
-        ...
-
-
-class Defaults:
-    """What most algorithms have in common."""
-
-    __slots__ = ()
-    mechanism: Mechanism
-    draws: int = 1
-
-    @property
-    def pre_noise(self) -> float:
-        """None."""
         return 0.0
 
     @property
     def contribution(self) -> UnitFunction | None:
-        """The gradient of an example's loss."""
+        """What one unit adds to the sum; None for the gradient of an example's loss."""
         return None
 
     @property
     def width(self) -> int | None:
-        """All records of a unit at once."""
+        """Records of a unit in one batch; None for all."""
         return None
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
-        """None: the update itself moves the weights."""
+        """What keeps state between steps; None where the update itself moves the weights."""
         del parameters
         return None
 
-    @property
-    def choice(self) -> Choice | None:
-        """None."""
-        return None
+    def update(self, step: PrivateStep) -> int:
+        """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
+        raise NotImplementedError
 
     def noises(self, step: int) -> Sequence[float]:
-        """To be said by the algorithm."""
+        """The noise multiplier of each of a logical step's releases of the sum, in their order."""
         raise NotImplementedError
+
+    @property
+    def choice(self) -> Choice | None:
+        """The choice of every step; None where nothing is chosen."""
+        return None
 
     def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """The releases and the choice of every step; rate and divisor are public, whatever ``n``."""
@@ -132,16 +82,16 @@ class Defaults:
         )
 
     def keeps(self, step: int) -> bool:
-        """No snapshots."""
+        """Whether the weights after ``step`` steps become a snapshot: none do."""
         del step
         return False
 
     def published(self, *, steps: int, delta: float) -> PrivacyBound | None:
-        """None."""
+        """What the algorithm's paper says that ``steps`` steps cost, where that is no guarantee; None for no such."""
         del steps, delta
 
 
-class Descent(Defaults):
+class Descent(Algorithm):
     """p.grad = (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B, plus a gradient that depends on no data, for any optimizer.
 
     What an optimizer makes of released gradients (momentum, moments) is post-processing.

@@ -1,8 +1,9 @@
 """What the settings of a chain say of it beside its moves: what it promises, and which law its weights stand for."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +13,25 @@ import bounds
 from bounds.accounting import Event
 from pacdp.chains.memory import VECTORS
 from pacdp.posterior import LocalGibbs, Point
-from pacdp.step.promise import NoPrivacy, Promising, no_promise
+from pacdp.schedules import Factor
+from pacdp.step.promise import NoPrivacy, no_promise
+
+Coefficients = Mapping[str, Any]
+"""Numbers of one step by name, each for one or all chains."""
+Number = float | np.ndarray
+"""A setting of one chain, or of each of a batch, [chains]."""
+
+
+class LangevinStep(NamedTuple):
+    """Numbers of w' = keep · w + pull · centre - rate · gradient + scale · N(0, I), named as :func:`langevin` does.
+
+    Each is a :data:`Number`.
+    """
+
+    keep: Any
+    rate: Any
+    scale: Any
+    pull: Any = 0.0
 
 
 class NoisePath(NamedTuple):
@@ -22,10 +41,12 @@ class NoisePath(NamedTuple):
     scales: Float[np.ndarray, " gradients"]
 
     @classmethod
-    def of(cls, coefficients: Callable[[int], Mapping[str, Any]], steps: int) -> "NoisePath":
-        """From the coefficients of each step, for one chain."""
-        found = [coefficients(step) for step in range(steps)]
-        rates, scales = (np.array([one[name][0] for one in found]) for name in ("rate", "scale"))
+    def of(cls, steps: Sequence[LangevinStep]) -> "NoisePath":
+        """From the steps of one chain."""
+        rates, scales = (
+            np.array([getattr(one, name) for one in steps], dtype=np.float64).ravel()
+            for name in ("rate", "scale")
+        )
         return cls(rates, scales)
 
     def noise_multipliers(self, batch_size: int) -> Float[np.ndarray, " gradients"]:
@@ -45,51 +66,34 @@ class NoisePath(NamedTuple):
         return found
 
 
-def require_own_schedule(every: Sequence["Chain"], *schedules: object) -> None:
-    """Refuse schedules of others where norms are kept: certificates read step sizes and noise off the settings.
+class Chain:
+    """Settings of a chain: a subclass is a frozen record, and says what differs from this one."""
 
-    Raises:
-        ValueError: a chain keeps norms, and a schedule is given.
-    """
-    if any(one.keep_norms for one in every) and any(one is not None for one in schedules):
+    __slots__ = ()
+    batch_size: int
+    """Expected examples behind one gradient."""
+    clip_norm: float | None = None
+    """The norm to which each example's gradient is clipped; None for no clipping, and no promise of the steps."""
+    keep_norms: bool = False
+    """Whether the squared norms of all contributions are kept, step by step."""
+    every_record: bool = False
+    """Whether every record is in every batch, once."""
+
+    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
+        """The step that follows gradient number t = 1, 2, ...: of the weights, or of the velocity that moves them.
+
+        Raises:
+            ValueError: nothing is known of how noise enters the steps of this chain.
+        """
+        del t, step_size
         raise ValueError(
-            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
-            "and a schedule of a caller may have looked at training errors; use decay and cooling"
+            f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
+            "Entropy-SG(L)D"
         )
 
-
-class LangevinStep(NamedTuple):
-    """Numbers of w' = keep · w + pull · centre - rate · gradient + std · N(0, I)."""
-
-    rate: float
-    keep: float
-    pull: float
-    std: float
-
-
-@runtime_checkable
-class Chain(Promising, Protocol):
-    """Settings of a chain. Subclass :class:`ChainDefaults`, or :class:`Thermal`, and say what differs."""
-
-    @property
-    def batch_size(self) -> int:
-        """Expected examples behind one gradient."""
-        ...
-
-    @property
-    def clip_norm(self) -> float | None:
-        """The norm to which each example's gradient is clipped; None for no clipping, and no promise of the steps."""
-        ...
-
-    @property
-    def keep_norms(self) -> bool:
-        """Whether the squared norms of all contributions are kept, step by step."""
-        ...
-
-    @property
-    def every_record(self) -> bool:
-        """Whether every record is in every batch, once."""
-        ...
+    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+        """The numbers of step t = 1, 2, ... by name, those of :meth:`step`."""
+        return self.step(t, step_size=step_size)._asdict()
 
     def noise_path(self, steps: int) -> NoisePath:
         """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
@@ -98,32 +102,35 @@ class Chain(Promising, Protocol):
         Raises:
             ValueError: the steps of this chain are not of that kind.
         """
-        ...
+        own = columns_of([self])
+        return NoisePath.of([own.step(t) for t in range(1, steps + 1)])
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Fields that shape the computation, so that chains of one batch must agree on them."""
-        ...
+        return ("batch_size",)
 
     @property
     def vectors(self) -> int:
-        """Vectors of the weights' size that one chain keeps in memory at most."""
-        ...
+        """Vectors of the weights' size that one chain keeps in memory at most: state, next state, gradient, local
+        weights and mean.
+        """
+        return VECTORS
 
     @property
     def name(self) -> str:
         """The algorithm's name as the field writes it."""
-        ...
+        return type(self).__name__
 
     @property
     def gradients_per_step(self) -> int:
         """Minibatch gradients that one step evaluates."""
-        ...
+        return 1
 
     @property
     def thermal_std(self) -> float:
         """Standard deviation of the Gaussian weights that certificates put around the chain's; 0 at no temperature."""
-        ...
+        return 0.0
 
     def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """What ``steps`` steps on ``n`` examples reveal that come after the first ``start``.
@@ -131,11 +138,12 @@ class Chain(Promising, Protocol):
         Raises:
             ValueError: the steps are no private mechanisms that are accounted for.
         """
-        ...
+        del n, steps, start
+        raise no_promise(self)
 
     def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs | Point:
         """The predictor that the chain's weights stand for."""
-        ...
+        return Point(weights=weights)
 
     def target_privacy(
         self, *, oscillation: float, n: int, step: int | None
@@ -147,80 +155,15 @@ class Chain(Promising, Protocol):
             n: the number of examples.
             step: how many steps the chain has made.
         """
-        ...
-
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """The step that follows gradient number ``asked`` (from 0), written once more for whoever audits the chain.
-
-        Raises:
-            ValueError: the chain's steps promise nothing, so that there is nothing to audit.
-        """
-        ...
+        raise NotImplementedError
 
     @property
     def ending_inside(self) -> Mapping[str, float]:
         """Numbers of the sampler's step with which it ends where its inner loop does; none without such a loop."""
-        ...
-
-
-class ChainDefaults:
-    """What most chains have in common."""
-
-    __slots__ = ()
-    keep_norms: bool = False
-    every_record: bool = False
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """The size of batches."""
-        return ("batch_size",)
-
-    def noise_path(self, steps: int) -> NoisePath:
-        """Refused by a ValueError: nothing is known of how noise enters these steps."""
-        raise ValueError(
-            f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
-            "Entropy-SG(L)D"
-        )
-
-    @property
-    def vectors(self) -> int:
-        """State, next state, gradient, local weights and mean."""
-        return VECTORS
-
-    @property
-    def name(self) -> str:
-        """The class's."""
-        return type(self).__name__
-
-    @property
-    def gradients_per_step(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def thermal_std(self) -> float:
-        """No temperature."""
-        return 0.0
-
-    def posterior(self, weights: Float[Tensor, " dim"]) -> LocalGibbs | Point:
-        """The weights themselves."""
-        return Point(weights=weights)
-
-    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
-        """Refused by a ValueError: these steps are no private mechanisms that are accounted for."""
-        raise no_promise(self)
-
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """Refused by a ValueError, as the promise is."""
-        raise no_promise(self)
-
-    @property
-    def ending_inside(self) -> Mapping[str, float]:
-        """No inner loop."""
         return {}
 
 
-class Thermal(ChainDefaults):
+class Thermal(Chain):
     """A chain whose stationary law is exp(-τ R̂(w)) times a base measure."""
 
     __slots__ = ()
@@ -248,3 +191,60 @@ def at_stationarity(*, beta: float, tau: float, oscillation: float, n: int) -> b
     """What a draw from a density proportional to exp(β τ times a utility of that oscillation over n) promises."""
     epsilon = bounds.exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=oscillation, n=n)
     return bounds.PureDP(epsilon=epsilon, adjacency="replace-one", status="assumes stationarity")
+
+
+Kind = TypeVar("Kind", bound=Chain)
+
+
+def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
+    """The settings of each chain of a batch, from one setting for all or one a chain.
+
+    Raises:
+        ValueError: there is none, they are of different algorithms, or they differ in a field that shapes the
+            computation.
+    """
+    every = list(settings) if isinstance(settings, Sequence) else [settings]
+    if not every:
+        raise ValueError("expected settings of one chain or more, got none")
+    kinds = {type(one).__name__ for one in every}
+    if len(kinds) > 1:
+        raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kinds)}")
+    for name in every[0].shared:
+        values = {getattr(one, name) for one in every}
+        if len(values) > 1:
+            raise ValueError(
+                f"chains of one batch must agree on {name}, got {sorted(map(str, values))}"
+            )
+    return every
+
+
+def columns_of(every: Sequence[Kind]) -> Kind:
+    """The settings of a batch of chains as one record, whose numbers are columns, float64 [chains].
+
+    What the chains share stays as it is. None, where it stands for no limit, is infinity.
+    """
+    first = every[0]
+    found = object.__new__(type(first))  # columns are not what its __init__ checks
+    for name in (one.name for one in fields(first)):  # type: ignore[arg-type]
+        values = [getattr(one, name) for one in every]
+        column = np.array([math.inf if x is None else x for x in values], dtype=np.float64)
+        object.__setattr__(found, name, values[0] if name in first.shared else column)
+    return found
+
+
+def step_sizes(initial: Number, decay: Number, t: int, schedule: Factor | None) -> Number:
+    """initial t^-decay, or initial schedule(t), for step number t = 1, 2, ...
+
+    Raises:
+        ValueError: the schedule gives no finite number >= 0.
+    """
+    factor = t**-decay if schedule is None else schedule(t)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
+        found = initial * factor
+    bad = ~(np.isfinite(found) & (found >= 0.0))
+    if np.any(bad):
+        one = float(np.extract(bad, found)[0])
+        raise ValueError(
+            f"the schedule gives the step size {one} at step {t}: expected a finite number >= 0"
+        )
+    return found

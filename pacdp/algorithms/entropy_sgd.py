@@ -21,10 +21,9 @@ its normaliser fixed, so each inner step is a Poisson-sampled Gaussian mechanism
 2 · batch_size / (τ clip_norm √η'_i), and the whole trajectory is private whether or not anything has converged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -33,16 +32,16 @@ from torch import Tensor
 
 import bounds
 from bounds.accounting import Event
-from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, at_stationarity
-from pacdp.algorithms.sampler import (
+from pacdp.algorithms.chain import (
     Coefficients,
-    Info,
-    Potential,
-    Sampler,
+    LangevinStep,
+    NoisePath,
+    Thermal,
+    at_stationarity,
     columns_of,
-    of_chains,
-    rates,
+    step_sizes,
 )
+from pacdp.algorithms.sampler import Info, Position, Potential
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
@@ -56,6 +55,7 @@ from pacdp.step.promise import NoPrivacy
 class EntropySGD(Thermal):
     """Settings of a run of Entropy-SGD (``beta`` None) or Entropy-SGLD; defaults are the paper's for MNIST."""
 
+    State: ClassVar = Position
     tau: float
     """Inverse temperature τ of the local Gibbs distribution; the paper's private setting is √n."""
     gamma: float = 1.0
@@ -91,6 +91,44 @@ class EntropySGD(Thermal):
         if self.beta is not None:
             require_positive(beta=self.beta)
 
+    def step(self, t: int | np.ndarray, *, step_size: Factor | None = None) -> LangevinStep:
+        """w' ← keep · w' + pull · w - rate · ∇R̂ + scale · ξ, the inner step of gradient number t = 1, 2, ..."""
+        del step_size  # of the outer steps
+        i = (t - 1) % self.inner_steps + 1
+        h = 0.5 * self.inner_step_size * i**-self.inner_decay  # ½ τ η'_i
+        pull = h * self.gamma
+        return LangevinStep(keep=1.0 - pull, rate=h, pull=pull, scale=np.sqrt(2.0 * h / self.tau))
+
+    def inner_loop(self) -> LangevinStep:
+        """All its steps at once, [L, chains]."""
+        return self.step(np.arange(1.0, self.inner_steps + 1)[:, None])
+
+    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+        """Those of the inner loop, α, and the outer step t = 1, 2, ...: w ← keep · w + pull · μ + scale · ξ."""
+        rate = step_sizes(self.outer_step_size, self.outer_decay, t, step_size)  # η_t γτ
+        heat = 1.0 / (np.inf if self.beta is None else self.beta)  # 1/β, none without outer noise
+        eta = rate / (self.gamma * self.tau) * heat  # η_t/β
+        keep = 1.0 - 0.5 * rate - 0.5 * eta / self.base_std**2
+        return {
+            **self.inner_loop()._asdict(),
+            "alpha": self.alpha,
+            "outer_keep": keep,
+            "outer_pull": 0.5 * rate,
+            "outer_scale": np.sqrt(eta),
+        }
+
+    @staticmethod
+    def transition(
+        potential: Potential, state: Position, c: Coefficients, keys: Keys, tick: int | Tensor
+    ) -> tuple[Position, Info]:
+        """One outer step: L inner gradients, then one move of the weights."""
+        centre = state.weights
+        mean, seen = local_mean(potential, centre, c, keys, tick)
+        weights = langevin(centre, keep=c["outer_keep"], centre=mean, pull=c["outer_pull"], scale=c["outer_scale"],
+                           keys=keys, stream=OUTER_NOISE, tick=tick)  # fmt: skip
+        displacement = (mean - centre).square().sum(dim=1)
+        return Position(weights, state.step + 1), seen._replace(displacement=displacement)
+
     def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """What ``steps`` outer steps on n records reveal, wherever they ``start``, converged or not, with any schedule
         of outer steps, which cost nothing; guarantee as for :func:`pacdp.step.langevin.langevin_event`.
@@ -99,24 +137,17 @@ class EntropySGD(Thermal):
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
         del start  # all outer steps are alike
-        inner = self._inner()
         return langevin_event(
-            inner["rate"][:, 0],
-            inner["scale"][:, 0],
+            *self.noise_path(1),
             each=steps,
             batch_size=self.batch_size,
             clip_norm=self.clip_norm,
             n=n,
         )
 
-    def _inner(self) -> Coefficients:
-        names = ("gamma", "tau", "alpha", "inner_step_size", "inner_decay")
-        return inner_coefficients(columns_of([self], *names), self.inner_steps)
-
     def noise_path(self, steps: int) -> NoisePath:
         """See :class:`Chain`: of all inner steps; the outer update computes with what these gave."""
-        inner = self._inner()
-        return NoisePath(np.tile(inner["rate"][:, 0], steps), np.tile(inner["scale"][:, 0], steps))
+        return NoisePath.of([columns_of([self]).inner_loop()] * steps)
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -153,93 +184,10 @@ class EntropySGD(Thermal):
             )
         return at_stationarity(beta=self.beta, tau=self.tau, oscillation=oscillation, n=n)
 
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """See :class:`Chain`; the centre is where the outer step began."""
-        rate = 0.5 * self.inner_step_size * (asked % self.inner_steps + 1.0) ** -self.inner_decay
-        pull = rate * self.gamma
-        return LangevinStep(rate, 1.0 - pull, pull, (2.0 * rate / self.tau) ** 0.5)
-
     @property
     def ending_inside(self) -> Mapping[str, float]:
         """μ is the last local weights, and w becomes μ."""
         return {"alpha": 1.0, "outer_keep": 0.0, "outer_pull": 1.0, "outer_scale": 0.0}
-
-
-class State(NamedTuple):
-    """Weights and the number of outer steps taken; the inner chain starts afresh from the weights each time."""
-
-    weights: Float[Tensor, "chains dim"]
-    step: int
-
-
-def build(
-    settings: EntropySGD | Sequence[EntropySGD],
-    potential: Potential,
-    *,
-    step_size: Factor | None = None,
-) -> Sampler:
-    """Entropy-SGD or Entropy-SGLD on ``potential``, with one setting for all chains or one a chain.
-
-    ``step_size(t)``, where given, multiplies the outer step size in place of t^-outer_decay.
-    """
-    every = of_chains(settings)
-    names = (
-        "tau",
-        "gamma",
-        "base_std",
-        "alpha",
-        "outer_step_size",
-        "outer_decay",
-        "inner_step_size",
-        "inner_decay",
-    )
-    columns = columns_of(every, *names)
-    columns["heat"] = np.array([0.0 if one.beta is None else 1.0 / one.beta for one in every])
-    inner = inner_coefficients(columns, every[0].inner_steps)
-    return Sampler(
-        init, partial(coefficients, columns, inner, step_size), partial(transition, potential)
-    )
-
-
-def init(weights: Float[Tensor, "chains dim"]) -> State:
-    """Start at ``weights``."""
-    return State(weights.clone(), 0)
-
-
-def inner_coefficients(columns: Mapping[str, np.ndarray], steps: int) -> Coefficients:
-    """Those of inner steps i = 1 .. L, arrays [L, chains]: step size, pull to the centre, share kept, noise scale."""
-    number = np.arange(1, steps + 1, dtype=np.float64)[:, None]
-    rate = 0.5 * columns["inner_step_size"] * number ** -columns["inner_decay"]  # h_i = ½ τ η'_i
-    pull = rate * columns["gamma"]
-    return {
-        "rate": rate, "pull": pull, "keep": 1.0 - pull, "scale": np.sqrt(2.0 * rate / columns["tau"]),
-        "alpha": columns["alpha"],
-    }  # fmt: skip
-
-
-def coefficients(
-    columns: Mapping[str, np.ndarray], inner: Coefficients, step_size: Factor | None, step: int
-) -> Coefficients:
-    """Coefficients of the outer step, beside the inner ones."""
-    rate = rates(columns["outer_step_size"], columns["outer_decay"], step + 1, step_size)  # η_t γτ
-    langevin_step = rate / (columns["gamma"] * columns["tau"]) * columns["heat"]  # η_t/β
-    decay = 0.5 * langevin_step / columns["base_std"] ** 2
-    return {
-        **inner, "outer_pull": 0.5 * rate, "outer_keep": 1.0 - 0.5 * rate - decay,
-        "outer_scale": np.sqrt(langevin_step),
-    }  # fmt: skip
-
-
-def transition(
-    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
-) -> tuple[State, Info]:
-    """One outer step: L inner gradients, then one move of the weights."""
-    centre = state.weights
-    mean, seen = local_mean(potential, centre, c, keys, tick)
-    weights = langevin(centre, keep=c["outer_keep"], centre=mean, pull=c["outer_pull"], scale=c["outer_scale"],
-                       keys=keys, stream=OUTER_NOISE, tick=tick)  # fmt: skip
-    displacement = (mean - centre).square().sum(dim=1)
-    return State(weights, state.step + 1), seen._replace(displacement=displacement)
 
 
 def local_mean(

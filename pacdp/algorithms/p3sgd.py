@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.func import grad
 
 from bounds import accounting
-from pacdp.algorithms.algorithm import Choice, Defaults
+from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.algorithms.method import Method
 from pacdp.errors import require_positive
 from pacdp.schedules import Schedule
@@ -88,7 +88,7 @@ class NestedNoise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class P3SGD(Defaults):
+class P3SGD(Algorithm):
     """Settings of P3SGD; give :func:`pacdp.loop.train` the people.
 
     Formal guarantee: the weights after every step and all choices together, even with the candidates that were not

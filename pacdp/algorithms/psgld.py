@@ -12,10 +12,8 @@ still. H_ii is estimated by v_i (∇R̂(w + r v) - ∇R̂(w))_i / r on the same 
 From step ``freeze_after`` on V stays fixed, Γ is 0 and costs nothing.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -23,26 +21,27 @@ from jaxtyping import Float
 from torch import Tensor
 
 import bounds
-from pacdp.algorithms.chain import Thermal
-from pacdp.algorithms.sampler import (
-    Coefficients,
-    Info,
-    Potential,
-    Sampler,
-    columns_of,
-    of_chains,
-    rates,
-)
+from pacdp.algorithms.chain import Coefficients, Thermal, step_sizes
+from pacdp.algorithms.sampler import Info, Potential
 from pacdp.chains import NOISE, PROBE, Keys, normal_like
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.promise import NoPrivacy
 
 
+class Preconditioned(NamedTuple):
+    """Weights, running mean of squared gradients, and the number of steps taken; the first gradient sets its scale."""
+
+    weights: Float[Tensor, "chains dim"]
+    squares: Float[Tensor, "chains dim"]
+    step: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PSGLD(Thermal):
     """Settings of a run of preconditioned SGLD."""
 
+    State: ClassVar = Preconditioned
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 1e-3
@@ -59,7 +58,7 @@ class PSGLD(Thermal):
     """r, the length of the finite difference, a coordinate."""
     base_std: float = 1.0
     batch_size: int = 128
-    clip_norm: None = None
+    clip_norm: None = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau, step_size=self.step_size, stabiliser=self.stabiliser, probe=self.probe,
@@ -70,6 +69,52 @@ class PSGLD(Thermal):
             raise ValueError(
                 f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient"
             )
+
+    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+        """Step size, temperature, weight of the base measure, weight of the past, and whether Γ is added."""
+        moving = self.freeze_after is None or t <= self.freeze_after
+        past = self.smoothing if moving else np.ones_like(self.smoothing)
+        return {
+            "rate": step_sizes(self.step_size, self.decay, t, step_size),
+            "heat": 1.0 / self.tau,
+            "shrink": 1.0 / (self.tau * self.base_std**2),
+            "past": past if t > 1 else np.zeros_like(past),
+            "stabiliser": self.stabiliser,
+            "probe": self.probe,
+            "correct": moving and self.correction,
+        }
+
+    @staticmethod
+    def transition(
+        potential: Potential, state: Preconditioned, c: Coefficients, keys: Keys, tick: int | Tensor
+    ) -> tuple[Preconditioned, Info]:
+        """One preconditioned Langevin step."""
+        w = state.weights
+        rate, heat, shrink, past, stabiliser, probe = (
+            torch.as_tensor(c[name], dtype=w.dtype, device=w.device).reshape(-1, 1)
+            for name in ("rate", "heat", "shrink", "past", "stabiliser", "probe")
+        )
+        estimate = potential.estimate(w, keys, tick)
+        slope, info = (
+            estimate.gradient + shrink * w,
+            Info(estimate.loss.clone(), estimate.error.clone()),
+        )
+        squares = past * state.squares + (1.0 - past) * slope.square()
+        root = squares.sqrt()
+        metric = 1.0 / (stabiliser + root)
+        noise = normal_like(w, keys=keys, stream=NOISE, tick=tick)
+        weights = w - rate * metric * slope + (2.0 * rate * heat * metric).sqrt() * noise
+        if c["correct"]:
+            sign = normal_like(w, keys=keys, stream=PROBE, tick=tick).sign()
+            shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (
+                w + probe * sign
+            )
+            curvature = sign * (shifted - slope) / probe
+            by_weight = (
+                -slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
+            )
+            weights = weights + rate * heat * by_weight
+        return Preconditioned(weights, squares, state.step + 1), info
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -96,72 +141,3 @@ class PSGLD(Thermal):
                 "of small steps alone: set freeze_after, and run on after that step"
             )
         return Thermal.target_privacy(self, oscillation=oscillation, n=n, step=step)
-
-
-class State(NamedTuple):
-    """Weights, running mean of squared gradients, and the number of steps taken."""
-
-    weights: Float[Tensor, "chains dim"]
-    squares: Float[Tensor, "chains dim"]
-    step: int
-
-
-def build(
-    settings: PSGLD | Sequence[PSGLD], potential: Potential, *, step_size: Factor | None = None
-) -> Sampler:
-    """pSGLD on ``potential``, with one setting for all chains or one a chain; ``step_size(t)`` as for SGLD."""
-    every = of_chains(settings)
-    names = ("step_size", "decay", "tau", "base_std", "smoothing", "stabiliser", "probe")
-    columns = columns_of(every, *names)
-    return Sampler(
-        init, partial(coefficients, columns, step_size, every[0]), partial(transition, potential)
-    )
-
-
-def init(weights: Float[Tensor, "chains dim"]) -> State:
-    """Start at ``weights``; the first gradient sets the metric's scale."""
-    return State(weights.clone(), torch.zeros_like(weights), 0)
-
-
-def coefficients(
-    columns: Mapping[str, np.ndarray], step_size: Factor | None, settings: PSGLD, step: int
-) -> Coefficients:
-    """Step size, temperature, weight of the base measure, and whether the metric still moves."""
-    moving = settings.freeze_after is None or step < settings.freeze_after
-    one = np.ones_like(columns["smoothing"])
-    past = 0 * one if step == 0 else columns["smoothing"] if moving else one
-    return {
-        "rate": rates(columns["step_size"], columns["decay"], step + 1, step_size), "heat": 1.0 / columns["tau"],
-        "shrink": 1.0 / (columns["tau"] * columns["base_std"] ** 2), "past": past,
-        "stabiliser": columns["stabiliser"], "probe": columns["probe"], "correct": moving and settings.correction,
-    }  # fmt: skip
-
-
-def transition(
-    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
-) -> tuple[State, Info]:
-    """One preconditioned Langevin step."""
-    w = state.weights
-    rate, heat, shrink, past, stabiliser, probe = (
-        torch.as_tensor(c[name], dtype=w.dtype, device=w.device).reshape(-1, 1)
-        for name in ("rate", "heat", "shrink", "past", "stabiliser", "probe")
-    )
-    estimate = potential.estimate(w, keys, tick)
-    slope, info = (
-        estimate.gradient + shrink * w,
-        Info(estimate.loss.clone(), estimate.error.clone()),
-    )
-    squares = past * state.squares + (1.0 - past) * slope.square()
-    root = squares.sqrt()
-    metric = 1.0 / (stabiliser + root)
-    noise = normal_like(w, keys=keys, stream=NOISE, tick=tick)
-    weights = w - rate * metric * slope + (2.0 * rate * heat * metric).sqrt() * noise
-    if c["correct"]:
-        sign = normal_like(w, keys=keys, stream=PROBE, tick=tick).sign()
-        shifted = potential.estimate(w + probe * sign, keys, tick).gradient + shrink * (
-            w + probe * sign
-        )
-        curvature = sign * (shifted - slope) / probe
-        by_weight = -slope * curvature * metric.square() / root.clamp(min=torch.finfo(w.dtype).tiny)
-        weights = weights + rate * heat * by_weight
-    return State(weights, squares, state.step + 1), info

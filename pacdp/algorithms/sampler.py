@@ -5,21 +5,30 @@ key: save these and it goes on bit for bit. What depends on the step alone (step
 by ``coefficients``, so that a GPU can replay one recorded step with new numbers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp.algorithms.chain import Chain
+from pacdp.algorithms.chain import Coefficients
 from pacdp.chains import Keys
 from pacdp.objective import Estimate
-from pacdp.schedules import Factor
 
-Kind = TypeVar("Kind", bound=Chain)
-Coefficients = Mapping[str, Any]
-"""Numbers of one step by name, each for one or all chains."""
+
+class Position(NamedTuple):
+    """Weights and the number of steps taken."""
+
+    weights: Float[Tensor, "chains dim"]
+    step: int
+
+
+class Motion(NamedTuple):
+    """Weights, velocity and the number of steps taken."""
+
+    weights: Float[Tensor, "chains dim"]
+    velocity: Float[Tensor, "chains dim"]
+    step: int
 
 
 @runtime_checkable
@@ -67,52 +76,3 @@ class Sampler(NamedTuple):
     def step(self, state: Any, keys: Keys) -> tuple[Any, Info]:
         """The next state."""
         return self.transition(state, self.coefficients(state.step), keys, state.step)
-
-
-def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
-    """The settings of each chain of a batch, from one setting for all or one a chain.
-
-    Raises:
-        ValueError: there is none, or they differ in a field that shapes the computation.
-    """
-    every = list(settings) if isinstance(settings, Sequence) else [settings]
-    if not every:
-        raise ValueError("expected settings of one chain or more, got none")
-    for name in every[0].shared:
-        values = {getattr(one, name) for one in every}
-        if len(values) > 1:
-            raise ValueError(
-                f"chains of one batch must agree on {name}, got {sorted(map(str, values))}"
-            )
-    return every
-
-
-def columns_of(settings: Sequence[Any], *names: str) -> dict[str, np.ndarray]:
-    """Fields of the chains' settings by name, float64 [chains]."""
-    return {
-        name: np.array([getattr(one, name) for one in settings], dtype=np.float64) for name in names
-    }
-
-
-def rates(initial: np.ndarray, decay: np.ndarray, step: int, schedule: Factor | None) -> np.ndarray:
-    """Step sizes [chains] of step number ``step`` (from 1): initial step^-decay, or initial schedule(step)."""
-    factor = step**-decay if schedule is None else schedule(step)
-    with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
-        found = initial * factor
-    bad = ~(np.isfinite(found) & (found >= 0))
-    if bad.any():
-        raise ValueError(
-            f"the schedule gives the step size {float(found[bad][0])} at step {step}: expected a finite number >= 0"
-        )
-    return found
-
-
-def scheduled(values: np.ndarray, step: int, schedule: Factor | None, name: str) -> np.ndarray:
-    """Positive numbers times schedule(step)."""
-    found = values if schedule is None else values * schedule(step)
-    bad = ~(np.isfinite(found) & (found > 0))
-    if bad.any():
-        raise ValueError(
-            f"the schedule gives {name} = {float(found[bad][0])} at step {step}: expected a finite number > 0"
-        )
-    return found

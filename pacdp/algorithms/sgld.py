@@ -6,40 +6,35 @@ In Langevin time the step is η = 2h/τ: w + ½η ∇ log target + √η N(0, I)
 under Lebesgue measure (exp(-τR̂) stays above a positive constant), so the Gaussian base measure is not optional.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 from torch import Tensor
 
 from bounds.accounting import Event
-from pacdp.algorithms.chain import LangevinStep, NoisePath, Thermal, require_own_schedule
-from pacdp.algorithms.sampler import (
+from pacdp.algorithms.chain import (
     Coefficients,
-    Info,
-    Potential,
-    Sampler,
+    LangevinStep,
+    NoisePath,
+    Number,
+    Thermal,
     columns_of,
-    of_chains,
-    rates,
-    scheduled,
+    step_sizes,
 )
+from pacdp.algorithms.sampler import Info, Position, Potential
 from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
 
-_NUMBERS = ("step_size", "decay", "tau", "base_std", "cooling")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SGLD(Thermal):
     """Settings of a run of SGLD."""
 
+    State: ClassVar = Position
     tau: float
     """Inverse temperature τ of the target; the paper's private setting is √n. Thermal noise is √(2/τ)."""
     step_size: float = 0.1
@@ -65,6 +60,36 @@ class SGLD(Thermal):
             batch_size=self.batch_size,
         )
 
+    def step(
+        self, t: int, *, step_size: Factor | None = None, temperature: Factor | None = None
+    ) -> LangevinStep:
+        """w ← keep · w - rate · ∇R̂ + scale · ξ at step t = 1, 2, ...
+
+        ``step_size(t)`` takes the place of t^-decay, and ``temperature(t)`` multiplies 1/τ.
+        """
+        h = step_sizes(self.step_size, self.decay, t, step_size)
+        heat = _temperature(1.0 / (self.tau * float(t) ** self.cooling), t, temperature)  # 1/τ
+        return LangevinStep(
+            keep=1.0 - h * heat / self.base_std**2, rate=h, scale=np.sqrt(2.0 * h * heat)
+        )
+
+    def coefficients(
+        self, t: int, *, step_size: Factor | None = None, temperature: Factor | None = None
+    ) -> Coefficients:
+        """See :class:`Chain`."""
+        return self.step(t, step_size=step_size, temperature=temperature)._asdict()
+
+    @staticmethod
+    def transition(
+        potential: Potential, state: Position, c: Coefficients, keys: Keys, tick: int | Tensor
+    ) -> tuple[Position, Info]:
+        """One Langevin step."""
+        estimate = potential.estimate(state.weights, keys, tick)
+        weights = langevin(
+            state.weights, gradient=estimate.gradient, **c, keys=keys, stream=NOISE, tick=tick
+        )
+        return Position(weights, state.step + 1), Info.of(estimate)
+
     def promise(
         self,
         n: int,
@@ -80,21 +105,17 @@ class SGLD(Thermal):
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
-        columns = columns_of([self], *_NUMBERS)
+        numbers, each = range(start + 1, start + steps + 1), min(1, steps)
         if step_size is None and temperature is None and self.decay == self.cooling == 0.0:
-            first, each = coefficients(columns, None, None, 0), steps
-            rates, scales = first["rate"], first["scale"]
-        else:
-            ran = range(start, start + steps)
-            found, each = (
-                [coefficients(columns, step_size, temperature, step) for step in ran],
-                min(1, steps),
-            )
-            rates, scales = (
-                np.array([one[name][0] for one in found]) for name in ("rate", "scale")
-            )
+            numbers, each = (1,), steps  # all steps are alike
+        own = columns_of([self])
+        made = [own.step(t, step_size=step_size, temperature=temperature) for t in numbers]
         return langevin_event(
-            rates, scales, each=each, batch_size=self.batch_size, clip_norm=self.clip_norm, n=n
+            *NoisePath.of(made),
+            each=each,
+            batch_size=self.batch_size,
+            clip_norm=self.clip_norm,
+            n=n,
         )
 
     @property
@@ -102,71 +123,18 @@ class SGLD(Thermal):
         """Clipping too."""
         return ("batch_size", "clip_norm", "keep_norms", "every_record")
 
-    def noise_path(self, steps: int) -> NoisePath:
-        """See :class:`Chain`."""
-        return NoisePath.of(partial(coefficients, columns_of([self], *_NUMBERS), None, None), steps)
 
-    def langevin_step(self, asked: int) -> LangevinStep:
-        """See :class:`Chain`."""
-        rate = self.step_size * (asked + 1.0) ** -self.decay
-        tau = self.tau * (asked + 1.0) ** self.cooling
-        keep = 1.0 - rate / (tau * self.base_std**2)
-        return LangevinStep(rate, keep, 0.0, (2.0 * rate / tau) ** 0.5)
+def _temperature(heat: Number, t: int, schedule: Factor | None) -> Number:
+    """heat schedule(t).
 
-
-class State(NamedTuple):
-    """Weights and the number of steps taken."""
-
-    weights: Float[Tensor, "chains dim"]
-    step: int
-
-
-def build(
-    settings: SGLD | Sequence[SGLD], potential: Potential, *,
-    step_size: Factor | None = None, temperature: Factor | None = None,
-) -> Sampler:  # fmt: skip
-    """SGLD on ``potential``, with one setting for all chains or one a chain.
-
-    ``step_size(t)`` and ``temperature(t)``, where given, multiply the settings' step size (in place of t^-decay) and
-    temperature 1/τ at step t = 1, 2, ...
+    Raises:
+        ValueError: this is no finite number > 0.
     """
-    every = of_chains(settings)
-    require_own_schedule(every, step_size, temperature)
-    columns = columns_of(every, *_NUMBERS)
-    return Sampler(
-        init, partial(coefficients, columns, step_size, temperature), partial(transition, potential)
-    )
-
-
-def init(weights: Float[Tensor, "chains dim"]) -> State:
-    """Start at ``weights``."""
-    return State(weights.clone(), 0)
-
-
-def coefficients(
-    columns: Mapping[str, np.ndarray],
-    step_size: Factor | None,
-    temperature: Factor | None,
-    step: int,
-) -> Coefficients:
-    """Step size, what is kept of the weights, and noise scale."""
-    rate = rates(columns["step_size"], columns["decay"], step + 1, step_size)
-    heat = scheduled(
-        1.0 / (columns["tau"] * (step + 1.0) ** columns["cooling"]),
-        step + 1,
-        temperature,
-        "temperature",
-    )
-    return {
-        "rate": rate, "keep": 1.0 - rate * heat / columns["base_std"] ** 2, "scale": np.sqrt(2.0 * rate * heat),
-    }  # fmt: skip
-
-
-def transition(
-    potential: Potential, state: State, c: Coefficients, keys: Keys, tick: int | Tensor
-) -> tuple[State, Info]:
-    """One Langevin step."""
-    estimate = potential.estimate(state.weights, keys, tick)
-    weights = langevin(state.weights, keep=c["keep"], gradient=estimate.gradient, rate=c["rate"], scale=c["scale"],
-                       keys=keys, stream=NOISE, tick=tick)  # fmt: skip
-    return State(weights, state.step + 1), Info.of(estimate)
+    found = heat if schedule is None else heat * schedule(t)
+    bad = ~(np.isfinite(found) & (found > 0.0))
+    if np.any(bad):
+        one = float(np.extract(bad, found)[0])
+        raise ValueError(
+            f"the schedule gives temperature = {one} at step {t}: expected a finite number > 0"
+        )
+    return found

@@ -146,8 +146,8 @@ def audit_chain(
         yield certain(
             "divisor", claim, differ > _ROUNDING, f"at most {differ:.1e} C an example apart"
         )
-        made = [settings.langevin_step(t) for t in range(len(asked))]
-        own = np.sort([size / clip_norm * step.std / step.rate for step in made])
+        made = [settings.step(t + 1) for t in range(len(asked))]
+        own = np.sort([size / clip_norm * step.scale / step.rate for step in made])
         said = np.sort([noise_of(event) for event in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
         claim = "the noise told is that of the settings, or less"
@@ -187,13 +187,13 @@ def _evidence(
     noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
     for t, (one, later) in enumerate(zip(asked, after, strict=True)):
         batches[t, one.batch] = True
-        step, centre = settings.langevin_step(t), asked[t - t % settings.gradients_per_step].weights
+        step, centre = settings.step(t + 1), asked[t - t % settings.gradients_per_step].weights
         drift = (
             step.keep * one.weights
             + step.pull * centre
             - step.rate / settings.batch_size * one.exact
         )
-        noise.append(((later - drift) / step.std).float().numpy())
+        noise.append(((later - drift) / step.scale).float().numpy())
     sums = np.stack([one.exact.float().numpy() for one in asked])
     return Evidence(
         noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told

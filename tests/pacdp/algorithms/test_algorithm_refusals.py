@@ -11,12 +11,12 @@ from test_methods import made
 from toys import keys_of
 
 from pacdp import schedules
-from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, sgld
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.algorithms.method import law_of
 from pacdp.cli.private.methods import DPSGD
 from tests.refusals import refuses
 
-SCHEDULED = partial(sgld.build, SGLD(tau=10.0), EXACT)
+SCHEDULED = partial(build, SGLD(tau=10.0), EXACT)
 wrong = partial(pytest.param, marks=pytest.mark.wrong_types)
 
 
@@ -36,13 +36,13 @@ HUGE = [SGLD(tau=10.0, step_size=0.1), SGLD(tau=10.0, step_size=1e300)]
 REFUSED = [
     *((partial(EXAMPLES[kind].promise, 500, 3), f"steps of {kind.__name__} have no privacy accounting")
       for kind in (SGD, PSGLD, SGHMC)),
-    (partial(EXAMPLES[PSGLD].langevin_step, 0), "steps of PSGLD have no privacy accounting"),
+    (partial(EXAMPLES[PSGLD].step, 1), "steps of PSGLD are not sums over the records plus Gaussian noise"),
     (together(SGLD, clip_norm=1.0), "chains of one batch must agree on clip_norm"),
     (together(EntropySGD, inner_steps=3), "chains of one batch must agree on inner_steps"),
-    (partial(sgld.build, [], EXACT), "one chain or more"),
+    (partial(build, [], EXACT), "one chain or more"),
     (partial(schedules.cyclical, period=0), "> 0, got 0"),
     (a_step(partial(SCHEDULED, temperature=lambda t: 0.0), 0), "temperature = .* at step 1: expected a finite .* > 0"),
-    (a_step(partial(sgld.build, HUGE, EXACT, step_size=lambda t: 1e10), 0, 1), "step size inf at step 1"),
+    (a_step(partial(build, HUGE, EXACT, step_size=lambda t: 1e10), 0, 1), "step size inf at step 1"),
     wrong(partial(law_of, "uniform", 1.0), "one of none, normal, laplace, got 'uniform'"),
     wrong(lambda: made(DPSGD(prior="flat")), "got 'flat'"),
 ]  # fmt: skip

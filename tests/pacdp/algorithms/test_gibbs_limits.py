@@ -22,7 +22,7 @@ from numpy.testing import assert_allclose
 from scipy import linalg
 
 from pacdp import schedules
-from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build, sgld
+from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from tests.marks import parametrize
 
 TAU, BASE_STD = 5.0, 0.5
@@ -106,7 +106,7 @@ def test_the_displacement_of_an_entropy_step_is_that_of_the_average():
 
 def test_schedules_multiply_step_size_and_temperature():
     settings, law = SGLD(tau=40.0, step_size=0.3, decay=0.6, base_std=0.5), Law.at(START)
-    sampler = sgld.build(
+    sampler = build(
         settings, EXACT, step_size=schedules.cyclical(period=3), temperature=lambda t: 1 + t
     )
     for step, state in states(sampler, KEYS, START, steps=6, copies=200):

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from torch import equal
 from toys import keys_of
 
-from pacdp.algorithms import PSGLD, build, psgld
+from pacdp.algorithms import PSGLD, build
 from pacdp.chains import Keys, normal_like
 from pacdp.objective import Estimate
 from tests.marks import parametrize
@@ -22,7 +22,7 @@ def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
     squares = np.array([0.25, 4.0])
     metric = np.diag(1 / (FROZEN.stabiliser + np.sqrt(squares)))
     start, copies = (torch.tensor(values).repeat(2, 20_000) for values in (START, squares))
-    state, law, sampler = psgld.State(start, copies, 5), Law.at(START), build(FROZEN, NOISY)
+    state, law, sampler = PSGLD.State(start, copies, 5), Law.at(START), build(FROZEN, NOISY)
     for step in range(6, 12):
         state, _ = sampler.step(state, keys_of(1, 2))
         law = psgld_law(law, FROZEN, NOISY, step, metric=metric)

@@ -18,22 +18,18 @@ from pacdp.algorithms import (
     SGHMC,
     SGLD,
     EntropySGD,
-    entropy_sgd,
-    psgld,
-    sgd,
-    sghmc,
-    sgld,
+    build,
 )
 from tests.marks import near, parametrize, refusal
 
-MODULES = {
-    "SGD": (sgd, SGD(step_size=0.2)),
-    "SGLD": (sgld, SGLD(tau=10.0, step_size=0.2)),
-    "pSGLD": (psgld, PSGLD(tau=10.0, step_size=0.2)),
-    "SGHMC": (sghmc, SGHMC(tau=10.0, step_size=0.2)),
-    "Entropy-SGLD": (entropy_sgd, EntropySGD(tau=10.0, outer_step_size=0.2, inner_steps=2)),
+SETTINGS = {
+    "SGD": SGD(step_size=0.2),
+    "SGLD": SGLD(tau=10.0, step_size=0.2),
+    "pSGLD": PSGLD(tau=10.0, step_size=0.2),
+    "SGHMC": SGHMC(tau=10.0, step_size=0.2),
+    "Entropy-SGLD": EntropySGD(tau=10.0, outer_step_size=0.2, inner_steps=2),
 }
-each = parametrize("name", MODULES)
+each = parametrize("name", SETTINGS)
 pytestmark = pytest.mark.every_case
 
 
@@ -53,16 +49,16 @@ def test_schedules_are_their_formulas():
 
 @each
 def test_a_schedule_takes_the_place_of_the_decay(name):
-    module, settings = MODULES[name]
+    settings = SETTINGS[name]
     decaying = dataclasses.replace(
         settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7}
     )
     scheduled, other = (
-        module.build(decaying, potential(), step_size=schedules.polynomial(decay=decay))
+        build(decaying, potential(), step_size=schedules.polynomial(decay=decay))
         for decay in (0.7, 0.5)
     )
     ends = []
-    for sampler in (module.build(decaying, potential()), scheduled, other):
+    for sampler in (build(decaying, potential()), scheduled, other):
         state = sampler.init(torch.ones(2, 3, dtype=torch.float64))
         for _ in range(5):
             state, _ = sampler.step(state, keys_of(0, 1))
@@ -73,12 +69,10 @@ def test_a_schedule_takes_the_place_of_the_decay(name):
 
 @each
 def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_names_it(name):
-    module, settings = MODULES[name]
+    settings = SETTINGS[name]
     for bad in (math.nan, math.inf, -1e-9):
         source = potential()
-        sampler = module.build(
-            settings, source, step_size=lambda t, bad=bad: bad if t == 3 else 0.0
-        )
+        sampler = build(settings, source, step_size=lambda t, bad=bad: bad if t == 3 else 0.0)
         start, keys = torch.ones(1, 3), keys_of(0)
         state, _ = sampler.step(sampler.init(start), keys)
         state, _ = sampler.step(state, keys)
@@ -87,3 +81,16 @@ def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_nam
             sampler.step(state, keys)
         assert source.calls == calls > 0
         assert equal(state.weights, start)
+
+
+def test_a_schedule_that_an_algorithm_does_not_take_is_refused_before_the_first_step():
+    with pytest.raises(TypeError, match="temperature"):
+        build(SETTINGS["SGHMC"], potential(), temperature=schedules.warm_up(steps=4))
+    for one in SETTINGS.values():
+        if "keep_norms" in {field.name for field in dataclasses.fields(one)}:
+            with refusal("step_size and temperature must be left out with keep_norms"):
+                build(
+                    dataclasses.replace(one, keep_norms=True),
+                    potential(),
+                    step_size=schedules.warm_up(steps=4),
+                )
