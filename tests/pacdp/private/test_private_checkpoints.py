@@ -71,7 +71,7 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     def run(steps, *, load=None, save=None):
         module, optimizer, criterion, loader, engine = private(
-            noise_schedule=DECAY, seed=2, steps=steps
+            noise_multiplier=DECAY, seed=2, steps=steps
         )
         if load:
             engine.load_checkpoint(path=load, module=module, optimizer=optimizer)
@@ -130,12 +130,12 @@ def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, op
 
 def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     path = tmp_path / "engine.safetensors"
-    module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY)
+    module, optimizer, criterion, loader, engine = private(noise_multiplier=DECAY)
     sweep(module, optimizer, criterion, loader)
     engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
     with refusal("would forget", CheckpointError):
         engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
-    other, optimizer, _, _, second = private(mlp(seed=4), noise_schedule=1.5)
+    other, optimizer, _, _, second = private(mlp(seed=4), noise_multiplier=1.5)
     before = flat(other)
     with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)

@@ -70,8 +70,8 @@ def zeros(bias=True):
 def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
     """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
     settings = {
-        "noise_schedule": 0.0,
-        "clip_norm": CLIP,
+        "noise_multiplier": 0.0,
+        "max_grad_norm": CLIP,
         "sample_rate": 1.0,
         "expected_batch_size": 1.0,
     } | changes
@@ -481,8 +481,8 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
     net = linear()
     twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
     module, optimizer, criterion, loader = engine.make_private(
-        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_schedule=0.0,
-        clip_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_multiplier=0.0,
+        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
         criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
     for batch in loader:
         plain(module, optimizer, *batch, loss=criterion)
@@ -492,7 +492,7 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
 def test_a_step_is_counted_whatever_hooks_are_attached():
     """T7: Opacus's public method put the account away."""
     seen = []
-    module, optimizer, loader, engine = made(linear(), both, noise_schedule=2.0, steps=3)
+    module, optimizer, loader, engine = made(linear(), both, noise_multiplier=2.0, steps=3)
     for k in range(2):
         optimizer.attach_step_hook(lambda _, k=k: seen.append(k))
     with warnings.catch_warnings(action="error"):  # nothing is remarked upon at each step
@@ -523,7 +523,7 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     assert other.event == one.event
     one.event = joined(one.event, sampled_step([0.0], sample_rate=0.1))
     assert one.history == [*triples, (0.0, 1.0, 1)]
-    engine = made(linear(), both, noise_schedule=2.0)[3]
+    engine = made(linear(), both, noise_multiplier=2.0)[3]
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0

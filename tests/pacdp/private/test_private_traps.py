@@ -55,7 +55,7 @@ def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     ends = []
     for size in (3, 1000):
         module, optimizer, criterion, loader, engine = private(
-            mode=mode, steps=8, noise_schedule=DECAY
+            mode=mode, steps=8, noise_multiplier=DECAY
         )
         with BatchMemoryManager(
             data_loader=loader, max_physical_batch_size=size, optimizer=optimizer
