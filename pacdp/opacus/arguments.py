@@ -73,8 +73,8 @@ def sampling_of(
     if data_loader is not None and sample_rate is None:
         steps = len(data_loader) if steps is None else steps
         sample_rate = 1.0 / max(1, len(data_loader))
-    if data_loader is not None and expected_batch_size is None:
-        expected_batch_size = data_loader.batch_size
+    if data_loader is not None and data_loader.batch_size and expected_batch_size is None:
+        expected_batch_size = float(data_loader.batch_size)
     if sample_rate is None or expected_batch_size is None:
         raise ValueError(
             "give sample_rate= and expected_batch_size=, two public numbers, or a data_loader that has a batch_size"

@@ -89,9 +89,6 @@ class PrivateEngine(PrivacyEngine):
         randomness: the operating system's generator by default; see :mod:`pacdp.step.noise`.
     """
 
-    adjacency: Adjacency = ADJACENCY
-    """The neighbours that epsilon is for where nobody says: replace-one where the number of examples is public."""
-
     def __init__(
         self,
         *,
@@ -121,7 +118,7 @@ class PrivateEngine(PrivacyEngine):
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
 
-        It is for the neighbours of ``self.adjacency`` unless others are named.
+        It is for the neighbours of ``accountant.adjacency`` unless others are named.
 
         A delta above 1/n is remarked upon: it allows that some example is published as it is.
         """
@@ -131,7 +128,7 @@ class PrivateEngine(PrivacyEngine):
                 "them are published as they are: choose it well below 1/n",
                 stacklevel=2,
             )
-        return self.accountant.get_epsilon(delta, adjacency=adjacency or self.adjacency)
+        return self.accountant.get_epsilon(delta, adjacency=adjacency)
 
     def make_private(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -291,7 +288,7 @@ class PrivateEngine(PrivacyEngine):
             steps=epochs * (steps or math.ceil(1.0 / rate)),
             target_epsilon=target_epsilon,
             delta=target_delta,
-            adjacency=self.adjacency,
+            adjacency=self.accountant.adjacency,
         )
         return self.make_private(
             noise_multiplier=noise,
@@ -320,7 +317,7 @@ class PrivateEngine(PrivacyEngine):
             steps=steps,
         )
         if found.public_size:
-            self.adjacency = "replace-one"
+            self.accountant.adjacency = "replace-one"
             warnings.warn(PUBLIC_SIZE, stacklevel=3)
         return found.sample_rate, found.expected_batch_size, found.steps
 
@@ -395,7 +392,7 @@ class PrivateEngine(PrivacyEngine):
             path,
             weights=dict(module.named_parameters()),
             event=self.event,
-            remark=PUBLIC_SIZE if self.adjacency != ADJACENCY else "",
+            remark=PUBLIC_SIZE if self.accountant.adjacency != ADJACENCY else "",
         )
         return path
 

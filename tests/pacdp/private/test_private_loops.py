@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 from clipped_networks import slowly as by_examples
-from opacus.utils.batch_memory_manager import BatchMemoryManager
+from opacus.layers import DPLSTM
 from private_toys import fresh, gradient
 from torch.nn import (
     BCEWithLogitsLoss,
@@ -29,6 +29,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from pacdp.private import (
+    BatchMemoryManager,
     EventAccountant,
     PrivateEngine,
     SeededRandomness,
@@ -403,6 +404,21 @@ def speaking():
     return fresh(Sequential(Embedding(7, 4), Linear(4, 7)))
 
 
+class Recurrent(Module):
+    """The layer of Opacus's language examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.past, self.out = (
+            Embedding(7, 4),
+            DPLSTM(4, 3, batch_first=True),
+            Linear(3, 2),
+        )
+
+    def forward(self, x):
+        return self.out(self.past(self.words(x))[0][:, -1])
+
+
 class Two(Module):
     """Two heads, and classes without a gradient."""
 
@@ -432,6 +448,7 @@ HONEST = {
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
     "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
     "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
+    "a recurrent network": (TensorDataset(text, Y[:40]), Recurrent, CE, {}),
     "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
                     + (out["class"] == y).float().mean(), {}),

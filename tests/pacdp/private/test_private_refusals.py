@@ -17,6 +17,7 @@ from private_toys import (
     mlp,
     p3sgd,
     private,
+    sweep,
     trained,
 )
 from torch import nn
@@ -35,6 +36,7 @@ from pacdp.private import (
     Normal,
     PrivacyBudget,
     PrivateEngine,
+    SeededRandomness,
     UserLevelDPSGD,
     average_over_draws,
     calibrated,
@@ -112,6 +114,13 @@ test_a_number_out_of_range_is_refused_by_its_name = refuses(
 )
 
 
+def scheduled(name):
+    """A step whose noise, but not its clipping and its account, somebody halved as Opacus's schedulers do."""
+    made = private()
+    setattr(made[1], name, 0.5 * getattr(made[1], name))
+    sweep(*made[:4])
+
+
 class Log(Module):
     def forward(self, x):
         return x[:, :3].log()
@@ -136,7 +145,17 @@ REFUSALS = [
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: private(noise_multiplier=-1.0), "value"),
     (lambda: PrivateEngine().make_private(module=private()[0], optimizer=None, dataset=data(), noise_multiplier=1.0,
-                                          max_grad_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "private already"),
+                                          max_grad_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "already"),
+    (lambda: private(poisson_sampling=False), "no batches but Poisson samples"),
+    (lambda: private(clipping="per_layer"), "whole gradient"),
+    (lambda: private(rand_on_empty=True), "up to 2 max_grad_norm"),
+    (lambda: private(clip_norm=1.0), "takes no argument"),
+    (lambda: private(sample_rate=None), "two public numbers"),
+    (lambda: PrivateEngine(accountant="gdp"), "below the truth"),
+    (lambda: private(engine=PrivateEngine(secure_mode=True, randomness=SeededRandomness(0))), "do not go together"),
+    (lambda: scheduled("max_grad_norm"), "schedulers do"),
+    (lambda: scheduled("noise_multiplier"), "schedulers do"),
+    (lambda: PrivateEngine().certify(), "call make_private first"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
     (lambda: private(mode="no_op"), "must be one of reference, ghost"),

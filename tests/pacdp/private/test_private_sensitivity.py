@@ -209,8 +209,8 @@ def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reducti
 
 def test_pre_noise_is_inside_the_clipping():
     inputs, targets = batch(1)
-    sums = gradients(inputs=inputs, targets=targets, draws=40, network=mlp, noise_multiplier=0.0, expected_batch_size=1.0,
-                     pre_noise=3.0)  # fmt: skip
+    sums = gradients(inputs=inputs, targets=targets, draws=40, network=mlp, noise_multiplier=0.0,
+                     expected_batch_size=1.0, pre_noise=3.0)  # fmt: skip
     norms = sums.norm(dim=1)
     assert float(norms.max()) <= CLIP * (1.0 + 1e-6)
     assert float(norms.min()) > 0.99 * CLIP  # the pre-noise alone has norm about 20

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from opacus.utils.batch_memory_manager import BatchMemoryManager
 from private_toys import ADD, DECAY, data, flat, private, sweep
 from torch.testing import assert_close
 from torch.utils.data import Dataset
 
 from pacdp.private import (
+    BatchMemoryManager,
     PrivateEngine,
     SystemRandomness,
     epsilon,
