@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from pacdp.opacus.accountant import EventAccountant
-from pacdp.reservation import Books, NoLedger, new_run
+from pacdp.reservation import Books, new_run
 from pacdp.schedules import Schedule
 from pacdp.step.budget import planned
 from pacdp.step.noise import Randomness
@@ -23,7 +23,7 @@ class Counts:
     """What counts the steps of all chains of one engine."""
 
     accountant: EventAccountant = field(default_factory=EventAccountant)
-    books: Books = field(default_factory=NoLedger)
+    books: Books | None = None
 
 
 @dataclass(kw_only=True)
@@ -51,9 +51,9 @@ class Account:
         Raises:
             ValueError: the ledger refuses, and no noise may be drawn.
         """
-        if self.paid is None or self.paid.books is not self.counts.books:
-            self.paid = self._paid(self.counts.books)
-        self.paid.before(step + 1)
+        if self.counts.books is not None:
+            self.paid = self.paid or self._paid(self.counts.books)
+            self.paid.before(step + 1)
         self.counts.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
 
     def _paid(self, books: Books) -> Paid:

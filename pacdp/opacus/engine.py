@@ -58,7 +58,6 @@ from pacdp.opacus.guard import Guard, set_up
 from pacdp.opacus.loader import PoissonLoader, PoissonSampler
 from pacdp.opacus.modules import PrivateModule, ReferenceModule, network
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
-from pacdp.reservation import NoLedger
 from pacdp.resume import RunState, export_weights, load_run, save_run
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step import event as events
@@ -215,8 +214,8 @@ class PrivateEngine(PrivacyEngine):
         inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
         try:
             require_independent_examples(module, inputs)
-        except ValueError as error:
-            raise UnsupportedModuleError(str(error)) from error
+        except (ValueError, RuntimeError) as error:
+            raise UnsupportedModuleError(str(error).splitlines()[0]) from error
         generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
         tried = inputs[0] if probe is None else inputs
         if _chosen_mode(mode, module, tried, max_grad_norm, pre_noise) == "ghost":
@@ -330,7 +329,7 @@ class PrivateEngine(PrivacyEngine):
         Raises:
             ValueError: the engine counts in a ledger already; the ledger is damaged or cannot be written.
         """
-        if not isinstance(self._counts.books, NoLedger):
+        if self._counts.books is not None:
             raise ValueError("this engine counts its steps in a ledger already: open no second one")
         book = Ledger.open(folder)
         if self.event is not None and process_rank() == 0:
