@@ -65,7 +65,7 @@ def ours(
     engine = PrivateEngine(randomness=randomness)
     model, optimizer, _ = engine.make_private(
         module=model, optimizer=optim.SGD(model.parameters(), lr=RATE), dataset=TensorDataset(*batch),
-        noise_schedule=noise, clip_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
+        noise_multiplier=noise, max_grad_norm=CLIP_NORM, sample_rate=0.01, expected_batch_size=float(len(batch[0])),
         grad_sample_mode=mode, batches="own")  # fmt: skip
     return _step(model, optimizer, nn.CrossEntropyLoss(), batch)
 

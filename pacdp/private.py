@@ -58,6 +58,7 @@ from pacdp.loop import Progress as Progress
 from pacdp.loop import train as train
 from pacdp.opacus.accountant import EventAccountant as EventAccountant
 from pacdp.opacus.engine import PrivateEngine as PrivateEngine
+from pacdp.opacus.loader import BatchMemoryManager as BatchMemoryManager
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
 from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant

@@ -101,7 +101,7 @@ def as_schedule(value: float | Schedule) -> Schedule:
     """A number as a constant schedule; a schedule as it is."""
     if not (callable(value) or isinstance(value, Real)):
         raise ValueError(
-            f"a schedule, as noise_schedule and noise_multiplier are, must be a number or a function of the step, got "
+            f"a schedule, as noise_multiplier is, must be a number or a function of the step, got "
             f"{value!r}; for a list give Table(values=...)"
         )
     return value if callable(value) else Constant(value=float(value))

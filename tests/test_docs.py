@@ -192,10 +192,11 @@ def test_the_readme_s_lines_train_privately(printed):
         one_step(model, optimizer, *next(iter(loader)))
 
     optimizer, dataset = torch.optim.SGD(model.parameters(), lr=0.1), TensorDataset(inputs, labels)
-    (epsilon,) = printed(
+    epsilon, headline = printed(
         README, "PrivateEngine", model=model, optimizer=optimizer, dataset=dataset, train=train
     )
     assert 0.0 < float(epsilon) < 5.0
+    assert "at most" in headline
 
 
 def test_the_python_of_the_commands_page_runs(tmp_path, printed):

@@ -108,6 +108,25 @@ def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
             yield made
 
 
+def bound_set(data: Any) -> BoundSet:
+    """All examples of anything that can be data, of one input each and labels of classes.
+
+    Raises:
+        ValueError: nothing of the kind.
+    """
+    if isinstance(data, BoundSet):
+        return data
+    found = list(batches_of(data, batch_size=1000))
+    if not all(isinstance(one.inputs, Tensor) for one in found):
+        raise ValueError("data must have one input an example, got several: join them into one")
+    people = [one.people for one in found if one.people is not None]
+    return BoundSet(
+        inputs=torch.cat([cast(Tensor, one.inputs) for one in found]),
+        labels=torch.cat([one.labels for one in found]),
+        people=np.concatenate(people) if people else None,
+    )
+
+
 def _batch(given: Any, what: str) -> Batch:
     inputs, labels, people = _fields(given, what)
     if isinstance(inputs, Mapping):

@@ -31,6 +31,9 @@ class EventAccountant(IAccountant):
     ``get_epsilon`` is about add-remove neighbours unless told otherwise, as everything in Opacus is.
     """
 
+    adjacency: Adjacency = events.ADJACENCY
+    """The neighbours that epsilon is for where nobody says: replace-one where the number of examples is public."""
+
     def __init__(self) -> None:
         self._history = events.History()
 
@@ -65,9 +68,9 @@ class EventAccountant(IAccountant):
         """Record one mechanism."""
         self._history.append(events.sampled_step([noise_multiplier], sample_rate=sample_rate))
 
-    def get_epsilon(self, delta: float, *, adjacency: Adjacency = events.ADJACENCY) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """See :func:`pacdp.step.accountant.epsilon`."""
-        return epsilon(self.event, delta=delta, adjacency=adjacency)
+        return epsilon(self.event, delta=delta, adjacency=adjacency or self.adjacency)
 
     def __len__(self) -> int:
         return events.steps_of(self.event)

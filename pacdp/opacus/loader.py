@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from opacus.data_loader import DPDataLoader
+from opacus.utils.batch_memory_manager import BatchMemoryManager as BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import Tensor
 from torch.utils._pytree import tree_leaves

@@ -42,7 +42,7 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
         clip_norm: C.
         expected_batch_size: the public divisor.
         randomness: source of the noise.
-        account: told the noise multiplier of each step before the noise is drawn.
+        account: told the logical step and its noise multiplier before the noise is drawn.
         data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
         pre_noise_generator: of the module's, whose state a checkpoint carries.
 
@@ -52,7 +52,7 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
     """
 
     def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
-                 expected_batch_size: float, randomness: Randomness, account: Callable[[float], None],
+                 expected_batch_size: float, randomness: Randomness, account: Callable[[int, float], None],
                  loss_reduction: str = "mean", data_free_gradient: DataFreeGradient | None = None,
                  pre_noise_generator: torch.Generator | None = None) -> None:  # fmt: skip
         super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
@@ -65,6 +65,7 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
         self.step_hooks = list[StepHook]()
         self.guard: Guard | None = None
         self.logical_step = 0
+        self._last, self._clip_norm = self.noise_multiplier, clip_norm
         self.nonfinite_examples = 0
         self.examples = 0
         self.sampler: PoissonSampler | None = None
@@ -92,12 +93,13 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
         examples, self.examples = self.examples, 0
         if self.sampler is not None:
             self.sampler.require(examples)
-        self.noise_multiplier = float(self.noise_schedule(self.logical_step))
+        self._require_own_numbers()
+        self.noise_multiplier = self._last = float(self.noise_schedule(self.logical_step))
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0.0):
             raise ValueError(
                 f"noise_schedule({self.logical_step}) must be a finite number >= 0, got {self.noise_multiplier}"
             )
-        self.account(self.noise_multiplier)
+        self.account(self.logical_step, self.noise_multiplier)
         std = self.noise_multiplier * self.max_grad_norm
         parameters = _parameters(self)
         for p in parameters:
@@ -107,6 +109,14 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
         for p, value in zip(parameters, noised.values(), strict=True):
             p.grad = value.to(p.dtype).view_as(p)
             _mark_as_processed(p.summed_grad)
+
+    def _require_own_numbers(self) -> None:
+        """Refuse numbers that somebody changed, of which the module's clipping and the account would not know."""
+        if (self.noise_multiplier, self.max_grad_norm) != (self._last, self._clip_norm):
+            raise ValueError(
+                "noise_multiplier or max_grad_norm of the optimizer was changed after make_private, as Opacus's "
+                "schedulers do: give make_private noise_multiplier= a function of the step, and one max_grad_norm"
+            )
 
     def scale_grad(self) -> None:
         """Divide by the expected batch size, whatever the actual one and whatever the loss's reduction."""

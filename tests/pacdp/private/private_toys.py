@@ -234,7 +234,7 @@ def private(module=None, dataset=None, *, mode=None, lr=0.1, seed=0, engine=None
     """(module, optimizer, criterion, loader, engine) ready for a loop."""
     module, dataset = module or mlp(), data() if dataset is None else dataset
     engine = engine or PrivateEngine(randomness=SeededRandomness(seed))
-    settings = {"noise_schedule": 1.0, "clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0,
                 "batches": "own"}  # fmt: skip
     criterion = CrossEntropyLoss(reduction=changes.get("loss_reduction", "mean"))
     module, optimizer, loader = engine.make_private(
@@ -263,7 +263,7 @@ def gradient(module):
 def clipped_sum(module, inputs, targets, *, mode=None):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_schedule": 0.0, "expected_batch_size": 1.0}
+    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()

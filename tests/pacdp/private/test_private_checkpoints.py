@@ -70,15 +70,14 @@ def test_resuming_is_exact_to_the_bit(name, tmp_path):
 
 def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     def run(steps, *, load=None, save=None):
-        module, optimizer, criterion, loader, engine = private(
-            noise_schedule=DECAY, seed=2, steps=steps
-        )
+        *loop, engine = private(noise_multiplier=DECAY, seed=2, steps=steps)
+        of = {"module": loop[0], "optimizer": loop[1]}
         if load:
-            engine.load_checkpoint(path=load, module=module, optimizer=optimizer)
-        sweep(module, optimizer, criterion, loader)
+            engine.load_checkpoint(path=load, **of)
+        sweep(*loop)
         if save:
-            engine.save_checkpoint(path=save, module=module, optimizer=optimizer)
-        return flat(module), engine.event
+            engine.save_checkpoint(path=save, **of)
+        return flat(loop[0]), engine.event
 
     path = tmp_path / "engine.safetensors"
     whole, history = run(7)
@@ -130,19 +129,19 @@ def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, op
 
 def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     path = tmp_path / "engine.safetensors"
-    module, optimizer, criterion, loader, engine = private(noise_schedule=DECAY)
-    sweep(module, optimizer, criterion, loader)
-    engine.save_checkpoint(path=path, module=module, optimizer=optimizer)
+    *loop, engine = private(noise_multiplier=DECAY)
+    of = {"path": path, "module": loop[0], "optimizer": loop[1]}
+    sweep(*loop)
+    engine.save_checkpoint(**of)
     with refusal("would forget", CheckpointError):
-        engine.load_checkpoint(path=path, module=module, optimizer=optimizer)
-    other, optimizer, _, _, second = private(mlp(seed=4), noise_schedule=1.5)
+        engine.load_checkpoint(**of)
+    other, optimizer, _, _, second = private(mlp(seed=4), noise_multiplier=1.5)
     before = flat(other)
     with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
     assert equal(flat(other), before)
     assert second.event is None
-    _, _, _, _, again = private(engine=engine)
-    assert steps_of(again.event) == len(loader)
+    assert steps_of(private(engine=engine)[-1].event) == len(loop[-1])
 
 
 def test_files_of_another_kind_are_refused(tmp_path):

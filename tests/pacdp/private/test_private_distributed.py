@@ -117,7 +117,7 @@ def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
 
 @parametrize("mode", MODES)
 def test_opacus_s_loop_runs_unchanged(both, mode):
-    module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=mode, noise_schedule=DECAY,
+    module, optimizer, criterion, loader, engine = private(mlp().double(), doubles(), mode=mode, noise_multiplier=DECAY,
                                                            sample_rate=0.1)  # fmt: skip
     whole = sweep(module, optimizer, criterion, loader)
     first, second = (process["loops"][mode] for process in both)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 from clipped_networks import slowly as by_examples
-from opacus.utils.batch_memory_manager import BatchMemoryManager
+from opacus.layers import DPLSTM
 from private_toys import fresh, gradient
 from torch.nn import (
     BCEWithLogitsLoss,
@@ -29,6 +29,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from pacdp.private import (
+    BatchMemoryManager,
     EventAccountant,
     PrivateEngine,
     SeededRandomness,
@@ -70,8 +71,8 @@ def zeros(bias=True):
 def made(net, data, *, mode=None, optimizer=None, collate=None, workers=0, **changes):
     """(module, optimizer, loader, engine) of a loop without noise whose steps move nothing, on all examples at once."""
     settings = {
-        "noise_schedule": 0.0,
-        "clip_norm": CLIP,
+        "noise_multiplier": 0.0,
+        "max_grad_norm": CLIP,
         "sample_rate": 1.0,
         "expected_batch_size": 1.0,
     } | changes
@@ -311,49 +312,49 @@ LOOPS = {
               "loss is a sum over the examples"),
     "a mean": ({"loss_reduction": "sum"}, "loss is a mean over the examples"),
     "ignored labels": ({"data": FEW, "net": partial(zeros, bias=False)}, NOT_OWN),
-    "the harder half": ({"step": by(hardest)}, ALONE + "|" + NOT_OWN),
+    "the harder half": (by(hardest), ALONE + "|" + NOT_OWN),
     "centred outputs": ({"step": by(lambda out, y: CE(9.0 * out - 9.0 * out.mean(0), y))}, NOT_OWN),
     "over the loss": ({"step": by(lambda out, y: CE(out, y) / CE(out, y).detach()),
                                "net": linear}, NOT_OWN),
     "another's label": ({"data": (X, RARE), "step": by(lambda out, y: CE(out, y.roll(1)))}, "in another order"),
     "times the batch": ({"step": by(lambda out, y: CE(out, y) * len(y))}, "multiplied by 41"),
-    "in place": ({"step": by(written)}, "in place"),
+    "in place": (by(written), "in place"),
     "padded": ({"collate": over_columns}, COLLATE),
     "standardised": ({"collate": standardised}, COLLATE),
-    "mixup": ({"step": mixup}, OTHER_ROWS),
-    "centred in place": ({"step": in_place}, OTHER_ROWS),
+    "mixup": (mixup, OTHER_ROWS),
+    "centred in place": (in_place, OTHER_ROWS),
     "a foreign batch": ({"step": foreign, "sample_rate": 0.5}, OTHER_ROWS),
     "a larger one": ({"step": lambda net, optimizer, *_: plain(net, optimizer, X, Y), "sample_rate": 0.5}, OTHER_ROWS),
     "two passes": ({"step": two_passes, "mode": "reference"}, "several forward passes"),
-    "two passes back": ({"step": two_passes_back}, "second time before a step"),
-    "a second optimizer": ({"step": second_optimizer}, MOVED),
-    "weights of the same sum": ({"step": exchanged}, MOVED),
-    "a closure": ({"step": closure}, "takes no closure"),
+    "two passes back": (two_passes_back, "second time before a step"),
+    "a second optimizer": (second_optimizer, MOVED),
+    "weights of the same sum": (exchanged, MOVED),
+    "a closure": (closure, "takes no closure"),
     "a late hook": ({"step": late_hook, "net": lambda: Sequential(zeros())}, "after make_private"),
-    "unfreezing": ({"step": unfrozen}, "after make_private"),
+    "unfreezing": (unfrozen, "after make_private"),
     "a hook on the outputs": ({"data": ALIKE, "step": hook_on_the_outputs}, "loss is a sum"),
-    "another way back": ({"step": another_way}, r"did not begin at loss\.backward"),
-    "back twice": ({"step": twice}, "second time before a step"),
-    "written gradients": ({"step": tampered(lambda p: setattr(p, "grad", p.detach() * 9))}, WRITTEN),
-    "other gradients": ({"step": tampered(lambda p: setattr(p, "grad_sample", p.detach()[None]))}, WRITTEN),
-    "a sum beforehand": ({"step": tampered(lambda p: setattr(p, "summed_grad", p.detach() * 9))}, WRITTEN),
-    "rows through NumPy": ({"step": through_numpy}, OTHER_ROWS),
+    "another way back": (another_way, r"did not begin at loss\.backward"),
+    "back twice": (twice, "second time before a step"),
+    "written gradients": (tampered(lambda p: setattr(p, "grad", p.detach() * 9)), WRITTEN),
+    "other gradients": (tampered(lambda p: setattr(p, "grad_sample", p.detach()[None])), WRITTEN),
+    "a sum beforehand": (tampered(lambda p: setattr(p, "summed_grad", p.detach() * 9)), WRITTEN),
+    "rows through NumPy": (through_numpy, OTHER_ROWS),
     "standardised targets": ({"data": (X, RARE), "step": by(standardised_target), "sample_rate": 0.5, "steps": 9},
                              CAME_BEFORE),
     "weights of the batch": ({"data": (X, RARE), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
                              / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
-    "a later layer": ({"step": changed(lambda net: net.__setitem__(0, Flatten())), "net": blocks}, LATER),
-    "a later buffer": ({"step": changed(lambda net: net.late.fill_(1.0)), "net": blocks}, LATER),
-    "a later attribute": ({"step": changed(lambda net: setattr(net, "late_too", True)), "net": blocks}, LATER),
+    **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
+        "layer": lambda net: net.__setitem__(0, Flatten()), "buffer": lambda net: net.late.fill_(1.0),
+        "attribute": lambda net: setattr(net, "late_too", True),
+        "forward": lambda net: setattr(net, "forward", net[1].forward)}.items()},
     "an attribute before backward": ({"step": late_attribute, "net": blocks, "mode": "reference"}, LATER),
-    "a later forward": ({"step": changed(lambda net: setattr(net, "forward", net[1].forward)), "net": blocks}, LATER),
     **{f"times {name}": ({"step": by(loss), "sample_rate": 0.5, "steps": 9}, "changed from one step to another")
        for name, loss in {
            "a whole number": lambda out, y: CE(out, y) * int(y.sum()),
            "a mean": lambda out, y: CE(out, y) * y.float().mean(),
            "a detached loss": lambda out, y: CE(out, y) / F.cross_entropy(out, y).item()}.items()},
     "an early hook": ({"net": hooked}, "not independent"),
-    "two steps": ({"step": two_steps}, "zero_grad and backward before each step"),
+    "two steps": (two_steps, "zero_grad and backward before each step"),
     "weights that a pass writes": ({"net": shortened}, MOVED),
     "weights of the first batch": ({"net": First}, LATER),
     "more than 300": ({"data": LARGE, "net": mixing}, "outputs of 33 examples are others"),
@@ -362,7 +363,12 @@ LOOPS = {
 
 test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
     [
-        (partial(total, **{"mode": mode, **options}), words)
+        (
+            partial(
+                total, **{"mode": mode, **(options if type(options) is dict else {"step": options})}
+            ),
+            words,
+        )
         for options, words in LOOPS.values()
         for mode in (None, "reference")
     ]
@@ -403,6 +409,12 @@ def speaking():
     return fresh(Sequential(Embedding(7, 4), Linear(4, 7)))
 
 
+def recurrent():
+    """The layer of Opacus's language examples."""
+    return Made(lambda own, x: own.out(own.past(own.words(x))[0][:, -1]), words=Embedding(7, 4),
+                past=DPLSTM(4, 3, batch_first=True), out=Linear(3, 2))  # fmt: skip
+
+
 class Two(Module):
     """Two heads, and classes without a gradient."""
 
@@ -432,6 +444,7 @@ HONEST = {
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
     "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
     "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
+    "a recurrent network": (TensorDataset(text, Y[:40]), recurrent, CE, {}),
     "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),
     "two outputs": (both, Two, lambda out, y: CE(out["a"], y) + (out["b"][:, 0] - y).square().mean()
                     + (out["class"] == y).float().mean(), {}),
@@ -481,8 +494,8 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
     net = linear()
     twin, engine = copy.deepcopy(net), PrivateEngine(randomness=SeededRandomness(0))
     module, optimizer, criterion, loader = engine.make_private(
-        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_schedule=0.0,
-        clip_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
+        module=net, optimizer=SGD(net.parameters(), lr=0.0), dataset=TensorDataset(X, RARE), noise_multiplier=0.0,
+        max_grad_norm=CLIP, sample_rate=1.0, expected_batch_size=1.0, grad_sample_mode=mode,
         criterion=CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 40.0])))  # fmt: skip
     for batch in loader:
         plain(module, optimizer, *batch, loss=criterion)
@@ -492,7 +505,7 @@ def test_a_criterion_that_is_handed_over_is_taken_of_single_examples(mode):
 def test_a_step_is_counted_whatever_hooks_are_attached():
     """T7: Opacus's public method put the account away."""
     seen = []
-    module, optimizer, loader, engine = made(linear(), both, noise_schedule=2.0, steps=3)
+    module, optimizer, loader, engine = made(linear(), both, noise_multiplier=2.0, steps=3)
     for k in range(2):
         optimizer.attach_step_hook(lambda _, k=k: seen.append(k))
     with warnings.catch_warnings(action="error"):  # nothing is remarked upon at each step
@@ -523,7 +536,7 @@ def test_the_history_can_be_read_and_written_and_a_large_delta_is_remarked_upon(
     assert other.event == one.event
     one.event = joined(one.event, sampled_step([0.0], sample_rate=0.1))
     assert one.history == [*triples, (0.0, 1.0, 1)]
-    engine = made(linear(), both, noise_schedule=2.0)[3]
+    engine = made(linear(), both, noise_multiplier=2.0)[3]
     for adjacency in ("add-remove", "replace-one"):
         with pytest.warns(UserWarning, match="1/n"):
             assert engine.get_epsilon(0.03, adjacency=adjacency) == 0.0

@@ -17,6 +17,7 @@ from private_toys import (
     mlp,
     p3sgd,
     private,
+    sweep,
     trained,
 )
 from torch import nn
@@ -35,6 +36,7 @@ from pacdp.private import (
     Normal,
     PrivacyBudget,
     PrivateEngine,
+    SeededRandomness,
     UserLevelDPSGD,
     average_over_draws,
     calibrated,
@@ -96,13 +98,23 @@ def of_processes(module=None, **changes):
     return audit_processes(sgd(), module or mlp(), data(), loss=cross_entropy, **changes)
 
 
+def scheduled(**numbers):
+    """A step whose noise, but not its clipping and its account, somebody changed as Opacus's schedulers do."""
+    *loop, _ = private()
+    vars(loop[1]).update(numbers)
+    sweep(*loop)
+
+
 local = partial(replace, p3sgd())
 NAMED = [
     (mechanism, "clip_norm", math.inf), (mechanism, "expected_batch_size", math.nan), (mechanism, "steps", 0),
     (mechanism, "steps", 2.5), (mechanism, "budget", 3.0), (mechanism, "sample_rate", 1.5),
     (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
     (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
-    (mechanism, "clip_norm", "1"), (private, "noise_schedule", [1.0]),
+    (mechanism, "clip_norm", "1"), (private, "noise_multiplier", [1.0]), (private, "sample_rate", None),
+    (private, "poisson_sampling", False), (private, "clipping", "per_layer"), (private, "rand_on_empty", True),
+    (private, "clip_norm", 1.0), (PrivateEngine, "accountant", "gdp"), (scheduled, "max_grad_norm", 0.1),
+    (scheduled, "noise_multiplier", 0.5),
     (budget, "epsilon", 0.0),
     (budget, "delta", 0.0), (calibration, "target_epsilon", 0.0),
     (scores, "delta", 1.0), (scores, "failure_prob", 0.0),
@@ -139,19 +151,21 @@ REFUSALS = [
     (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
     (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
     (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
-    (lambda: private(noise_schedule=-1.0), "value"),
-    (lambda: PrivateEngine().make_private(module=private()[0], optimizer=None, dataset=data(), noise_schedule=1.0,
-                                          clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "private already"),
+    (lambda: private(noise_multiplier=-1.0), "value"),
+    (lambda: PrivateEngine().make_private(module=private()[0], optimizer=None, dataset=data(), noise_multiplier=1.0,
+                                          max_grad_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "already"),
+    (lambda: private(engine=PrivateEngine(secure_mode=True, randomness=SeededRandomness(0))), "do not go together"),
+    (lambda: PrivateEngine().certify(), "call make_private first"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
-    (lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
-    (lambda: private(mode="hooks"), "must be one of reference, ghost"),
+(lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
+    (lambda: private(mode="no_op"), "must be one of reference, ghost"),
     (lambda: trained(DPBBP(mechanism=mechanism(grad_sample_mode="ghost"), noise_multiplier=1.0, learning_rate=0.1,
                            prior=Normal(std=1.0), draws=2), bayes_network()), "draws is 2"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
     (lambda: PrivateEngine().make_private(
-        module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_schedule=1.0,
-        clip_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
+        module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_multiplier=1.0,
+        max_grad_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "module does not have"),
     (lambda: calibration(lambda step: float(step > 0)), "within reach"),
     (lambda: privacy_claim(None), "adjacency"),
     (lambda: with_example_dropout(Sequential(nn.Dropout2d(0.5)), generator=seeded()), "Dropout2d"),

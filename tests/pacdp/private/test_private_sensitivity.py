@@ -174,7 +174,7 @@ def gradients(
 
 
 EXACT = 1.3 * CLIP / 7.0
-NUMBERS = {"noise_schedule": 1.3, "expected_batch_size": 7.0}
+NUMBERS = {"noise_multiplier": 1.3, "expected_batch_size": 7.0}
 
 
 @every_mode
@@ -200,7 +200,7 @@ def test_the_system_s_noise_and_noise_over_a_filled_batch_have_that_scale_too():
 def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reduction):
     inputs, targets = batch()
     module, optimizer, criterion, _, _ = private(
-        mode=mode, noise_schedule=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
+        mode=mode, noise_multiplier=0.0, expected_batch_size=20.0, loss_reduction=reduction)  # fmt: skip
     criterion(module(inputs), targets).backward()
     optimizer.step()
     expected = clipped_sum(mlp(), inputs, targets, mode="reference")[0]
@@ -209,8 +209,8 @@ def test_the_divisor_is_fixed_whatever_the_reduction_and_the_batch(mode, reducti
 
 def test_pre_noise_is_inside_the_clipping():
     inputs, targets = batch(1)
-    sums = gradients(inputs=inputs, targets=targets, draws=40, network=mlp, noise_schedule=0.0, expected_batch_size=1.0,
-                     pre_noise=3.0)  # fmt: skip
+    sums = gradients(inputs=inputs, targets=targets, draws=40, network=mlp, noise_multiplier=0.0,
+                     expected_batch_size=1.0, pre_noise=3.0)  # fmt: skip
     norms = sums.norm(dim=1)
     assert float(norms.max()) <= CLIP * (1.0 + 1e-6)
     assert float(norms.min()) > 0.99 * CLIP  # the pre-noise alone has norm about 20

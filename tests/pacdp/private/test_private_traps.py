@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from opacus.utils.batch_memory_manager import BatchMemoryManager
 from private_toys import ADD, DECAY, data, flat, private, sweep
 from torch.testing import assert_close
 from torch.utils.data import Dataset
 
 from pacdp.private import (
+    BatchMemoryManager,
     PrivateEngine,
     SystemRandomness,
     epsilon,
@@ -22,9 +22,11 @@ from tests.pacdp.draws import randn
 
 
 def test_empty_batches_are_steps():
-    made = private(dataset=data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3)
-    assert sweep(*made[:4]).count(0) > 15
-    assert runs_of(made[-1].event) == [(sampled_step([1.0], sample_rate=0.02), 40)]
+    *loop, engine = private(
+        dataset=data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3
+    )
+    assert sweep(*loop).count(0) > 15
+    assert runs_of(engine.event) == [(sampled_step([1.0], sample_rate=0.02), 40)]
 
 
 class Dictionaries(Dataset):
@@ -55,7 +57,7 @@ def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     ends = []
     for size in (3, 1000):
         module, optimizer, criterion, loader, engine = private(
-            mode=mode, steps=8, noise_schedule=DECAY
+            mode=mode, steps=8, noise_multiplier=DECAY
         )
         with BatchMemoryManager(
             data_loader=loader, max_physical_batch_size=size, optimizer=optimizer
@@ -72,8 +74,8 @@ def test_the_system_draws_unless_a_seed_is_given():
     engine = PrivateEngine()
     assert isinstance(engine.randomness, SystemRandomness)
     assert engine.randomness.state() == {}
-    module, optimizer, criterion, loader, engine = private(engine=engine, steps=5)
-    sweep(module, optimizer, criterion, loader)
+    *loop, engine = private(engine=engine, steps=5)
+    sweep(*loop)
     assert engine.event == planned(1.0, sample_rate=0.25, steps=5)
     assert (
         engine.get_epsilon(1e-5)

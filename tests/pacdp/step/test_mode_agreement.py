@@ -285,8 +285,8 @@ def moved_in_a_loop(network, loss, added, *, mode):
     """By how much one example more moves the noiseless sum of a loop of one's own, over the clip norm."""
     x, found = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), []
     x[5] = added(x[5])
-    module, optimizer, *_ = private(network, TensorDataset(x, torch.zeros(6)), mode=mode, lr=0.0, clip_norm=CLIP,
-                                    noise_schedule=0.0, expected_batch_size=1.0)  # fmt: skip
+    module, optimizer, *_ = private(network, TensorDataset(x, torch.zeros(6)), mode=mode, lr=0.0, max_grad_norm=CLIP,
+                                    noise_multiplier=0.0, expected_batch_size=1.0)  # fmt: skip
     for kept in (6, 5):
         optimizer.zero_grad()
         loss(module(x[:kept])).backward()
@@ -338,8 +338,8 @@ def test_an_example_without_a_gradient_moves_no_sum_of_several_outputs(mode):
 def test_the_reference_in_a_loop_has_the_draws_of_its_forward_pass(build):
     """The slopes are those at the outputs which the same masks and weights gave; the generators go on from there."""
     x, y = rows(6)
-    module, optimizer, criterion, _, _ = private(build(), mode="reference", lr=0.0, clip_norm=CLIP,
-                                                 noise_schedule=0.0, expected_batch_size=1.0)  # fmt: skip
+    module, optimizer, criterion, _, _ = private(build(), mode="reference", lr=0.0, max_grad_norm=CLIP,
+                                                 noise_multiplier=0.0, expected_batch_size=1.0)  # fmt: skip
     twin = build()
     for _ in range(2):
         before = random_state(module)

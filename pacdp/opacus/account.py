@@ -1,0 +1,73 @@
+"""Steps of a loop of one's own are counted before their noise is drawn: in the engine's event, and in a ledger."""
+
+import secrets
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+
+from pacdp.opacus.accountant import EventAccountant
+from pacdp.reservation import Books, new_run
+from pacdp.schedules import Schedule
+from pacdp.step.budget import planned
+from pacdp.step.noise import Randomness
+from pacdp.step.paid import Paid, stream_of
+from pacdp.step.processes import Together
+
+_NO_END = 2**62
+"""A loop of one's own may go on for as long as it likes."""
+
+
+@dataclass(kw_only=True)
+class Counts:
+    """What counts the steps of all chains of one engine."""
+
+    accountant: EventAccountant = field(default_factory=EventAccountant)
+    books: Books | None = None
+
+
+@dataclass(kw_only=True)
+class Account:
+    """Counts the steps of one chain.
+
+    Attributes:
+        schedule: gives the same number whenever it is asked for a step.
+        every: steps that are reserved in the ledger together, those of one pass of the loader: a loop that is killed
+            pays for the rest of its pass as well.
+    """
+
+    counts: Counts
+    schedule: Schedule
+    sample_rate: float
+    every: int
+    randomness: Randomness
+    together: Together
+    device: torch.device
+    paid: Paid | None = None
+
+    def __call__(self, step: int, noise_multiplier: float) -> None:
+        """Count ``step``, from 0 on.
+
+        Raises:
+            ValueError: the ledger refuses, and no noise may be drawn.
+        """
+        if self.counts.books is not None:
+            self.paid = self.paid or self._paid(self.counts.books)
+            self.paid.before(step + 1)
+        self.counts.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
+
+    def _paid(self, books: Books) -> Paid:
+        """Leave is asked of these books; a seed is refused the second time, since nothing names the code of a loop."""
+        plan = partial(planned, self.schedule, sample_rate=self.sample_rate)
+        return Paid(
+            books,
+            run=new_run(),
+            algorithm="PrivateEngine",
+            unit="example",
+            cost=lambda first, last: plan(steps=last, done=first - 1),
+            stream=stream_of(books, self.randomness, release=secrets.token_hex()),
+            every=self.every,
+            last=_NO_END,
+            together=self.together,
+            device=self.device,
+        )

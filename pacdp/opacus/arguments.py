@@ -1,0 +1,114 @@
+"""Opacus's arguments: what this engine takes, what it chooses itself, and what would break its account."""
+
+from typing import Any, NamedTuple
+
+from torch.utils.data import DataLoader, Dataset
+
+from pacdp.opacus.accountant import NAME
+from pacdp.step.mechanism import GradSampleMode, require_mode
+
+PUBLIC_SIZE = (
+    "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
+    "is for replace-one neighbours; give sample_rate=, a number that you do not compute from the data, to have it for "
+    "add-remove neighbours"
+)
+_CHOSEN_BY_ITSELF = ("hooks", "functorch", "ew")
+"""Opacus's other ways to a clipped sum, of the same value."""
+_AS_OURS = (NAME, "prv", "rdp")
+_ONLY = {
+    "poisson_sampling": (
+        True,
+        "the accountant knows no batches but Poisson samples: leave it out, and take the loader that is returned",
+    ),
+    "clipping": (
+        "flat",
+        "each example's whole gradient is clipped to max_grad_norm: leave it out",
+    ),
+    "batch_first": (
+        True,
+        "examples are told apart along the first dimension: let the network take its inputs so, and transpose inside",
+    ),
+    "noise_generator": (
+        None,
+        "noise is the system's: give PrivateEngine(randomness=SeededRandomness(seed)) for a test",
+    ),
+    "wrap_model": (True, "the loop calls the module that make_private returns: leave it out"),
+    "rand_on_empty": (
+        False,
+        "a made-up example in place of an empty batch moves the sum by up to 2 max_grad_norm: leave it out, an empty "
+        "batch is a step with noise alone",
+    ),
+}
+
+
+class Sampling(NamedTuple):
+    """How batches are drawn and what their sums are divided by."""
+
+    sample_rate: float
+    expected_batch_size: float
+    steps: int | None
+    """Batches of one pass; None for 1/q."""
+    public_size: bool
+    """Whether the rate tells the number of examples."""
+
+
+def sampling_of(
+    data_loader: DataLoader[Any] | None,
+    dataset: Dataset[Any] | None,
+    *,
+    sample_rate: float | None,
+    expected_batch_size: float | None,
+    steps: int | None,
+) -> Sampling:
+    """What the caller says, and for the rest what a loader implies: one pass of it meets each example once on average.
+
+    The divisor is the batch size that the loader was given, and no function of the number of examples.
+
+    Raises:
+        ValueError: a loader and a data set, neither, or a number that nothing says.
+    """
+    if (dataset is None) == (data_loader is None):
+        raise ValueError("give either dataset or data_loader")
+    counted = sample_rate is None
+    if data_loader is not None and sample_rate is None:
+        steps = len(data_loader) if steps is None else steps
+        sample_rate = 1.0 / max(1, len(data_loader))
+    if data_loader is not None and data_loader.batch_size and expected_batch_size is None:
+        expected_batch_size = float(data_loader.batch_size)
+    if sample_rate is None or expected_batch_size is None:
+        raise ValueError(
+            "give sample_rate= and expected_batch_size=, two public numbers, or a data_loader that has a batch_size"
+        )
+    return Sampling(sample_rate, expected_batch_size, steps, counted)
+
+
+def require_sound(arguments: dict[str, Any]) -> None:
+    """Refuse what the account would not hold for.
+
+    Raises:
+        ValueError: an argument of Opacus's at another value than the only one that is sound here.
+        TypeError: no argument of Opacus's or of ours.
+    """
+    for name, value in arguments.items():
+        if name not in _ONLY:
+            raise TypeError(f"make_private takes no argument {name!r}")
+        only, why = _ONLY[name]
+        if value != only:
+            raise ValueError(f"{name} must be {only!r}, got {value!r}: {why}")
+
+
+def require_accountant(name: str) -> None:
+    """Refuse an accountant whose number is no bound; the others of Opacus estimate what ours proves."""
+    if name not in _AS_OURS:
+        raise ValueError(
+            f"accountant must be one of {', '.join(_AS_OURS)}, which all mean pacdp's own, got {name!r}: a Gaussian "
+            "limit ('gdp') may lie below the truth"
+        )
+
+
+def mode_of(asked: str | None) -> GradSampleMode | None:
+    """Which way to a clipped sum is asked for, None for the engine's own choice."""
+    if asked in _CHOSEN_BY_ITSELF:
+        return None
+    require_mode(asked)
+    return asked  # pyright: ignore[reportReturnType]

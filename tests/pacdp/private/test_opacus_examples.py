@@ -1,0 +1,171 @@
+"""Two scripts as Opacus's tutorials have them, written anew and run with another import line; other doors."""
+
+import math
+import socket
+import string
+import tokenize
+
+import pytest
+import torch
+from private_toys import data, digits, flat, private, sweep
+from torch.nn.functional import interpolate
+from torch.utils.data import TensorDataset
+
+from pacdp.checkpoint import load_checkpoint
+from pacdp.ledger import Limit, Overdrawn
+from pacdp.private import PrivateEngine, joined, planned, steps_of
+from tests.marks import refusal
+
+IMAGES = """
+import torch.nn as nn
+import torch.nn.functional as F
+from opacus import PrivacyEngine
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from torch.optim import SGD
+from torch.utils.data import DataLoader
+
+
+class SampleConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 16, 8, 2, padding=3)
+        self.conv2 = nn.Conv2d(16, 32, 4, 2)
+        self.fc1 = nn.Linear(32 * 4 * 4, 32)
+        self.fc2 = nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2, 1)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2, 1)
+        return self.fc2(F.relu(self.fc1(x.view(-1, 32 * 4 * 4))))
+
+
+model = SampleConvNet()
+optimizer = SGD(model.parameters(), lr=0.1)
+train_loader = DataLoader(dataset, batch_size=64, shuffle=True)
+privacy_engine = PrivacyEngine(secure_mode=False, accountant="rdp")
+model, optimizer, train_loader = privacy_engine.make_private(
+    module=model, optimizer=optimizer, data_loader=train_loader, noise_multiplier=1.0,
+    max_grad_norm=1.0, clipping="flat", grad_sample_mode="hooks", poisson_sampling=True)
+criterion = nn.CrossEntropyLoss()
+losses = []
+model.train()
+with BatchMemoryManager(
+    data_loader=train_loader, max_physical_batch_size=32, optimizer=optimizer
+) as parts:
+    for data, target in parts:
+        optimizer.zero_grad()
+        loss = criterion(model(data), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+epsilon = privacy_engine.accountant.get_epsilon(delta=1e-5)
+"""
+NAMES = """
+import torch
+import torch.nn as nn
+from opacus import PrivacyEngine
+from opacus.layers import DPLSTM
+from torch.utils.data import DataLoader
+
+
+class CharNNClassifier(nn.Module):
+    def __init__(self, embedding_size, hidden_size, output_size, vocab_size=259):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, embedding_size)
+        self.rnn = DPLSTM(embedding_size, hidden_size, num_layers=1, batch_first=True)
+        self.out_layer = nn.Linear(hidden_size, output_size)
+
+    def forward(self, x, hidden=None):
+        x, _ = self.rnn(self.embedding(x), hidden)
+        return self.out_layer(x[:, -1, :])
+
+
+model = CharNNClassifier(16, 32, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
+privacy_engine = PrivacyEngine()
+model, optimizer, train_loader = privacy_engine.make_private_with_epsilon(
+    module=model, optimizer=optimizer, data_loader=DataLoader(dataset, batch_size=64),
+    target_epsilon=8.0, target_delta=1e-3, epochs=2, max_grad_norm=1.5)
+criterion = nn.CrossEntropyLoss()
+losses = []
+for epoch in range(2):
+    model.train()
+    for x, y in train_loader:
+        logits = model(x)
+        loss = criterion(logits, y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        accuracy = float(logits.argmax(-1).eq(y).sum()) / len(y)
+        losses.append(loss.item())
+epsilon = privacy_engine.get_epsilon(1e-3)
+"""
+
+
+def images():
+    data, *_ = digits()
+    inputs, targets = data[:640]
+    return TensorDataset(interpolate(inputs.reshape(-1, 1, 8, 8), 28), targets)
+
+
+def names():
+    """The names in four modules, in bytes, all of one length."""
+    modules = (math, socket, string, tokenize)
+    rows = [(name, k) for k, module in enumerate(modules) for name in dir(module)]
+    codes = [[256, *name.encode()[:14], 257] + [258] * (14 - len(name)) for name, _ in rows]
+    return TensorDataset(torch.tensor(codes), torch.tensor([k for _, k in rows]))
+
+
+def ran(script, dataset):
+    """What a script leaves, its import line changed."""
+    script = script.replace(
+        "from opacus import PrivacyEngine",
+        "from pacdp.private import PrivateEngine as PrivacyEngine",
+    )
+    found = {"dataset": dataset}
+    with pytest.warns(UserWarning, match="number of examples is public"):
+        exec(script, found)
+    return found
+
+
+def test_the_images_example_runs():
+    found = ran(IMAGES, images())
+    engine = found["privacy_engine"]
+    assert sum(found["losses"][-3:]) < sum(found["losses"][:3])
+    assert engine.event == planned(1.0, sample_rate=0.1, steps=10)
+    assert found["epsilon"] == engine.get_epsilon(1e-5, adjacency="replace-one")
+    assert found["epsilon"] > engine.get_epsilon(1e-5, adjacency="add-remove")
+
+
+def test_the_names_example_runs_and_keeps_to_its_target():
+    found = ran(NAMES, names())
+    assert 0.99 * 8.0 < found["epsilon"] <= 8.0
+    engine = found["privacy_engine"]
+    assert steps_of(engine.event) == len(found["losses"]) == 2 * len(found["train_loader"])
+    with refusal("has recorded"):
+        engine.make_private_with_epsilon(target_epsilon=1.0, target_delta=0.1, epochs=1)
+
+
+def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
+    *loop, engine = private(engine=PrivateEngine(), steps=2, batches="loader", noise_multiplier=4.0)
+    sweep(*loop)
+    book = engine.ledger(tmp_path / "ledger")
+    with refusal("already"):
+        engine.ledger(tmp_path / "other")
+    sweep(*loop)
+    assert joined(*(one.stretch.event for one in book.entries)) == engine.event
+    spent = engine.get_epsilon(1e-5)
+    book.set_limit(Limit(epsilon=1.001 * spent, delta=1e-5, adjacency="add-remove", unit="example"))
+    with refusal("beyond its limit", Overdrawn):
+        sweep(*loop)
+    assert engine.get_epsilon(1e-5) == spent, "nothing was drawn"
+    (made,) = engine.certify(failure_prob=0.01).certificates
+    assert (made.of, made.status) == ("your network", "rigorous")
+    with refusal("covers"):
+        engine.certify(data(20, seed=9))
+    kept = load_checkpoint(engine.export(tmp_path / "release"))
+    assert torch.equal(flat(kept.model), flat(loop[0]))
+    with refusal("exists"):
+        engine.export(tmp_path / "release")
+    with refusal("seed"):
+        private()[-1].export(tmp_path / "seeded")
