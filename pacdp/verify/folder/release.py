@@ -63,7 +63,7 @@ _COUNTS = {
 }
 _TOLD = {
     "subject": {"checkpoint", "content_hash", "algorithm"},
-    "details": {"counts", "spent", "seeded", "stopping_times"},
+    "details": {"counts", "spent", "seeded"},
     "prior": {"source", "privacy", "unit", "choice_nats"},
     "privacy": {"adjacency", "status", "event", "record"},
     "provenance": {"commit", "dirty", "versions"},
