@@ -74,9 +74,12 @@ def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
 
 
 def output(tensor: Tensor, backward: Backward) -> Recorded:
-    """Return ``tensor``, an output of the network, as the beginning of a record."""
+    """Return a copy of ``tensor``, an output of the network, as the beginning of a record.
+
+    What a loop writes into it through NumPy leaves the network's own output as it is, and the loss no longer agrees.
+    """
     with torch._C.DisableTorchFunctionSubclass():
-        return _made(tensor, Made(Output(tensor, backward)))
+        return _made(tensor.clone(), Made(Output(tensor, backward)))
 
 
 class Record:

@@ -203,15 +203,34 @@ def _rests_on(c: Claim) -> list[str]:
 
 
 def require_of_a_chain(
-    certificates: Iterable[Fields], sampler: Mapping[str, Any]
+    certificates: Iterable[Fields],
+    chain: Fields,
+    n: int,
 ) -> None:
-    """Raise Wrong unless what rests on a chain's having converged is called unproved."""
+    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
+
+    Args:
+        certificates: those of a chain.
+        chain: its sampler and loss, under these names.
+        n: how many examples it ran on.
+    """
     for record in certificates:
         c = read_claim(record)
         names = needs.never_shown_of_a_chain(
-            c.kind.prefix, c.kind.formula, c.inputs, sampler
+            c.kind.prefix, c.kind.formula, c.inputs, chain.sampler
         )
         needs.require_unproved(names, needs.standings(record))
+        if "epsilon" in c.inputs:
+            agree("inputs.epsilon", c.raw("epsilon"), _of_the_law(chain, n))
+
+
+def _of_the_law(chain: Fields, n: int) -> arb:
+    """ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights")."""
+    sampler, loss = chain.sampler, chain.loss
+    spread = exactly(loss.high) - exactly(loss.low)
+    return (
+        2 * exactly(sampler.get("beta", 1)) * exactly(sampler.tau) * spread / n
+    )
 
 
 def _costs(c: Claim) -> None:

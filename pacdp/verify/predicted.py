@@ -5,6 +5,7 @@ from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
+from pacdp.verify import needs
 from pacdp.verify.arithmetic import ball, total
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import (
@@ -38,6 +39,8 @@ _PARTITIONS = {
     "false-alarms": ("false-alarm rate of class ", "upper_by"),
 }
 """Families whose parts hold every example: how their rows begin, and the end that counts errors."""
+_BY_GIVEN_LOSSES = ("error", "losses", "groups")
+"""Families of which betting on examples serves no other losses than those that were given as such."""
 _COMPLEMENTS = {
     "error on class ": "recall of class ",
     "share of errors among predictions of class ": "precision of class ",
@@ -135,11 +138,11 @@ def _check_end(row: Fields, made: Fields, end: str) -> None:
         value = made.terms[row.term] if row.term else made.value
         exact = _scaled(row, exactly(value))
         agree(f"the upper end of {_called(row)}", row.upper, exact)
-        _check_same(row, made, above)
+        _check_same(row, made, (above, row.quantity))
     else:
         exact = _scaled(row, 1 - exactly(made.value))
         agree(f"the lower end of {_called(row)}", -number(row.lower), -exact)
-        _check_same(row, made, below)
+        _check_same(row, made, (below, f"1 - {row.quantity}", f"1 - {above}"))
         mean = None if mean is None else 1 - mean
     if mean is not None:
         about(f"the measured {_called(row)}", row.measured, _scaled(row, mean))
@@ -175,20 +178,27 @@ def _gap_of_a_bin(inputs: Fields, place: int) -> arb:
 def _check_same(
     row: Fields,
     made: Fields,
-    expected: str,
+    expected: tuple[str, ...],
 ) -> None:
-    """A row and its certificate are about one model, one quantity, and as many records where these are counted."""
+    """A row and its certificate are about one model, one quantity, and as many records where these are counted.
+
+    A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
+    """
     n = row.n if row.term else made.inputs.get("n", row.n)
     if row.of != made.of or n != row.n:
         raise Wrong(
             f"{_called(row)} rests on a certificate of {made['of']} with another n"
         )
     said = without_unit(made.measures)[0]
-    weighted = "error" if expected == "0-1 risk" else expected
-    if said not in (expected, f"weighted {weighted}"):
+    weighted = {
+        f"weighted {'error' if one == '0-1 risk' else one}" for one in expected
+    }
+    if said not in weighted.union(expected):
         raise Wrong(
             f"{_called(row)} rests on a certificate of {made.measures!r}"
         )
+    if made.name == "new_examples_betting" and row.family in _BY_GIVEN_LOSSES:
+        needs.require(["losses within their range"], needs.standings(made))
 
 
 def _measures(row: Fields) -> tuple[str, str]:

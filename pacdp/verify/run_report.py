@@ -63,6 +63,13 @@ _DETAILS_OF_PREDICTIONS = {
     "statements",
 }
 """What is looked at of a report, and of its details."""
+_ENDS = {
+    "epsilon": False,
+    "upper": False,
+    "epsilon_add_remove": False,
+    "epsilon_replace_one": True,
+}
+"""What must be private enough at the delta beside it, and whether it is for replace-one neighbours whatever is said."""
 
 
 def check_run(report: Fields, redone: Collection[str]) -> list[Statement]:
@@ -111,7 +118,7 @@ def _of_the_prior(report: Fields) -> None:
 
 
 def _of_the_chain(report: Fields) -> None:
-    require_of_a_chain(report.certificates, report.subject.sampler)
+    require_of_a_chain(report.certificates, report.subject, report.examples)
 
 
 def told_beside(
@@ -306,22 +313,19 @@ def _check_counted(made: Fields, said: Fields) -> None:
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:
-    """Everything in a report that has an event and a delta beside each other; nested reports are asked themselves."""
+    """Everything in a report that has an event and an epsilon beside it; nested reports are asked themselves."""
     if isinstance(value, list):
         for part in value:
             yield from _epsilons(part)
     if not isinstance(value, Mapping):
         return
-    if isinstance(value.get("event"), Mapping) and "delta" in value:
+    if isinstance(value.get("event"), Mapping) and _ENDS.keys() & value.keys():
         yield fields(value)
     details = value.get("details") or {}
     if isinstance(details, Mapping) and isinstance(
         details.get("spent"), Mapping
     ):
-        spent = details["spent"]
-        yield Fields(
-            spent, epsilon=spent.upper, event=fields(value).privacy.event
-        )
+        yield Fields(details["spent"], event=fields(value).privacy.event)
     for name, part in value.items():
         if name != "references":
             yield from _epsilons(part)
@@ -334,13 +338,11 @@ def _epsilon(claim: Fields) -> None:
         raise Wrong(
             f"{claim.mechanisms} mechanisms are said to have run, and the event has {steps}"
         )
-    named = {
-        "epsilon": claim.get("adjacency") == "replace-one",
-        "epsilon_add_remove": claim.get("adjacency") == "replace-one",
-        "epsilon_replace_one": True,
-    }
-    for name, replaced in named.items():
+    for name, always_replaced in _ENDS.items():
         if name in claim:
+            replaced = (
+                always_replaced or claim.get("adjacency") == "replace-one"
+            )
             _check_epsilon(claim, name, replaced)
 
 

@@ -20,7 +20,7 @@ GIVEN = {
     "counts": {"predictions": {"m": LABELS ^ WRONG[0], "o": LABELS ^ WRONG[1]}},
     "people": {"predictions": LABELS ^ WRONG[0], "people": np.arange(400) // 2},
     "weights": {"predictions": LABELS ^ WRONG[0], "weights": RNG.uniform(0.2, 1.0, 400)},
-    "losses": {"losses": {"cost": RNG.uniform(size=400)}},
+    "losses": {"losses": {"error": RNG.uniform(size=400)}},
     "probabilities": {
         "probabilities": np.eye(2)[LABELS ^ WRONG[0]] * 0.8 + 0.1,
         "ask": ["top-1", "brier", "calibration", "bins"],
@@ -101,11 +101,12 @@ EDITS = {
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
     "no groups": without("groups"),
+    "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
 }
 CASES = {
-    "counts": set(EDITS) - {"below the mean"},
+    "counts": set(EDITS) - {"below the mean", "no range"},
     "people": {
         "classes exchanged",
         "groups exchanged",
@@ -115,7 +116,14 @@ CASES = {
         "no groups",
     },
     "weights": {"groups exchanged", "another rate", "below the mean", "no recall"},
-    "losses": {"groups exchanged", "another rate", "another model", "below the mean", "no groups"},
+    "losses": {
+        "no range",
+        "groups exchanged",
+        "another rate",
+        "another model",
+        "below the mean",
+        "no groups",
+    },
     "probabilities": {"another rate", "another risk"},
 }
 

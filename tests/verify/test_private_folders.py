@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from cli_tools import forge, read
+from made import verdicts
 
 from pacdp import load_checkpoint
 from pacdp.verify.claim import CANNOT, DOES_NOT
 from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
-from pacdp.verify.report import check_path
+from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
@@ -39,6 +40,9 @@ def test_a_fresh_private_run_follows(private_runs, name):
     found = check_path(private_runs[name])
     assert not odd(found)
     assert {"steps", "privacy spent", "report", "epsilon"} <= {one.claim for one in found}
+    report = read(private_runs[name] / "certificates.json")
+    report["details"]["spent"]["epsilon"] *= 0.5
+    assert DOES_NOT in verdicts(check_report(report), "epsilon")
 
 
 @pytest.fixture

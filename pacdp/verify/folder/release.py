@@ -61,6 +61,14 @@ _COUNTS = {
     "unit",
     "with_the_run",
 }
+_TOLD = {
+    "subject": {"checkpoint", "content_hash", "algorithm"},
+    "details": {"counts", "spent", "seeded"},
+    "prior": {"source", "privacy", "unit", "choice_nats"},
+    "privacy": {"adjacency", "status", "event", "record"},
+    "provenance": {"commit", "dirty", "versions"},
+}
+"""What parts of the report hold."""
 _RELEASED = {
     "errors": "released_errors",
     "n": "released_n",
@@ -215,6 +223,10 @@ def _nothing_else(r: Release) -> None:
         - tensors,
         "settings have": r.settings.keys() - _SETTINGS,
         "released counts have": r.details.counts.keys() - _COUNTS,
+        **{
+            f"report's {part} has": r.report.part(part).keys() - known
+            for part, known in _TOLD.items()
+        },
         "folder holds": {one.name for one in r.path.iterdir()}
         - {WEIGHTS, _SETTINGS_FILE, "certificates.json"},
     }

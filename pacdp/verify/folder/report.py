@@ -84,7 +84,7 @@ def _due(f: Folder, event: Any) -> list[Step]:
 
 def check_hypotheses(f: Folder) -> None:
     """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
-    require_of_a_chain(f.certificates, f.header.sampler)
+    require_of_a_chain(f.certificates, f.header, f.header.n)
     network = f.header.part("problem").get("architecture", {})
     for made in f.certificates:
         standing = needs.standings(made)

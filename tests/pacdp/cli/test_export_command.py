@@ -66,6 +66,12 @@ def test_three_files_leave_and_each_of_their_statements_follows(exported):
     assert theirs.state == {}
 
 
+def test_a_number_beside_them_in_the_report_is_noticed(made):
+    report = made / "out" / "certificates.json"
+    report.write_text(report.read_text().replace('"subject": {', '"subject": {"train_error": 0.1,'))
+    assert "does not follow" in verdicts(made / "out")
+
+
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
     run = counted_run(

@@ -42,7 +42,8 @@ def tiny_private(name, *, steps=6, epsilon=0.1, **changes):
 
 def halted():
     """A private run whose budget halts it before its last step."""
-    config = tiny_private("dp-sgd-mnist", steps=30, epsilon=1.0)
+    budget = Budget(epsilon=2.0, delta=1e-3, adjacency="replace-one")
+    config = tiny_private("dp-sgd-mnist", steps=30, budget=budget)
     return replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
 
 

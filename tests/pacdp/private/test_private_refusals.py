@@ -158,7 +158,7 @@ REFUSALS = [
     (lambda: PrivateEngine().certify(), "call make_private first"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
-(lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
+    (lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
     (lambda: private(mode="no_op"), "must be one of reference, ghost"),
     (lambda: trained(DPBBP(mechanism=mechanism(grad_sample_mode="ghost"), noise_multiplier=1.0, learning_rate=0.1,
                            prior=Normal(std=1.0), draws=2), bayes_network()), "draws is 2"),
