@@ -168,6 +168,8 @@ class Thermal(Chain):
 
     __slots__ = ()
     tau: float
+    cooling: float = 0.0
+    """The exponent with which τ grows from step to step."""
 
     @property
     def thermal_noise(self) -> float:
@@ -182,8 +184,15 @@ class Thermal(Chain):
     def target_privacy(
         self, *, oscillation: float, n: int, step: int | None
     ) -> bounds.PureDP | NoPrivacy:
-        """The exponential mechanism's epsilon = 2 τ Δ / n, replace-one, Δ the loss's oscillation; at stationarity."""
+        """The exponential mechanism's epsilon = 2 τ Δ / n, replace-one, Δ the loss's oscillation; at stationarity.
+
+        A chain that cools has no stationary law.
+        """
         del step
+        if self.cooling:
+            return NoPrivacy(
+                reason="τ grows while the chain runs, so that it has no stationary law: leave cooling at 0"
+            )
         return at_stationarity(beta=1.0, tau=self.tau, oscillation=oscillation, n=n)
 
 

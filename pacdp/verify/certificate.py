@@ -227,6 +227,8 @@ def require_of_a_chain(
 def _of_the_law(chain: Fields, n: int) -> arb:
     """ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights")."""
     sampler, loss = chain.sampler, chain.loss
+    if sampler.get("cooling", 0):
+        raise Wrong("a chain that cools has no stationary law")
     spread = exactly(loss.high) - exactly(loss.low)
     return (
         2 * exactly(sampler.get("beta", 1)) * exactly(sampler.tau) * spread / n

@@ -24,6 +24,8 @@ EXAMPLES = {
 
 def test_laws_and_widths_are_those_of_the_papers():
     assert set(EXAMPLES) == set(KINDS)
+    cooled = SGLD(tau=TAU, cooling=0.5)
+    assert "no stationary law" in cooled.target_privacy(oscillation=1.0, n=9, step=3).reason
     weights = torch.zeros(3)
     local = EXAMPLES[EntropySGD].posterior(weights)
     assert isinstance(local, LocalGibbs)
