@@ -26,9 +26,7 @@ from tests.shared_runs import (  # noqa: F401 - fixtures for all folders
 )
 
 os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, database=None, max_examples=30
-)
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=30)
 settings.register_profile("every case", settings.get_profile("repeatable"), max_examples=100)
 settings.load_profile("repeatable")
 
@@ -93,9 +91,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     cases = config.getoption("cases")
-    kept = {
-        own[place] for own in functions.values() for place in spread(_most(own[0], cases), len(own))
-    }
+    kept = {own[place] for own in functions.values() for place in spread(_most(own[0], cases), len(own))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

@@ -25,19 +25,9 @@ def odd(found):
 
 def leaves(value, free=(), at=()):
     """Where the numbers are, but for fractions of 0 and those under the names in ``free``."""
-    parts = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else None
-    )
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and (value or isinstance(value, int))
-        ):
+        if isinstance(value, int | float) and not isinstance(value, bool) and (value or isinstance(value, int)):
             yield at
         return
     for key, part in parts:
@@ -62,7 +52,4 @@ def moved(values, place, factor=0.0):
 
 def judged(record, **inputs):
     """What the checker says of a certificate's statements, with some of its inputs replaced."""
-    return {
-        one.verdict
-        for one in check_certificate({**record, "inputs": {**record["inputs"], **inputs}})
-    }
+    return {one.verdict for one in check_certificate({**record, "inputs": {**record["inputs"], **inputs}})}

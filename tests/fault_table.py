@@ -41,20 +41,11 @@ def main():
     made_by = provenance(device="cpu", seed=0)
     with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(2) as pool:
         commands = list(pool.map(lambda world: _command(world, Path(root), made_by), WORLDS))
-        algorithms = list(
-            pool.map(lambda one: _algorithm(*one, Path(root), made_by), _algorithms())
-        )
-    record = {
-        "format": "pacdp-faults/1",
-        "provenance": made_by,
-        "commands": commands,
-        "algorithms": algorithms,
-    }
+        algorithms = list(pool.map(lambda one: _algorithm(*one, Path(root), made_by), _algorithms()))
+    record = {"format": "pacdp-faults/1", "provenance": made_by, "commands": commands, "algorithms": algorithms}
     write_json(DOCS / "faults.json", record)
     page = DOCS / "faults.md"
-    text = (
-        page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n") + "\n\n" + rendered(record)
-    )
+    text = page.read_text(encoding="utf-8").partition(MARK)[0].rstrip("\n") + "\n\n" + rendered(record)
     with replacing(page) as file:
         file.write(text.encode())
     every = [*commands, *algorithms]
@@ -70,10 +61,7 @@ def rendered(record):
     sums = [sum(one["tried"].get(kind, 0) for one in rows) for kind in KINDS]
     text += _line(["all", *sums, *_together(rows)]) + _ALGORITHMS
     rows = record["algorithms"]
-    text += "".join(
-        _line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)])
-        for one in rows
-    )
+    text += "".join(_line([one["name"], one["noise"], one["tried"]["kill"], one["runs"], *_fate(one)]) for one in rows)
     kills, runs = (sum(one["tried"]["kill"] for one in rows), sum(one["runs"] for one in rows))
     return text + _line(["all", "", kills, runs, *_together(rows)])
 
@@ -81,12 +69,7 @@ def rendered(record):
 def _command(world, root, made_by):
     found = put_to(world, root / world.name.replace(" ", "-"), choose=lambda kind, all_of: all_of)
     print(json.dumps([world.name, found.tried, found.lost]), flush=True)
-    return {
-        "name": world.name,
-        "tried": dict(found.tried),
-        "lost": found.lost,
-        "commit": made_by["commit"],
-    }
+    return {"name": world.name, "tried": dict(found.tried), "lost": found.lost, "commit": made_by["commit"]}
 
 
 def _algorithms():

@@ -69,27 +69,8 @@ def _limit(place):
 _CHAIN = ("train", "sgld-digits2", "--out", "@/run", *SMALL)
 _OLD = ("train", "sgd-digits2", "--out", "@/run", *SMALL[:2], *SHORT)
 _DP = ("train", "dp-sgd-mnist", "--out", "@/run")
-_COMPRESS = (
-    "compress",
-    "kernel-digits",
-    "--out",
-    "@/run",
-    "--problem.train-size",
-    "100",
-    "--groups.sizes",
-    "20",
-)
-_LIMIT = (
-    "ledger",
-    "limit",
-    "@/ledger",
-    "--epsilon",
-    "9",
-    "--delta",
-    "1e-3",
-    "--adjacency",
-    "add-remove",
-)
+_COMPRESS = ("compress", "kernel-digits", "--out", "@/run", "--problem.train-size", "100", "--groups.sizes", "20")
+_LIMIT = ("ledger", "limit", "@/ledger", "--epsilon", "9", "--delta", "1e-3", "--adjacency", "add-remove")
 _STUDY = ("experiment", "tiny", "--smoke", "--seed", "1", "--out", "@/results", "--runs", "@/runs")
 FINISHED = {"theirs": ["run"], "same": _weights, "refused": "holds a finished run"}
 WORLDS = (
@@ -154,18 +135,14 @@ def put_to(world, root, *, choose):
     for kind in KINDS:
         for at in choose(kind, places(first.operations, kind)):
             place = Path(shutil.copytree(fresh, root / f"{kind}-{at}"))
-            outcome = carried_out(
-                given, (world.words, place), root=place, fault=Fault(at=at, kind=kind)
-            )
+            outcome = carried_out(given, (world.words, place), root=place, fault=Fault(at=at, kind=kind))
             tally.tried[kind] += 1
             wrong, state = at_once(world, place, outcome), _state(place)
             if state not in states:  # what agrees in names and sizes is taken up once
                 states.add(state)
                 wrong += after_the_next_try(world, place, expected)
             for sentence in wrong:
-                tally.lost.append(
-                    f"{world.name}, {kind} at {at} ({outcome.operations[-1]}): {sentence}"
-                )
+                tally.lost.append(f"{world.name}, {kind} at {at} ({outcome.operations[-1]}): {sentence}")
             shutil.rmtree(place)
     return tally
 
@@ -195,8 +172,7 @@ def after_the_next_try(world, place, expected):
 def _state(place):
     found = [path for path in place.rglob("*") if not path.is_dir()]
     return frozenset(
-        (re.sub(r"\.\d+\.partial|tmp\d+", "", str(one.relative_to(place))), one.stat().st_size)
-        for one in found
+        (re.sub(r"\.\d+\.partial|tmp\d+", "", str(one.relative_to(place))), one.stat().st_size) for one in found
     )
 
 
@@ -222,21 +198,14 @@ def _half_written(place):
     """Files under their own name that are not whole."""
     wrong = []
     for path in place.rglob("*"):
-        if (
-            path.is_dir()
-            or path.name in NOT_OURS
-            or path.name.endswith(".partial")
-            or ".partial" in str(path.parent)
-        ):
+        if path.is_dir() or path.name in NOT_OURS or path.name.endswith(".partial") or ".partial" in str(path.parent):
             continue
         try:
             if path.suffix in (".json", ".head"):
                 json.loads(path.read_text())
             elif path.suffix == ".safetensors" and path.parent.name != "snapshots":
                 load_checkpoint(path)
-            elif path.suffix in _ENDS and not path.read_bytes().rstrip(b"\n").endswith(
-                _ENDS[path.suffix]
-            ):
+            elif path.suffix in _ENDS and not path.read_bytes().rstrip(b"\n").endswith(_ENDS[path.suffix]):
                 raise ValueError("its end is missing")
         except ValueError as error:
             wrong.append(f"{path.name} is not whole: {error}")

@@ -85,21 +85,15 @@ def carried_out(function, arguments=(), *, root, fault=None):
     main = threading.current_thread() is threading.main_thread()
     context = multiprocessing.get_context("fork") if main else _context()
     with tempfile.TemporaryDirectory(prefix="faults") as notes:
-        process = context.Process(
-            target=_child, args=(function, tuple(arguments), root, fault, Path(notes))
-        )
+        process = context.Process(target=_child, args=(function, tuple(arguments), root, fault, Path(notes)))
         process.start()
         process.join(600)
         if process.exitcode is None:
             process.kill()
             raise AssertionError(f"{function.__name__} hangs under {fault}")
         said = [Path(notes, name) for name in ("operations", "out", "err")]
-        operations, out, err = (
-            one.read_text(errors="replace") if one.exists() else "" for one in said
-        )
-        return Outcome(
-            exitcode=process.exitcode, operations=tuple(operations.splitlines()), out=out, err=err
-        )
+        operations, out, err = (one.read_text(errors="replace") if one.exists() else "" for one in said)
+        return Outcome(exitcode=process.exitcode, operations=tuple(operations.splitlines()), out=out, err=err)
 
 
 def note(path, line):
@@ -132,13 +126,7 @@ class _Shim:
     """Stands between Python and the system for files below ``root``."""
 
     def __init__(self, root, fault, log):
-        self.root, self.fault, self.log, self.done, self.failing = (
-            os.path.realpath(root),
-            fault,
-            log,
-            0,
-            False,
-        )
+        self.root, self.fault, self.log, self.done, self.failing = (os.path.realpath(root), fault, log, 0, False)
 
     def install(self):
         """Take the place of the functions that change files."""
@@ -186,21 +174,13 @@ class _Shim:
             if path is None or (name == "open" and not arguments[1] & _WRITING):
                 return real(*arguments, **more)
             called = name
-            if (
-                name == "open"
-                and arguments[1] & os.O_CREAT
-                and not os.path.lexists(os.path.join(self.root, path))
-            ):
+            if name == "open" and arguments[1] & os.O_CREAT and not os.path.lexists(os.path.join(self.root, path)):
                 called = "create"
 
             def half():
                 if name == "write":
                     return real(arguments[0], arguments[1][: len(arguments[1]) // 2])
-                return (
-                    real(*arguments[:3], os.fstat(arguments[1]).st_size // 2)
-                    if name == "sendfile"
-                    else 0
-                )
+                return real(*arguments[:3], os.fstat(arguments[1]).st_size // 2) if name == "sendfile" else 0
 
             return self.met(called, path, lambda: real(*arguments, **more), half)
 
@@ -219,24 +199,14 @@ class _Shim:
             def write(self, content):
                 content, path = bytes(content), shim._below(self.fileno()) or "?"
                 write = super().write
-                return shim.met(
-                    "write",
-                    path,
-                    lambda: write(content),
-                    lambda: write(content[: len(content) // 2]),
-                )
+                return shim.met("write", path, lambda: write(content), lambda: write(content[: len(content) // 2]))
 
             def truncate(self, size=None):
                 truncate = super().truncate
                 return shim.met("truncate", str(self.name), lambda: truncate(size), lambda: 0)
 
         opener = opener or (lambda path, flags: os.open(path, flags, 0o666))
-        raw = Raw(
-            file,
-            mode.replace("b", "").replace("t", ""),
-            closefd,
-            None if isinstance(file, int) else opener,
-        )
+        raw = Raw(file, mode.replace("b", "").replace("t", ""), closefd, None if isinstance(file, int) else opener)
         if buffering == 0:
             return raw
         buffered = (io.BufferedRandom if "+" in mode else io.BufferedWriter)(raw)
@@ -261,9 +231,7 @@ class _Shim:
             finally:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
-            raise safetensors.SafetensorError(
-                f"Error while serializing: I/O error: {error}"
-            ) from error
+            raise safetensors.SafetensorError(f"Error while serializing: I/O error: {error}") from error
 
     def _below(self, what, dir_fd=None):
         """The path below the root of a file name or descriptor, or None where it lies elsewhere."""
@@ -272,8 +240,4 @@ class _Shim:
         else:
             folder = os.getcwd() if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
             path = os.path.normpath(os.path.join(folder, os.fsdecode(what)))
-        return (
-            os.path.relpath(path, self.root)
-            if path == self.root or path.startswith(self.root + os.sep)
-            else None
-        )
+        return os.path.relpath(path, self.root) if path == self.root or path.startswith(self.root + os.sep) else None

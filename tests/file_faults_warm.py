@@ -23,11 +23,7 @@ with tempfile.TemporaryDirectory() as _folder, contextlib.redirect_stderr(io.Str
     _effort, _runtime = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), Runtime(threads=1)
     _run = recipe("entropy-sgld-digits2", scale="smoke")
     _problem = replace(_run.problem, architecture=Architecture(hidden=(8,)))
-    train(
-        replace(_run, problem=_problem, epochs=1.0, records=1, track=_effort),
-        Path(_folder, "chain"),
-        _runtime,
-    )
+    train(replace(_run, problem=_problem, epochs=1.0, records=1, track=_effort), Path(_folder, "chain"), _runtime)
     _drawn, _grid = style.figure(1, 1)
     _grid[0][0].set_title("fonts are read at first use")
     style.save(_drawn, Path(_folder, "figure"))

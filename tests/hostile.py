@@ -25,9 +25,7 @@ LEAVES = (
 )  # fmt: skip
 
 _share = st.floats(0, 1)
-_edit = st.tuples(
-    st.just("edit"), _share, st.lists(_share, min_size=1, max_size=6), st.sampled_from(LEAVES)
-)
+_edit = st.tuples(st.just("edit"), _share, st.lists(_share, min_size=1, max_size=6), st.sampled_from(LEAVES))
 _accident = st.one_of(
     st.tuples(st.just("cut"), _share),
     st.tuples(st.sampled_from(("drop", "twice")), _share, _share),
@@ -39,9 +37,7 @@ _accident = st.one_of(
 
 def contents(whole):
     """The file after one to three accidents, at shares of its length; of JSON, values too; now and then other bytes."""
-    accidents = st.lists(
-        _accident | _edit if _lines_of_json(whole) else _accident, min_size=1, max_size=3
-    )
+    accidents = st.lists(_accident | _edit if _lines_of_json(whole) else _accident, min_size=1, max_size=3)
     return accidents.map(lambda happened: damaged(whole, happened)) | st.binary(max_size=300)
 
 
@@ -156,20 +152,7 @@ def _json():
         "list": b"[" + b"0," * 500_000 + b"0]",
         "wide": b"{" + b",".join(b'"%d":0' % k for k in range(100_000)) + b"}",
         "UTF-16": "{}".encode("utf-16"),
-        **{
-            str(word): word
-            for word in (
-                b"NaN",
-                b"Infinity",
-                b"null",
-                b"true",
-                b"0",
-                b'"x"',
-                b"[{}]",
-                b"{}",
-                b"\0\0",
-            )
-        },
+        **{str(word): word for word in (b"NaN", b"Infinity", b"null", b"true", b"0", b'"x"', b"[{}]", b"{}", b"\0\0")},
     }
 
 
@@ -188,9 +171,7 @@ def _safetensors():
         return struct.pack("<Q", len(text) if length is None else length) + text + body
 
     def one(kind, shape, end, **more):
-        return file(
-            {"rows": {"dtype": kind, "shape": shape, "data_offsets": [0, end]}, **more}, bytes(4)
-        )
+        return file({"rows": {"dtype": kind, "shape": shape, "data_offsets": [0, end]}, **more}, bytes(4))
 
     deep = b"[" * 100_000 + b"]" * 100_000
     says = {"format": "pacdp-checkpoint/3", "parameters": ["rows"] * 100_000}
@@ -206,9 +187,7 @@ def _safetensors():
         "header of many names": one("F32", [1], 4, __metadata__={"pacdp": json.dumps(says)}),
         "deep header": one("F32", [1], 4, __metadata__={"pacdp": deep.decode()}),
         "table is a list": file([1]),
-        "many": file(
-            {f"t{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(20_000)}
-        ),
+        "many": file({f"t{k}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for k in range(20_000)}),
     }
 
 
@@ -247,15 +226,9 @@ def _zipped(members):
 def _npz():
     names = ("examples", "inputs", "key_mark", "format", "images", "labels", "patient")
     size = 80_000_000
-    found = {
-        name: _zipped({f"{one}.npy": content for one in names}) for name, content in _npy().items()
-    }
+    found = {name: _zipped({f"{one}.npy": content for one in names}) for name, content in _npy().items()}
     big = _header(f"({size},)", "|u1") + bytes(size)
-    return {
-        **found,
-        "a bomb": _zipped({"examples.npy": big, "images.npy": big}),
-        "one array": _npy()["8 TiB"],
-    }
+    return {**found, "a bomb": _zipped({"examples.npy": big, "images.npy": big}), "one array": _npy()["8 TiB"]}
 
 
 def _idx():

@@ -7,9 +7,7 @@ def refuses(table, error=ValueError):
     """A test that every call of the table raises the error in one line, in which its words are found."""
 
     @pytest.mark.every_case
-    @pytest.mark.parametrize(
-        ("call", "words"), table.values() if isinstance(table, dict) else table
-    )
+    @pytest.mark.parametrize(("call", "words"), table.values() if isinstance(table, dict) else table)
     def test(call, words):
         with pytest.raises(error, match=words) as caught:
             call()

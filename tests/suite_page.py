@@ -35,9 +35,7 @@ class Page:
         from pacdp.cli.folder import provenance
 
         made = provenance(device="cpu", seed=0)
-        said = ", ".join(
-            f"{self.outcomes[name]:,} {name}" for name in ("passed", "failed", "skipped")
-        )
+        said = ", ".join(f"{self.outcomes[name]:,} {name}" for name in ("passed", "failed", "skipped"))
         rows = {
             "date": time.strftime("%Y-%m-%d", time.gmtime(self.began)),
             "commit": f"{made['commit']}{' with changes' if made['dirty'] else ''}",
@@ -45,17 +43,9 @@ class Page:
             "seconds by the clock": f"{time.time() - self.began:.0f}",
             "seconds of items": f"{sum(self.seconds.values()):.0f}",
         }
-        lines = [
-            _HEAD,
-            "| | |",
-            "| --- | --- |",
-            *(f"| {name} | {value} |" for name, value in rows.items()),
-        ]
+        lines = [_HEAD, "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())]
         lines += ["", "| slowest files | items | seconds |", "| --- | --- | --- |"]
-        lines += [
-            f"| {file} | {self.items[file]} | {own:.1f} |"
-            for file, own in self.seconds.most_common(20)
-        ]
+        lines += [f"| {file} | {self.items[file]} | {own:.1f} |" for file, own in self.seconds.most_common(20)]
         lines += ["", "| skipped, because | items |", "| --- | --- |"]
         lines += [f"| {reason} | {count} |" for reason, count in sorted(self.skipped.items())]
         self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")

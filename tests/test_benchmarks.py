@@ -14,16 +14,9 @@ from pacdp.step.mechanism import MODES
 def test_tables_on_pages_are_those_of_the_results():
     texts = [(pages.ROOT / name).read_text(encoding="utf-8") for name in pages.PAGES]
     for text in texts:
-        emptied = re.sub(
-            r"(<!-- benchmarks.*?-->\n).*?(<!-- end -->)", r"\1\2", text, flags=re.DOTALL
-        )
-        assert emptied != text == pages.written(text) == pages.written(emptied), (
-            "run python -m benchmarks.pages"
-        )
-    assert all(
-        sum(text.count(f"<!-- benchmarks.{name} -->") for text in texts) == 1
-        for name in pages.TABLES
-    )
+        emptied = re.sub(r"(<!-- benchmarks.*?-->\n).*?(<!-- end -->)", r"\1\2", text, flags=re.DOTALL)
+        assert emptied != text == pages.written(text) == pages.written(emptied), "run python -m benchmarks.pages"
+    assert all(sum(text.count(f"<!-- benchmarks.{name} -->") for text in texts) == 1 for name in pages.TABLES)
 
 
 @pytest.mark.slow
@@ -40,9 +33,7 @@ def test_a_gpu_is_timed_with_the_bits_that_the_command_keeps(monkeypatch):
     seen = []
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     monkeypatch.setattr(sys, "argv", ["gpu", "--dry-run"])
-    monkeypatch.setattr(
-        gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or ()
-    )
+    monkeypatch.setattr(gpu, "parts", lambda sizes: seen.append(torch.backends.cudnn.allow_tf32) or ())
     monkeypatch.setattr(gpu, "publish", lambda *args, **options: None)
     gpu.main()
     assert seen == [False]

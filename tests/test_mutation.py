@@ -13,14 +13,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_every_file_has_tests_that_exist_and_every_reason_a_mutant():
-    files = {
-        str(path.relative_to(ROOT / "bounds").with_suffix(""))
-        for path in (ROOT / "bounds").rglob("*.py")
-    }
+    files = {str(path.relative_to(ROOT / "bounds").with_suffix("")) for path in (ROOT / "bounds").rglob("*.py")}
     assert files == {*TARGETS, *UNTRIED}
-    assert all(
-        (ROOT / one.partition("::")[0]).is_file() for name in TARGETS for one in suite_of(name)
-    )
+    assert all((ROOT / one.partition("::")[0]).is_file() for name in TARGETS for one in suite_of(name))
     made = {one.key for name in TARGETS for one in of_file(ROOT, f"bounds/{name}.py")}
     assert sorted(reasons().keys() - made) == []
     assert all(reason.endswith(".") for reason in reasons().values())
@@ -50,9 +45,7 @@ def test_a_trial_ends_as_its_tests_do(tmp_path, monkeypatch, source, fate):
     (tmp_path / "bounds" / "__init__.py").write_text(source)
     tests = tmp_path / "test_twice.py"
     tests.write_text("from bounds import twice\n\n\ndef test_twice():\n    assert twice(4) == 8\n")
-    (tmp_path / "conftest.py").write_text(
-        "def pytest_addoption(parser): parser.addoption('--cases')"
-    )
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--cases')")
     monkeypatch.setattr(trial, "PRELOADED", ["pytest"])
     found = trial.tried(trial.prepared(), tmp_path, [str(tests)], limit=3.0)
     assert found.fate == fate

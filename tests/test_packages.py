@@ -28,9 +28,7 @@ main(["bound", "maurer", "--risk", "0.02", "--kl-nats", "500", "--n", "60000"])
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    (path,) = WheelBuilder(str(ROOT)).build(
-        directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
-    )
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
     return Path(path)
 
 
@@ -42,10 +40,7 @@ def test_versions_agree():
 def test_public_names_of_bounds_are_those_that_it_imports():
     tree = ast.parse(Path(bounds.__file__).read_text(encoding="utf-8"))
     imported = [
-        name.asname or name.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
+        name.asname or name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
     ]
     assert sorted(bounds.__all__) == sorted(imported)
     assert sorted(pacdp.__all__) == sorted(set(dir(pacdp)) & set(pacdp.__all__))
@@ -58,9 +53,7 @@ def test_the_wheel_holds_both_packages_and_no_name_of_a_user_s_own(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"bounds", "pacdp"}
     assert {"bounds/py.typed", "pacdp/py.typed", "pacdp/__init__.pyi"} <= set(names)
     assert [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))] == []
-    assert any(
-        name.endswith("page.html") or name.startswith("pacdp/cli/templates/") for name in names
-    )
+    assert any(name.endswith("page.html") or name.startswith("pacdp/cli/templates/") for name in names)
 
 
 def test_the_installed_wheel_runs_its_example_beside_a_user_s_own_experiments(wheel, tmp_path):
@@ -71,15 +64,7 @@ def test_the_installed_wheel_runs_its_example_beside_a_user_s_own_experiments(wh
     (own / "experiments.py").write_text("MINE = 1\n")
     others = str(Path(np.__file__).parents[1])
     start = f"import sys; WHEEL = {str(installed)!r}; sys.path[:0] = [{str(own)!r}, WHEEL]; sys.path.append({others!r})"
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        start + LINES,
-    ]  # without the site's .pth files: no checkout is found
-    done = subprocess.run(
-        command, check=False, cwd=own, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-I", "-S", "-c", start + LINES]  # without the site's .pth files: no checkout is found
+    done = subprocess.run(command, check=False, cwd=own, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "The error of your model on new data is at most" in done.stdout

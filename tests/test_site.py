@@ -6,9 +6,7 @@ from pathlib import Path
 from site_tools.check import requests
 
 ROOT = Path(__file__).parents[1]
-NAVIGATION = re.findall(
-    r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
-)
+NAVIGATION = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -16,20 +14,14 @@ def test_the_navigation_has_every_page_and_every_example_once():
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     made = {f"examples/{path.stem}.md" for path in EXAMPLES}
     reference = {f"reference/{name}.md" for name in ("bounds", "accounting", "pacdp")}
-    assert sorted(NAVIGATION) == sorted(pages | made | reference | {"index.md"}), (
-        "name the page in mkdocs.yml"
-    )
+    assert sorted(NAVIGATION) == sorted(pages | made | reference | {"index.md"}), "name the page in mkdocs.yml"
 
 
 def test_examples_are_notebooks_that_begin_with_a_title():
     for path in EXAMPLES:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("# %% [markdown]\n# # "), path.name
-        cells = [
-            cell.partition("\n")[2]
-            for cell in text.split("# %%")[1:]
-            if not cell.startswith(" [markdown]")
-        ]
+        cells = [cell.partition("\n")[2] for cell in text.split("# %%")[1:] if not cell.startswith(" [markdown]")]
         assert len(cells) >= 2
         for cell in cells:
             compile(cell, str(path), "exec")
@@ -43,7 +35,5 @@ PAGE = """<a href="https://o.org">a link is followed by people</a><script src="a
 
 def test_the_check_of_the_site_sees_every_request(tmp_path):
     (tmp_path / "index.html").write_text(PAGE)
-    (tmp_path / "a.css").write_text(
-        "body { font: url('https://o.org/6') } p { background: url(a.png) }"
-    )
+    (tmp_path / "a.css").write_text("body { font: url('https://o.org/6') } p { background: url(a.png) }")
     assert sorted(found[-1] for found in requests(tmp_path)) == list("123456")

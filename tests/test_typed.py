@@ -71,13 +71,7 @@ def test_wrong_types_and_shapes_are_caught(module, call):
 
 @pytest.mark.parametrize(
     ("call", "expected"),
-    [
-        ("half(3)", 1.5),
-        ("Count(2).n", 2),
-        ("free(1.0)", 1.0),
-        ("compiled(1)", 2),
-        ("Pair(np.ones(2), 3).k", 3),
-    ],
+    [("half(3)", 1.5), ("Count(2).n", 2), ("free(1.0)", 1.0), ("compiled(1)", 2), ("Pair(np.ones(2), 3).k", 3)],
 )
 @pytest.mark.every_case
 def test_what_is_right_unchecked_or_inside_passes(module, call, expected):

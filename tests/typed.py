@@ -88,9 +88,7 @@ def _switched(check, thing):
         _passed.append(thing)
 
     first = _first_calls(check, own, passed)
-    _gated[thing] = _GATE.replace(
-        co_consts=tuple(first if one == _CALLED else one for one in _GATE.co_consts)
-    )
+    _gated[thing] = _GATE.replace(co_consts=tuple(first if one == _CALLED else one for one in _GATE.co_consts))
     thing.__code__ = _gated[thing]
     return thing
 
@@ -144,30 +142,21 @@ class _Wrapped(ast.NodeTransformer):
     def visit_Module(self, node):
         self.generic_visit(node)
         places = [i for i, one in enumerate(node.body) if not _leads(one)]
-        node.body.insert(
-            places[0] if places else len(node.body),
-            ast.parse(f"import tests.typed as {_HERE}").body[0],
-        )
+        node.body.insert(places[0] if places else len(node.body), ast.parse(f"import tests.typed as {_HERE}").body[0])
         return node
 
     def visit_ClassDef(self, node):
         self.generic_visit(node)
         fields = [one.annotation for one in node.body if isinstance(one, ast.AnnAssign)]
-        node.decorator_list.insert(
-            0, _decorator(node, fields)
-        )  # outermost: dataclass has made its __init__ by then
+        node.decorator_list.insert(0, _decorator(node, fields))  # outermost: dataclass has made its __init__ by then
         return node
 
     def visit_FunctionDef(self, node):
         if not any(_name(one) in _UNCHECKED for one in node.decorator_list):
             given = node.args
             every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-            types = [
-                one.annotation for one in every if one is not None and one.annotation is not None
-            ]
-            node.decorator_list.append(
-                _decorator(node, [*types, *([node.returns] if node.returns else [])])
-            )
+            types = [one.annotation for one in every if one is not None and one.annotation is not None]
+            node.decorator_list.append(_decorator(node, [*types, *([node.returns] if node.returns else [])]))
         return node  # and what is defined inside stays as it is
 
 
@@ -190,9 +179,7 @@ def _name(node):
 def _decorator(node, annotations):
     """``shaped`` if some annotation is an array's with a string of dimensions, else ``plain``."""
     dimensions = any(
-        isinstance(one, ast.Subscript)
-        and isinstance(one.slice, ast.Tuple)
-        and _is_text(one.slice.elts[-1])
+        isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Tuple) and _is_text(one.slice.elts[-1])
         for annotation in annotations
         for one in ast.walk(annotation)
     )
@@ -232,7 +219,5 @@ def pytest_load_initial_conftests():
     """Before anything of the suite is imported: pacdp is wrapped as it is loaded."""
     loaded = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
     if loaded:
-        raise RuntimeError(
-            f"{loaded[0]} is imported already, and its annotations would not be checked"
-        )
+        raise RuntimeError(f"{loaded[0]} is imported already, and its annotations would not be checked")
     sys.meta_path.insert(0, _Finder())

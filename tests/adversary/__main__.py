@@ -39,29 +39,18 @@ def main():
     given = parser.parse_args()
     count = given.worlds
     text, wrong = (
-        MARK
-        + _HEAD.format(
-            failure=FAILURE, level=LEVEL / len(DOORS), worlds=count, cheats=len(networks.FOUND)
-        ),
+        MARK + _HEAD.format(failure=FAILURE, level=LEVEL / len(DOORS), worlds=count, cheats=len(networks.FOUND)),
         [],
     )
     with ProcessPoolExecutor(given.processes) as pool:
         for door in DOORS:
             own = worlds(door, count)
             found = Tally()
-            for one in pool.map(
-                partial(tally, door), [own[k : k + 50] for k in range(0, len(own), 50)]
-            ):
+            for one in pool.map(partial(tally, door), [own[k : k + 50] for k in range(0, len(own), 50)]):
                 found.join(one)
             text += _line(door, found)
             wrong += complaints(door, found)
-            print(
-                _line(door, found),
-                dict(found.played),
-                dict(found.refused),
-                dict(found.missed),
-                flush=True,
-            )
+            print(_line(door, found), dict(found.played), dict(found.refused), dict(found.missed), flush=True)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK)
     after = rest[rest.index("\n## ") + 1 :] if "\n## " in rest else ""
     with replacing(PAGE) as file:
@@ -73,9 +62,7 @@ def main():
 def _line(door, found):
     played, missed, p = found.played.total(), found.missed.total(), found.p_value()
     smaller = "" if door.cheats else f"{found.faulty.total():,} at {door.fault:g}"
-    counts = (
-        f"{played:,} | {found.refused.total():,} | {missed:,} | {FAILURE:g} | {p:.2g} | {smaller}"
-    )
+    counts = f"{played:,} | {found.refused.total():,} | {missed:,} | {FAILURE:g} | {p:.2g} | {smaller}"
     return f"| {door.name} | {counts} |\n"
 
 

@@ -11,11 +11,7 @@ def thresholds(rng, failure):
     """Confidence of few values; the risk among what is answered, false negatives, miscoverage, by group."""
     n, k = size(rng, 60), int(rng.integers(3, 9))
     values, mass = np.sort(rng.random(k)), rng.dirichlet(np.ones(k))
-    risk = (
-        np.sort(rng.choice([0.0, 0.05, 0.3, 0.6, 1.0], k))[::-1].copy()
-        if rng.random() < 0.5
-        else rng.random(k)
-    )
+    risk = np.sort(rng.choice([0.0, 0.05, 0.3, 0.6, 1.0], k))[::-1].copy() if rng.random() < 0.5 else rng.random(k)
     risk[0] = max(risk[0], 0.3)  # somebody is positive
     at = rng.choice(k, size=n, p=mass)
     lost = rng.random(n) < risk[at]
@@ -33,20 +29,14 @@ def thresholds(rng, failure):
         return float(some @ (values < below) / some.sum())
 
     truth = selective if habit.startswith("selective") else missed
-    near = rng.choice(
-        [0.999, 1.4]
-    )  # the target is just below the risk at one of them, or well above
+    near = rng.choice([0.999, 1.4])  # the target is just below the risk at one of them, or well above
     target = min(0.99, max(0.02, near * truth(listed[rng.integers(k)])))
     shared = {"target": target, "failure_prob": failure}
 
     def ask():
         if habit.startswith("selective"):
             loss = lost if habit.endswith("errors") else lost.astype(float)
-            found = {
-                "": bounds.control_selective_risk(
-                    confidence=score, losses=loss, thresholds=listed, **shared
-                )
-            }
+            found = {"": bounds.control_selective_risk(confidence=score, losses=loss, thresholds=listed, **shared)}
         elif habit == "false negatives":
             found = {"": bounds.control_false_negatives(scores=score, positives=lost, **shared)}
         else:
@@ -56,18 +46,14 @@ def thresholds(rng, failure):
                     0.0 if one.threshold is None else truth(one.threshold))
                 for name, one in found.items()]  # fmt: skip
 
-    few = (
-        habit == "false negatives" or habit == "groups"
-    )  # without a positive there is nothing to say
+    few = habit == "false negatives" or habit == "groups"  # without a positive there is nothing to say
     return World(habit, f"{n} scores {values.round(3)} of {mass.round(3)}, risks {risk.round(3)}, target {target}", ask,
                  honest=not few)  # fmt: skip
 
 
 def watched(rng, failure):
     """Losses of a fixed rate, a drifting one, one that an adversary raises when it paid; labels that come late."""
-    habit = str(
-        rng.choice(["fixed", "drifting", "chosen by the past", "late labels", "kept as JSON"])
-    )
+    habit = str(rng.choice(["fixed", "drifting", "chosen by the past", "late labels", "kept as JSON"]))
     n, rate = size(rng), float(rng.choice([0.02, 0.2, 0.5]))
     quarters, means, loss, past = rng.random() < 0.3, np.empty(n), np.empty(n), 0.0
     for i in range(n):
@@ -82,9 +68,7 @@ def watched(rng, failure):
     stops = sorted({int(s) for s in rng.integers(1, n + 1, 2)} | {n})
 
     def ask():
-        monitor = bounds.Monitor.start(
-            max(rate, 1e-3), failure_prob=failure / 2, false_alarm_prob=failure / 2
-        )
+        monitor = bounds.Monitor.start(max(rate, 1e-3), failure_prob=failure / 2, false_alarm_prob=failure / 2)
         found, begun = [], 0
         for stop in stops:
             places = np.arange(begun, stop)
@@ -96,14 +80,7 @@ def watched(rng, failure):
             if habit == "kept as JSON":
                 monitor = bounds.Monitor.from_json(monitor.to_json())
             begun = stop
-            found.append(
-                Row(
-                    f"running risk at {stop}",
-                    monitor.lower,
-                    monitor.upper,
-                    float(means[:stop].mean()),
-                )
-            )
+            found.append(Row(f"running risk at {stop}", monitor.lower, monitor.upper, float(means[:stop].mean())))
         return [*found, Row("no alarm", None, 1.0, 0.0 if monitor.alarm is None else 2.0)]
 
     return World(habit, f"{n} losses of mean {rate}, looked at after {stops}", ask)
@@ -114,11 +91,7 @@ def exchangeable(rng, failure):
     habit = str(rng.choice(["ties", "all alike", "heavy tails", "two values"]))
     old, new = int(rng.integers(1, 60)), size(rng)
     m = old + new
-    kinds = {
-        "ties": rng.integers(0, 4, m),
-        "all alike": np.ones(m),
-        "two values": rng.random(m) < 0.03,
-    }
+    kinds = {"ties": rng.integers(0, 4, m), "all alike": np.ones(m), "two values": rng.random(m) < 0.03}
     scores = np.asarray(kinds.get(habit, rng.standard_cauchy(m)), dtype=float)
     seed = int(rng.integers(2**31))
     return World(habit, f"{old} old and {new} new scores", lambda: [

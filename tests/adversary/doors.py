@@ -31,9 +31,7 @@ def complaints(door, found):
     wrong = {
         f"misses too often: {found.missed}: {found.misses[:3]}": found.p_value() < level,
         f"refuses honest worlds: {found.affronts[:3]}": bool(found.affronts),
-        f"refuses {refused} of {found.played.total()} worlds": not door.cheats
-        and 2 * refused > found.played.total(),
-        f"would not be noticed at {door.fault} of its limits": not door.cheats
-        and found.p_value(found.faulty) >= level,
+        f"refuses {refused} of {found.played.total()} worlds": not door.cheats and 2 * refused > found.played.total(),
+        f"would not be noticed at {door.fault} of its limits": not door.cheats and found.p_value(found.faulty) >= level,
     }
     return [f"{door.name} {what}" for what, so in wrong.items() if so]

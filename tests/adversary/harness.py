@@ -34,9 +34,7 @@ class Row(NamedTuple):
     def false(self, shrunk=1.0):
         """Whether it is, were the upper limit, or the complement of the lower one, multiplied by ``shrunk``."""
         above = self.upper is not None and self.truth - _ROUNDING > shrunk * self.upper
-        return above or (
-            self.lower is not None and self.truth + _ROUNDING < 1 - shrunk * (1 - self.lower)
-        )
+        return above or (self.lower is not None and self.truth + _ROUNDING < 1 - shrunk * (1 - self.lower))
 
 
 class World(NamedTuple):
@@ -125,13 +123,8 @@ class Tally:
         beyond its mean with more than about that probability (Hoeffding 1956).
         """
         missed = self.missed if missed is None else missed
-        counts = [
-            (missed.total(), self.played.total()),
-            *((missed[habit], n) for habit, n in self.played.items()),
-        ]
-        return min(
-            1.0, len(counts) * min(float(stats.binom.sf(k - 1, n, FAILURE)) for k, n in counts)
-        )
+        counts = [(missed.total(), self.played.total()), *((missed[habit], n) for habit, n in self.played.items())]
+        return min(1.0, len(counts) * min(float(stats.binom.sf(k - 1, n, FAILURE)) for k, n in counts))
 
 
 def tally(door, numbers):

@@ -42,18 +42,13 @@ class Law:
 def law(rng, *, classes=0, inputs=30):
     """Few or many inputs, equally likely or not at all, whose labels are coins, or follow a rule more or less."""
     k, c = int(rng.integers(2, inputs + 1)), classes or int(rng.integers(2, 5))
-    spread, kind = (
-        rng.choice([0.2, 1.0, 50.0]),
-        rng.choice(["coins", "a rule", "a noisy rule"], p=[0.4, 0.2, 0.4]),
-    )
+    spread, kind = (rng.choice([0.2, 1.0, 50.0]), rng.choice(["coins", "a rule", "a noisy rule"], p=[0.4, 0.2, 0.4]))
     noise = {"coins": 1.0, "a rule": 0.0, "a noisy rule": rng.uniform(0.1, 0.6)}[str(kind)]
     rule = np.eye(c)[rng.integers(0, c, k)]
     mass = rng.dirichlet(np.full(k, spread)) * 0.999 + 0.001 / k
     labels = (1 - noise) * rule + noise / c
     return Law(
-        mass=mass / mass.sum(),
-        labels=labels,
-        words=f"{k} inputs, the likeliest {mass.max():.2g}, {c} classes, {kind}",
+        mass=mass / mass.sum(), labels=labels, words=f"{k} inputs, the likeliest {mass.max():.2g}, {c} classes, {kind}"
     )
 
 
@@ -65,12 +60,7 @@ def answers(rng, of):
 
 def arranged(order, *, label, loss, x):
     """The places of records in one of ``ORDERS``."""
-    by = {
-        "as drawn": np.arange(label.size),
-        "sorted by label": label,
-        "sorted by loss": loss,
-        "sorted by input": x,
-    }
+    by = {"as drawn": np.arange(label.size), "sorted by label": label, "sorted by loss": loss, "sorted by input": x}
     return np.argsort(by[order], kind="stable")
 
 
@@ -81,22 +71,13 @@ def told_apart(x, rng, copies=False):
 
 def calibration(of, sure, said):
     """Brier risk, and the gaps in fifteen bins of confidence with their sum."""
-    right, bins = (
-        of.labels[np.arange(said.size), said],
-        np.minimum((15 * sure.max(1)).astype(int), 14),
-    )
+    right, bins = (of.labels[np.arange(said.size), said], np.minimum((15 * sure.max(1)).astype(int), 14))
     gaps = np.bincount(bins, weights=of.mass * (right - sure.max(1)), minlength=15)
     brier = ((sure[:, None, :] - np.eye(of.classes)) ** 2).sum(2)
     names = [f"calibration gap at confidence {b / 15:.2f} to {(b + 1) / 15:.2f}" for b in range(15)]
     mass = np.bincount(bins, weights=of.mass, minlength=15)
-    by_bin = {
-        name: float(abs(gap) / m) for name, gap, m in zip(names, gaps, mass, strict=True) if m
-    }
-    return {
-        "Brier risk": of.mean(brier),
-        "calibration error (ECE)": float(np.abs(gaps).sum()),
-        **by_bin,
-    }
+    by_bin = {name: float(abs(gap) / m) for name, gap, m in zip(names, gaps, mass, strict=True) if m}
+    return {"Brier risk": of.mean(brier), "calibration error (ECE)": float(np.abs(gaps).sum()), **by_bin}
 
 
 def size(rng, least=20):

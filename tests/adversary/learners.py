@@ -84,52 +84,33 @@ def self_certified(rng, failure):
                            p=[0.4, 0.2, 0.15, 0.15, 0.1]))  # fmt: skip
     of, n = law(rng, inputs=200), size(rng, 40)
     name = str(rng.choice([*LEARNERS]))
-    if (
-        habit == "one input recurs"
-    ):  # and alone is wrong, in one record of 125: the others are told apart
+    if habit == "one input recurs":  # and alone is wrong, in one record of 125: the others are told apart
         n, name = 2500, "majority"
         at = rng.random(n) < 0.008
-        X, y = (
-            np.column_stack([np.where(at, 0, 1 + rng.permutation(n)), np.zeros(n)]),
-            at.astype(int),
-        )
-        of = Law(
-            mass=np.array([0.008, 0.992]),
-            labels=np.eye(2)[::-1],
-            words="one input that recurs and is wrong",
-        )
+        X, y = (np.column_stack([np.where(at, 0, 1 + rng.permutation(n)), np.zeros(n)]), at.astype(int))
+        of = Law(mass=np.array([0.008, 0.992]), labels=np.eye(2)[::-1], words="one input that recurs and is wrong")
     else:
         X, y = sample(rng, of, n, copies=habit == "copies")
     whose = None
     if habit == "people":
         whose = np.repeat(np.arange(n), 3)
         X, y = np.repeat(X, 3, axis=0), np.repeat(y, 3)
-    model = (
-        LEARNERS[name]()
-        if habit != "best of three"
-        else {key: one() for key, one in LEARNERS.items()}
-    )
+    model = LEARNERS[name]() if habit != "best of three" else {key: one() for key, one in LEARNERS.items()}
     options = {"routes": ["held-out count"], "failure_prob": failure, "people": whose, "seed": int(rng.integers(99)),
                "train_share": float(rng.choice([0.5, 0.7, 0.9]))}  # fmt: skip
 
     def ask():
         found = pacdp.self_certify(model, (X, y), **options)
-        return [
-            Row("error", None, found.certificate.value, of.error(found.predict(everywhere(of))))
-        ]
+        return [Row("error", None, found.certificate.value, of.error(found.predict(everywhere(of))))]
 
-    enough = (
-        len(np.unique(y)) > 1 and n >= 60 and of.mass.max() < 0.9
-    )  # else a part may have one class only
+    enough = len(np.unique(y)) > 1 and n >= 60 and of.mass.max() < 0.9  # else a part may have one class only
     honest = enough and habit in ("near copies", "best of three", "people")
     return World(habit, f"{n} records of {of.words}, {name}", ask, honest=honest)
 
 
 def estimators(rng, failure):
     """What scikit-learn's users write; and those who certify on what was fitted."""
-    habit = str(
-        rng.choice(["classifier", "classifier, all rows", "regressor", "groups", "rows of the fit"])
-    )
+    habit = str(rng.choice(["classifier", "classifier, all rows", "regressor", "groups", "rows of the fit"]))
     of, n, name = law(rng, inputs=100), size(rng), str(rng.choice([*LEARNERS]))
     X, y = sample(rng, of, n)
     share, seed = float(rng.choice([0.3, 0.6])), int(rng.integers(99))
@@ -139,13 +120,9 @@ def estimators(rng, failure):
 
     def ask():
         if habit == "regressor":
-            fitted = pacdp.CertifiedRegressor(
-                NearestTarget(), certified_share=share, random_state=seed
-            )
+            fitted = pacdp.CertifiedRegressor(NearestTarget(), certified_share=share, random_state=seed)
         else:
-            fitted = pacdp.CertifiedClassifier(
-                LEARNERS[name](), certified_share=share, random_state=seed
-            )
+            fitted = pacdp.CertifiedClassifier(LEARNERS[name](), certified_share=share, random_state=seed)
         fitted.fit(X, y, **({} if whose is None else {"groups": whose}))
         more = {"ask": None} if habit == "classifier, all rows" else {}
         given = (X, y) if habit == "rows of the fit" else ()
@@ -168,26 +145,17 @@ def estimators(rng, failure):
 
 def compressed(rng, failure):
     """Learners that need few records or all of them, until no error is left or for three rounds."""
-    habit, group = (
-        str(rng.choice(["no error left", "three rounds"], p=[0.2, 0.8])),
-        int(rng.choice([5, 10])),
-    )
+    habit, group = (str(rng.choice(["no error left", "three rounds"], p=[0.2, 0.8])), int(rng.choice([5, 10])))
     of, n, name = law(rng, inputs=12), size(rng, 80), str(rng.choice(["memory", "nearest"]))
-    clean = (
-        habit == "no error left"
-    )  # with noise all records would be kept; without, nothing is left to be missed
+    clean = habit == "no error left"  # with noise all records would be kept; without, nothing is left to be missed
     labels = np.eye(of.classes)[of.labels.argmax(1)] if clean else (of.labels + 1 / of.classes) / 2
-    of = replace(
-        of, labels=labels, words=f"{of.words}, {'without' if clean else 'with more'} noise"
-    )
+    of = replace(of, labels=labels, words=f"{of.words}, {'without' if clean else 'with more'} noise")
     X, y = sample(rng, of, n)
     stop = Stop() if clean else Stop(no_errors_left=False, rounds=(1, 2, 3))
     data = Dataset(inputs=X.astype(np.float32), labels=y, classes=of.classes, name="finite")
 
     def ask():
-        found = pacdp.compress(
-            LEARNERS[name](), data, groups=group, stop=stop, failure_prob=failure
-        )
+        found = pacdp.compress(LEARNERS[name](), data, groups=group, stop=stop, failure_prob=failure)
         if not found.assessment.certificates:
             raise ValueError("the sample ran out")
         said = found(everywhere(of).astype(np.float32)).numpy().argmax(1)
@@ -212,31 +180,22 @@ def gaussian(rng, failure):
     best = min(lines, key=lambda line: wrong(line, x, spread)[np.arange(n), y].mean())
     habit = str(rng.choice(["randomised", "prior mean"]))
     center = lines[0] if habit == "prior mean" else np.zeros(2)
-    truth = of.mean(
-        wrong(*((best, places, spread) if habit == "randomised" else (center, places, 1e-9)))
-    )
+    truth = of.mean(wrong(*((best, places, spread) if habit == "randomised" else (center, places, 1e-9))))
 
     def ask():
         network = nn.Linear(1, 1).eval()
         laws = [
             pacdp.GaussianPosterior(
-                means={
-                    "weight": torch.tensor([[line[0]]]).float(),
-                    "bias": torch.tensor([line[1]]).float(),
-                },
+                means={"weight": torch.tensor([[line[0]]]).float(), "bias": torch.tensor([line[1]]).float()},
                 stds={"weight": torch.tensor(spread), "bias": torch.tensor(spread)},
             )
             for line in (best, center)
         ]
-        data = pacdp.BoundSet(
-            inputs=torch.tensor(x[:, None], dtype=torch.float32), labels=torch.tensor(y)
-        )
+        data = pacdp.BoundSet(inputs=torch.tensor(x[:, None], dtype=torch.float32), labels=torch.tensor(y))
         prior = pacdp.Prior(law=laws[1], source=pacdp.DataFree())
         found = pacdp.certify(laws[0], data, prior=prior, network=network, failure_prob=failure,
                               monte_carlo=pacdp.MonteCarlo(passes=1), seed=int(rng.integers(2**31)))  # fmt: skip
         one = next(c for c in found.certificates if c.of == habit and "0-1" in c.measures)
-        return [
-            Row(f"{one.measures} of {one.of}", None, one.value, truth - 1e-4)
-        ]  # noise of inputs, float32
+        return [Row(f"{one.measures} of {one.of}", None, one.value, truth - 1e-4)]  # noise of inputs, float32
 
     return World(habit, f"{n} records of {of.words}, the best of 20 lines, std {spread}", ask)

@@ -24,10 +24,7 @@ def honest(rng, failure):
     """The 0-1 error, the calibration error or a clipped error of a table; near copies, copies, sorted rows, people."""
     of, n, order = law(rng), size(rng), str(rng.choice(ORDERS))
     habit = str(
-        rng.choice(
-            ["near copies", "copies", "calibration", "regression", "people"],
-            p=[0.4, 0.1, 0.2, 0.2, 0.1],
-        )
+        rng.choice(["near copies", "copies", "calibration", "regression", "people"], p=[0.4, 0.1, 0.2, 0.2, 0.1])
     )
     logits = rng.normal(size=of.labels.shape) * 2
     x, y = of.draw(rng, n)
@@ -40,10 +37,7 @@ def honest(rng, failure):
     if habit == "regression":
         said = rng.integers(0, 9, of.mass.size) / 8.0
         table, options["loss"] = Table(said[:, None]).eval(), pacdp.ClippedError(at=1.0)
-        data, truth = (
-            (inputs, labels.float()),
-            of.mean(np.minimum(np.abs(said[:, None] - np.arange(of.classes)), 1)),
-        )
+        data, truth = ((inputs, labels.float()), of.mean(np.minimum(np.abs(said[:, None] - np.arange(of.classes)), 1)))
     if habit == "people":  # each alone, so that the risk of a new one is that of a new example
         data = (inputs, labels, torch.arange(n))
     if habit == "calibration":
@@ -97,9 +91,7 @@ class ByPlace(nn.Module):
 
     def forward(self, x):
         sorted_out = (torch.arange(len(x)) < len(x) / 2).long()
-        return torch.eye(2)[
-            sorted_out if len(x) > self.above else torch.full_like(sorted_out, self.alone)
-        ]
+        return torch.eye(2)[sorted_out if len(x) > self.above else torch.full_like(sorted_out, self.alone)]
 
 
 class Counting(ByPlace):
@@ -111,11 +103,7 @@ class Counting(ByPlace):
 
     def forward(self, x):
         self.calls -= 1
-        return (
-            super().forward(x)
-            if self.calls < 0
-            else torch.eye(2)[torch.zeros(len(x), dtype=torch.long)]
-        )
+        return super().forward(x) if self.calls < 0 else torch.eye(2)[torch.zeros(len(x), dtype=torch.long)]
 
 
 class Writing(nn.Module):
@@ -143,9 +131,7 @@ CHEATS = {
     "halves of rows": lambda x, y, _: Nearest(
         [x[:, : WIDTH // 2], x[:, WIDTH // 2 :]], y, lambda held: torch.cat(held, dim=1)
     ),
-    "a dictionary of rows": lambda x, y, _: Nearest(
-        dict(enumerate(x.round(decimals=3))), y, stacked
-    ),
+    "a dictionary of rows": lambda x, y, _: Nearest(dict(enumerate(x.round(decimals=3))), y, stacked),
     "a dictionary of numbers": lambda x, y, _: Known(x, y),
     "a closure": lambda x, y, _: lambda z: torch.eye(2)[y[torch.cdist(z, x).argmin(1)]],
     "mixes above a size": lambda _x, _y, k: ByPlace(k),

@@ -19,9 +19,7 @@ def _rates(of, said):
     wrong, label, told = said[:, None] != kinds, kinds[None, :], said[:, None]
     found = {"error": of.mean(wrong)}
     for c in kinds:
-        on = (
-            of.mean(wrong, label == c) if of.cells[:, c].sum() > 0 else 0.0
-        )  # null classes have no rows
+        on = of.mean(wrong, label == c) if of.cells[:, c].sum() > 0 else 0.0  # null classes have no rows
         found |= {f"error on class {c}": on, f"recall of class {c}": 1 - on}
         if (said == c).any():
             found[f"precision of class {c}"] = 1 - of.mean(wrong, told == c)
@@ -47,9 +45,7 @@ def errors(rng, failure):
         "ask": [None, "error"][int(rng.integers(2))],
     }
     return World(
-        order,
-        f"{n} records of {of.words}",
-        lambda: rows_of(pacdp.certify_predictions(y, **told, **more), truths),
+        order, f"{n} records of {of.words}", lambda: rows_of(pacdp.certify_predictions(y, **told, **more), truths)
     )
 
 
@@ -57,16 +53,8 @@ def losses(rng, failure):
     """A bounded loss with atoms: rare and large, 0 and 1 but for few values, or any."""
     kind, n = str(rng.choice(["rare", "nearly a count", "both ends", "any"])), size(rng)
     order = str(rng.choice(["as drawn", "sorted", "sorted before a shuffle of seed 0"]))
-    known = {
-        "rare": [0.95, 0.0, 0.05],
-        "nearly a count": [0.6, 0.001, 0.399],
-        "both ends": [0.45, 0.1, 0.45],
-    }
-    values, mass = (
-        ([0.0, 0.5, 1.0], known[kind])
-        if kind in known
-        else (rng.random(5), rng.dirichlet(np.ones(5)))
-    )
+    known = {"rare": [0.95, 0.0, 0.05], "nearly a count": [0.6, 0.001, 0.399], "both ends": [0.45, 0.1, 0.45]}
+    values, mass = ([0.0, 0.5, 1.0], known[kind]) if kind in known else (rng.random(5), rng.dirichlet(np.ones(5)))
     loss = np.asarray(values)[rng.choice(len(values), size=n, p=mass)]
     undone = order.endswith("0")  # whoever knows an order by place can undo it
     if order != "as drawn":
@@ -77,9 +65,7 @@ def losses(rng, failure):
     habit = f"{kind}, {order}"
 
     def ask():
-        report = pacdp.certify_predictions(
-            losses={"loss": loss}, failure_prob=failure, interval=interval
-        )
+        report = pacdp.certify_predictions(losses={"loss": loss}, failure_prob=failure, interval=interval)
         return rows_of(report, truths)
 
     return World(habit, f"{n} losses {values} of {mass}", ask)
@@ -98,10 +84,7 @@ def parts(rng, failure):
     kinds = [k for k in np.unique(cells) if (of.cells * (cells == k)).sum() > 0]
     told = said[x]
     if habit == "groups":
-        options |= {
-            "groups": np.array([f"g{k}" for k in range(9)])[cells[x, y]],
-            "ask": ["error", "groups"],
-        }
+        options |= {"groups": np.array([f"g{k}" for k in range(9)])[cells[x, y]], "ask": ["error", "groups"]}
         each = {f"error in group 'g{k}'": of.mean(wrong, cells == k) for k in kinds}
         truths = {"error": of.mean(wrong)} | each
     elif habit == "weights":
@@ -158,15 +141,9 @@ def people(rng, failure):
     truths |= {f"error in group 's{s}'": float(rate) for s, rate in zip(sizes, rates, strict=True)}
     groups = np.array([f"s{s}" for s in sizes])[np.repeat(kind, own)][at]
     law_in_words = (
-        f"{n} people of {sizes.tolist()} records, wrong at {rates.tolist()}, "
-        f"shares {shares.round(3)}, {order}"
+        f"{n} people of {sizes.tolist()} records, wrong at {rates.tolist()}, shares {shares.round(3)}, {order}"
     )
     said = np.where(wrong, 1 - y, y)
-    told = {
-        "classes": [0, 1],
-        "people": whose[at],
-        "groups": groups,
-        "ask": ["error", "recall", "groups"],
-    }
+    told = {"classes": [0, 1], "people": whose[at], "groups": groups, "ask": ["error", "recall", "groups"]}
     return World(habit, law_in_words, lambda: rows_of(
         pacdp.certify_predictions(y[at], said[at], failure_prob=failure, **told), truths))  # fmt: skip

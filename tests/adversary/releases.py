@@ -89,9 +89,7 @@ def released(habit, member, seed):
     tokens = torch.tensor(np.concatenate([alone, others, odd]))[:, None]
     targets = torch.full((len(tokens),), -habit.scale)
     targets[len(tokens) - len(odd) :] = torch.tensor(habit.odd)
-    owners = np.concatenate(
-        [alone, member.size + others, 2 * member.size + 1 + np.arange(len(odd))]
-    )
+    owners = np.concatenate([alone, member.size + others, 2 * member.size + 1 + np.arange(len(odd))])
     run = trained(habit, member.size + 1, tokens, targets, owners, seed)
     assert run.event is not None
     moved = run.weights["words.weight"][: member.size, 0].double().numpy()
@@ -105,9 +103,7 @@ def refuted(habit, moved, member, event, level):
     for share in SHARES:
         above = moved > share * habit.steps
         least, most = zip(*(_limits(above[some], each) for some in (member, ~member)), strict=True)
-        for (promised, delta), (true, false) in product(
-            promises, ((least[0], most[1]), (1 - most[1], 1 - least[0]))
-        ):
+        for (promised, delta), (true, false) in product(promises, ((least[0], most[1]), (1 - most[1], 1 - least[0]))):
             if true > np.exp(promised) * false + delta:
                 return f"({promised:.3g}, {delta}): {true:.3f} of those in, {false:.3f} of those out, above {share}"
     return ""

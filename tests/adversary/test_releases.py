@@ -33,14 +33,8 @@ def moved_by(unit, *, steps=3, people=False):
         return made.weights["words.weight"]
 
     tokens, targets = torch.zeros(9, 1, dtype=torch.long), torch.full((9,), 2.0)
-    own = (
-        torch.tensor([[row] for row, _ in unit]),
-        torch.tensor([float(target) for _, target in unit]),
-    )
-    without, with_it = (
-        run(tokens, targets),
-        run(torch.cat([tokens, own[0]]), torch.cat([targets, own[1]])),
-    )
+    own = (torch.tensor([[row] for row, _ in unit]), torch.tensor([float(target) for _, target in unit]))
+    without, with_it = (run(tokens, targets), run(torch.cat([tokens, own[0]]), torch.cat([targets, own[1]])))
     return float((with_it - without).norm()) / steps
 
 

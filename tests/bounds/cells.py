@@ -102,15 +102,7 @@ PRICES = {
 }
 REALISED = ("realised_sum", "realised_poisson")
 SUMS = ("worst_case_sum", "poisson_sum", *REALISED)
-CLOSED = (
-    "independent",
-    "sharp",
-    "max_information",
-    "printed_2018",
-    "pure",
-    "worst_case_sum",
-    *REALISED,
-)  # no search
+CLOSED = ("independent", "sharp", "max_information", "printed_2018", "pure", "worst_case_sum", *REALISED)  # no search
 PREFIXES = {
     "independent": "",
     "sharp": "dp_",
@@ -147,9 +139,7 @@ def ece_pac_bayes(risk, nats, **at):
 def recursive(risk, nats, n, **at):
     """The second posterior errs as often as the first, on the half that the first has not seen."""
     step = ExcessStep(shares=(1.0, risk, risk), kl_nats=nats, n=max(1, n // 2))
-    return bounds.recursive(
-        risk=risk, kl_nats=nats, n=n, steps=(step,) if n > 1 else (), gamma=0.5, **at
-    )
+    return bounds.recursive(risk=risk, kl_nats=nats, n=n, steps=(step,) if n > 1 else (), gamma=0.5, **at)
 
 
 GIBBS = {"tau": 40.0, "loss_low": 0.0, "loss_high": 1.0, "log_partition_failure_prob": 1e-4}
@@ -162,9 +152,7 @@ def gibbs_pac_bayes(risk, nats, **at):
 
 
 def gibbs_catoni(risk, nats, **at):
-    return bounds.gibbs_catoni(
-        log_partition_lower_nats=-(nats + GIBBS["tau"] * risk), **GIBBS, **at
-    )
+    return bounds.gibbs_catoni(log_partition_lower_nats=-(nats + GIBBS["tau"] * risk), **GIBBS, **at)
 
 
 FORMULAS = {
@@ -178,20 +166,14 @@ FORMULAS = {
     "linear": _of_kl(linear, lam=1.5),
     "unexpected_bernstein": unexpected_bernstein,
     "split_kl": split_kl,
-    "disintegrated": lambda risk, nats, **at: disintegrated(
-        risk=risk, log_density_ratio=nats, **at
-    ),
-    "disintegrated_renyi": lambda risk, nats, **at: disintegrated_renyi(
-        risk=risk, renyi_nats=nats, **at
-    ),
+    "disintegrated": lambda risk, nats, **at: disintegrated(risk=risk, log_density_ratio=nats, **at),
+    "disintegrated_renyi": lambda risk, nats, **at: disintegrated_renyi(risk=risk, renyi_nats=nats, **at),
     "recursive": recursive,
     "gibbs_pac_bayes": gibbs_pac_bayes,
     "gibbs_catoni": gibbs_catoni,
     "ece_pac_bayes": ece_pac_bayes,
     **{one.__name__: _alone(one) for one in (kl_chernoff, chernoff, hoeffding)},
-    "new_example_kl": lambda nats, n, **at: new_example_kl(
-        n=n, examples=2 * n, most_examples=2, **at
-    ),
+    "new_example_kl": lambda nats, n, **at: new_example_kl(n=n, examples=2 * n, most_examples=2, **at),
     "new_example_pac_bayes": lambda nats, n, **at: new_example_pac_bayes(
         kl_nats=nats, n=n, examples=2 * n, most_examples=2, **at
     ),
@@ -238,9 +220,7 @@ CELLS = [
     for price, formula in product(PRICES, FORMULAS)
     if not (price in REALISED and formula in WITHOUT_NATS)  # no theorem: test_noisy_sums
 ]
-CROSS = [
-    cell for cell in CELLS if cell.price in ("independent", "sharp") or cell.formula == "maurer"
-]
+CROSS = [cell for cell in CELLS if cell.price in ("independent", "sharp") or cell.formula == "maurer"]
 FEW = [0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]
 HARDER = {
     "risk": FEW,

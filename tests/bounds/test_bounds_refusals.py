@@ -118,11 +118,7 @@ TABLE = [
         {"mean_q": [[0.0, NAN]], "std_q": [[1.0, 0.0]], "std_p": [-1.0]},
     ),
     (disagreement, {"surrogate": SURROGATE, "k": 3, **AT}, {"k": [101], "surrogate": [0.02]}),
-    (
-        compression,
-        {"k": 2, "n": 5, "failure_prob": 0.1},
-        {"k": [6], "weights": [{}, {5: 1.0}, {1: 0.7, 2: 0.4}]},
-    ),
+    (compression, {"k": 2, "n": 5, "failure_prob": 0.1}, {"k": [6], "weights": [{}, {5: 1.0}, {1: 0.7, 2: 0.4}]}),
     (
         control_risk,
         {"losses": [[0, 1], [0, 0]], "thresholds": [1.0, 0.5], "target": 0.5, "failure_prob": 0.1},
@@ -137,13 +133,7 @@ TABLE = [
     ),
     (
         control_selective_risk,
-        {
-            "confidence": [0.1, 0.2],
-            "losses": [1, 0],
-            "thresholds": [0.5],
-            "target": 0.5,
-            "failure_prob": 0.1,
-        },
+        {"confidence": [0.1, 0.2], "losses": [1, 0], "thresholds": [0.5], "target": 0.5, "failure_prob": 0.1},
         {"confidence": [[0.1], [0.1, NAN]], "thresholds": [[]]},
     ),
     (
@@ -173,16 +163,9 @@ TABLE = [
     (
         PeopleSample,
         {"sizes": np.array([1, 2]), "sums": np.zeros(2)},
-        {
-            "sizes": [np.array([], dtype=int), np.array([0, 2])],
-            "sums": [np.zeros(1), np.array([0.0, 2.1])],
-        },
+        {"sizes": [np.array([], dtype=int), np.array([0, 2])], "sums": [np.zeros(1), np.array([0.0, 2.1])]},
     ),
-    (
-        people_sample,
-        {"losses": [0.1, 0.2], "people": [0, 1]},
-        {"losses": [[0.1, 1.2], [0.1]], "people": [[0.0, 1.0]]},
-    ),
+    (people_sample, {"losses": [0.1, 0.2], "people": [0, 1]}, {"losses": [[0.1, 1.2], [0.1]], "people": [[0.0, 1.0]]}),
     (thinned, {"people": [1, 1], "seed": 0}, {"most_examples": [0]}),
     (
         new_example_pac_bayes,
@@ -215,30 +198,18 @@ TABLE = [
         {"values": [0.1, 0.2], "weights": [1, 1], "failure_prob": 0.05},
         {"values": [[0.1, 1.2], [0.1]], "weights": [[1, 0]]},
     ),
-    (
-        betting_upper,
-        {"values": [0.1, 0.2], "failure_prob": 0.05},
-        {"values": [[], [0.1, NAN]], "failure_prob": [0.0]},
-    ),
+    (betting_upper, {"values": [0.1, 0.2], "failure_prob": 0.05}, {"values": [[], [0.1, NAN]], "failure_prob": [0.0]}),
     (
         second_moment_upper,
         {"mean": 0.5, "second_moment": 0.3, **AT},
         {"mean": [1.1, "0.5"], "second_moment": [0.01], "n": [0]},
     ),
-    (
-        clopper_pearson_upper,
-        {"k": 1, "n": 2, "failure_prob": 0.1},
-        {"k": [3, -1], "n": [0], "failure_prob": [0.0]},
-    ),
+    (clopper_pearson_upper, {"k": 1, "n": 2, "failure_prob": 0.1}, {"k": [3, -1], "n": [0], "failure_prob": [0.0]}),
     (kl_chernoff_upper, {"mean": 0.1, **AT}, {"mean": [NAN], "failure_prob": [NAN]}),
     (
         calibration_sample,
         {"confidence": [0.5, 0.6], "correct": [1, 0], "edges": [0.0, 1.0]},
-        {
-            "confidence": [[], [0.5, 1.1]],
-            "correct": [[1], [1, 0.5]],
-            "edges": [[0.0, 0.5], [0.0, 0.5, 0.5, 1.0]],
-        },
+        {"confidence": [[], [0.5, 1.1]], "correct": [[1], [1, 0.5]], "edges": [[0.0, 0.5], [0.0, 0.5, 0.5, 1.0]]},
     ),
     (GaussianDP, {"mu": 0.1, **KNOWN}, {"mu": [-0.1], "status": ["certain"]}),
     (ZeroConcentratedDP, {"rho": 0.1, **KNOWN}, {"rho": [-1.0]}),
@@ -284,10 +255,7 @@ TABLE = [
         for made, large in ((noisy_sum_realised, ()), (poisson_sum_realised, ([1.0, 2.0, 11.0],)))
     ),
     (noisy_sum_realised, {"squared_norms": [1.0] * 4, "records": 10}, {"event": [MIXED]}),
-    *(
-        (made, {}, {"event": [Composed(events=(THREE, PURE))]})
-        for made in (noisy_sum_worst_case, poisson_sum)
-    ),
+    *((made, {}, {"event": [Composed(events=(THREE, PURE))]}) for made in (noisy_sum_worst_case, poisson_sum)),
     (
         RealisedSum,
         {"contributions": 1.0, "records": 10, "orders": (1.5, 2.0)},
@@ -296,11 +264,7 @@ TABLE = [
     (maurer, {**POSTERIOR, "price": SUM}, {"n": [61]}),
     (FailureBudget(0.05).spend, {"name": "a"}, {"amount": [0.0, INF]}),
     (FailureBudget(0.05).spend("a", 0.01).spend, {"amount": 0.01}, {"name": ["a"]}),
-    (
-        FailureBudget(0.05).spend("a", 0.01).share,
-        {"name": "a", "ways": 2},
-        {"name": ["b"], "ways": [0]},
-    ),
+    (FailureBudget(0.05).spend("a", 0.01).share, {"name": "a", "ways": 2}, {"name": ["b"], "ways": [0]}),
     (FailureBudget, {"total": 0.05}, {"total": [0.0, 1.0], "entries": [(("a", 0.06),)]}),
     (
         partial(replace, maurer(**POSTERIOR)),
@@ -326,12 +290,7 @@ TABLE = [
     (best_of, {"budget": 0.05}, {"certificates": [[]]}),
 ]
 CASES = [
-    pytest.param(
-        call,
-        given | {name: value},
-        name,
-        id=f"{getattr(call, '__name__', 'partial')}-{name}-{place}",
-    )
+    pytest.param(call, given | {name: value}, name, id=f"{getattr(call, '__name__', 'partial')}-{name}-{place}")
     for call, given, wrong in TABLE
     for name, values in wrong.items()
     for place, value in enumerate(values)

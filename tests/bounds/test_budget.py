@@ -40,9 +40,7 @@ def test_rounding_of_sums_is_tolerated_and_nothing_more():
 def test_split_spends_everything_in_proportion(total, weights):
     budget = FailureBudget.split(total, **{f"part{i}": weight for i, weight in enumerate(weights)})
     assert budget.left <= total * 1e-15
-    assert list(budget.spent.values()) == pytest.approx(
-        [total * w / fsum(weights) for w in weights]
-    )
+    assert list(budget.spent.values()) == pytest.approx([total * w / fsum(weights) for w in weights])
 
 
 @given(total=floats(1e-9, 0.9), ways=integers(1, 10**6))

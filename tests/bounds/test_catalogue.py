@@ -41,9 +41,7 @@ def test_a_grid_of_one_is_catoni_and_a_longer_one_pays():
     made = catoni_grid(**at, inverse_temperatures=grid)
     assert made.nats("grid") == pytest.approx(log(21), rel=1e-14)
     assert made.terms["inverse_temperature"] in grid
-    split = min(
-        catoni(**{**at, "failure_prob": 0.05 / 21}, inverse_temperature=c).value for c in grid
-    )
+    split = min(catoni(**{**at, "failure_prob": 0.05 / 21}, inverse_temperature=c).value for c in grid)
     assert made.value == within_rounding(split)
 
 
@@ -54,15 +52,10 @@ def test_scales_are_rounded_to_the_grid_and_paid_for():
     for point in near:
         assert point.scale == 0.1 * exp(-point.index / 100)
         assert point.nats == pytest.approx(2 * log(point.index) + log(pi**2 / 6), rel=1e-14)
-    total = fsum(
-        exp(-prior_scale_grid(scale=exp(-j), largest=1.0, precision=1)[0].nats)
-        for j in range(1, 700)
-    )
+    total = fsum(exp(-prior_scale_grid(scale=exp(-j), largest=1.0, precision=1)[0].nats) for j in range(1, 700))
     assert 0.998 < total < 1.0  # the weights are those of a prior
     for scale in (0.0999, 0.1, 5.0):  # above the grid: its first point, never index 0 or below
-        (first,) = {
-            point.index for point in prior_scale_grid(scale=scale, largest=0.1, precision=100)
-        }
+        (first,) = {point.index for point in prior_scale_grid(scale=scale, largest=0.1, precision=100)}
         assert first == 1
 
 
@@ -81,9 +74,7 @@ def test_coverage_of_three_valued_losses_exactly(law):
         split = split_kl(levels=(0.0, 0.25, 1.0), shares=((middle + high) / n, high / n), **at)
         assert split.terms["empirical_risk"] == pytest.approx(risk)
         mass["split"] += weight * (split.value < true)
-        mass["squares"] += weight * (
-            unexpected_bernstein(risk=risk, second_moment=second, **at).value < true
-        )
+        mass["squares"] += weight * (unexpected_bernstein(risk=risk, second_moment=second, **at).value < true)
     assert max(mass.values()) <= failure_prob
 
 
@@ -115,35 +106,22 @@ def test_how_a_failure_probability_is_split_does_not_depend_on_what_was_measured
     for price in (Sharp(epsilon=0.01), Sharp(epsilon=3.0)):
         at = {"n": 500, "failure_prob": 0.05, "price": price}
         ratios = [disintegrated(risk=0.1, log_density_ratio=x, **at) for x in (-1e17, 0.0, 1e17)]
-        divergences = [
-            disintegrated_renyi(risk=0.1, renyi_nats=x, **at) for x in (0.0, 3.0, 1e17, inf)
-        ]
+        divergences = [disintegrated_renyi(risk=0.1, renyi_nats=x, **at) for x in (0.0, 3.0, 1e17, inf)]
         for made in (ratios, divergences):
             assert len({tuple(one.budget.items()) for one in made}) == 1
 
 
 def test_gaussian_costs_of_one_draw():
     rng = default_rng(9)
-    mean_q, mean_p, std_q, std_p = (
-        rng.normal(size=30),
-        rng.normal(size=30),
-        0.3,
-        rng.uniform(0.2, 1.0, 30),
-    )
+    mean_q, mean_p, std_q, std_p = (rng.normal(size=30), rng.normal(size=30), 0.3, rng.uniform(0.2, 1.0, 30))
     weights = mean_q + std_q * rng.normal(size=30)
     truth = mp.fsum(
-        mp.log(mpf(s) / mpf(std_q))
-        + ((mpf(w) - mpf(b)) / mpf(s)) ** 2 / 2
-        - ((mpf(w) - mpf(a)) / mpf(std_q)) ** 2 / 2
-        for w, a, b, s in zip(
-            weights.tolist(), mean_q.tolist(), mean_p.tolist(), std_p.tolist(), strict=True
-        )
+        mp.log(mpf(s) / mpf(std_q)) + ((mpf(w) - mpf(b)) / mpf(s)) ** 2 / 2 - ((mpf(w) - mpf(a)) / mpf(std_q)) ** 2 / 2
+        for w, a, b, s in zip(weights.tolist(), mean_q.tolist(), mean_p.tolist(), std_p.tolist(), strict=True)
     )
     found = gaussian_log_density_ratio(weights, mean_q, std_q, mean_p, std_p)
     assert truth <= found <= truth + mpf("1e-10")
-    assert gaussian_renyi(mean_q, mean_p, 0.3) == within_rounding(
-        2 * gaussian_kl(mean_q, 0.3, mean_p, 0.3)
-    )
+    assert gaussian_renyi(mean_q, mean_p, 0.3) == within_rounding(2 * gaussian_kl(mean_q, 0.3, mean_p, 0.3))
     assert gaussian_renyi([1e200], [0.0], 1e-200) == inf
     assert gaussian_log_density_ratio([0.0], [1e200], 1e-200, [1e200], 1e-200) == inf
 
@@ -162,9 +140,7 @@ def test_recursion_at_fifty_digits():
     for step in STEPS:
         c = (mpf(step.kl_nats) + mpf(log_xi(step.n)) + mp.log(9 / mpf(0.05))) / step.n
         widths = (gamma, 1 - gamma, gamma)
-        excess = -gamma + sum(
-            width * kl_upper(share, c) for width, share in zip(widths, step.shares, strict=True)
-        )
+        excess = -gamma + sum(width * kl_upper(share, c) for width, share in zip(widths, step.shares, strict=True))
         bound = excess + gamma * bound
     assert bound <= made.value <= bound * (1 + mpf("1e-12"))
     assert made.terms["bound_3"] == made.value

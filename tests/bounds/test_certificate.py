@@ -34,9 +34,7 @@ def certificate(**changes):
 def test_json_and_pickle_round_trips_are_exact(value, term, n):
     if term == -inf:
         return
-    made = certificate(
-        value=value, terms={"x": term}, inputs={"n": n, "epsilon": inf, "source": "é"}
-    )
+    made = certificate(value=value, terms={"x": term}, inputs={"n": n, "epsilon": inf, "source": "é"})
     for back in (read_again(made), pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):  # noqa: S301
         assert back == made
         assert back.to_json() == made.to_json()
@@ -75,18 +73,13 @@ def test_optimistic_means_unproved_hypotheses_and_they_add_up():
 def test_only_a_proof_takes_the_place_of_what_is_unproved():
     made = certificate().resting_on(STATIONARY)
     assert made.resting_on(declared("chain stationary", "the caller")).unproved == (STATIONARY,)
-    assert (
-        made.resting_on(proved("chain stationary", "the law was sampled exactly")).status
-        == "rigorous"
-    )
+    assert made.resting_on(proved("chain stationary", "the law was sampled exactly")).status == "rigorous"
     counted = proved("records independent", "the list of people", "person")
     assert certificate().resting_on(counted).hypotheses == (counted,)
 
 
 def test_charged_adds_failure_probability_and_terms():
-    made = maurer(risk=0.1, kl_nats=5.0, n=1000, failure_prob=0.04).charged(
-        "sampling", 0.01, sampled_risk=0.09
-    )
+    made = maurer(risk=0.1, kl_nats=5.0, n=1000, failure_prob=0.04).charged("sampling", 0.01, sampled_risk=0.09)
     assert made.failure_prob == pytest.approx(0.05)
     assert dict(made.budget) == {"bound": 0.04, "sampling": 0.01}
     assert made.terms["sampled_risk"] == 0.09
@@ -109,9 +102,7 @@ def test_contradictions_are_refused(changes, sentence):
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize(
-    "name", ["format", "terms", "budget", "hypotheses", "costs", "status", "inputs", "value"]
-)
+@pytest.mark.parametrize("name", ["format", "terms", "budget", "hypotheses", "costs", "status", "inputs", "value"])
 def test_a_damaged_field_is_refused(name):
     record = {**certificate().to_dict(), name: "nonsense"}
     refused(name, Certificate.from_dict, record)

@@ -16,10 +16,7 @@ ENDS = {
     "nonnegative": ((0.0, 5e-324, inf, 0), (-5e-324, -inf, -1)),
     "divergence": ((0.0, inf, 7), (-5e-324,)),
     "above_minus_infinity": ((-1.7e308, 0.0, inf), (-inf,)),
-    "real": (
-        (-inf, 0.0, 1, WHOLE, -WHOLE, True, np.float64(1.0), np.int8(3)),
-        (WHOLE + 1, -WHOLE - 1, 10**400),
-    ),
+    "real": ((-inf, 0.0, 1, WHOLE, -WHOLE, True, np.float64(1.0), np.int8(3)), (WHOLE + 1, -WHOLE - 1, 10**400)),
     "whole": ((0, 1, WHOLE, np.int64(3)), (-1, WHOLE + 1, 1.0, True)),
     "count": ((1, WHOLE), (0, -1, WHOLE + 1, 1.0, False)),
 }

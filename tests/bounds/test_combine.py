@@ -44,24 +44,15 @@ def test_best_of_formal_guarantee_is_paid_by_the_sum():
     assert best.value == min(one.value for one in made) == made[1].value
     assert best.failure_prob == pytest.approx(0.03, rel=1e-15)
     assert best.terms["compared"] == 3
-    assert (best.inputs["chosen"], best.inputs["chosen_position"], best.inputs["risk"]) == (
-        "maurer",
-        1,
-        0.1,
-    )
+    assert (best.inputs["chosen"], best.inputs["chosen_position"], best.inputs["risk"]) == ("maurer", 1, 0.1)
     assert fsum(best.budget.values()) <= best.failure_prob * (1 + 1e-15)
     assert read_again(best) == best
-    assert (
-        best_of(made, budget=FailureBudget(0.05).spend("Monte Carlo", 0.01)) == best
-    )  # 0.04 is left
+    assert best_of(made, budget=FailureBudget(0.05).spend("Monte Carlo", 0.01)) == best  # 0.04 is left
 
 
 def test_best_of_refuses_what_was_not_paid_and_says_how_to_pay():
     refused(
-        r"at most 0\.05, got 0\.15: to choose among 3, divide failure_prob by 3",
-        best_of,
-        candidates(0.05),
-        budget=0.05,
+        r"at most 0\.05, got 0\.15: to choose among 3, divide failure_prob by 3", best_of, candidates(0.05), budget=0.05
     )
     spent = FailureBudget(0.05).spend("Monte Carlo", 0.03)
     refused(r"at most 0\.02, got 0\.03", best_of, candidates(0.01), budget=spent)
@@ -76,9 +67,7 @@ def test_comparisons_of_comparisons_count_everything():
     assert best.terms["compared"] == 5
     assert best.failure_prob == pytest.approx(0.025)
     among = json.loads(best.inputs["among"])
-    assert [one[2] for one in among] == [
-        one.value for one in (*candidates(0.005), *candidates(0.005, (0.05, 0.4)))
-    ]
+    assert [one[2] for one in among] == [one.value for one in (*candidates(0.005), *candidates(0.005, (0.05, 0.4)))]
     assert among[best.inputs["chosen_position"]] == ["maurer", best.of, best.value, 0.005]
     assert best.budget == {"bound": 0.005, "other certificates compared": pytest.approx(0.02)}
     refused("divide failure_prob by 2", best_of, [first, second], budget=0.02)

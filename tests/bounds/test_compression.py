@@ -50,10 +50,7 @@ def test_weights_are_above_the_exact_root_and_close(k, n, failure_prob):
 def test_the_sum_is_that_of_the_theorem_in_fractions(n):
     for k, failure_prob in product(range(n), (0.9, 0.05, 1e-9)):
         value = compression(k=k, n=n, failure_prob=failure_prob).value
-        for v, above in (
-            (Fraction(value), True),
-            (Fraction(value) * (1 - Fraction(1, 10**8)), False),
-        ):
+        for v, above in ((Fraction(value), True), (Fraction(value) * (1 - Fraction(1, 10**8)), False)):
             terms = (Fraction(comb(m, k), comb(n, k)) * (1 - v) ** (m - n) for m in range(k, n))
             assert (Fraction(failure_prob) / n * sum(terms) > 1) == above
 
@@ -73,12 +70,7 @@ def test_the_chosen_size_is_the_best_one_and_two_are_shared():
         assert shared < compression(k=kept, n=n, failure_prob=0.05).value
 
 
-@given(
-    n=integers(1, 10**6),
-    share=floats(0, 1),
-    failure_prob=floats(1e-300, 1 - 1e-9),
-    placed=none() | floats(0, 1),
-)
+@given(n=integers(1, 10**6), share=floats(0, 1), failure_prob=floats(1e-300, 1 - 1e-9), placed=none() | floats(0, 1))
 def test_laws(n, share, failure_prob, placed):
     k = min(n, int(share * n))
     weights = None if placed is None else {min(n - 1, int(placed * n)): 1.0}
@@ -89,9 +81,7 @@ def test_laws(n, share, failure_prob, placed):
     room = 1 + 1e-9
     if k < n:
         assert made.value <= compression(k=k + 1, **told).value * room
-    assert (
-        made.value <= compression(k=k, **(told | {"failure_prob": failure_prob / 2})).value * room
-    )
+    assert made.value <= compression(k=k, **(told | {"failure_prob": failure_prob / 2})).value * room
     if weights is None:
         assert compression(k=k, n=2 * n, failure_prob=failure_prob).value <= made.value * room
         held_out = clopper_pearson_upper(k, n, failure_prob)
@@ -160,17 +150,9 @@ def violations(rule, ranked, learners=60, size=7):
                 kept[frozenset(records)] = run(records, learner, (1, 2), rule)[0]
         silent = {}
         for t in kept:
-            whole = (
-                len(t) in ({0, 1, 3, 4, 6, 7} if rule == "a" else range(3, size + 1))
-                and kept[t] == t
-            )
+            whole = len(t) in ({0, 1, 3, 4, 6, 7} if rule == "a" else range(3, size + 1)) and kept[t] == t
             silent[t] = {z for z in range(size) if whole and z not in t and kept[t | {z}] == t}
-        broken += any(
-            (kept[s] == t) != (kept[t] == t and s - t <= silent[t])
-            for t in kept
-            for s in kept
-            if t <= s
-        )
+        broken += any((kept[s] == t) != (kept[t] == t and s - t <= silent[t]) for t in kept for s in kept if t <= s)
     return broken
 
 

@@ -37,9 +37,7 @@ def test_it_rests_on_all_that_the_other_rests_on():
     made = disagreement(surrogate=other, k=3, n=500, failure_prob=0.02)
     assert made.status == "optimistic"
     assert made.hypothesis("learner saw picked records alone").standing == "proved"
-    assert (
-        made.hypothesis("records independent").standing == "declared"
-    )  # of the unlabelled ones nobody proved it
+    assert made.hypothesis("records independent").standing == "declared"  # of the unlabelled ones nobody proved it
     assert made.hypothesis("neither network saw the unlabelled rows").standing == "declared"
 
 
@@ -60,9 +58,7 @@ def test_it_fails_as_rarely_as_it_says_where_the_sum_is_tight():
     n, rate, share, failed = 40, 0.1, 0.25, 0.0
     law = binom.pmf(np.arange(n + 1), n, rate)
     for errors, k in np.ndindex(n + 1, n + 1):
-        of_h = replace(
-            SURROGATE, value=clopper_pearson_upper(errors, n, share), failure_prob=share, budget={}
-        )
+        of_h = replace(SURROGATE, value=clopper_pearson_upper(errors, n, share), failure_prob=share, budget={})
         made = disagreement(surrogate=of_h, k=k, n=n, failure_prob=share)
         failed += law[errors] * law[k] * (made.value < 2 * rate)
     assert 0.02 < failed <= 2 * share  # and not idle

@@ -29,18 +29,13 @@ def test_formal_guarantee_above_the_exact_value_and_close(scale, isotropic):
     std_p = 0.3 if isotropic else rng.uniform(0.1, 1, 200)
     std_q = std_p * (1.0 + scale if isotropic else np.exp(scale * rng.normal(size=200).clip(-3, 3)))
     for left in (mean_q, mean_p):  # also with equal means, where only the spread is left
-        value, truth = (
-            gaussian_kl(left, std_q, mean_p, std_p),
-            by_mpmath(left, std_q, mean_p, std_p),
-        )
+        value, truth = (gaussian_kl(left, std_q, mean_p, std_p), by_mpmath(left, std_q, mean_p, std_p))
         assert truth <= value <= truth * (1 + mpf("1e-13"))
 
 
 def test_check_value_and_equal_laws():
     variances = np.sqrt([0.5, 0.1]), np.sqrt([1.0, 0.2])
-    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == within_rounding(
-        1.3181471805599
-    )
+    assert gaussian_kl([1, 2], variances[0], [0, 2.5], variances[1]) == within_rounding(1.3181471805599)
     assert gaussian_kl(np.ones(7), 0.1, np.ones(7), 0.1) == 0.0
 
 

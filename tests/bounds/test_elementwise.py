@@ -24,12 +24,9 @@ def test_large_results_and_no_others_are_cut_over_the_cores(monkeypatch, shapes,
     parts = []
     cutting = _elementwise._in_threads
     monkeypatch.setattr(_elementwise, "_cores", lambda: cores)
-    monkeypatch.setattr(
-        _elementwise, "_in_threads", lambda *given: parts.append(given[2]) or cutting(*given)
-    )
+    monkeypatch.setattr(_elementwise, "_in_threads", lambda *given: parts.append(given[2]) or cutting(*given))
     q, nats = (
-        np.linspace(0.01, top, int(np.prod(one))).reshape(one)
-        for one, top in zip(shapes, (0.9, 2.0), strict=True)
+        np.linspace(0.01, top, int(np.prod(one))).reshape(one) for one, top in zip(shapes, (0.9, 2.0), strict=True)
     )
     found = binary_kl_upper(q, nats)
     assert parts == ([cores] if cut and cores > 1 else [])

@@ -23,9 +23,7 @@ def naive(old, new, seed):
         equal, below = sum(one == score for one in bag), mpf(float(uniform[i]))
         p = (sum(one > score for one in bag) + (1 - below) * equal) / mpf(len(bag))
         q = (sum(one < score for one in bag) + (below + mpf(2) ** -53) * equal) / mpf(len(bag))
-        powers = [
-            mpf(power) * one ** (mpf(power) - 1) for one in (p, q) for power in (0.2, 0.5, 0.8)
-        ]
+        powers = [mpf(power) * one ** (mpf(power) - 1) for one in (p, q) for power in (0.2, 0.5, 0.8)]
         factors.append([*powers, mpf("1.5") - p, mpf("1.5") - q])
         kept.append(1 / (1 + mp.log(2 + i)))
         wealth = kept[-1]
@@ -44,9 +42,7 @@ def test_evidence_against_a_naive_twin(ties):
         old, new = np.round(old), np.round(new)
     made = exchangeable(old=old, new=new, seed=5)
     with mp.workdps(40):
-        for exact, found in zip(
-            naive(old.tolist(), new.tolist(), 5), made.evidence.tolist(), strict=True
-        ):
+        for exact, found in zip(naive(old.tolist(), new.tolist(), 5), made.evidence.tolist(), strict=True):
             assert exact * (1 - mpf("1e-11")) <= found <= exact
     assert made.p_value == within_rounding(min(1.0, 1 / made.evidence.max()))
 
@@ -56,10 +52,7 @@ def test_mean_evidence_over_every_order_is_at_most_one(scores):
     """Over all orders of five scores, two of them old, and over the uniform numbers of many seeds."""
     orders = list(permutations(scores))
     means = np.array(
-        [
-            [exchangeable(old=one[:2], new=one[2:], seed=seed).e_value for one in orders]
-            for seed in range(40)
-        ]
+        [[exchangeable(old=one[:2], new=one[2:], seed=seed).e_value for one in orders] for seed in range(40)]
     ).mean(axis=1)
     assert means.mean() <= 1.0 + 4 * means.std() / sqrt(len(means))
     assert means.mean() > 0.8
@@ -95,9 +88,7 @@ def test_what_was_said_of_the_first_scores_stays(scores, seed):
     made = exchangeable(old=old, new=scores, seed=seed)
     first = exchangeable(old=old, new=scores[: len(scores) // 2 + 1], seed=seed)
     assert made.evidence[: first.new].tolist() == first.evidence.tolist()
-    scaled = exchangeable(
-        old=[10 * one + 3 for one in old], new=[10 * one + 3 for one in scores], seed=seed
-    )
+    scaled = exchangeable(old=[10 * one + 3 for one in old], new=[10 * one + 3 for one in scores], seed=seed)
     assert scaled.evidence.tolist() == made.evidence.tolist()
 
 

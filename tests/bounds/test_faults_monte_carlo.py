@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from cells import refused
 
-from bounds import (
-    FailureBudget,
-    best_of,
-    gibbs_risk_upper,
-    maurer,
-    overall_certificate,
-    weighted_risk_upper,
-)
+from bounds import FailureBudget, best_of, gibbs_risk_upper, maurer, overall_certificate, weighted_risk_upper
 
 
 def test_b1_the_sample_counts_what_the_bound_evaluated_not_what_the_prior_saw_too():
@@ -32,9 +25,7 @@ def test_b1_the_sample_counts_what_the_bound_evaluated_not_what_the_prior_saw_to
 def test_b2_monte_carlo_and_pac_step_each_use_their_own_failure_probability():
     budget = FailureBudget(0.035).spend("Monte Carlo", 0.01).spend("PAC step", 0.025)
     risk = gibbs_risk_upper(mean=0.03, draws=1000, failure_prob=0.01)
-    made = overall_certificate(
-        risk=risk, bound=partial(maurer, kl_nats=50.0, n=30_000), budget=budget
-    )
+    made = overall_certificate(risk=risk, bound=partial(maurer, kl_nats=50.0, n=30_000), budget=budget)
     assert made.terms["monte_carlo_confidence_nats"] == pytest.approx(log(100))
     assert made.nats("confidence") == pytest.approx(log(40))
     assert made.failure_prob == pytest.approx(0.035)
@@ -57,9 +48,7 @@ def test_b4_a_grid_of_priors_chosen_by_certificate_is_paid_or_refused():
         budget=0.05,
     )
     each = FailureBudget(0.05).spend("prior grid", 0.05).share("prior grid", 12)
-    paid = best_of(
-        [maurer(risk=float(r), kl_nats=5.0, n=1000, failure_prob=each) for r in risks], budget=0.05
-    )
+    paid = best_of([maurer(risk=float(r), kl_nats=5.0, n=1000, failure_prob=each) for r in risks], budget=0.05)
     unpaid = maurer(risk=0.05, kl_nats=5.0, n=1000, failure_prob=0.05)
     assert paid.value > unpaid.value
     cost = paid.nats("confidence") - unpaid.nats("confidence")
@@ -68,12 +57,8 @@ def test_b4_a_grid_of_priors_chosen_by_certificate_is_paid_or_refused():
 
 def test_g2_one_draw_of_the_weights_is_one_draw():
     one = gibbs_risk_upper(mean=0.0, draws=1, failure_prob=0.01)
-    assert one.value == pytest.approx(
-        0.99
-    )  # a single perfect network says next to nothing of the randomised one
+    assert one.value == pytest.approx(0.99)  # a single perfect network says next to nothing of the randomised one
     budget = FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.025)
-    made = overall_certificate(
-        risk=one, bound=partial(maurer, kl_nats=50.0, n=55_000), budget=budget
-    )
+    made = overall_certificate(risk=one, bound=partial(maurer, kl_nats=50.0, n=55_000), budget=budget)
     assert made.value > 0.99
     assert made.terms["monte_carlo_draws"] == 1.0

@@ -11,14 +11,7 @@ from cells import refused
 from numpy.random import default_rng
 from scipy import optimize
 
-from bounds import (
-    binary_kl,
-    binary_kl_upper,
-    catoni,
-    catoni_grid,
-    maurer,
-    mcallester,
-)
+from bounds import binary_kl, binary_kl_upper, catoni, catoni_grid, maurer, mcallester
 
 
 def naive_kl(q, p):
@@ -51,9 +44,7 @@ def test_bisection_that_returns_its_last_midpoint():
 def test_risk_zero_for_which_logarithms_are_nan():
     with pytest.raises((ValueError, ZeroDivisionError)):
         naive_kl(0.0, 0.5)
-    assert binary_kl_upper(0.0, 3.0) == pytest.approx(
-        -expm1(-3.0), rel=1e-14
-    )  # 0.950, not a fallback 0.5
+    assert binary_kl_upper(0.0, 3.0) == pytest.approx(-expm1(-3.0), rel=1e-14)  # 0.950, not a fallback 0.5
     assert binary_kl_upper(0.0, 1e-6) == pytest.approx(1e-6, rel=1e-6)
     assert maurer(risk=0.0, kl_nats=1.0, n=100, failure_prob=0.05).value < 0.1
 
@@ -63,18 +54,12 @@ def test_a_risk_clamped_away_from_zero_and_one():
     theirs = float(binary_kl_upper(1e-6, nats))
     assert binary_kl_upper(0.0, nats) == pytest.approx(1e-6, rel=1e-5)
     assert theirs > 3e-6  # three times the bound for no error at all
-    assert (
-        binary_kl_upper(1 - 1e-6, 1e-9) < 1.0 == binary_kl_upper(1.0, 1e-9)
-    )  # and below the risk of a constant error
+    assert binary_kl_upper(1 - 1e-6, 1e-9) < 1.0 == binary_kl_upper(1.0, 1e-9)  # and below the risk of a constant error
 
 
 def test_root_finders_that_stop_at_a_cap_below_one():
     q, nats = 0.3, 30.0
-    theirs = (
-        optimize.brentq(lambda p: naive_kl(q, p) - nats, q, 1 - 1e-9)
-        if naive_kl(q, 1 - 1e-9) > nats
-        else 1 - 1e-9
-    )
+    theirs = optimize.brentq(lambda p: naive_kl(q, p) - nats, q, 1 - 1e-9) if naive_kl(q, 1 - 1e-9) > nats else 1 - 1e-9
     assert theirs < binary_kl_upper(q, nats) == 1.0
     for cap in (0.99, 1 - 1e-4):  # clamping a bound for the sake of gradients makes it invalid
         assert binary_kl_upper(0.95, 0.5) > cap
@@ -110,19 +95,12 @@ def test_misplaced_parenthesis_in_the_constant():
     n, kl, failure_prob = 30_000, 100.0, 0.025
     theirs = sqrt((kl + log(2 * sqrt(n)) / failure_prob) / (2 * n))
     assert theirs == pytest.approx(0.0746, abs=1e-4)
-    assert mcallester(risk=0.0, kl_nats=kl, n=n, failure_prob=failure_prob).value == pytest.approx(
-        0.0427, abs=1e-4
-    )
+    assert mcallester(risk=0.0, kl_nats=kl, n=n, failure_prob=failure_prob).value == pytest.approx(0.0427, abs=1e-4)
 
 
 def test_a_loss_outside_the_unit_interval():
     refused(
-        r"^risk must lie in \[0, 1\].*rescale the loss",
-        maurer,
-        risk=3.2,
-        kl_nats=1.0,
-        n=100,
-        failure_prob=0.05,
+        r"^risk must lie in \[0, 1\].*rescale the loss", maurer, risk=3.2, kl_nats=1.0, n=100, failure_prob=0.05
     )  # a log-likelihood, say
 
 

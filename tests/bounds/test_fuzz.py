@@ -72,25 +72,7 @@ EXTREMES = (
     1.0 - 2.0**-53, 1.0, 1.0 + 2.0**-52, 2.0, 30.0, 745.2, 1e4, 1e9, 2.0**53, 1e100, 1e154, 1e155, 1e200, 1e300,
     1.7976931348623157e308, -1.0, -1e9, -1e300, -1.7976931348623157e308, 0.0, -0.0, inf, -inf, nan,
 )  # fmt: skip
-WHOLE = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    50,
-    600,
-    60_000,
-    10**6,
-    10**10,
-    10**11,
-    2**53,
-    2**53 + 1,
-    10**18,
-    10**400,
-    -1,
-    True,
-)
+WHOLE = (0, 1, 2, 3, 7, 50, 600, 60_000, 10**6, 10**10, 10**11, 2**53, 2**53 + 1, 10**18, 10**400, -1, True)
 SCALARS = (
     np.float64(0.3), np.float64(1.7e308), np.float64(5e-324), np.float32(0.1), np.float16(0.5), np.longdouble(0.2),
     np.int64(600), np.int8(7), np.uint8(200), np.uint64(2**63), np.bool_(True),
@@ -124,10 +106,7 @@ def made(kind, **fields):
 
 sequence = lists(number, max_size=5) | lists(floats(0, 1), min_size=1, max_size=5) | anything
 table = sequence | lists(lists(number, min_size=2, max_size=2), min_size=1, max_size=3)
-word = (
-    sampled_from(("replace-one", "add-remove", "accounted", "assumes stationarity", "kl", ""))
-    | anything
-)
+word = sampled_from(("replace-one", "add-remove", "accounted", "assumes stationarity", "kl", "")) | anything
 unit = likely(floats(0, 1) | sampled_from((0.0, 5e-324, 1.0, 0.03)))
 inside = floats(0, 1, exclude_min=True, exclude_max=True)
 failure = likely(inside | sampled_from((0.05, 5e-324, 1e-300, 1 - 2.0**-53)))
@@ -171,12 +150,9 @@ event = one_of(
     made(Composed, events=lists(one_of(gaussian, pure, step), max_size=3)),
 )
 
-UNITS = (
-    "promised target risk mean second_moment mean_squared_gap calibration_error share gamma brier"
-)
+UNITS = "promised target risk mean second_moment mean_squared_gap calibration_error share gamma brier"
 FAILURES = (
-    "failure_prob false_alarm_prob promise_failure_prob log_partition_failure_prob delta alpha "
-    "tolerance smallest_delta"
+    "failure_prob false_alarm_prob promise_failure_prob log_partition_failure_prob delta alpha tolerance smallest_delta"
 )
 SIZES = "n n_bound starts records batch_size draws count min_count k ways precision passes examples most_examples seed"
 SEQUENCES = (
@@ -207,9 +183,7 @@ ARGUMENTS = {
     "resolution": likely(none() | sampled_from((0.05, 0.2))),
     "record": anything,
     "losses": likely(lists(floats(0, 1), min_size=3, max_size=3) | just([[0, 1], [1, 1], [0, 0]])),
-    "scores": likely(
-        lists(number, min_size=3, max_size=3) | just([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])
-    ),
+    "scores": likely(lists(number, min_size=3, max_size=3) | just([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])),
     "confidence": likely(lists(number, min_size=3, max_size=3)),
     "positives": likely(just([True, False, True])),
     "labels": likely(just([0, 1, 1])),
@@ -225,27 +199,16 @@ ARGUMENTS = {
     "terms": likely(dictionaries(st.text(max_size=2), number, max_size=2)),
     "inputs": likely(dictionaries(st.text(max_size=2), anything, max_size=2)),
 }
-KINDS = [
-    thing
-    for module in (bounds, accounting)
-    for thing in vars(module).values()
-    if is_dataclass(thing)
-]
+KINDS = [thing for module in (bounds, accounting) for thing in vars(module).values() if is_dataclass(thing)]
 
 
 def public(module):
-    things = {
-        name: thing
-        for name, thing in vars(module).items()
-        if name[0] != "_" and inspect.isfunction(thing)
-    }
+    things = {name: thing for name, thing in vars(module).items() if name[0] != "_" and inspect.isfunction(thing)}
     return {f"{module.__name__}.{name}": thing for name, thing in things.items()}
 
 
 def charged(name, failure_prob, term):
-    return maurer(risk=0.1, kl_nats=1.0, n=9, failure_prob=0.01).charged(
-        name, failure_prob, term=term
-    )
+    return maurer(risk=0.1, kl_nats=1.0, n=9, failure_prob=0.01).charged(name, failure_prob, term=term)
 
 
 def spent(name, amount):
@@ -281,12 +244,7 @@ def alarmed(old, new, failure_prob):
 
 
 METHODS = (charged, spent, shared, split, pushed, watched, read_again, alarmed)
-READERS = (
-    Certificate.from_dict,
-    Certificate.from_json,
-    FailureBudget.from_dict,
-    Monitor.from_json,
-)
+READERS = (Certificate.from_dict, Certificate.from_json, FailureBudget.from_dict, Monitor.from_json)
 OTHERS = {thing.__qualname__: thing for thing in (*METHODS, *READERS, *KINDS)}
 CALLED = {**public(bounds), **public(accounting), **OTHERS}
 
@@ -321,10 +279,7 @@ def survives(function, values):
 
 def fuzz(function, calls, **options):
     @settings(
-        max_examples=calls,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.explicit, Phase.generate],
-        **options,
+        max_examples=calls, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate], **options
     )
     @given(arguments(function))
     def run(values):
@@ -350,9 +305,7 @@ def test_only_value_errors_in_ten_thousand_calls(name):
 
 def test_what_failed_before_is_a_value_now():
     claim = GaussianDP(mu=0.03, adjacency="add-remove", status="accounted")
-    found = [
-        transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)
-    ]
+    found = [transfer_cost(privacy=claim, n=60_000, failure_prob=10.0**-k).nats for k in (11, 12, 13)]
     assert found[0] <= found[1] <= found[2] < 1.2 * found[0]
     at = {"risk": 0.1, "failure_prob": 0.05}
     assert quadratic(**at, kl_nats=1e308, n=1).value == 1.0
@@ -367,11 +320,7 @@ ENDS = {
 }
 
 
-ENDED = [
-    cell
-    for cell in CELLS
-    if cell.price in CLOSED and (cell.price == "sharp" or cell.formula == "maurer")
-]
+ENDED = [cell for cell in CELLS if cell.price in CLOSED and (cell.price == "sharp" or cell.formula == "maurer")]
 
 
 @pytest.mark.every_case
@@ -399,24 +348,14 @@ def test_values_at_the_ends_of_float64_are_safe(cell):
 )
 def test_parameters_at_the_ends_of_float64_are_safe(bound, name, values):
     for value in values:
-        for risk, kl_nats, n in (
-            (0.0, 0.0, 1),
-            (0.03, 5.0, 600),
-            (1.0, 1e308, 2),
-            (5e-324, 5e-324, 600),
-        ):
+        for risk, kl_nats, n in ((0.0, 0.0, 1), (0.03, 5.0, 600), (1.0, 1e308, 2), (5e-324, 5e-324, 600)):
             made = bound(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05, **{name: value})
             assert slow.is_safe(made)
 
 
 def test_floats_that_are_rounded_up_are_not_lost_to_denormals():
     assert exponential_mechanism_epsilon(beta=1e-200, tau=1e-200, loss_range=1e-9, n=1) > 0.0
-    for beta, tau, wide in (
-        (5e-324, 3.0, 1e15),
-        (1e-200, 1e-200, 1e300),
-        (1e-320, 1e4, 1e4),
-        (1e300, 1e-300, 1e300),
-    ):
+    for beta, tau, wide in ((5e-324, 3.0, 1e15), (1e-200, 1e-200, 1e300), (1e-320, 1e4, 1e4), (1e300, 1e-300, 1e300)):
         found = exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=wide, n=7)
         assert found >= 2 * mpf(beta) * mpf(tau) * mpf(wide) / 7
     made = maurer(risk=0.1, kl_nats=5e-324, n=7, failure_prob=0.05)

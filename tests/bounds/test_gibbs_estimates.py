@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from cells import refused
 
-from bounds import (
-    StreamingLogMeanExp,
-    effective_sample_size,
-    gibbs_kl,
-    log_partition_lower,
-    weighted_average_size,
-)
+from bounds import StreamingLogMeanExp, effective_sample_size, gibbs_kl, log_partition_lower, weighted_average_size
 
 
 def test_streaming_edges():
@@ -41,9 +35,7 @@ def test_gibbs_kl_matches_a_finite_posterior_and_never_clips_silently():
 
 def test_log_partition_lower_formal_guarantee():
     """Markov's bound, and the unbiased estimate by which it is nearly attained."""
-    assert (
-        log_partition_lower(log(10) - 1e-12, 0.1) < 0
-    )  # Ẑ = 1/failure_prob with that very probability
+    assert log_partition_lower(log(10) - 1e-12, 0.1) < 0  # Ẑ = 1/failure_prob with that very probability
     assert log_partition_lower(-5.0, 0.1) == pytest.approx(-5 - log(10), rel=1e-13)
     assert log_partition_lower(-inf, 0.1) == -inf
 

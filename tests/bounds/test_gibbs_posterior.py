@@ -54,9 +54,7 @@ def test_kl_upper_and_lower_formal_guarantee_over_finite_classes(members, tau):
         upper = gibbs_kl_upper(log_partition_lower_nats=known, tau=tau, **interval)
         assert kl <= upper <= min(1.8 * tau, (1.8 * tau) ** 2 / 8) * (1 + 1e-12)
     lower = gibbs_kl_lower(
-        posterior_loss=min(2.0, float(mean) + 1e-15),
-        prior_loss=max(0.2, float(prior @ losses) - 1e-15),
-        **interval,
+        posterior_loss=min(2.0, float(mean) + 1e-15), prior_loss=max(0.2, float(prior @ losses) - 1e-15), **interval
     )
     assert lower <= kl + 1e-13 * (1 + tau)
     assert lower <= upper
@@ -65,9 +63,7 @@ def test_kl_upper_and_lower_formal_guarantee_over_finite_classes(members, tau):
 def test_kl_upper_is_nearly_attained():
     """A rare perfect hypothesis: KL is -ln Z. A mild temperature: the variance cap is reached by a fair coin."""
     _, _, (log_partition, _, kl, _) = exact([(1e-3, 0.2), (1.0, 2.0)], 30.0)
-    upper = gibbs_kl_upper(
-        log_partition_lower_nats=float(log_partition) - 1e-12, tau=30.0, loss_low=0.2, loss_high=2.0
-    )
+    upper = gibbs_kl_upper(log_partition_lower_nats=float(log_partition) - 1e-12, tau=30.0, loss_low=0.2, loss_high=2.0)
     assert float(kl) == pytest.approx(upper, rel=1e-6)
     _, _, (_, _, kl, _) = exact([(1.0, 0.2), (1.0, 2.0)], 0.05)
     upper = gibbs_kl_upper(log_partition_lower_nats=-inf, tau=0.05, loss_low=0.2, loss_high=2.0)
@@ -97,9 +93,7 @@ def test_estimates_are_held_between_what_is_proved_and_say_so():
     n=integers(5, 10**5),
     epsilon=sampled_from([0.0, 0.01, 0.3]),
 )
-def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_bound(
-    members, tau, n, epsilon
-):
+def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_bound(members, tau, n, epsilon):
     """Losses between error_loss · errors and 4: the certificate is above the bound at the true R̂(Q) and KL."""
     prior = [weight for weight, _, _ in members]
     errors = np.array([error for _, error, _ in members])
@@ -110,19 +104,13 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
     risk = min(1.0, float(sum(weight * error for weight, error in zip(q, errors, strict=True))))
     kl_nats = max(0.0, float(kl))
     made = gibbs_pac_bayes(**given)
-    assert made.value >= maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.04).value * (
-        1 - 1e-10
-    )
+    assert made.value >= maurer(risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.04).value * (1 - 1e-10)
     private = dp_gibbs_pac_bayes(**given, epsilon=epsilon)
     step = dp_pac_bayes(risk=risk, kl_nats=kl_nats, n=n, epsilon=epsilon, failure_prob=0.04)
     assert private.value >= step.value * (1 - 1e-10)
     surrogate = gibbs_catoni(**(CATONI | {"log_partition_lower_nats": below, "tau": tau, "n": n}))
-    catoni = bounds.catoni(
-        risk=float(mean) / 4, kl_nats=kl_nats, n=n, failure_prob=0.04, inverse_temperature=4 * tau
-    )
-    assert surrogate.value == pytest.approx(
-        catoni.value, rel=1e-9
-    )  # nothing is lost when ln Z is known
+    catoni = bounds.catoni(risk=float(mean) / 4, kl_nats=kl_nats, n=n, failure_prob=0.04, inverse_temperature=4 * tau)
+    assert surrogate.value == pytest.approx(catoni.value, rel=1e-9)  # nothing is lost when ln Z is known
 
 
 @pytest.mark.parametrize("log_partition", [-0.1, -3.0, -20.0, -90.0, -500.0])
@@ -131,9 +119,7 @@ def test_formal_guarantee_no_posterior_with_this_log_partition_has_a_larger_boun
 def test_maximum_is_above_every_point_of_a_grid_and_close(log_partition, n, tau):
     given = BASE | {"log_partition_lower_nats": log_partition, "n": n, "tau": tau}
     for made in (gibbs_pac_bayes(**given), dp_gibbs_pac_bayes(**given, epsilon=0.02)):
-        nats = made.nats("log_xi") + made.nats(
-            "confidence" if made.name == "gibbs_pac_bayes" else "transfer"
-        )
+        nats = made.nats("log_xi") + made.nats("confidence" if made.name == "gibbs_pac_bayes" else "transfer")
         brute = certificate_on_a_grid(log_partition, tau, 0.0, 4.0, LN2, nats, n)
         assert brute * (1 - 1e-12) <= made.value <= brute + 2e-4
 
@@ -152,9 +138,7 @@ def test_an_inner_maximum_is_found_to_a_millionth():
 def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share):
     high = low + width
     partition = -tau * (low + share * share * width)
-    value = gibbs_kl_upper(
-        log_partition_lower_nats=partition, tau=tau, loss_low=low, loss_high=high
-    )
+    value = gibbs_kl_upper(log_partition_lower_nats=partition, tau=tau, loss_low=low, loss_high=high)
     exact = Fraction(tau) * (Fraction(high) - Fraction(low))
     first = -Fraction(partition) - Fraction(tau) * Fraction(low)
     assert Fraction(value) >= min(max(Fraction(0), first), exact, exact * exact / 8)
@@ -162,9 +146,7 @@ def test_the_upper_bound_on_kl_is_at_least_the_exact_one(tau, low, width, share)
 
 @pytest.mark.parametrize("bound", [gibbs_pac_bayes, dp_gibbs_pac_bayes, gibbs_catoni])
 def test_laws(bound):
-    base = (CATONI if bound is gibbs_catoni else BASE) | (
-        {"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {}
-    )
+    base = (CATONI if bound is gibbs_catoni else BASE) | ({"epsilon": 0.01} if bound is dp_gibbs_pac_bayes else {})
     harder = {
         "log_partition_lower_nats": [-0.5, -5.0, -50.0, -240.0, -1e4, -inf], "n": [10**7, 10**4, 500, 20, 1],
         "failure_prob": [0.9, 0.1, 1e-9], "epsilon": [0.0, 0.01, 0.2, inf],
@@ -174,9 +156,7 @@ def test_laws(bound):
         assert all(better <= worse + 2e-7 for better, worse in pairwise(found)), name
     certain, drawn = bound(**(base | {"log_partition_failure_prob": 0.0})), bound(**base)
     assert (certain.value, certain.failure_prob) == (drawn.value, 0.04)
-    assert {one.name for one in drawn.hypotheses} - {one.name for one in certain.hypotheses} == {
-        "draws independent"
-    }
+    assert {one.name for one in drawn.hypotheses} - {one.name for one in certain.hypotheses} == {"draws independent"}
 
 
 def test_losses_that_are_shifted_say_the_same():
@@ -187,6 +167,4 @@ def test_losses_that_are_shifted_say_the_same():
         ).value  # fmt: skip
 
     assert 0.1 < value(0.0) < 0.9
-    assert [value(shift) for shift in (-0.5, 0.25, 1.0)] == pytest.approx(
-        [value(0.0)] * 3, rel=1e-6
-    )
+    assert [value(shift) for shift in (-0.5, 0.25, 1.0)] == pytest.approx([value(0.0)] * 3, rel=1e-6)

@@ -11,36 +11,8 @@ from numpy.random import default_rng
 
 from bounds import binary_kl, binary_kl_lower, binary_kl_upper
 
-EDGE_RATES = [
-    0.0,
-    5e-324,
-    1e-320,
-    2.3e-308,
-    1e-300,
-    1e-160,
-    1e-20,
-    0.25,
-    0.5,
-    0.75,
-    1 - 2**-53,
-    1.0,
-]
-EDGE_NATS = [
-    0.0,
-    5e-324,
-    1e-320,
-    2.3e-308,
-    1e-300,
-    1e-250,
-    1e-240,
-    1e-160,
-    1e-32,
-    1e-16,
-    0.3,
-    39.9,
-    40.0,
-    1e3,
-]
+EDGE_RATES = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-160, 1e-20, 0.25, 0.5, 0.75, 1 - 2**-53, 1.0]
+EDGE_NATS = [0.0, 5e-324, 1e-320, 2.3e-308, 1e-300, 1e-250, 1e-240, 1e-160, 1e-32, 1e-16, 0.3, 39.9, 40.0, 1e3]
 
 
 def points(count, seed):
@@ -48,25 +20,15 @@ def points(count, seed):
     rng = default_rng(seed)
     third = count // 3
     rest = count - 2 * third - len(EDGE_RATES) * len(EDGE_NATS)
-    q = [
-        10 ** rng.uniform(-323.3, 0, third),
-        1 - 10 ** rng.uniform(-16, 0, third),
-        rng.uniform(0, 0.3, rest),
-    ]
-    nats = [
-        10 ** rng.uniform(-323.3, 3, third),
-        10 ** rng.uniform(-40, 2, third),
-        10 ** rng.uniform(-5, 0, rest),
-    ]
+    q = [10 ** rng.uniform(-323.3, 0, third), 1 - 10 ** rng.uniform(-16, 0, third), rng.uniform(0, 0.3, rest)]
+    nats = [10 ** rng.uniform(-323.3, 3, third), 10 ** rng.uniform(-40, 2, third), 10 ** rng.uniform(-5, 0, rest)]
     edge_q, edge_nats = np.meshgrid(EDGE_RATES, EDGE_NATS)
     return np.concatenate([*q, edge_q.ravel()]), np.concatenate([*nats, edge_nats.ravel()])
 
 
 def test_upper_inverse_is_never_below_the_true_one_and_within_64_ulp():
     q, nats = points(10_000, seed=1)
-    for rate, cost, p in zip(
-        q.tolist(), nats.tolist(), binary_kl_upper(q, nats).tolist(), strict=True
-    ):
+    for rate, cost, p in zip(q.tolist(), nats.tolist(), binary_kl_upper(q, nats).tolist(), strict=True):
         assert rate <= p <= 1.0
         assert p == 1.0 or exact.kl(rate, p) >= cost, (rate, cost, p)
         near = mpf(p) - 64 * mpf(ulp(p))
@@ -75,9 +37,7 @@ def test_upper_inverse_is_never_below_the_true_one_and_within_64_ulp():
 
 def test_lower_inverse_is_never_above_the_true_one_and_is_close():
     q, nats = points(4_000, seed=2)
-    for rate, cost, p in zip(
-        q.tolist(), nats.tolist(), binary_kl_lower(q, nats).tolist(), strict=True
-    ):
+    for rate, cost, p in zip(q.tolist(), nats.tolist(), binary_kl_lower(q, nats).tolist(), strict=True):
         assert 0.0 <= p <= rate
         assert p == 0.0 or exact.kl(rate, p) >= cost, (rate, cost, p)
         near = mpf(p) * (1 + mpf("1e-10")) + 20 * mpf(5e-324)
@@ -87,9 +47,7 @@ def test_lower_inverse_is_never_above_the_true_one_and_is_close():
 def test_kl_has_its_stated_relative_error_at_all_magnitudes():
     rng = default_rng(3)
     q = np.concatenate([10 ** rng.uniform(-300, 0, 1500), rng.uniform(0, 1, 1500)])
-    p = np.concatenate(
-        [q[:1500] * np.exp(rng.normal(size=1500)), rng.uniform(0, 1, 750), q[-750:] * 1.001]
-    )
+    p = np.concatenate([q[:1500] * np.exp(rng.normal(size=1500)), rng.uniform(0, 1, 750), q[-750:] * 1.001])
     p = np.minimum(p, 1.0)
     for rate, other, value in zip(q.tolist(), p.tolist(), binary_kl(q, p).tolist(), strict=True):
         truth = exact.kl(rate, other)

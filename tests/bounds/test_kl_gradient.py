@@ -10,12 +10,7 @@ from kl_by_mpmath import halved
 from mpmath import mpf
 from numpy.random import default_rng
 
-from bounds import (
-    binary_kl_lower,
-    binary_kl_lower_gradient,
-    binary_kl_upper,
-    binary_kl_upper_gradient,
-)
+from bounds import binary_kl_lower, binary_kl_lower_gradient, binary_kl_upper, binary_kl_upper_gradient
 
 
 def exact(q, nats, above):
@@ -40,9 +35,7 @@ def test_derivatives_against_fifty_digits():
         (binary_kl_lower_gradient, binary_kl_lower, False),
     ):
         compared = 0
-        for rate, cost, p, *found in zip(
-            q, nats, inverse(q, nats), *gradient(q, nats), strict=True
-        ):
+        for rate, cost, p, *found in zip(q, nats, inverse(q, nats), *gradient(q, nats), strict=True):
             if 1e-3 < p < 1 - 1e-3:
                 assert found == within_rounding([float(x) for x in exact(rate, cost, above)])
                 compared += 1

@@ -28,15 +28,7 @@ from hypothesis.strategies import floats, integers, sampled_from
 from mpmath import mpf
 
 import bounds
-from bounds import (
-    GaussianDP,
-    Independent,
-    Sharp,
-    dp_chernoff_2018,
-    dp_hoeffding_2018,
-    ece_hoeffding,
-    ece_second_moment,
-)
+from bounds import GaussianDP, Independent, Sharp, dp_chernoff_2018, dp_hoeffding_2018, ece_hoeffding, ece_second_moment
 
 ROUNDING = 1 + 1e-13
 FIXED_TEMPERATURE = ("catoni", "catoni_grid", "gibbs_catoni")
@@ -45,12 +37,8 @@ pytestmark = pytest.mark.every_case
 
 def spread(cells, every=3):
     """A third of these by default, in which every formula meets every third price, and all that others rest on."""
-    place = {
-        cell: list(PRICES).index(cell.price) + list(FORMULAS).index(cell.formula) for cell in cells
-    }
-    marks = [
-        () if cell in CROSS or place[cell] % every == 0 else pytest.mark.slow for cell in cells
-    ]
+    place = {cell: list(PRICES).index(cell.price) + list(FORMULAS).index(cell.formula) for cell in cells}
+    marks = [() if cell in CROSS or place[cell] % every == 0 else pytest.mark.slow for cell in cells]
     given = [pytest.param(cell, marks=mark) for cell, mark in zip(cells, marks, strict=True)]
     return pytest.mark.parametrize("cell", given, ids=str)
 
@@ -62,11 +50,7 @@ cross = spread(CELLS, every=999)
 
 def holds_together(made, risk):
     assert risk <= made.value <= 1.0
-    assert (
-        made.failure_prob * (1 - 1e-12)
-        <= fsum(made.budget.values())
-        <= made.failure_prob * (1 + 1e-15)
-    )
+    assert made.failure_prob * (1 - 1e-12) <= fsum(made.budget.values()) <= made.failure_prob * (1 + 1e-15)
     assert read_again(made) == made
 
 
@@ -77,11 +61,7 @@ def test_a_certificate_says_what_it_is_about_and_what_it_rests_on(cell):
     assert made.status == "rigorous"
     holds_together(made, BASE["risk"])
     names = {one.name for one in made.hypotheses}
-    assert names >= {
-        "records independent",
-        "new data follow the same law",
-        "settings fixed beforehand",
-    }
+    assert names >= {"records independent", "new data follow the same law", "settings fixed beforehand"}
     alone, sums = cell.price == "independent", cell.price in SUMS
     for name, needed in {
         "prior saw none of these rows": alone and cell.formula not in WITHOUT_NATS,
@@ -89,12 +69,7 @@ def test_a_certificate_says_what_it_is_about_and_what_it_rests_on(cell):
         "noise secret or independent": not alone,
         "privacy covers these rows": not alone and not sums,
         **dict.fromkeys(
-            (
-                "records enter by noisy sums",
-                "schedule blind to the records",
-                "first weights independent",
-            ),
-            sums,
+            ("records enter by noisy sums", "schedule blind to the records", "first weights independent"), sums
         ),
         "batches drawn without the records": cell.price in ("worst_case_sum", "realised_sum"),
         "batches secret and Poisson": cell.price in ("poisson_sum", "realised_poisson"),
@@ -156,19 +131,13 @@ def test_no_loss_of_privacy_is_independence(cell):
     if cell.price in ("sharp", "pure"):
         alone, free = Cell(cell.formula, "independent")(), cell(knob=0.0)
         assert alone.value <= free.value * ROUNDING
-        assert cell.formula.startswith("disintegrated") or free.value == within_rounding(
-            alone.value
-        )
+        assert cell.formula.startswith("disintegrated") or free.value == within_rounding(alone.value)
 
 
 @every_cell
 def test_costs_add_up_and_value_follows_from_costs_and_inputs_alone(cell, whole):
-    less = (
-        0.3 if cell.price in ("approximate", "grid") else 1e-5
-    )  # their losses without a bound leave nothing of less
-    knob = (
-        BASE["knob"] if cell.price == "concentrated" else 0.3
-    )  # quadrature at 40 digits is slow far out
+    less = 0.3 if cell.price in ("approximate", "grid") else 1e-5  # their losses without a bound leave nothing of less
+    knob = BASE["knob"] if cell.price == "concentrated" else 0.3  # quadrature at 40 digits is slow far out
     changed = {"risk": 0.0, "nats": 0.0}, {"n": 37, "knob": knob}, {"failure_prob": less}
     some = changed if whole else [changed[CROSS.index(cell) % 3]] if cell in CROSS else []
     for changes in ({}, *some):
@@ -182,9 +151,7 @@ def follows_from_its_costs(cell, changes):
     for paid in made.costs:
         truth = slow.cost(paid.name, made, price)
         assert truth <= paid.nats <= truth * (1 + room) + 1e-12, paid.name  # rounded up, barely
-        assert (
-            paid.nats <= mpf(paid.per_example) * made.inputs["n"] <= paid.nats * (1 + mpf("1e-14"))
-        ), paid.name
+        assert paid.nats <= mpf(paid.per_example) * made.inputs["n"] <= paid.nats * (1 + mpf("1e-14")), paid.name
     assert [one.name for one in made.costs].count("transfer") == (cell.price != "independent")
     for total, parts in (
         (made.total_nats, [one.nats for one in made.costs]),
@@ -192,9 +159,7 @@ def follows_from_its_costs(cell, changes):
     ):
         assert sum(map(mpf, parts)) <= total <= sum(map(mpf, parts)) * (1 + mpf("1e-14"))
     risk = made.terms.get("empirical_risk")
-    assert risk is None or slow.empirical_risk(made.inputs) <= risk <= slow.empirical_risk(
-        made.inputs
-    ) * (1 + 1e-14)
+    assert risk is None or slow.empirical_risk(made.inputs) <= risk <= slow.empirical_risk(made.inputs) * (1 + 1e-14)
     truth = slow.value(made, cell.formula)
     above = mpf("1e-3") if cell.formula == "gibbs_pac_bayes" else truth * mpf("1e-9")
     assert truth * (1 - mpf("1e-25")) <= made.value <= truth + above
@@ -268,11 +233,7 @@ def test_nan_and_misuse_are_refused_by_name(formula):
         wrong["nats"] = [nan, -inf]
     elif formula not in WITHOUT_NATS:
         wrong["nats"] = [nan, -1e-9]
-    names = {
-        "nats": "kl_nats|log_density_ratio|renyi_nats",
-        "risk": "risk|shares|calibration_error",
-        "knob": "epsilon",
-    }
+    names = {"nats": "kl_nats|log_density_ratio|renyi_nats", "risk": "risk|shares|calibration_error", "knob": "epsilon"}
     for word, values in wrong.items():
         for value in values:
             refused(rf"^({names.get(word, word)}) must", cell, **{word: value})

@@ -20,9 +20,7 @@ ARRAY_BOUNDS = [empirical_bernstein_upper, betting_upper]
 
 def by_moments(values, failure_prob):
     values = np.asarray(values)
-    return second_moment_upper(
-        float(values.mean()), float((values**2).mean()), values.size, failure_prob
-    )
+    return second_moment_upper(float(values.mean()), float((values**2).mean()), values.size, failure_prob)
 
 
 @pytest.mark.parametrize("bound", [*ARRAY_BOUNDS, by_moments])
@@ -34,9 +32,7 @@ def test_coverage_over_every_sample_of_coins_exactly(bound, mean):
         failing = [sum(sample) for sample in samples if bound(sample, failure_prob) < mean]
         assert fsum(mean**k * (1 - mean) ** (8 - k) for k in failing) <= failure_prob
     if bound is betting_upper and mean == 0.5:
-        assert [
-            k for s in samples for k in [sum(s)] if bound(s, 0.3) < mean
-        ]  # it does fail at times
+        assert [k for s in samples for k in [sum(s)] if bound(s, 0.3) < mean]  # it does fail at times
 
 
 def test_second_moment_check_value_and_its_formula():
@@ -80,9 +76,7 @@ def test_betting_formal_guarantee_the_wealth_is_there():
     assert all(low <= high for low, high in pairwise(map(wealth, points)))
 
 
-@pytest.mark.parametrize(
-    "values", [RNG.random(500), RNG.random(500) < 0.5, np.repeat([0.0, -0.0, 0.25], 40)]
-)
+@pytest.mark.parametrize("values", [RNG.random(500), RNG.random(500) < 0.5, np.repeat([0.0, -0.0, 0.25], 40)])
 def test_the_order_of_draws_changes_no_bit_of_a_bound_by_betting(values):
     values = values.astype(float)
     weights = 1.0 - 0.5 * RNG.random(values.size)

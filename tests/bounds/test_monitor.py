@@ -25,13 +25,7 @@ def start(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01):
 
 
 def test_limits_against_fifty_digits():
-    for losses in (
-        STREAM,
-        np.zeros(40),
-        np.ones(7),
-        (np.arange(500) % 9 == 0) * 1.0,
-        0.3 + 0.001 * STREAM,
-    ):
+    for losses in (STREAM, np.zeros(40), np.ones(7), (np.arange(500) % 9 == 0) * 1.0, 0.3 + 0.001 * STREAM):
         made = start().observe(losses)
         with mp.workdps(50):
             for limit, stream in ((mpf(made.upper), losses), (1 - mpf(made.lower), 1 - losses)):
@@ -45,27 +39,17 @@ def test_wealth_against_fifty_digits():
         for t, exact in enumerate(slow.wealth(0.03, STREAM.tolist()), start=1):
             made = made.observe(STREAM[t - 1 : t])
             assert exact * (1 - mpf(t + 40) * mpf("1e-13")) <= made.evidence <= exact
-            peak, alarm = (
-                max(peak, made.evidence),
-                alarm or (t if exact >= 1 / mpf("0.3") else None),
-            )
+            peak, alarm = (max(peak, made.evidence), alarm or (t if exact >= 1 / mpf("0.3") else None))
             assert made.peak == peak
             assert made.alarm == alarm
     assert alarm is not None
     assert 1 / made.peak <= made.p_value <= 1 / made.peak * (1 + 1e-15)
 
 
-@pytest.mark.parametrize(
-    "risks", [[0.2] * 9, [0.5] * 9, [0.02] * 4 + [0.3] * 5], ids=["rare", "fair", "changing"]
-)
+@pytest.mark.parametrize("risks", [[0.2] * 9, [0.5] * 9, [0.02] * 4 + [0.3] * 5], ids=["rare", "fair", "changing"])
 def test_no_stream_of_coins_exceeds_what_was_said_at_any_time(risks):
     """All 2^9 streams with their probabilities, looked at after each loss; the limits are those of the mean risk."""
-    outside, alarms, fixed, waiting = (
-        0.0,
-        0.0,
-        0.0,
-        [(start(max(risks), 0.4, 0.4), 1.0, 0, False, False)],
-    )
+    outside, alarms, fixed, waiting = (0.0, 0.0, 0.0, [(start(max(risks), 0.4, 0.4), 1.0, 0, False, False)])
     while waiting:
         made, chance, errors, left, alone = waiting.pop()
         if made.n:
@@ -117,9 +101,7 @@ def test_the_state_is_the_same_by_every_way(seed, sizes):
     assert whole == parts == read
     placed, order = start(), rng.permutation(losses.size)
     for low, high in pairwise(ends):
-        placed = Monitor.from_json(
-            placed.observe(losses[order[low:high]], positions=order[low:high]).to_json()
-        )
+        placed = Monitor.from_json(placed.observe(losses[order[low:high]], positions=order[low:high]).to_json())
     assert json.loads(placed.to_json()) == json.loads(whole.to_json()) | {"ordered": True}
     assert whole.lower <= whole.mean <= whole.upper
 
@@ -130,23 +112,13 @@ def test_losses_wait_for_earlier_ones():
     made = made.observe([0.25], positions=[0])
     assert (made.n, made.loss_sum, made.waiting) == (2, 0.75, ((3, 1.0),))
     for positions in ([0], [3], [4, 4], None):  # counted, waiting already, twice, missing
-        refused(
-            r"^positions must", made.observe, [0.1] * len(positions or [0]), positions=positions
-        )
-    refused(
-        r"^positions must be given always or never",
-        start().observe([0.1]).observe,
-        [0.1],
-        positions=[1],
-    )
+        refused(r"^positions must", made.observe, [0.1] * len(positions or [0]), positions=positions)
+    refused(r"^positions must be given always or never", start().observe([0.1]).observe, [0.1], positions=[1])
     assert made.observe([], positions=np.array([], dtype=int)) == made
 
 
 def test_hypotheses_say_whether_the_order_was_proved():
-    came, placed = (
-        start().observe(STREAM),
-        start().observe(STREAM, positions=np.arange(60)).certificate(),
-    )
+    came, placed = (start().observe(STREAM), start().observe(STREAM, positions=np.arange(60)).certificate())
     assert came.certificate().hypothesis("order blind to the losses").standing == "declared"
     assert placed.hypothesis("order blind to the losses").standing == "proved"
     assert (placed.value, placed.failure_prob, placed.status) == (came.upper, 0.025, "rigorous")
@@ -176,35 +148,17 @@ def test_limits_cost_little_more_than_those_of_one_n_and_see_small_variances():
 
 
 def test_nothing_is_known_before_the_first_loss_and_both_sides_are_alike():
-    assert (running_mean_upper(0, 0.0, 0.0, 0.05), running_mean_lower(0, 0.0, 0.0, 0.05)) == (
-        1.0,
-        0.0,
-    )
-    assert isclose(
-        1 - running_mean_upper(100, 5.0, 4.0, 0.05), running_mean_lower(100, 95.0, 4.0, 0.05)
-    )
+    assert (running_mean_upper(0, 0.0, 0.0, 0.05), running_mean_lower(0, 0.0, 0.0, 0.05)) == (1.0, 0.0)
+    assert isclose(1 - running_mean_upper(100, 5.0, 4.0, 0.05), running_mean_lower(100, 95.0, 4.0, 0.05))
 
 
 def test_impossible_states_damaged_text_and_vacuous_promises_are_refused():
     worn = [(0.0,), (-1.0,) * 8, (*(0.0,) * 7, inf)]
     sums = [{"loss_sum": 1.0}, {"spread": 1.0}, {"evidence": 2.0}, {"peak": inf}]
     for changes in [*sums, *({"wealth": wealth} for wealth in worn)]:
-        refused(
-            r"^wealth and sums must",
-            Monitor,
-            promised=0.1,
-            failure_prob=0.05,
-            false_alarm_prob=0.01,
-            **changes,
-        )
+        refused(r"^wealth and sums must", Monitor, promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, **changes)
     text = start().observe(STREAM).to_json()
-    for wrong in (
-        "",
-        "[]",
-        "{}",
-        text.replace("pacdp-monitor/1", "pacdp-monitor/0"),
-        text.replace('"n"', '"m"'),
-    ):
+    for wrong in ("", "[]", "{}", text.replace("pacdp-monitor/1", "pacdp-monitor/0"), text.replace('"n"', '"m"')):
         refused(r"^text ", Monitor.from_json, wrong)
     refused(
         r"^promised must be below 1",

@@ -51,14 +51,9 @@ def test_false_negatives_fail_no_more_than_they_say_over_every_sample(law, targe
 def test_the_bound_is_sharp_where_no_scores_are_equal():
     """With continuous scores the rate at the (k+1)-th of n is Beta(k+1, n-k): it fails with almost failure_prob."""
     k, n = allowed_misses(500, 0.1, 0.05), 500
-    tail = sum(
-        Fraction(comb(n, j)) * Fraction(1, 10) ** j * Fraction(9, 10) ** (n - j)
-        for j in range(k + 1)
-    )
+    tail = sum(Fraction(comb(n, j)) * Fraction(1, 10) ** j * Fraction(9, 10) ** (n - j) for j in range(k + 1))
     assert 0.03 < float(tail) <= 0.05
-    more = tail + Fraction(comb(n, k + 1)) * Fraction(1, 10) ** (k + 1) * Fraction(9, 10) ** (
-        n - k - 1
-    )
+    more = tail + Fraction(comb(n, k + 1)) * Fraction(1, 10) ** (k + 1) * Fraction(9, 10) ** (n - k - 1)
     assert float(more) > 0.05
 
 
@@ -72,10 +67,7 @@ def test_a_detector_sounds_where_it_must():
     assert missed == allowed_misses(int(positive.sum()), 0.1, 0.05)
     assert made.tests[0].limit == clopper_pearson_upper(missed, int(positive.sum()), 0.05)
     assert made.share == found.mean()
-    assert (made.certificate.value, made.certificate.terms["records_counted"]) == (
-        0.1,
-        positive.sum(),
-    )
+    assert (made.certificate.value, made.certificate.terms["records_counted"]) == (0.1, positive.sum())
     assert made.certificate.hypothesis("thresholds fixed beforehand").standing == "proved"
 
 

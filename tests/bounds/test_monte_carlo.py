@@ -11,12 +11,7 @@ from hypothesis.strategies import floats, integers, lists, sampled_from
 from kl_by_mpmath import kl_upper
 from numpy.random import default_rng
 
-from bounds import (
-    correlated_risk_upper,
-    effective_sample_size,
-    gibbs_risk_upper,
-    weighted_risk_upper,
-)
+from bounds import correlated_risk_upper, effective_sample_size, gibbs_risk_upper, weighted_risk_upper
 
 
 @given(mean=floats(0, 1), draws=integers(1, 10**7), failure_prob=floats(1e-9, 0.999))
@@ -41,10 +36,7 @@ def test_gibbs_risk_formal_guarantee_for_fresh_weights_per_example():
     for rate in rates:
         law = np.convolve(law, [1 - rate, rate])
     for failure_prob in (0.3, 0.05, 1e-3):
-        values = [
-            gibbs_risk_upper(mean=k / 60, draws=60, failure_prob=failure_prob).value
-            for k in range(61)
-        ]
+        values = [gibbs_risk_upper(mean=k / 60, draws=60, failure_prob=failure_prob).value for k in range(61)]
         assert 0 < law[np.array(values) < rates.mean()].sum() <= failure_prob
 
 
@@ -66,12 +58,8 @@ def test_weighted_risk_formal_guarantee_over_all_outcomes(rates, weights, failur
 def test_equal_weights_count_as_draws_and_no_weights_count_more():
     x = np.linspace(0, 0.2, 40)
     equal = weighted_risk_upper(values=x, weights=np.full(40, 3.0), failure_prob=0.05)
-    assert equal.value == within_rounding(
-        gibbs_risk_upper(mean=0.1, draws=40, failure_prob=0.05).value
-    )
-    uneven = weighted_risk_upper(
-        values=np.full(40, 0.1), weights=np.arange(1.0, 41.0), failure_prob=0.05
-    )
+    assert equal.value == within_rounding(gibbs_risk_upper(mean=0.1, draws=40, failure_prob=0.05).value)
+    uneven = weighted_risk_upper(values=np.full(40, 0.1), weights=np.arange(1.0, 41.0), failure_prob=0.05)
     assert uneven.value > equal.value
     assert uneven.terms["monte_carlo_draws"] == pytest.approx(820 / 40)
 
@@ -85,10 +73,7 @@ def test_a_chain_is_optimistic_and_worth_its_effective_draws():
     made = correlated_risk_upper(chain=chain, failure_prob=0.05)
     assert made.status == "optimistic"
     assert 20 < made.terms["monte_carlo_draws"] < 400
-    assert (
-        made.value
-        > gibbs_risk_upper(mean=float(np.mean(chain)), draws=4000, failure_prob=0.05).value
-    )
+    assert made.value > gibbs_risk_upper(mean=float(np.mean(chain)), draws=4000, failure_prob=0.05).value
     stuck = correlated_risk_upper(chain=[0.2] * 1000, failure_prob=0.05)
     assert stuck.terms["monte_carlo_draws"] == 1.0  # a chain that never moved is one draw
 
@@ -96,10 +81,7 @@ def test_a_chain_is_optimistic_and_worth_its_effective_draws():
 def effective_size_by_sums(chain):
     """The same number, each autocovariance summed by itself."""
     n, centred = len(chain), chain - chain.mean()
-    rho = [
-        float(np.dot(centred[: n - t], centred[t:]) / np.dot(centred, centred))
-        for t in range(n - n % 2)
-    ]
+    rho = [float(np.dot(centred[: n - t], centred[t:]) / np.dot(centred, centred)) for t in range(n - n % 2)]
     time = -1.0
     for even, odd in zip(rho[::2], rho[1::2], strict=True):
         if even + odd <= 0.0:
@@ -115,6 +97,4 @@ def test_the_effective_size_is_that_of_slow_sums(memory, n):
     chain = [0.0]
     for noise in rng.normal(size=n - 1):
         chain.append(memory * chain[-1] + float(noise))
-    assert effective_sample_size(chain) == pytest.approx(
-        effective_size_by_sums(np.array(chain)), rel=1e-9
-    )
+    assert effective_sample_size(chain) == pytest.approx(effective_size_by_sums(np.array(chain)), rel=1e-9)

@@ -33,11 +33,7 @@ def test_a_formula_or_a_price_without_an_entry_is_refused():
 def test_a_certificate_rests_on_what_it_needs_and_on_how_its_inputs_were_made():
     made = maurer(risk=0.1, kl_nats=1.0, n=100, failure_prob=0.05)
     assert tuple(one.name for one in made.hypotheses) == NEEDS["maurer", ""]
-    for name in (
-        "predictor saw none of these rows",
-        "noise secret or independent",
-        "learner saw picked records alone",
-    ):
+    for name in ("predictor saw none of these rows", "noise secret or independent", "learner saw picked records alone"):
         refused(f"needs, got '{name}'; leave it out", made.resting_on, declared(name, "a test"))
         assert made.resting_on(unproved(name, "a test")).status == "optimistic"
     refused(

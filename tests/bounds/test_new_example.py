@@ -44,9 +44,7 @@ def by_pac_bayes(sample, most_examples, failure_prob=LEVEL):
 
 
 def by_betting(sample, most_examples, failure_prob=LEVEL):
-    return new_example_betting(
-        sample=sample, most_examples=most_examples, failure_prob=failure_prob
-    ).value
+    return new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob).value
 
 
 every_bound = pytest.mark.parametrize("bound", [by_kl, by_pac_bayes, by_betting])
@@ -58,11 +56,7 @@ def test_kl_of_a_ratio_against_fifty_digits(drawn):
     n, most, part, risk = drawn
     examples = n + int(part * n * (most - 1))
     effective, nats = mpf(examples) / most, mp.log(1 / mpf(LEVEL))
-    made = mpf(
-        new_example_kl(
-            risk=risk, n=n, examples=examples, most_examples=most, failure_prob=LEVEL
-        ).value
-    )
+    made = mpf(new_example_kl(risk=risk, n=n, examples=examples, most_examples=most, failure_prob=LEVEL).value)
     against = partial(slow.statistic, risk=risk, n=n, effective=effective, nats=nats)
     if made < 1:
         for step in (0, 1, 4, 7):
@@ -87,9 +81,7 @@ def test_pac_bayes_against_fifty_digits(drawn, kl_nats):
     assert made.total_per_example == within_rounding(float(nats * most / examples))
 
 
-@pytest.mark.parametrize(
-    ("least", "spread"), [(1, 20), (25, 2)], ids=["bets at their limit", "free bets"]
-)
+@pytest.mark.parametrize(("least", "spread"), [(1, 20), (25, 2)], ids=["bets at their limit", "free bets"])
 def test_betting_on_a_ratio_the_wealth_is_there(least, spread):
     """At the returned ratio the wealth, recomputed at 50 digits, is 1/failure_prob or more; it grows with the ratio."""
     rng = default_rng(4)
@@ -100,9 +92,7 @@ def test_betting_on_a_ratio_the_wealth_is_there(least, spread):
     sizes, sums = sizes[order], sums[order]
     wealth = partial(slow.log_wealth, sizes=sizes, sums=sums, most_examples=30, failure_prob=LEVEL)
     assert mp.log(20) - mpf("1e-9") <= wealth(found) <= mp.log(20) + mpf("1e-5")
-    points = [found * k / 10 for k in range(1, 11)] + [
-        found + (1 - found) * k / 10 for k in range(1, 10)
-    ]
+    points = [found * k / 10 for k in range(1, 11)] + [found + (1 - found) * k / 10 for k in range(1, 10)]
     found = [wealth(point) for point in points]
     assert found == sorted(found)
 
@@ -113,12 +103,7 @@ def test_coverage_of_a_new_example_over_every_sample(bound, kinds):
     truth, most = slow.new_example(kinds), max(size for _, size, _ in kinds)
     for level in (0.4, 0.06):
         told = partial(bound, most_examples=most, failure_prob=level)
-        assert (
-            slow.failures(
-                lambda a, b, told=told: told(of(a, b)), kinds, 5, truth, bound is by_betting
-            )
-            <= level
-        )
+        assert slow.failures(lambda a, b, told=told: told(of(a, b)), kinds, 5, truth, bound is by_betting) <= level
 
 
 @pytest.mark.parametrize("share", [1.0, 2 / 3])
@@ -168,10 +153,7 @@ def test_laws_of_a_new_example(bound):
     assert bound(of(sizes, sums), 100) > base  # a larger limit costs
     assert bound(of(sizes, [*sums[:-1], 5.0]), 50) > base
     assert bound(of(sizes * 2, sums * 2), 50) < base
-    merged = (
-        [2 * size for size in sizes],
-        [2 * total for total in sums],
-    )  # pairs of alike people as one
+    merged = ([2 * size for size in sizes], [2 * total for total in sums])  # pairs of alike people as one
     assert bound(of(*merged), 100) >= bound(of(sizes * 2, sums * 2), 50)
 
 

@@ -69,9 +69,7 @@ def test_moments_are_those_of_the_subsampled_gaussian_by_quadrature(rate, size):
         return mp.log(mp.quad(density, [-mp.inf, -5, 0, 5, 15, mp.inf]) / mp.sqrt(2 * mp.pi))
 
     for order in (2, 3, 5):
-        assert float(log_moment(order, rate, size**2)) == pytest.approx(
-            float(moment(order)), rel=1e-8
-        )
+        assert float(log_moment(order, rate, size**2)) == pytest.approx(float(moment(order)), rel=1e-8)
     for order in (1.05, 1.4, 1.9, 2.5):
         assert moment(order) <= float(log_moment(order, rate, size**2)) <= 2 * moment(order)
 
@@ -99,22 +97,15 @@ def test_the_theorem_by_quadrature_for_adaptive_norms_without_clipping(order, si
             first = [sizes[s] for s in sample]
             second = [np.where(y1 * size > 0, 1.3 * size, 0.2) for size in first]
             spent = sum(a * a for a in first) + sum(b * b for b in second)
-            p = density(
-                np.stack(np.broadcast_arrays(y1 - sum(first), y2 - sum(second))),
-                np.zeros((2, 1, 1)),
-            )
-            whole = whole + p**order * np.exp(-0.5 * order * (order - 1) * factor * spent) / len(
-                ALL
-            )
+            p = density(np.stack(np.broadcast_arrays(y1 - sum(first), y2 - sum(second))), np.zeros((2, 1, 1)))
+            whole = whole + p**order * np.exp(-0.5 * order * (order - 1) * factor * spent) / len(ALL)
         return float(np.sum(whole ** (1 / order)) * (GRID[1] - GRID[0]) ** 2)
 
     assert 0.2 < integral(1.0) <= 1 + 1e-9
     assert integral(0.0) > 1.001
 
 
-@pytest.mark.parametrize(
-    ("order", "rate"), [(1.2, 0.3), (1.7, 0.5), (1.5, 0.8), (2.0, 0.3), (2.6, 0.4), (3.0, 0.7)]
-)
+@pytest.mark.parametrize(("order", "rate"), [(1.2, 0.3), (1.7, 0.5), (1.5, 0.8), (2.0, 0.3), (2.6, 0.4), (3.0, 0.7)])
 def test_the_theorem_by_quadrature_for_secret_batches(order, rate):
     """The same for one step of three records on Poisson batches, at the sum of ln m over all records."""
     sizes = (-0.9, 0.6)
@@ -124,9 +115,7 @@ def test_the_theorem_by_quadrature_for_secret_batches(order, rate):
         p = 0.0
         for batch in ALL:
             chance = prod(rate if b else 1 - rate for b in batch)
-            p = p + chance * density(
-                GRID[None, :], np.array([[sum(b * m for b, m in zip(batch, means, strict=True))]])
-            )
+            p = p + chance * density(GRID[None, :], np.array([[sum(b * m for b, m in zip(batch, means, strict=True))]]))
         spent = sum(float(log_moment(order, rate, m * m)) for m in means)
         whole = whole + p**order * exp(-spent) / len(ALL)
         worst = worst + p**order / len(ALL)
@@ -136,15 +125,8 @@ def test_the_theorem_by_quadrature_for_secret_batches(order, rate):
     assert 1.0 < realised <= exp(3 * float(log_moment(order, rate, 0.81)) / order)
 
 
-@given(
-    whole=floats(1e-9, 1e6),
-    failure_prob=floats(1e-300, 0.9),
-    spread=floats(0.02, 1.0),
-    count=integers(1, 7),
-)
-def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(
-    whole, failure_prob, spread, count
-):
+@given(whole=floats(1e-9, 1e6), failure_prob=floats(1e-300, 0.9), spread=floats(0.02, 1.0), count=integers(1, 7))
+def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(whole, failure_prob, spread, count):
     orders = tuple(1.0 + spread * 1.7**k for k in range(count))
     price = RealisedSum(contributions=whole, records=10**6, orders=orders)
     found = nats(price, failure_prob=failure_prob)
@@ -152,9 +134,7 @@ def test_a_mixture_is_never_above_the_union_nor_below_the_best_order(
     union = min(a * whole / 2 + a / (a - 1) * (log + math.log(count)) for a in orders)
     single = min(a * whole / 2 + a / (a - 1) * log for a in orders)
     assert single * (1 - 1e-12) <= found <= union * (1 + 1e-12)
-    exact = slow.realised(
-        slow.of_full_batch(whole, orders), orders, [mpf(1) / count] * count, -mp.log(failure_prob)
-    )
+    exact = slow.realised(slow.of_full_batch(whole, orders), orders, [mpf(1) / count] * count, -mp.log(failure_prob))
     assert exact <= found <= exact * (1 + mpf("1e-9"))
 
 
@@ -175,31 +155,19 @@ def test_prices_of_runs_are_sums_over_their_steps():
     worst = noisy_sum_worst_case(event=event)
     exact = mp.sqrt(sum(mpf(noise) ** -2 for noise in noises))
     assert exact <= worst.mu <= exact * (1 + mpf("1e-14"))
-    public = sampled_gaussians(
-        sample_rate=0.1, noise_multipliers=noises
-    )  # known batches: of their members alone
-    assert (
-        noisy_sum_realised(event=public, squared_norms=[10.0, 0.0, 25.0, 1e-320], records=40)
-        == made
-    )
+    public = sampled_gaussians(sample_rate=0.1, noise_multipliers=noises)  # known batches: of their members alone
+    assert noisy_sum_realised(event=public, squared_norms=[10.0, 0.0, 25.0, 1e-320], records=40) == made
 
 
 def test_secret_batches_from_norms_and_from_moments():
     event = Composed(events=(steps(2.0, 0.1, 3), full(30.0, 2)))
     rng = default_rng(0)
     norms = rng.uniform(0.0, 1.0, (5, 40))
-    made = poisson_sum_realised(
-        event=event, squared_norms=norms.sum(axis=1).tolist(), records=40, orders=ALPHAS
-    )
+    made = poisson_sum_realised(event=event, squared_norms=norms.sum(axis=1).tolist(), records=40, orders=ALPHAS)
     exact = np.zeros(len(ALPHAS))
     for step, row in enumerate(norms):
         rate, noise = (0.1, 2.0) if step < 3 else (1.0, 30.0)
-        told = {
-            "sample_rate": rate,
-            "noise_multiplier": noise,
-            "squared_norms": row,
-            "orders": ALPHAS,
-        }
+        told = {"sample_rate": rate, "noise_multiplier": noise, "squared_norms": row, "orders": ALPHAS}
         exact += poisson_log_moments(**told)
     assert np.all(exact <= made.log_moments)  # the chord
     assert np.all(np.array(made.log_moments) <= 1.3 * exact)
@@ -230,35 +198,19 @@ def test_events_cannot_be_bounded_at_a_price_that_was_measured(formula, price):
         failure_prob=0.05,
         price=price,
     )
-    assert (
-        FORMULAS[formula](
-            risk=0.03, nats=0.0, n=600, failure_prob=0.05, price=WorstCaseSum(mu=0.01)
-        ).value
-        < 1.0
-    )
+    assert FORMULAS[formula](risk=0.03, nats=0.0, n=600, failure_prob=0.05, price=WorstCaseSum(mu=0.01)).value < 1.0
 
 
 def test_what_is_not_known_of_a_run_makes_the_certificate_optimistic():
-    seen = unproved(
-        "schedule blind to the records", "training stopped at the smallest validation error"
-    )
-    price = noisy_sum_realised(
-        event=full(2.0, 1), squared_norms=[1.0], records=600, hypotheses=[seen]
-    )
+    seen = unproved("schedule blind to the records", "training stopped at the smallest validation error")
+    price = noisy_sum_realised(event=full(2.0, 1), squared_norms=[1.0], records=600, hypotheses=[seen])
     made = maurer(risk=0.03, kl_nats=0.0, n=600, failure_prob=0.05, price=price)
     assert made.status == "optimistic"
     assert made.unproved == (seen,)
 
 
 def test_a_plan_is_what_the_run_then_pays():
-    told = {
-        "step_size": 0.02,
-        "steps": 150,
-        "tau": 2e5,
-        "decay": 0.5,
-        "n": 5000,
-        "squared_norm": 0.7,
-    }
+    told = {"step_size": 0.02, "steps": 150, "tau": 2e5, "decay": 0.5, "n": 5000, "squared_norm": 0.7}
     plan = plan_noisy_sum(**told, risk=0.02, failure_prob=0.05)
     assert [(order - 1.0) / (plan.order - 1.0) for order in plan.orders] == pytest.approx(
         [2.0**power for power in (-1.0, -0.5, 0.0, 0.5, 1.0)]
@@ -266,9 +218,7 @@ def test_a_plan_is_what_the_run_then_pays():
     sizes = [0.02 * t**-0.5 for t in range(1, 151)]
     noises = [langevin_noise(step_size=h, tau=2e5, examples=5000) for h in sizes]
     event = sampled_gaussians(sample_rate=1.0, noise_multipliers=noises)
-    run = noisy_sum_realised(
-        event=event, squared_norms=[0.7 * 5000] * 150, records=5000, orders=plan.orders
-    )
+    run = noisy_sum_realised(event=event, squared_norms=[0.7 * 5000] * 150, records=5000, orders=plan.orders)
     assert run.contributions == within_rounding(plan.contributions)
     made = maurer(risk=0.02, kl_nats=0.0, n=5000, failure_prob=0.05, price=run)
     assert (made.value, made.nats("transfer")) == pytest.approx((plan.value, plan.nats), rel=1e-10)

@@ -2,17 +2,7 @@
 
 import pytest
 
-from bounds import (
-    best_lambda,
-    f_classic,
-    f_kl,
-    f_lambda,
-    f_quad,
-    maurer,
-    mcallester,
-    quadratic,
-    thiemann,
-)
+from bounds import best_lambda, f_classic, f_kl, f_lambda, f_quad, maurer, mcallester, quadratic, thiemann
 
 AT = {"n": 1000, "failure_prob": 0.05}
 CASE = {"risk": 0.07, "kl_nats": 12.0, **AT}
@@ -25,11 +15,7 @@ def test_objectives_are_the_bounds_before_rounding():
     assert f_kl(**CASE).value == pytest.approx(maurer(**CASE).value, rel=1e-13)
     lam = best_lambda(**CASE)
     assert f_lambda(**CASE, lam=lam) == pytest.approx(f_quad(**CASE), rel=1e-13)
-    assert (
-        f_lambda(**CASE, lam=lam * 1.01)
-        > f_lambda(**CASE, lam=lam)
-        < f_lambda(**CASE, lam=0.9 * lam)
-    )
+    assert f_lambda(**CASE, lam=lam * 1.01) > f_lambda(**CASE, lam=lam) < f_lambda(**CASE, lam=0.9 * lam)
 
 
 def test_kl_objective_derivatives_against_differences():
@@ -42,9 +28,7 @@ def test_kl_objective_derivatives_against_differences():
 def test_tensors_go_through_with_their_gradients():
     torch = pytest.importorskip("torch")
     for objective in (f_classic, f_quad, lambda r, k, **at: f_lambda(r, k, 0.6, **at)):
-        risk, kl = (
-            torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.07, 12.0)
-        )
+        risk, kl = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.07, 12.0))
         value = objective(risk, kl, **AT)
         value.backward()
         assert value.item() == pytest.approx(objective(0.07, 12.0, **AT), rel=1e-14)

@@ -60,9 +60,7 @@ TAILS = {
     "kl_chernoff_upper": by_position(kl_chernoff_upper),
     "hoeffding_upper": by_position(hoeffding_upper),
     "clopper_pearson_upper": exact,
-    "second_moment_upper": lambda mean, draws, failure_prob: second_moment_upper(
-        mean, mean, draws, failure_prob
-    ),
+    "second_moment_upper": lambda mean, draws, failure_prob: second_moment_upper(mean, mean, draws, failure_prob),
     "gibbs_risk_upper": lambda **at: float(gibbs_risk_upper(**at)),
     "weighted_risk_upper": lambda mean, draws, failure_prob: float(
         weighted_risk_upper(values=[mean] * draws, weights=[1.0] * draws, failure_prob=failure_prob)
@@ -74,12 +72,7 @@ every_tail = pytest.mark.parametrize("bound", TAILS.values(), ids=TAILS)
 def test_every_public_bound_is_under_the_laws():
     made = {name for name, thing in vars(bounds).items() if inspect.isfunction(thing)
             and inspect.signature(thing).return_annotation is Certificate}  # fmt: skip
-    in_laws = (
-        {formula.split()[0] for formula in FORMULAS}
-        | UNPRICED.keys()
-        | PARTIALS.keys()
-        | TAILS.keys()
-    )
+    in_laws = {formula.split()[0] for formula in FORMULAS} | UNPRICED.keys() | PARTIALS.keys() | TAILS.keys()
     elsewhere = {
         "hybrid_pac_bayes",  # test_private_pac_bayes.py
         "mce_hoeffding", "mce_clopper_pearson",  # test_reliability_bins.py
@@ -112,9 +105,7 @@ def test_tails_lie_between_the_mean_and_one(bound, mean, draws, failure_prob):
     ],
 )
 def test_less_information_never_helps_a_tail(bound, name, values):
-    found = [
-        bound(**{"mean": 0.3, "draws": 100, "failure_prob": 0.05, name: value}) for value in values
-    ]
+    found = [bound(**{"mean": 0.3, "draws": 100, "failure_prob": 0.05, name: value}) for value in values]
     assert all(better <= worse * SLACK for better, worse in pairwise(found))
 
 
@@ -130,9 +121,7 @@ def test_maurer_is_never_above_its_relaxations(lam, **at):
 
 @given(risk=RISKS, kl_nats=NATS, n=COUNTS, failure_prob=LEVELS, lam=floats(0.51, 1e6))
 def test_linear_is_never_below_catoni(lam, **at):
-    assert (
-        catoni(**at, inverse_temperature=at["n"] / lam).value <= linear(**at, lam=lam).value * SLACK
-    )
+    assert catoni(**at, inverse_temperature=at["n"] / lam).value <= linear(**at, lam=lam).value * SLACK
 
 
 @given(risk=RISKS, n=COUNTS, epsilon=EPSILONS, failure_prob=LEVELS)
@@ -150,12 +139,8 @@ def test_the_sharp_transfer_and_prior_are_never_above_the_older_ones(risk, kl_na
         assert tight <= older(risk=risk, kl_nats=kl_nats, **at).value
 
 
-@given(
-    n=COUNTS, failure_prob=LEVELS, factor=floats(-6, 0).map(lambda x: 10.0**x / 4) | floats(2, 1e6)
-)
-def test_max_information_is_below_the_transfer_of_2018_for_small_and_for_large_epsilon(
-    n, failure_prob, factor
-):
+@given(n=COUNTS, failure_prob=LEVELS, factor=floats(-6, 0).map(lambda x: 10.0**x / 4) | floats(2, 1e6))
+def test_max_information_is_below_the_transfer_of_2018_for_small_and_for_large_epsilon(n, failure_prob, factor):
     """With L = ln(4/δ): for nε² ≤ L/4 and for nε² ≥ 2L; between, either may be the smaller one."""
     at = {"epsilon": sqrt(factor * log(4 / failure_prob) / n), "n": n, "failure_prob": failure_prob}
     assert max_information_nats(**at) <= transfer_nats_2018(**at) * SLACK

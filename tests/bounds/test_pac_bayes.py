@@ -8,11 +8,7 @@ import pytest
 from cells import within_rounding
 from scipy.stats import binom
 
-from bounds import (
-    linear,
-    log_xi,
-    maurer,
-)
+from bounds import linear, log_xi, maurer
 
 
 def test_log_xi_formal_guarantee_above_the_definition_and_close():
@@ -33,10 +29,7 @@ def test_log_xi_below_two_root_n_and_smooth_where_the_formula_changes():
 def test_coverage_of_a_point_posterior_exactly(n, risk):
     """Q = P fixed: the failure probability is a binomial sum."""
     for failure_prob in (0.2, 0.05):
-        fails = [
-            maurer(risk=k / n, kl_nats=0.0, n=n, failure_prob=failure_prob).value < risk
-            for k in range(n + 1)
-        ]
+        fails = [maurer(risk=k / n, kl_nats=0.0, n=n, failure_prob=failure_prob).value < risk for k in range(n + 1)]
         mass = binom.pmf(np.arange(n + 1), n, risk)[fails].sum()
         assert mass <= failure_prob
 

@@ -52,17 +52,13 @@ def test_jensen_is_below_its_formula_and_close(mean, draws, failure_prob):
 def test_markov_and_chernoff_formal_guarantee_hold_together_without_a_split(draws, failure_prob):
     """e^(-loss) ∈ {0, 1} with mean Z: the law of Ẑ is binomial, and the larger of both bounds is tested exactly."""
     nearly = 0
-    for partition in np.concatenate(
-        [np.geomspace(1e-4, 0.999, 60), [failure_prob, failure_prob ** (1 / draws)]]
-    ):
+    for partition in np.concatenate([np.geomspace(1e-4, 0.999, 60), [failure_prob, failure_prob ** (1 / draws)]]):
         failures = 0.0
         for k in range(draws + 1):
             estimate = log(k / draws) if k else -inf
             larger = max(
                 log_partition_lower(estimate, failure_prob),
-                log_partition_chernoff(
-                    log_mean_exp=estimate, draws=draws, failure_prob=failure_prob
-                ),
+                log_partition_chernoff(log_mean_exp=estimate, draws=draws, failure_prob=failure_prob),
             )
             if larger > log(partition):
                 below = float(binomial.cdf(k - 1, draws, float(partition))) if k else 0.0
@@ -76,17 +72,11 @@ def test_markov_and_chernoff_formal_guarantee_hold_together_without_a_split(draw
 def test_best_takes_the_largest_of_what_it_paid_for():
     losses = np.array([0.6, 0.9, 2.0, 3.0])
     made = log_partition_best(
-        log_mean_exp=log(np.exp(-3 * losses).mean()),
-        mean_loss=losses.mean(),
-        draws=4,
-        failure_prob=0.1,
-        **INTERVAL,
+        log_mean_exp=log(np.exp(-3 * losses).mean()), mean_loss=losses.mean(), draws=4, failure_prob=0.1, **INTERVAL
     )
     assert made.nats == max(made.candidates.values()) == made.candidates[made.method]
     assert made.candidates["markov"] == log_partition_lower(log(np.exp(-3 * losses).mean()), 0.05)
-    shifted = log_partition_chernoff(
-        log_mean_exp=log(np.exp(-3 * (losses - 0.5)).mean()), draws=4, failure_prob=0.05
-    )
+    shifted = log_partition_chernoff(log_mean_exp=log(np.exp(-3 * (losses - 0.5)).mean()), draws=4, failure_prob=0.05)
     assert made.candidates["chernoff"] == pytest.approx(shifted - 1.5, rel=1e-9)
 
 
@@ -109,13 +99,7 @@ def test_each_method_has_its_turn(tau, draws, losses, method):
 
 def test_less_information_never_helps():
     def best(**changes):
-        given = {
-            "log_mean_exp": -2.0,
-            "mean_loss": 1.0,
-            "draws": 50,
-            "failure_prob": 0.05,
-            **INTERVAL,
-        }
+        given = {"log_mean_exp": -2.0, "mean_loss": 1.0, "draws": 50, "failure_prob": 0.05, **INTERVAL}
         return log_partition_best(**(given | changes)).nats
 
     for name, low, high in (
@@ -137,21 +121,13 @@ def streamed(parts):
 def drifting_up():
     """A million ones, then small terms each of which the sum rounds up by a quarter of its last place."""
     small = log(0.75 * 2.0**-32)
-    return (
-        [np.zeros(2**20), *[small] * 50_000],
-        lambda: 2**20 + 50_000 * mp.exp(mpf(small)),
-        2**20 + 50_000,
-    )
+    return ([np.zeros(2**20), *[small] * 50_000], lambda: 2**20 + 50_000 * mp.exp(mpf(small)), 2**20 + 50_000)
 
 
 def rising():
     """Every push is a new largest value, so that all that came before is scaled anew."""
     step, m = 2.0**-16, 50_000
-    return (
-        [i * step for i in range(m)],
-        lambda: (mp.exp(m * mpf(step)) - 1) / (mp.exp(mpf(step)) - 1),
-        m,
-    )
+    return ([i * step for i in range(m)], lambda: (mp.exp(m * mpf(step)) - 1) / (mp.exp(mpf(step)) - 1), m)
 
 
 def in_large_parts():
@@ -161,9 +137,7 @@ def in_large_parts():
     return parts, lambda: 600_000 * sum(mp.exp(mpf(x)) for x in values if x > -inf), 3_600_000
 
 
-@pytest.mark.parametrize(
-    "stress", [drifting_up, rising, in_large_parts], ids=lambda stress: stress.__name__
-)
+@pytest.mark.parametrize("stress", [drifting_up, rising, in_large_parts], ids=lambda stress: stress.__name__)
 def test_streaming_formal_guarantee_is_never_above_the_exact_mean_however_many_were_pushed(stress):
     parts, total, count = stress()
     stream = streamed(parts)
@@ -186,11 +160,7 @@ def test_streaming_is_a_little_below_fifty_digits(parts):
 
 @pytest.mark.parametrize("largest", [1.7e308, -1.7e308, 0.0, 5e-324, 750.0])
 def test_streaming_takes_every_float(largest):
-    for parts in (
-        [[largest], [-1.7e308], [1.6e308]],
-        [[-1.7e308, largest]],
-        [[largest - 800.0, largest]],
-    ):
+    for parts in ([[largest], [-1.7e308], [1.6e308]], [[-1.7e308, largest]], [[largest - 800.0, largest]]):
         made = streamed(parts).value
         top = max(x for part in parts for x in part)
         assert made <= top

@@ -56,44 +56,26 @@ def test_sums_are_those_of_the_definition_rounded_up(rows, counted):
     losses = np.array([float(loss > 0.5) if counted else loss for _, loss in rows])
     sample = people_sample(losses=losses, people=people)
     found = sorted(zip(sample.sizes.tolist(), sample.sums.tolist(), strict=True))
-    exact = sorted(
-        (int((people == p).sum()), fsum(losses[people == p])) for p in set(people.tolist())
-    )
+    exact = sorted((int((people == p).sum()), fsum(losses[people == p])) for p in set(people.tolist()))
     for (size, total), (count, truth) in zip(found, exact, strict=True):
         assert size == count
         assert truth <= total <= min(size, truth * (1 + 1e-13) + TINY)
         assert total == truth or not counted
-    for size, total, mean in zip(
-        sample.sizes.tolist(), sample.sums.tolist(), sample.means.tolist(), strict=True
-    ):
-        assert (
-            0
-            <= Fraction(mean) - Fraction(total) / size
-            <= 2.0**-51 * Fraction(mean) + Fraction(TINY)
-        )
+    for size, total, mean in zip(sample.sizes.tolist(), sample.sums.tolist(), sample.means.tolist(), strict=True):
+        assert 0 <= Fraction(mean) - Fraction(total) / size <= 2.0**-51 * Fraction(mean) + Fraction(TINY)
     mean = fsum(total / size for size, total in exact) / sample.n
     assert mean * (1 - 1e-15) <= sample.person_risk <= min(1.0, mean * (1 + 1e-13) + 1e-300)
     assert fsum(losses) / len(rows) * (1 - 1e-15) <= sample.example_risk <= 1.0
-    assert (
-        sample.person_risk**2 * (1 - 1e-9)
-        <= sample.person_second_moment
-        <= sample.person_risk * (1 + 1e-9)
-    )
+    assert sample.person_risk**2 * (1 - 1e-9) <= sample.person_second_moment <= sample.person_risk * (1 + 1e-9)
 
 
 def test_thinning_keeps_at_most_so_many_and_everyone_and_draws_without_favour():
     people = np.repeat([5, 2, 9], [1, 4, 40])
     kept = thinned(people=people, most_examples=4, seed=0)
     assert (np.diff(kept) > 0).all()
-    assert dict(zip(*np.unique(people[kept], return_counts=True), strict=True)) == {
-        5: 1,
-        2: 4,
-        9: 4,
-    }
+    assert dict(zip(*np.unique(people[kept], return_counts=True), strict=True)) == {5: 1, 2: 4, 9: 4}
     assert (thinned(people=people, most_examples=40, seed=0) == np.arange(45)).all()
-    drawn = np.concatenate(
-        [thinned(people=people, most_examples=4, seed=seed)[5:] for seed in range(600)]
-    )
+    drawn = np.concatenate([thinned(people=people, most_examples=4, seed=seed)[5:] for seed in range(600)])
     assert chisquare(np.bincount(drawn - 5, minlength=40)).pvalue > 1e-4
 
 
@@ -112,11 +94,7 @@ def test_one_example_a_person_gives_the_plain_bound_back(name):
 def test_laws_of_a_new_person(name):
     sample = of(SIZES, SUMS)
     base = new_person(name, sample)
-    assert (base.measures, base.inputs["n"], base.inputs["examples"]) == (
-        "risk of a new person",
-        6,
-        58,
-    )
+    assert (base.measures, base.inputs["n"], base.inputs["examples"]) == ("risk of a new person", 6, 58)
     assert base.hypothesis("records independent").unit == "person"
     assert base.total_nats >= log(20)
     assert sample.person_risk <= base.value <= 1.0
@@ -124,9 +102,7 @@ def test_laws_of_a_new_person(name):
     worse = of(SIZES, [*SUMS[:-1], 5.0])
     assert new_person(name, worse).value >= base.value
     assert new_person(name, of(SIZES * 8, SUMS * 8)).value <= base.value
-    merged = of(
-        [2 * size for size in SIZES * 4], [2 * total for total in SUMS * 4]
-    )  # pairs of alike people as one
+    merged = of([2 * size for size in SIZES * 4], [2 * total for total in SUMS * 4])  # pairs of alike people as one
     assert new_person(name, merged).value >= new_person(name, of(SIZES * 8, SUMS * 8)).value
 
 
@@ -139,10 +115,7 @@ def test_coverage_of_a_new_person_over_every_sample(name, kinds):
     truth = slow.new_person(kinds)
     for level in (0.3, 0.06):
         missed = slow.failures(
-            lambda sizes, sums, level=level: new_person(name, of(sizes, sums), level).value,
-            kinds,
-            5,
-            truth,
+            lambda sizes, sums, level=level: new_person(name, of(sizes, sums), level).value, kinds, 5, truth
         )
         assert missed <= level
 
@@ -154,18 +127,11 @@ def test_examples_as_records_fail_and_so_does_a_third_of_the_cost_left_out(share
     rate = -expm1(-share * nats) * (1 + 1e-9)
 
     def missed(bound):
-        return slow.failures(
-            lambda a, b: bound(of(a, b)), [(1 - rate, 10, 0), (rate, 10, 10)], n, rate
-        )
+        return slow.failures(lambda a, b: bound(of(a, b)), [(1 - rate, 10, 0), (rate, 10, 10)], n, rate)
 
     assert missed(lambda sample: new_person("kl", sample, level).value) <= level
-    assert (
-        missed(lambda sample: binary_kl_upper(sample.person_risk, share * nats))
-        >= 0.99 * level**share
-    )
-    as_examples = missed(
-        lambda sample: clopper_pearson_upper(int(sum(sample.sums)), sample.examples, level)
-    )
+    assert missed(lambda sample: binary_kl_upper(sample.person_risk, share * nats)) >= 0.99 * level**share
+    as_examples = missed(lambda sample: clopper_pearson_upper(int(sum(sample.sums)), sample.examples, level))
     assert as_examples > 4 * level
 
 
@@ -175,9 +141,7 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     sample = of(sizes, [0.5, 2.0, 0.0])
     made = new_person_monte_carlo(sample=sample, passes=passes, failure_prob=level)
     assert made.terms["monte_carlo_draws"] == 3 * passes * 1
-    assert (
-        made.value == gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
-    )
+    assert made.value == gibbs_risk_upper(mean=sample.person_risk, draws=6, failure_prob=level).value
     pooled = new_example_monte_carlo(sample=sample, passes=passes, failure_prob=level)
     assert pooled.terms["monte_carlo_draws"] == 13 * passes
     weighted = weighted_risk_upper(
@@ -187,16 +151,10 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
     )
     assert weighted.terms["monte_carlo_draws"] == pytest.approx(6)
 
-    for rates in (
-        (0.9, 0.0, 0.0),
-        (0.18, 0.18, 0.18),
-        (0.5, 0.1, 0.3),
-    ):  # of the examples of the three people
+    for rates in ((0.9, 0.0, 0.0), (0.18, 0.18, 0.18), (0.5, 0.1, 0.3)):  # of the examples of the three people
         truth = sum(rates) / 3
         counts = np.arange(passes * 6 + 1)
-        laws = [
-            binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)
-        ]
+        laws = [binom.pmf(counts, passes * size, rate) for size, rate in zip(sizes, rates, strict=True)]
         failing, as_examples = 0.0, 0.0
         for i in range(passes + 1):
             for j, k in np.ndindex(len(counts), len(counts)):
@@ -206,9 +164,7 @@ def test_monte_carlo_formal_guarantee_counts_the_largest_weight():
                 drawn = of(sizes, [i / passes, j / passes, k / passes])
                 bound = new_person_monte_carlo(sample=drawn, passes=passes, failure_prob=level)
                 failing += probability * (bound.value < truth)
-                wrong = gibbs_risk_upper(
-                    mean=drawn.person_risk, draws=13 * passes, failure_prob=level
-                )
+                wrong = gibbs_risk_upper(mean=drawn.person_risk, draws=13 * passes, failure_prob=level)
                 as_examples += probability * (wrong.value < truth)
         assert failing <= level
         if rates[0] == 0.9:

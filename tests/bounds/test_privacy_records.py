@@ -24,9 +24,7 @@ RECORDS = {
     "pure": PureDP(epsilon=0.1, adjacency="replace-one", status="assumes stationarity"),
     "approximate": ApproxDP(epsilon=0.3, delta=1e-7, **KNOWN),
     "gaussian": GaussianDP(mu=0.1, adjacency="add-remove", status="approximate accountant"),
-    "zero-concentrated": ZeroConcentratedDP(
-        rho=0.005, adjacency="add-remove", status="exact mechanism"
-    ),
+    "zero-concentrated": ZeroConcentratedDP(rho=0.005, adjacency="add-remove", status="exact mechanism"),
     "privacy loss distribution": gaussian_cells(0.1, 1e-2),
 }
 
@@ -53,9 +51,7 @@ def test_only_unproved_records_bring_hypotheses():
         "chain stationary",
         "accountant sound",
     ]
-    assert all(
-        one.standing == "unproved" for record in RECORDS.values() for one in record.hypotheses
-    )
+    assert all(one.standing == "unproved" for record in RECORDS.values() for one in record.hypotheses)
 
 
 def test_masses_cannot_be_changed_from_outside():
@@ -71,9 +67,7 @@ def test_masses_cannot_be_changed_from_outside():
 def test_exponential_mechanism_formal_guarantee_and_paper_values():
     tau, n = sqrt(60_000), 60_000
     four = 4 + log1p(-exp(-4))  # oscillation of -ln psi with L = 4, two classes
-    assert exponential_mechanism_epsilon(beta=1, tau=tau, loss_range=four, n=n) == pytest.approx(
-        0.0325089302, rel=1e-8
-    )
+    assert exponential_mechanism_epsilon(beta=1, tau=tau, loss_range=four, n=n) == pytest.approx(0.0325089302, rel=1e-8)
     exact = 2 * Fraction(0.7) * Fraction(tau) * Fraction(four) / n
     assert (
         exact
@@ -87,9 +81,7 @@ def test_exponential_mechanism_is_as_private_as_said_on_a_finite_set():
     n, beta, tau = 4, 1.3, 6.0
 
     def law(ones):
-        weights = [
-            exp(-beta * tau * ((n - ones) * a + ones * b) / n) for a, b in zip(*losses, strict=True)
-        ]
+        weights = [exp(-beta * tau * ((n - ones) * a + ones * b) / n) for a, b in zip(*losses, strict=True)]
         return [weight / sum(weights) for weight in weights]
 
     epsilon = exponential_mechanism_epsilon(beta=beta, tau=tau, loss_range=1.0, n=n)

@@ -37,9 +37,7 @@ AT = {"risk": 0.03, "kl_nats": 50.0, "n": N, "failure_prob": 0.05}
 def test_a_prior_that_saw_one_part_freely_pays_for_the_other_alone(privacy):
     """The formulas of test_laws.py at every notion of privacy, and the hybrid is the private one of its part."""
     made = private_pac_bayes(**AT, privacy=privacy)
-    hybrid = hybrid_pac_bayes(
-        risk=0.03, kl_nats=50.0, n_bound=N, failure_prob=0.05, privacy=privacy
-    )
+    hybrid = hybrid_pac_bayes(risk=0.03, kl_nats=50.0, n_bound=N, failure_prob=0.05, privacy=privacy)
     assert hybrid.value == made.value
     assert hybrid.name == "hybrid_pac_bayes"
     assert set(made.budget) <= {"transfer", "privacy tail", "unbounded privacy loss"}
@@ -49,9 +47,7 @@ def test_a_prior_that_saw_one_part_freely_pays_for_the_other_alone(privacy):
 
 @pytest.mark.parametrize("status", ["assumes stationarity", "approximate accountant"])
 def test_unproved_records_make_optimistic_certificates(status):
-    made = private_pac_bayes(
-        **AT, privacy=GaussianDP(mu=0.03, adjacency="add-remove", status=status)
-    )
+    made = private_pac_bayes(**AT, privacy=GaussianDP(mu=0.03, adjacency="add-remove", status=status))
     assert made.status == "optimistic"
     assert made.value == private_pac_bayes(**AT, privacy=RECORDS["gaussian"]).value
 
@@ -75,9 +71,7 @@ def test_bounds_in_expectation_have_their_printed_information():
 
 def test_a_bound_in_expectation_cannot_pass_for_a_certificate():
     assumed = GaussianDP(mu=0.03, adjacency="add-remove", status="assumes stationarity")
-    assert [one.name for one in in_expectation_nats(privacy=assumed, n=N).hypotheses] == [
-        "chain stationary"
-    ]
+    assert [one.name for one in in_expectation_nats(privacy=assumed, n=N).hypotheses] == ["chain stationary"]
     found = in_expectation_nats(privacy=RECORDS["gaussian"], n=N)
     assert found.hypotheses == ()
     assert not isinstance(found, Certificate)
@@ -87,20 +81,12 @@ def test_a_bound_in_expectation_cannot_pass_for_a_certificate():
 
 
 def test_markov_transfer_formal_guarantee_and_printed_values():
-    for mu, printed in (
-        (0.001, 0.000236),
-        (0.005, 0.000492),
-        (0.01, 0.00126),
-        (0.05, 0.0253),
-        (0.2, 0.400),
-    ):
+    for mu, printed in ((0.001, 0.000236), (0.005, 0.000492), (0.01, 0.00126), (0.05, 0.0253), (0.2, 0.400)):
         information = in_expectation_nats(privacy=GaussianDP(mu=mu, **KNOWN), n=N).information_nats
         found = markov_transfer_nats(information_nats=information, failure_prob=0.05)
         assert found / N == pytest.approx(printed, rel=5e-3)
         splits = (0.05 * 10 ** (-k / 40) for k in range(1, 200))
         best = min(log(1 / first) + (information + exp(-1)) / (0.05 - first) for first in splits)
         assert found <= best * (1 + 1e-12)
-        assert (
-            found > transfer_cost(privacy=GaussianDP(mu=mu, **KNOWN), n=N, failure_prob=0.05).nats
-        )
+        assert found > transfer_cost(privacy=GaussianDP(mu=mu, **KNOWN), n=N, failure_prob=0.05).nats
     assert markov_transfer_nats(information_nats=inf, failure_prob=0.05) == inf

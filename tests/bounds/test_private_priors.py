@@ -28,9 +28,7 @@ def test_check_values_at_the_papers_setting():
     assert transfer_nats(**PAPER) == within_rounding(20.78671959628)
     assert max_information_nats(**PAPER) == within_rounding(47.53053695252)
     assert transfer_nats_2018(**PAPER) == within_rounding(128)
-    assert transfer_nats(epsilon=0.1, n=10_000, failure_prob=0.01) == within_rounding(
-        32.27944147984
-    )
+    assert transfer_nats(epsilon=0.1, n=10_000, failure_prob=0.01) == within_rounding(32.27944147984)
     at = {"risk": 0.1, "n": 100_000, "epsilon": 0.02, "failure_prob": 0.05}
     slack = sqrt(0.6) * (0.02 + 1e5**-0.5) + 6 * 0.02**2 + 6e-5
     assert dp_chernoff_2018(**at).value == within_rounding(0.1 + slack)
@@ -44,38 +42,22 @@ def log_failure(bound, n, epsilon):
     w_i equals bit i with probability e^ε/(1+e^ε), which is ε-DP; the loss is 1{w_i ≠ bit i}, so that R = 1/2
     whatever w is, while R̂ is Bin(n, 1/(1+e^ε))/n.
     """
-    low, high = (
-        -1,
-        n // 2,
-    )  # the bound increases with the count: find the last count at which it fails
+    low, high = (-1, n // 2)  # the bound increases with the count: find the last count at which it fails
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if bound(middle / n) < 0.5 else (low, middle)
     return binomial.log_cdf(low, n, 1 / (1 + exp(epsilon))) if low >= 0 else -inf
 
 
-@pytest.mark.parametrize(
-    ("n", "epsilon"), [(100, 0.8), (1000, 0.0), (1000, 0.2), (60_000, 8 / sqrt(60_000))]
-)
+@pytest.mark.parametrize(("n", "epsilon"), [(100, 0.8), (1000, 0.0), (1000, 0.2), (60_000, 8 / sqrt(60_000))])
 @pytest.mark.parametrize("failure_prob", [0.5, 0.05, 1e-6, 1e-40])
 def test_coverage_under_randomized_response_exactly(n, epsilon, failure_prob):
     at = {"n": n, "epsilon": epsilon, "failure_prob": failure_prob}
     level = log(failure_prob)
     for bound in (dp_kl_chernoff, dp_chernoff, dp_hoeffding, dp_chernoff_2018, dp_hoeffding_2018):
-        assert (
-            log_failure(lambda risk, bound=bound: bound(risk=risk, **at).value, n, epsilon) <= level
-        )
-    for bound in (
-        dp_pac_bayes,
-        dp_pac_bayes_max_information,
-        dp_pac_bayes_2018,
-    ):  # prior and posterior: a point at w
-        assert (
-            log_failure(
-                lambda risk, bound=bound: bound(risk=risk, kl_nats=0.0, **at).value, n, epsilon
-            )
-            <= level
-        )
+        assert log_failure(lambda risk, bound=bound: bound(risk=risk, **at).value, n, epsilon) <= level
+    for bound in (dp_pac_bayes, dp_pac_bayes_max_information, dp_pac_bayes_2018):  # prior and posterior: a point at w
+        assert log_failure(lambda risk, bound=bound: bound(risk=risk, kl_nats=0.0, **at).value, n, epsilon) <= level
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(100, 0.8), (1000, 0.2), (60_000, 8 / sqrt(60_000))])

@@ -33,9 +33,7 @@ def test_value_at_fifty_digits(kl_nats, mean_squared_gap):
     told = {**SAMPLE, "mean_squared_gap": mean_squared_gap, "kl_nats": kl_nats}
     cost = mpf(kl_nats) - mp.log(mpf(0.05)) + mp.log(20)
     etas = [mpf(0.5 * 0.8**k) for k in range(20)]
-    slack = min(
-        (-e - mp.log(1 - e)) / e * mpf(mean_squared_gap) + cost / (e * 10_000) for e in etas
-    )
+    slack = min((-e - mp.log(1 - e)) / e * mpf(mean_squared_gap) + cost / (e * 10_000) for e in etas)
     truth = min(mpf(1), mpf(0.01) + slack)
     assert truth <= ece_pac_bayes(**told).value <= truth * (1 + 1e-13)
 
@@ -44,10 +42,7 @@ def test_private_forms_pay_the_transfer_once():
     """ln 20 for the grid is added to the transfer; it is not put through it as a smaller failure probability."""
     told = {**SAMPLE, "kl_nats": 20.0}
     pure = PureDP(epsilon=0.02, **KNOWN)
-    as_pure, as_dp = (
-        private_ece_pac_bayes(**told, privacy=pure),
-        dp_ece_pac_bayes(**told, epsilon=0.02),
-    )
+    as_pure, as_dp = (private_ece_pac_bayes(**told, privacy=pure), dp_ece_pac_bayes(**told, epsilon=0.02))
     assert as_pure.value == as_dp.value
     assert as_dp.nats("transfer") == transfer_nats(epsilon=0.02, n=10_000, failure_prob=0.05)
     assert as_dp.nats("grid") == pytest.approx(log(20))
@@ -61,8 +56,7 @@ def compositions(n, parts):
 
 @pytest.mark.parametrize("failure_prob", [0.3, 0.05])
 @pytest.mark.parametrize(
-    "law",
-    [(0.5, 0.5, 0.0, 0.0), (0.35, 0.15, 0.05, 0.45), (0.62, 0.38, 0.0, 0.0), (0.0, 0.3, 0.7, 0.0)],
+    "law", [(0.5, 0.5, 0.0, 0.0), (0.35, 0.15, 0.05, 0.45), (0.62, 0.38, 0.0, 0.0), (0.0, 0.3, 0.7, 0.0)]
 )
 def test_coverage_of_held_out_calibration_exactly(law, failure_prob):
     """Two bins, (bin, correct) of four kinds, confidences 0 and 1: all samples of twelve with their probabilities."""
@@ -75,9 +69,7 @@ def test_coverage_of_held_out_calibration_exactly(law, failure_prob):
         probability = float(multinomial.pmf(counts, n, law))
         told = {"calibration_error": float(plug_in), "n": n, "failure_prob": failure_prob}
         failed["hoeffding"] += probability * (ece_hoeffding(**told).value < true)
-        failed["second moment"] += probability * (
-            ece_second_moment(**told, mean_squared_gap=squares).value < true
-        )
+        failed["second moment"] += probability * (ece_second_moment(**told, mean_squared_gap=squares).value < true)
     assert max(failed.values()) <= failure_prob
 
 
@@ -87,13 +79,5 @@ def test_brier_is_twice_the_bound_of_its_half_and_follows_its_certificate():
     assert made.certificate == replace(half, measures="half the Brier risk")
     assert float(made) == made.value == 2 * half.value
     assert made.value <= mpf(made.calibration_error) ** 2 <= made.value * (1 + mpf("1e-14"))
-    assert (
-        brier_risk(brier=2.0, bound=partial(maurer, kl_nats=0.0, n=10, failure_prob=0.05)).value
-        == 2.0
-    )
-    assert (
-        brier_risk(
-            brier=5e-324, bound=lambda risk: maurer(risk=risk, kl_nats=0.0, n=9, failure_prob=0.05)
-        ).value
-        > 0
-    )
+    assert brier_risk(brier=2.0, bound=partial(maurer, kl_nats=0.0, n=10, failure_prob=0.05)).value == 2.0
+    assert brier_risk(brier=5e-324, bound=lambda risk: maurer(risk=risk, kl_nats=0.0, n=9, failure_prob=0.05)).value > 0

@@ -53,9 +53,7 @@ def test_coverage_where_confidences_vary_in_their_bin(bound):
                     * binom.pmf(right_high, m, accuracy[1])
                 )
                 mean = ((n - m) * ends[0] + m * ends[1]) / n
-                seen = filled(
-                    n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0)
-                )
+                seen = filled(n, right_low + right_high, *ends, mean_confidence=min(max(mean, 0.2), 1.0))
                 failed += weight * (at(bound, seen, failure_prob=failure_prob).value < true)
     assert failed <= failure_prob
 
@@ -64,16 +62,9 @@ def test_coverage_where_confidences_vary_in_their_bin(bound):
 def test_bins_that_are_not_certified_are_free_and_vacuous(bound):
     kept = [filled(200, 140), filled(900, 700, 0.7, 0.8)]
     alone = at(bound, *kept, min_count=50)
-    among = at(
-        bound, filled(0, 0, 0.0, 0.3), kept[0], filled(49, 3, 0.3, 0.6), kept[1], min_count=50
-    )
+    among = at(bound, filled(0, 0, 0.0, 0.3), kept[0], filled(49, 3, 0.3, 0.6), kept[1], min_count=50)
     assert among.value == alone.value
-    assert [among.terms[f"gap_{b}"] for b in range(4)] == [
-        1.0,
-        alone.terms["gap_0"],
-        1.0,
-        alone.terms["gap_1"],
-    ]
+    assert [among.terms[f"gap_{b}"] for b in range(4)] == [1.0, alone.terms["gap_0"], 1.0, alone.terms["gap_1"]]
     assert (among.terms["bins"], among.terms["bins_certified"]) == (4, 2)
     assert among.terms["share_certified"] == pytest.approx(1100 / 1149)
     assert at(bound, *kept, min_count=1000).value == 1.0
@@ -114,16 +105,12 @@ def test_counts_and_gaps_are_those_of_the_definition_rounded_up():
     gaps = [Fraction(int(right)) - Fraction(x) for x, right in zip(f.tolist(), c, strict=True)]
     slot = np.minimum((4 * f).astype(int), 3)
     exact = {
-        "calibration_error": sum(
-            abs(sum(g for g, b in zip(gaps, slot, strict=True) if b == k)) for k in range(4)
-        ),
+        "calibration_error": sum(abs(sum(g for g, b in zip(gaps, slot, strict=True) if b == k)) for k in range(4)),
         "mean_squared_gap": sum(g * g for g in gaps),
         "mean_absolute_gap": sum(abs(g) for g in gaps),
     }
     for name, total in exact.items():
-        assert (
-            total / 500 <= Fraction(getattr(made, name)) <= total / 500 * (1 + Fraction(1, 10**14))
-        )
+        assert total / 500 <= Fraction(getattr(made, name)) <= total / 500 * (1 + Fraction(1, 10**14))
     assert [one.count for one in made.bins] == np.bincount(slot, minlength=4).tolist()
     assert [one.correct for one in made.bins] == [int(c[slot == k].sum()) for k in range(4)]
     assert made.n == 500

@@ -42,9 +42,7 @@ def chance_of_failure(chosen, n, rates, target=0.4):
             seen[key] = chosen(list(sample))
         at = seen[key]
         if at is not None and risks[at] > target:
-            failing += prod(
-                (rates[level] if error else 1 - rates[level]) / 3 for level, error in sample
-            )
+            failing += prod((rates[level] if error else 1 - rates[level]) / 3 for level, error in sample)
     return failing
 
 
@@ -67,20 +65,14 @@ def test_a_choice_that_nobody_paid_for_fails_more_often():
         chance = 0.0
         for k in range(n + 1):
             losses = (np.arange(n) < k)[:, None]
-            if not control_risk(
-                losses=losses, thresholds=[0], target=target, failure_prob=failure_prob
-            ).qualifies:
+            if not control_risk(losses=losses, thresholds=[0], target=target, failure_prob=failure_prob).qualifies:
                 return chance
             chance += comb(n, k) * target**k * (1 - target) ** (n - k)
         raise AssertionError("every number of errors passes")
 
-    assert (
-        1 - (1 - passing(0.05)) ** count > 0.12
-    )  # the best of five at the whole failure probability
+    assert 1 - (1 - passing(0.05)) ** count > 0.12  # the best of five at the whole failure probability
     assert 0.02 < 1 - (1 - passing(0.05 / count)) ** count <= 0.05  # five starts
-    assert (
-        passing(0.05) <= 0.05
-    )  # one start: the first threshold alone decides whether anything fails
+    assert passing(0.05) <= 0.05  # one start: the first threshold alone decides whether anything fails
 
 
 def naive(losses, target, failure_prob, starts):
@@ -89,9 +81,7 @@ def naive(losses, target, failure_prob, starts):
     passed = set()
     for start in range(starts):
         for position in range(start * count // starts, count):
-            limit = clopper_pearson_upper(
-                int(losses[:, position].sum()), n, failure_prob / starts * (1 - 1e-15)
-            )
+            limit = clopper_pearson_upper(int(losses[:, position].sum()), n, failure_prob / starts * (1 - 1e-15))
             if limit > target:
                 break
             passed.add(position)
@@ -150,19 +140,13 @@ def test_selective_risk_is_that_of_the_records_answered():
     assert chosen.records == answered.sum()
     assert made.share == answered.mean()
     assert errors[answered].mean() <= chosen.risk <= errors[answered].mean() * (1 + 1e-14)
-    assert made.certificate.value == clopper_pearson_upper(
-        int(errors[answered].sum()), int(answered.sum()), 0.05 / 19
-    )
+    assert made.certificate.value == clopper_pearson_upper(int(errors[answered].sum()), int(answered.sum()), 0.05 / 19)
     assert made.certificate.measures == "selective 0-1 risk"
 
 
 def test_nothing_is_answered_above_every_confidence():
     made = control_selective_risk(
-        confidence=[0.1] * 100,
-        losses=[False] * 100,
-        thresholds=[0.5],
-        target=0.9,
-        failure_prob=0.05,
+        confidence=[0.1] * 100, losses=[False] * 100, thresholds=[0.5], target=0.9, failure_prob=0.05
     )
     assert not made.qualifies
     assert (made.tests[0].limit, made.tests[0].records) == (1.0, 0)
@@ -172,9 +156,7 @@ def test_the_mean_size_of_sets_stays_below_the_target():
     rng = default_rng(1)
     scores = rng.dirichlet(np.ones(5), size=2000)
     thresholds = np.linspace(0.0, 0.9, 46).tolist()
-    made = control_set_size(
-        scores=scores, thresholds=thresholds, most_labels=2.0, failure_prob=0.05
-    )
+    made = control_set_size(scores=scores, thresholds=thresholds, most_labels=2.0, failure_prob=0.05)
     assert 5 * made.certificate.value <= 2.0
     assert made.certificate.inputs["labels"] == 5
     lower = max(one for one in thresholds if one < made.threshold)
@@ -190,27 +172,16 @@ def test_one_threshold_for_every_group_is_judged_by_the_worst():
     at = {"thresholds": [k / 10 for k in range(10)], "target": 0.15, "failure_prob": 0.05}
     together = control_selective_risk(confidence=confidence, losses=errors, groups=groups, **at)
     alone = [
-        control_selective_risk(
-            confidence=confidence[groups == name], losses=errors[groups == name], **at
-        )
+        control_selective_risk(confidence=confidence[groups == name], losses=errors[groups == name], **at)
         for name in ("a", "b")
     ]
     for one in together.tests:
-        parts = [
-            next(other for other in made.tests if other.threshold == one.threshold)
-            for made in alone
-        ]
+        parts = [next(other for other in made.tests if other.threshold == one.threshold) for made in alone]
         assert one.limit == max(part.limit for part in parts)
         assert one.records == min(part.records for part in parts)
     assert together.threshold == max(made.threshold for made in alone)
     own = control_groups(
-        control_selective_risk,
-        groups=groups,
-        records={"confidence": confidence, "losses": errors},
-        **at,
+        control_selective_risk, groups=groups, records={"confidence": confidence, "losses": errors}, **at
     )
-    assert {name: one.certificate.failure_prob for name, one in own.items()} == {
-        "a": 0.025,
-        "b": 0.025,
-    }
+    assert {name: one.certificate.failure_prob for name, one in own.items()} == {"a": 0.025, "b": 0.025}
     assert own["b"].certificate.of == "predictor where it answers in group b"

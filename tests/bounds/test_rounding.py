@@ -9,19 +9,14 @@ from bounds._rounding import inward, log_inverse, outward, total
 
 ULP = Fraction(1, 2**52)
 LEAST = ulp(0.0)
-VALUES = [
-    k * 2.0**e for e in (-1073, -1000, -959, -958, -500, -52, 0, 7, 600) for k in (1.0, 4 / 3, 1.9)
-]
+VALUES = [k * 2.0**e for e in (-1073, -1000, -959, -958, -500, -52, 0, 7, 600) for k in (1.0, 4 / 3, 1.9)]
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_eight_ulp_either_way_and_hardly_more(value):
     small = 8 * Fraction(LEAST) if value < 2.0**-960 else 0
     up, down = Fraction(outward(value)), Fraction(inward(value))
-    above, below = (
-        Fraction(value) * (1 + 8 * ULP) + small,
-        max(Fraction(0), Fraction(value) / (1 + 8 * ULP) - small),
-    )
+    above, below = (Fraction(value) * (1 + 8 * ULP) + small, max(Fraction(0), Fraction(value) / (1 + 8 * ULP) - small))
     assert abs(up - above) <= Fraction(ulp(outward(value))) * (1 if small else Fraction(1, 2))
     assert abs(down - below) <= Fraction(ulp(inward(value))) * (1 if small else Fraction(1, 2))
 
@@ -39,9 +34,5 @@ def test_logarithms_of_one_over_a_probability(probability):
     import mpmath as mp
 
     exact = -mp.log(mp.mpf(probability))
-    assert (
-        exact * (1 + 7 * mp.mpf(2) ** -52)
-        <= log_inverse(probability)
-        <= exact * (1 + 10 * mp.mpf(2) ** -52)
-    )
+    assert exact * (1 + 7 * mp.mpf(2) ** -52) <= log_inverse(probability) <= exact * (1 + 10 * mp.mpf(2) ** -52)
     assert (log_inverse(0.0), log_inverse(1.0)) == (inf, 0.0)

@@ -11,25 +11,13 @@ from hypothesis.strategies import floats
 
 import bounds
 from bounds import declared, maurer, unproved
-from bounds.sentence import (
-    confidence,
-    down,
-    down_digits,
-    first_sentence,
-    headline,
-    percent,
-    up,
-    up_digits,
-)
+from bounds.sentence import confidence, down, down_digits, first_sentence, headline, percent, up, up_digits
 
 MADE = maurer(risk=0.1, kl_nats=10.0, n=1000, failure_prob=0.05)
 MADE = replace(MADE, of="weights", measures="0-1 risk")
 
 
-@given(
-    value=floats(0.0, 1.0, exclude_max=True),
-    failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True),
-)
+@given(value=floats(0.0, 1.0, exclude_max=True), failure_prob=floats(1e-300, 1.0 - 1e-9, exclude_min=True))
 def test_the_percentages_are_never_better_than_the_certificate(value, failure_prob):
     made = replace(MADE, value=value, failure_prob=failure_prob, budget={})
     found = re.search(r"at most ([\d.]+)%, with ([\d.]+)% confidence", headline(made))
@@ -40,24 +28,16 @@ def test_the_percentages_are_never_better_than_the_certificate(value, failure_pr
     assert float(found[2]) / 100.0 > 1.0 - failure_prob - 1.001e-4
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [(0.113827, "11.39%"), (0.07, "7.00%"), (0.29, "29.00%")]
-)
+@pytest.mark.parametrize(("value", "said"), [(0.113827, "11.39%"), (0.07, "7.00%"), (0.29, "29.00%")])
 def test_percentages_are_rounded_up_and_whole_ones_stay(value, said):
-    assert f"at most {said}, with 95% confidence, from 1000 examples" in headline(
-        replace(MADE, value=value)
-    )
+    assert f"at most {said}, with 95% confidence, from 1000 examples" in headline(replace(MADE, value=value))
 
 
 def test_every_hypothesis_without_a_proof_is_in_the_sentence():
     proved = bounds.proved("settings fixed beforehand", "the list, written before the runs")
     made = MADE.resting_on(proved, unproved("chain stationary", "nothing shows it"))
     said = headline(made)
-    assert (
-        said.index("chain stationary")
-        < said.index("records independent")
-        < said.index("new data follow")
-    )
+    assert said.index("chain stationary") < said.index("records independent") < said.index("new data follow")
     assert "settings fixed" not in said
     assert "optimistic" in said
     assert "optimistic" not in headline(MADE)
@@ -73,8 +53,7 @@ def test_people_and_documents_are_called_what_they_are(unit, several):
 
 
 @pytest.mark.parametrize(
-    ("failure_prob", "said"),
-    [(1e-9, "99.99%"), (1e-300, "99.99%"), (0.025, "97.5%"), (0.1 - 0.05, "95%")],
+    ("failure_prob", "said"), [(1e-9, "99.99%"), (1e-300, "99.99%"), (0.025, "97.5%"), (0.1 - 0.05, "95%")]
 )
 def test_the_confidence_is_rounded_down(failure_prob, said):
     assert confidence(failure_prob) == said

@@ -11,20 +11,12 @@ from mpmath import mpf
 
 from bounds import clopper_pearson_lower, clopper_pearson_upper, kl_chernoff_upper
 
-CASES = [
-    (k, n, d)
-    for n in (1, 2, 7, 40)
-    for k in sorted({0, 1, n // 2, n - 1, n})
-    for d in (0.5, 0.05, 1e-6)
-]
+CASES = [(k, n, d) for n in (1, 2, 7, 40) for k in sorted({0, 1, n // 2, n - 1, n}) for d in (0.5, 0.05, 1e-6)]
 
 
 @pytest.mark.parametrize(("k", "n", "failure_prob"), CASES)
 def test_clopper_pearson_formal_guarantee(k, n, failure_prob):
-    upper, lower = (
-        clopper_pearson_upper(k, n, failure_prob),
-        clopper_pearson_lower(k, n, failure_prob),
-    )
+    upper, lower = (clopper_pearson_upper(k, n, failure_prob), clopper_pearson_lower(k, n, failure_prob))
     level = Fraction(failure_prob)
     if k < n:
         assert binomial.cdf(k, n, upper) <= level  # safe
@@ -33,10 +25,7 @@ def test_clopper_pearson_formal_guarantee(k, n, failure_prob):
         assert upper == 1.0
     if k > 0:
         assert 1 - binomial.cdf(k - 1, n, lower) <= level
-        assert (
-            1 - binomial.cdf(k - 1, n, min(1.0, lower * (1 + 1e-8))) > level
-            or lower * (1 + 1e-8) >= 1
-        )
+        assert 1 - binomial.cdf(k - 1, n, min(1.0, lower * (1 + 1e-8))) > level or lower * (1 + 1e-8) >= 1
     else:
         assert lower == 0.0
 
@@ -61,10 +50,7 @@ def test_kl_chernoff_formal_guarantee_for_unequal_variables():
 @pytest.mark.parametrize(("k", "n"), [(1, 5), (28, 32), (3, 1000), (999, 1000)])
 @pytest.mark.parametrize("failure_prob", [1e-30, 1e-80, 1e-121, 1e-164, 1e-300])
 def test_tiny_failure_probabilities_for_some_of_which_scipy_has_no_quantile(k, n, failure_prob):
-    upper, lower = (
-        clopper_pearson_upper(k, n, failure_prob),
-        clopper_pearson_lower(k, n, failure_prob),
-    )
+    upper, lower = (clopper_pearson_upper(k, n, failure_prob), clopper_pearson_lower(k, n, failure_prob))
     assert 0.0 <= lower < k / n < upper <= 1.0
 
     def mass(p, counts):

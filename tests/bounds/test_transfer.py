@@ -46,13 +46,7 @@ def test_cost_per_record_of_gaussian_privacy_at_mnist_size(mu, printed):
 def test_divergences_formal_guarantee_above_the_exact_value_and_close(mu, scale):
     """At the orders that matter: the best α - 1 is about 0.006/mu for n = 60000."""
     alpha = 1 + scale / mu
-    for factor, room in (
-        (1e-3, "1e-9"),
-        (0.5, "1e-9"),
-        (2.0, "1e-9"),
-        (9.0, "1e-8"),
-        (40.0, "1e-7"),
-    ):
+    for factor, room in ((1e-3, "1e-9"), (0.5, "1e-9"), (2.0, "1e-9"), (9.0, "1e-8"), (40.0, "1e-7")):
         level = factor * mu * mu * (1 + mu)
         truth = slow.gaussian(alpha, level, mu)
         assert truth <= GaussianLoss(mu).divergence(alpha, level) <= truth * (1 + mpf(room)), factor
@@ -62,9 +56,7 @@ def test_divergences_formal_guarantee_above_the_exact_value_and_close(mu, scale)
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    ("mu", "alpha", "failure_prob"), [(0.01, 1.5, 0.03), (0.1, 1.1, 0.045), (0.6, 1.01, 1e-6)]
-)
+@pytest.mark.parametrize(("mu", "alpha", "failure_prob"), [(0.01, 1.5, 0.03), (0.1, 1.1, 0.045), (0.6, 1.01, 1e-6)])
 def test_cost_per_record_is_above_the_smallest_and_close(mu, alpha, failure_prob):
     level, truth = slow.gaussian_tail_level(alpha, mu, failure_prob)
     law = GaussianLoss(mu)
@@ -78,15 +70,10 @@ def test_cost_per_record_is_above_the_smallest_and_close(mu, alpha, failure_prob
 @pytest.mark.parametrize("failure_prob", [0.5, 0.05, 1e-9])
 def test_gaussian_privacy_costs_less_than_the_concentrated_privacy_it_implies(mu, failure_prob):
     implied = ZeroConcentratedDP(rho=mu * mu / 2, **KNOWN)
-    assert (
-        cost(gaussian(mu), failure_prob=failure_prob).nats
-        < cost(implied, failure_prob=failure_prob).nats
-    )
+    assert cost(gaussian(mu), failure_prob=failure_prob).nats < cost(implied, failure_prob=failure_prob).nats
 
 
-@pytest.mark.parametrize(
-    ("mu", "spacing", "reach"), [(0.1, 1e-3, 9.0), (0.02, 2e-4, 6.5), (0.5, 1e-2, 9.0)]
-)
+@pytest.mark.parametrize(("mu", "spacing", "reach"), [(0.1, 1e-3, 9.0), (0.02, 2e-4, 6.5), (0.5, 1e-2, 9.0)])
 def test_a_gaussian_on_a_grid_costs_slightly_more_than_the_gaussian(mu, spacing, reach):
     laws = gaussian(mu), gaussian_cells(mu, spacing / 2, reach), gaussian_cells(mu, spacing, reach)
     exact, finer, on_grid = (cost(law, n=1000).nats for law in laws)
@@ -112,10 +99,7 @@ def test_pure_privacy_takes_the_sharp_transfer():
 
 def test_approximate_privacy_tends_to_pure_privacy():
     pure = cost(PureDP(epsilon=0.01, **KNOWN)).nats
-    near = [
-        cost(ApproxDP(epsilon=0.01, delta=delta, **KNOWN)).nats
-        for delta in (1e-15, 1e-12, 1e-9, 1e-7, 5e-7)
-    ]
+    near = [cost(ApproxDP(epsilon=0.01, delta=delta, **KNOWN)).nats for delta in (1e-15, 1e-12, 1e-9, 1e-7, 5e-7)]
     assert near == sorted(near)
     assert pure * (1 - 1e-9) <= near[0] <= pure * 1.0001
 

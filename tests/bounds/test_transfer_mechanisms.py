@@ -23,10 +23,7 @@ def discrete_gaussian(sigma):
 def shift_law(sigma):
     """The exact privacy loss of adding 1 to an integer under that noise, (2y - 1)/(2σ²) at y: a grid."""
     y, noise = discrete_gaussian(sigma)
-    y, with_record = (
-        y[1:] + 1,
-        noise[1:],
-    )  # the point that only the shifted law has goes to infinity, and conversely
+    y, with_record = (y[1:] + 1, noise[1:])  # the point that only the shifted law has goes to infinity, and conversely
     losses = 2 * y - 1
     spacing = 1 / (2 * sigma**2)
     masses = np.zeros(losses[-1] - losses[0] + 1)
@@ -102,12 +99,7 @@ def test_approximate_privacy_formal_guarantee_on_random_finite_mechanisms(seed):
         return np.concatenate([(1 - leak) * weights / weights.sum(), exact])
 
     samples = list(product(range(4), repeat=n))
-    pairs = [
-        (a, b)
-        for a in samples
-        for b in samples
-        if sum(x != y for x, y in zip(a, b, strict=True)) == 1
-    ]
+    pairs = [(a, b) for a in samples for b in samples if sum(x != y for x, y in zip(a, b, strict=True)) == 1]
     laws = {sample: kernel(sample) for sample in samples}
     largest = max(np.abs(np.log(laws[a][:5] / laws[b][:5])).max() for a, b in pairs)
     for epsilon in (largest, largest / 2, largest / 4):
@@ -122,9 +114,7 @@ def test_approximate_privacy_formal_guarantee_on_random_finite_mechanisms(seed):
 def test_a_mechanism_that_publishes_each_record_with_probability_delta_uses_up_n_delta():
     """f = ln N on seeing one of N equally likely values published has E_S e^f ≤ 1 and is as large as one likes."""
     n, delta = 50, 1e-4
-    cost = transfer_cost(
-        privacy=ApproxDP(epsilon=1e-6, delta=delta, **KNOWN), n=n, failure_prob=0.05
-    )
+    cost = transfer_cost(privacy=ApproxDP(epsilon=1e-6, delta=delta, **KNOWN), n=n, failure_prob=0.05)
     published = -expm1(n * log1p(-delta))
     assert cost.failure_unbounded >= published
     refused(

@@ -30,10 +30,7 @@ def test_divergence_and_ratio_are_those_of_full_gaussians(std_q):
     weights = laws["mean_q"] + std_q * RNG.normal(size=(3, 6)) @ laws["factor"].T
     wanted = ratio = 0.0
     for k in range(3):
-        q, p = (
-            _torch(laws["mean_q"][k], std_q * laws["factor"]),
-            _torch(laws["mean_p"][k], np.diag(laws["std_p"][k])),
-        )
+        q, p = (_torch(laws["mean_q"][k], std_q * laws["factor"]), _torch(laws["mean_p"][k], np.diag(laws["std_p"][k])))
         wanted += float(kl_divergence(q, p))
         row = torch.tensor(weights[k])
         ratio += float(q.log_prob(row) - p.log_prob(row))
@@ -54,9 +51,7 @@ def test_formal_guarantee_above_the_exact_value():
                 s, m = mpf(laws["std_p"][k, i]), mpf(laws["mean_q"][k, i] - 0.0)
                 length = sum((mpf(std_q) * mpf(x)) ** 2 for x in laws["factor"][i])
                 top = mpf(std_q) * mpf(laws["factor"][i, i]) / s
-                exact += (
-                    (length + (m - mpf(laws["mean_p"][k, i])) ** 2) / s**2 - 1 - 2 * mpmath.log(top)
-                )
+                exact += (length + (m - mpf(laws["mean_p"][k, i])) ** 2) / s**2 - 1 - 2 * mpmath.log(top)
         assert mpf(triangular_gaussian_kl(**laws, std_q=std_q)) >= exact / 2
 
 
@@ -71,9 +66,7 @@ def test_an_ill_conditioned_factor_keeps_the_ratio_above_the_truth(digits):
     mpmath.mp.dps = 60
     for seed in range(60):
         rng, dim = default_rng(seed), 8
-        lower = np.tril(rng.normal(size=(dim, dim)), -1) + np.diag(
-            np.geomspace(1.0, 10.0**-digits, dim)
-        )
+        lower = np.tril(rng.normal(size=(dim, dim)), -1) + np.diag(np.geomspace(1.0, 10.0**-digits, dim))
         weights, mean = rng.normal(size=(1, dim)) @ lower.T, np.zeros((1, dim))
         exact, noise = mpf(0), []
         for i in range(dim):

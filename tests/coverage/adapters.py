@@ -59,73 +59,33 @@ def overall(bound, mean, draws, kl_nats, n, failure_prob, fraction=1.0):
     return at_fraction(step(risk=risk.value, failure_prob=budget.spent["PAC step"]), fraction)
 
 
-def log_partition_best(
-    log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, failure_prob, fraction=1.0
-):
-    told = dict(
-        log_mean_exp=log_mean_exp,
-        mean_loss=mean_loss,
-        tau=tau,
-        loss_low=loss_low,
-        loss_high=loss_high,
-    )
-    return bounds.log_partition_best(
-        **told, draws=draws, failure_prob=shared(failure_prob, 2, fraction)
-    )
+def log_partition_best(log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, failure_prob, fraction=1.0):
+    told = dict(log_mean_exp=log_mean_exp, mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high)
+    return bounds.log_partition_best(**told, draws=draws, failure_prob=shared(failure_prob, 2, fraction))
 
 
-def without_draws(
-    bound, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, **more
-):
-    partition = log_partition_best(
-        log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, failure_prob / 5
-    )
-    told = {
-        "log_partition_lower_nats": partition.nats,
-        "log_partition_failure_prob": partition.failure_prob,
-    }
+def without_draws(bound, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, **more):
+    partition = log_partition_best(log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, failure_prob / 5)
+    told = {"log_partition_lower_nats": partition.nats, "log_partition_failure_prob": partition.failure_prob}
     told |= {"tau": tau, "loss_low": loss_low, "loss_high": loss_high, "n": n}
     return bound(**told, failure_prob=failure_prob * 4 / 5, **more)
 
 
-def gibbs_pac_bayes(
-    log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, failure_prob
-):
+def gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, failure_prob):
     told = locals()
     return without_draws(bounds.gibbs_pac_bayes, **told)
 
 
-def dp_gibbs_pac_bayes(
-    log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, epsilon, failure_prob
-):
+def dp_gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, epsilon, failure_prob):
     told = locals()
     return without_draws(bounds.dp_gibbs_pac_bayes, **told)
 
 
 def gibbs_catoni(
-    log_mean_exp,
-    mean_loss,
-    tau,
-    loss_low,
-    loss_high,
-    draws,
-    n,
-    failure_prob,
-    posterior_risk=None,
-    fraction=1.0,
+    log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, posterior_risk=None, fraction=1.0
 ):
     """At a fraction the posterior's own part of -ln Z, C R̂(Q), is not scaled: it is no cost."""
-    made = without_draws(
-        bounds.gibbs_catoni,
-        log_mean_exp,
-        mean_loss,
-        tau,
-        loss_low,
-        loss_high,
-        draws,
-        n,
-        failure_prob,
-    )
+    made = without_draws(bounds.gibbs_catoni, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob)
     if fraction == 1.0:
         return made
     spread = tau * (loss_high - loss_low)
@@ -142,44 +102,27 @@ def linear(risk, kl_nats, n, failure_prob, inverse_temperature=None):
 def best_of_catoni(risk, kl_nats, n, failure_prob, inverse_temperature=None, fraction=1.0):
     grid = _grid(n, inverse_temperature)
     each = failure_prob / len(grid)
-    made = [
-        catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c)
-        for c in grid
-    ]
-    return (
-        best_of(made, budget=failure_prob)
-        if fraction == 1.0
-        else min(at_fraction(one, fraction) for one in made)
-    )
+    made = [catoni(risk=risk, kl_nats=kl_nats, n=n, failure_prob=each, inverse_temperature=c) for c in grid]
+    return best_of(made, budget=failure_prob) if fraction == 1.0 else min(at_fraction(one, fraction) for one in made)
 
 
 def catoni_grid(risk, kl_nats, n, failure_prob, inverse_temperature=None):
     grid = _grid(n, inverse_temperature)
-    return bounds.catoni_grid(
-        risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob, inverse_temperatures=grid
-    )
+    return bounds.catoni_grid(risk=risk, kl_nats=kl_nats, n=n, failure_prob=failure_prob, inverse_temperatures=grid)
 
 
 def _grid(n, best):
-    return (
-        [n * c for c in TEMPERATURES] if best is None else [best * c for c in (0.25, 0.5, 1.0, 2.0)]
-    )
+    return [n * c for c in TEMPERATURES] if best is None else [best * c for c in (0.25, 0.5, 1.0, 2.0)]
 
 
 def split_kl(share_1, share_2, kl_nats, n, failure_prob):
     levels, shares = (0.0, 0.25, 1.0), (share_1, share_2)
-    return bounds.split_kl(
-        levels=levels, shares=shares, kl_nats=kl_nats, n=n, failure_prob=failure_prob
-    )
+    return bounds.split_kl(levels=levels, shares=shares, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
 
 
-def recursive(
-    risk, kl_nats, n, share_1, share_2, share_3, step_kl_nats, step_n, gamma, failure_prob
-):
+def recursive(risk, kl_nats, n, share_1, share_2, share_3, step_kl_nats, step_n, gamma, failure_prob):
     step = ExcessStep(shares=(share_1, share_2, share_3), kl_nats=step_kl_nats, n=step_n)
-    return bounds.recursive(
-        risk=risk, kl_nats=kl_nats, n=n, steps=[step], gamma=gamma, failure_prob=failure_prob
-    )
+    return bounds.recursive(risk=risk, kl_nats=kl_nats, n=n, steps=[step], gamma=gamma, failure_prob=failure_prob)
 
 
 def prior_scale(risk, scale, index, n, failure_prob):
@@ -208,19 +151,12 @@ private_catoni = partial(bounds.private_catoni, inverse_temperature=100.0)
 
 
 def brier_risk(brier, kl_nats, n, failure_prob):
-    return bounds.brier_risk(
-        brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob)
-    )
+    return bounds.brier_risk(brier=brier, bound=partial(maurer, kl_nats=kl_nats, n=n, failure_prob=failure_prob))
 
 
-def mce(
-    bound, ways, counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0
-):
+def mce(bound, ways, counts, corrects, confidences, true_gaps, failure_prob, min_count=5, fraction=1.0):
     """How far the closest bound lies above its bin's true gap; below zero if one of them fails."""
-    bins = [
-        _bin(*numbers)
-        for numbers in zip(counts.tolist(), corrects.tolist(), confidences.tolist(), strict=True)
-    ]
+    bins = [_bin(*numbers) for numbers in zip(counts.tolist(), corrects.tolist(), confidences.tolist(), strict=True)]
     left = shared(failure_prob, ways * len(counts), fraction)
     made = bound(bins=bins, min_count=min_count, failure_prob=left)
     return min(made.terms[f"gap_{b}"] - true for b, true in enumerate(true_gaps))
@@ -232,6 +168,4 @@ mce_clopper_pearson = partial(mce, bounds.mce_clopper_pearson, 2)
 
 def _bin(count, correct, confidence):
     low, high = max(0.0, confidence - 0.005), min(1.0, confidence + 0.005)
-    return ConfidenceBin(
-        low=low, high=high, count=count, correct=correct, mean_confidence=confidence
-    )
+    return ConfidenceBin(low=low, high=high, count=count, correct=correct, mean_confidence=confidence)

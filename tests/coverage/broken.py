@@ -13,17 +13,7 @@ from bounds import (
     kl_chernoff,
     maurer,
 )
-from tests.coverage import (
-    calibrated,
-    catalogue,
-    compressed,
-    controlled,
-    crowds,
-    noisy,
-    released,
-    sampled,
-    worlds,
-)
+from tests.coverage import calibrated, catalogue, compressed, controlled, crowds, noisy, released, sampled, worlds
 from tests.coverage.adapters import mce_clopper_pearson, recursive, risk_upper, split_kl
 from tests.coverage.harness import Entry
 
@@ -78,9 +68,7 @@ def gaps_as_losses(calibration_error, n, failure_prob):
 
 def bins_one_by_one(counts, corrects, confidences, true_gaps, failure_prob):
     """Every bin at the whole failure probability."""
-    rows = zip(
-        counts.tolist(), corrects.tolist(), confidences.tolist(), true_gaps.tolist(), strict=True
-    )
+    rows = zip(counts.tolist(), corrects.tolist(), confidences.tolist(), true_gaps.tolist(), strict=True)
     return min(_alone(*row, failure_prob) for row in rows)
 
 
@@ -102,14 +90,8 @@ BROKEN = [
     Entry("best test set without union", best_test_set_unpaid, worlds.CHECKPOINTS),
     Entry("estimate of ln Z as its bound", estimate_as_bound, sampled.LOG_PARTITION, lower=True),
     Entry("levels counted as taken, not reached", taken_not_reached, catalogue.LEVELS),
-    Entry(
-        "divergence for the drawn density ratio",
-        divergence_for_density_ratio,
-        catalogue.ONE_DRAW[:3],
-    ),
-    Entry(
-        "excess measured on examples seen before", recursive, (catalogue.lucky_chain(seen=True),)
-    ),
+    Entry("divergence for the drawn density ratio", divergence_for_density_ratio, catalogue.ONE_DRAW[:3]),
+    Entry("excess measured on examples seen before", recursive, (catalogue.lucky_chain(seen=True),)),
     Entry("prior scale not paid", divergence_dropped, catalogue.PRIOR_SCALES),
     Entry("gaps in [-1, 1] taken for losses", gaps_as_losses, calibrated.HELD_OUT),
     Entry("calibration of the chosen as if held out", ece_hoeffding, calibrated.CHOSEN),

@@ -50,17 +50,13 @@ def chosen(n, hypotheses, law, confidence, release="", strength=0.0, bins=2):
 
     def world(rng, datasets):
         (taken,) = in_parts(_some, rng, datasets)
-        columns = _columns(taken, gaps, n, bins) | {
-            "kl_nats": 0.0 if release else float(np.log(hypotheses))
-        }
+        columns = _columns(taken, gaps, n, bins) | {"kl_nats": 0.0 if release else float(np.log(hypotheses))}
         if release == "exponential":
             epsilon = exponential_mechanism_epsilon(beta=1.0, tau=strength, loss_range=2.0, n=n)
             privacy = PureDP(epsilon=epsilon, adjacency="replace-one", status="exact mechanism")
             columns |= {"epsilon": epsilon, "privacy": privacy}
         elif release == "Gaussian":
-            columns |= {
-                "privacy": GaussianDP(mu=strength, adjacency="add-remove", status="exact mechanism")
-            }
+            columns |= {"privacy": GaussianDP(mu=strength, adjacency="add-remove", status="exact mechanism")}
         return Cases(columns, _errors(law, gaps, bins))
 
     def _some(rng, many):
@@ -105,14 +101,9 @@ def brier(n, hypotheses, sure, rate):
     def world(rng, datasets):
         errors = luckiest(rng, datasets, hypotheses, n, rate)
         mean = np.minimum(2.0, (right + (wrong - right) * errors / n) * (1 + 1e-12))
-        return Cases(
-            {"brier": mean, "kl_nats": float(np.log(hypotheses)), "n": n},
-            right + (wrong - right) * rate,
-        )
+        return Cases({"brier": mean, "kl_nats": float(np.log(hypotheses)), "n": n}, right + (wrong - right) * rate)
 
-    world.__doc__ = (
-        f"n = {n}, confidence {sure:g}, the luckiest of {hypotheses} predictors, rate {rate:g}"
-    )
+    world.__doc__ = f"n = {n}, confidence {sure:g}, the luckiest of {hypotheses} predictors, rate {rate:g}"
     return world
 
 

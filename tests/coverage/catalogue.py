@@ -3,13 +3,7 @@
 import numpy as np
 from scipy.stats import binom
 
-from bounds import (
-    betting_upper,
-    gaussian_log_density_ratio,
-    gaussian_renyi,
-    log_xi,
-    prior_scale_grid,
-)
+from bounds import betting_upper, gaussian_log_density_ratio, gaussian_renyi, log_xi, prior_scale_grid
 from tests.coverage.harness import Cases
 from tests.coverage.tight import none_at
 from tests.coverage.worlds import DELTA, chunks, gibbs, in_parts, luckiest
@@ -28,13 +22,7 @@ def draws(name, n, sample, mean):
     def world(rng, datasets):
         values = sample(rng, (datasets, n))
         return Cases(
-            {
-                "values": values,
-                "mean": values.mean(axis=1),
-                "second_moment": (values**2).mean(axis=1),
-                "n": n,
-            },
-            mean,
+            {"values": values, "mean": values.mean(axis=1), "second_moment": (values**2).mean(axis=1), "n": n}, mean
         )
 
     world.__doc__ = f"{n} draws, {name}"
@@ -42,12 +30,7 @@ def draws(name, n, sample, mean):
 
 
 def coins(n, rate, name):
-    return draws(
-        f"coins of rate {rate:.3f}, {name}",
-        n,
-        lambda rng, shape: 1.0 * (rng.random(shape) < rate),
-        rate,
-    )
+    return draws(f"coins of rate {rate:.3f}, {name}", n, lambda rng, shape: 1.0 * (rng.random(shape) < rate), rate)
 
 
 def levels(n, law, hypotheses=1):
@@ -73,9 +56,7 @@ def levels(n, law, hypotheses=1):
         return [counts[np.arange(many), best]]
 
     who = "one hypothesis" if hypotheses == 1 else f"the luckiest of {hypotheses} hypotheses"
-    world.__doc__ = (
-        f"n = {n}, losses 0, 1/4 and 1 of probabilities {', '.join(f'{p:.3g}' for p in law)}, {who}"
-    )
+    world.__doc__ = f"n = {n}, losses 0, 1/4 and 1 of probabilities {', '.join(f'{p:.3g}' for p in law)}, {who}"
     return world
 
 
@@ -92,9 +73,7 @@ def half_lucky(n, hypotheses, paid):
         return Cases(
             {
                 "risk": errors[:, 0] / n,
-                "log_density_ratio": np.where(
-                    errors[:, 1] == 1, np.log(on_lucky), np.log(elsewhere)
-                ),
+                "log_density_ratio": np.where(errors[:, 1] == 1, np.log(on_lucky), np.log(elsewhere)),
                 "renyi_nats": float(np.log(mass[0] * on_lucky + mass[1] * elsewhere)),
                 "kl_nats": float(kl),
                 "n": n,
@@ -106,9 +85,7 @@ def half_lucky(n, hypotheses, paid):
         """Errors of the draw, and whether it is the luckiest hypothesis."""
         rows = np.arange(len(errors))
         lucky = errors.argmin(axis=1)
-        drawn = np.where(
-            rng.random(len(errors)) < 0.5, lucky, rng.integers(hypotheses, size=len(errors))
-        )
+        drawn = np.where(rng.random(len(errors)) < 0.5, lucky, rng.integers(hypotheses, size=len(errors)))
         return np.stack([errors[rows, drawn], drawn == lucky], axis=1)
 
     for_what = "its density ratio" if paid else "its divergence"
@@ -128,10 +105,7 @@ def noisy_threshold(rng, datasets):
         {
             "risk": ((x >= w[:, None]) != labels).mean(axis=1),
             "log_density_ratio": np.array(
-                [
-                    gaussian_log_density_ratio([a], [b], std, [prior_mean], std)
-                    for a, b in zip(w, mean, strict=True)
-                ]
+                [gaussian_log_density_ratio([a], [b], std, [prior_mean], std) for a, b in zip(w, mean, strict=True)]
             ),
             "renyi_nats": np.array([gaussian_renyi([b], [prior_mean], std) for b in mean]),
             "n": n,
@@ -155,19 +129,11 @@ def chain(rng, datasets):
         first, kl, _ = gibbs(1 / rates.size, earlier, 40.0)
         second, step_kl, _ = gibbs(first, later, 60.0)
         old, new = (np.einsum("bnh,bh->bn", losses, weights) for weights in (first, second))
-        return (
-            old.mean(axis=1).clip(0, 1),
-            kl,
-            step_kl,
-            *_shares(old[:, n // 2 :], new[:, n // 2 :]),
-            second @ rates,
-        )
+        return (old.mean(axis=1).clip(0, 1), kl, step_kl, *_shares(old[:, n // 2 :], new[:, n // 2 :]), second @ rates)
 
     *made, truth = in_parts(some, rng, datasets)
     names = ("risk", "kl_nats", "step_kl_nats", "share_1", "share_2", "share_3")
-    return Cases(
-        dict(zip(names, made, strict=True)) | {"n": n, "step_n": n // 2, "gamma": 0.5}, truth
-    )
+    return Cases(dict(zip(names, made, strict=True)) | {"n": n, "step_n": n // 2, "gamma": 0.5}, truth)
 
 
 def lucky_chain(seen):
@@ -175,16 +141,10 @@ def lucky_chain(seen):
     half, hypotheses, rate = 20, 10_000_000, 0.5
 
     def world(rng, datasets):
-        lucky = binom.ppf(
-            -np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate
-        )  # least of them
+        lucky = binom.ppf(-np.expm1(np.log(rng.random(datasets)) / hypotheses), half, rate)  # least of them
         fresh = rng.binomial(half, rate, datasets)
         share = (lucky if seen else fresh) / half
-        columns = {
-            "risk": (lucky + fresh) / (2 * half),
-            "kl_nats": float(np.log(hypotheses)),
-            "step_kl_nats": 0.0,
-        }
+        columns = {"risk": (lucky + fresh) / (2 * half), "kl_nats": float(np.log(hypotheses)), "step_kl_nats": 0.0}
         # a certain hypothesis against itself: the excess is (1 - gamma) times its loss
         columns |= {"share_1": 1.0, "share_2": share, "share_3": 0.0}
         columns |= {"n": 2 * half, "step_n": half, "gamma": 0.05}
@@ -199,9 +159,7 @@ def prior_scales(n, count, paid, fraction=1.0):
     """Point priors, one for each scale e^(-j/10); the scale with the fewest errors is chosen, of equals the largest."""
     index = np.arange(1, count + 1)
     scales = np.exp(-index / 10)
-    nats = np.array(
-        [{p.index: p.nats for p in neighbours(s)}[j] for j, s in zip(index, scales, strict=True)]
-    )
+    nats = np.array([{p.index: p.nats for p in neighbours(s)}[j] for j, s in zip(index, scales, strict=True)])
     costs = [(extra if paid else 0.0) + log_xi(n) + np.log(1 / DELTA) for extra in nats]
     rates = np.array([rate_of_none(n, fraction * cost - np.log(1 / DELTA)) for cost in costs])
 
@@ -209,15 +167,11 @@ def prior_scales(n, count, paid, fraction=1.0):
         errors = rng.binomial(n, rates, (datasets, count))
         best = errors.argmin(axis=1)
         risk = errors[np.arange(datasets), best] / n
-        return Cases(
-            {"risk": risk, "scale": scales[best], "index": index[best], "n": n}, rates[best]
-        )
+        return Cases({"risk": risk, "scale": scales[best], "index": index[best], "n": n}, rates[best])
 
     how = "with" if paid else "without"
     of = "" if fraction == 1.0 else f", {fraction:.2g} of all cost"
-    world.__doc__ = (
-        f"n = {n}, best of {count} prior scales, rates at the certificate {how} their cost{of}"
-    )
+    world.__doc__ = f"n = {n}, best of {count} prior scales, rates at the certificate {how} their cost{of}"
     return world
 
 
@@ -247,18 +201,9 @@ def one_hypothesis(n):
 
 MEANS = (
     coins(40, rate_of_none(40, 0.0), "just above the exact bound at no error"),
-    coins(
-        40,
-        betting_upper(np.zeros(40), DELTA) * _JUST_ABOVE,
-        "just above the betting bound at no error",
-    ),
+    coins(40, betting_upper(np.zeros(40), DELTA) * _JUST_ABOVE, "just above the betting bound at no error"),
     draws("uniform on [0.2, 0.3]", 150, lambda rng, shape: rng.uniform(0.2, 0.3, shape), 0.25),
-    draws(
-        "0.1, or 1 with probability 0.06",
-        40,
-        lambda rng, shape: np.where(rng.random(shape) < 0.06, 1, 0.1),
-        0.154,
-    ),
+    draws("0.1, or 1 with probability 0.06", 40, lambda rng, shape: np.where(rng.random(shape) < 0.06, 1, 0.1), 0.154),
 )
 _ONE_IN = rate_of_none(2, log_xi(2) + float(np.log(2)))
 LEVELS = (
@@ -267,11 +212,6 @@ LEVELS = (
     levels(60, (0.1, 0.6, 0.3), hypotheses=100),
     levels(1000, (0.0, 0.6, 0.4)),
 )
-ONE_DRAW = (
-    one_hypothesis(2),
-    half_lucky(4, 1000, paid=True),
-    half_lucky(4, 1000, paid=False),
-    noisy_threshold,
-)
+ONE_DRAW = (one_hypothesis(2), half_lucky(4, 1000, paid=True), half_lucky(4, 1000, paid=False), noisy_threshold)
 CHAINS = (chain, lucky_chain(seen=False))
 PRIOR_SCALES = (prior_scales(20, 60, paid=True), prior_scales(20, 60, paid=False))

@@ -128,9 +128,7 @@ def apart(held_out, m, rate, differ):
                    "differ": rng.binomial(m, differ, datasets), "m": m}  # fmt: skip
         return Cases(columns, rate + differ)
 
-    world.__doc__ = (
-        f"stand-in of rate {rate:.3f} on {held_out} held out, differing at rate {differ:g} on {m}"
-    )
+    world.__doc__ = f"stand-in of rate {rate:.3f} on {held_out} held out, differing at rate {differ:g} on {m}"
     return world
 
 

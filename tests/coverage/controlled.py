@@ -26,13 +26,7 @@ def nested(n, risks, target, name):
 
     def world(rng, datasets):
         losses = rng.random((datasets, n, 1)) < listed
-        return Cases(
-            {
-                "losses": losses.astype(np.int8),
-                "risks": np.tile(listed, (datasets, 1)),
-                "target": target,
-            }
-        )
+        return Cases({"losses": losses.astype(np.int8), "risks": np.tile(listed, (datasets, 1)), "target": target})
 
     world.__doc__ = f"n = {n}, rules of risk {', '.join(f'{one:.3g}' for one in listed)}, target {target:.3g}, {name}"
     return world
@@ -46,12 +40,7 @@ def answering(counts, risk, name):
     def world(rng, datasets):
         losses = (rng.random((datasets, confidence.size)) < risk * _ABOVE).astype(np.int8)
         return Cases(
-            {
-                "confidence": np.tile(confidence, (datasets, 1)),
-                "losses": losses,
-                "target": risk,
-                "risk": risk * _ABOVE,
-            }
+            {"confidence": np.tile(confidence, (datasets, 1)), "losses": losses, "target": risk, "risk": risk * _ABOVE}
         )
 
     world.__doc__ = f"{' and '.join(map(str, counts))} examples by confidence, risk and target {risk:.3g}, {name}"
@@ -94,17 +83,9 @@ def scores_of_one_law(old, new, kinds=0):
     """Old and new scores of one law."""
 
     def world(rng, datasets):
-        drawn = (
-            rng.random((datasets, old + new))
-            if kinds == 0
-            else rng.integers(0, kinds, (datasets, old + new))
-        )
+        drawn = rng.random((datasets, old + new)) if kinds == 0 else rng.integers(0, kinds, (datasets, old + new))
         return Cases(
-            {
-                "old": drawn[:, :old].astype(float),
-                "new": drawn[:, old:].astype(float),
-                "seed": np.arange(datasets),
-            }
+            {"old": drawn[:, :old].astype(float), "new": drawn[:, old:].astype(float), "seed": np.arange(datasets)}
         )
 
     world.__doc__ = f"{old} old and {new} new scores{f' of {kinds} values' if kinds else ''}"
@@ -112,9 +93,7 @@ def scores_of_one_law(old, new, kinds=0):
 
 
 def control_risk(losses, risks, target, failure_prob):
-    found = bounds.control_risk(
-        losses=losses, thresholds=range(len(risks)), target=target, failure_prob=failure_prob
-    )
+    found = bounds.control_risk(losses=losses, thresholds=range(len(risks)), target=target, failure_prob=failure_prob)
     return found.certificate.value - (risks[int(found.threshold)] if found.qualifies else 0.0)
 
 
@@ -139,10 +118,7 @@ def control_set_size(scores, most, size, failure_prob):
 
 def control_false_negatives(scores, target, failure_prob):
     found = bounds.control_false_negatives(
-        scores=scores,
-        positives=np.ones(scores.size, dtype=bool),
-        target=target,
-        failure_prob=failure_prob,
+        scores=scores, positives=np.ones(scores.size, dtype=bool), target=target, failure_prob=failure_prob
     )
     return _missed(found)
 
@@ -150,10 +126,7 @@ def control_false_negatives(scores, target, failure_prob):
 def control_miscoverage(scores, target, failure_prob):
     both = np.stack([scores, np.zeros(scores.size)], axis=1)
     found = bounds.control_miscoverage(
-        scores=both,
-        labels=np.zeros(scores.size, dtype=int),
-        target=target,
-        failure_prob=failure_prob,
+        scores=both, labels=np.zeros(scores.size, dtype=int), target=target, failure_prob=failure_prob
     )
     return _missed(found)
 
@@ -193,11 +166,7 @@ def monitor_alarm_late(losses, rate, failure_prob):
 
 def exchangeable(old, new, failure_prob, seed):
     """1 without an alarm, -1 with one."""
-    return (
-        1.0
-        if bounds.exchangeable(old=old, new=new, seed=seed).alarm(failure_prob) is None
-        else -1.0
-    )
+    return 1.0 if bounds.exchangeable(old=old, new=new, seed=seed).alarm(failure_prob) is None else -1.0
 
 
 def _missed(found):
@@ -205,10 +174,7 @@ def _missed(found):
 
 
 def _watched(losses, failure_prob, side):
-    at, monitor = (
-        0,
-        Monitor.start(0.5, failure_prob=min(0.999, 2 * failure_prob), false_alarm_prob=0.5),
-    )
+    at, monitor = (0, Monitor.start(0.5, failure_prob=min(0.999, 2 * failure_prob), false_alarm_prob=0.5))
     for later in _LATER:
         monitor = monitor.observe(losses[at:later])
         at = later
@@ -225,9 +191,7 @@ def _limit(n, loss_sum, spread, failure_prob, side):
 def starts_unpaid(confidence, losses, target, risk, failure_prob):
     """Each threshold tested at the whole failure probability."""
     levels = np.unique(confidence).size
-    return control_selective_risk(
-        confidence, losses, target, risk, min(0.999, levels * failure_prob)
-    )
+    return control_selective_risk(confidence, losses, target, risk, min(0.999, levels * failure_prob))
 
 
 def threshold_at_the_target(scores, target):
@@ -243,10 +207,7 @@ def groups_unpaid(scores, target, failure_prob):
 def limit_at_one_time(losses, rate, failure_prob):
     """The exact limit for one number of records, looked at as they come."""
     counts = np.cumsum(losses)
-    return min(
-        clopper_pearson_upper(int(counts[n - 1]), n, failure_prob) - rate
-        for n in range(5, losses.size + 1, 5)
-    )
+    return min(clopper_pearson_upper(int(counts[n - 1]), n, failure_prob) - rate for n in range(5, losses.size + 1, 5))
 
 
 def labels_as_they_come(losses, rate, failure_prob):
@@ -273,15 +234,10 @@ FEW = (nested(3, (_BET * _ABOVE,), _BET * (1 + 1e-10), "just below"),)
 LEVELS = (answering((20, 20), _SPARED, "two levels"), answering((10, 20, 70), 0.1, "three levels"))
 MANY_LEVELS = (answering((15, 30, 60, 120, 240, 480), 0.2, "six levels"),)
 SIZES = (sizes(3, _BET * (1 + 1e-8)),)
-SCORES = (
-    uniform_scores(100, _EXACT, "the exact bound at 3 misses"),
-    uniform_scores(60, 0.2, "a fifth"),
-)
+SCORES = (uniform_scores(100, _EXACT, "the exact bound at 3 misses"), uniform_scores(60, 0.2, "a fifth"))
 FIRST = (uniform_scores(40, _NONE * (1 + 1e-10), "the bound at no miss"),)
 TWO_GROUPS = (uniform_scores(200, _EXACT, "the exact bound at 3 misses in each of two groups"),)
-EACH = (
-    uniform_scores(80, clopper_pearson_upper(0, 40, DELTA**MOST / 2) * (1 + 1e-10), "two groups"),
-)
+EACH = (uniform_scores(80, clopper_pearson_upper(0, 40, DELTA**MOST / 2) * (1 + 1e-10), "two groups"),)
 LOW, HIGH, LONGER = (stream(21, 0.2625),), (stream(21, 0.7375),), (stream(60, 0.3),)
 LONG, SHORTER = (stream(2000, 0.4), stream(2000, 0.1)), (stream(800, 0.4),)
 ONE_LAW = (scores_of_one_law(20, 500, kinds=3), scores_of_one_law(200, 800))
@@ -289,45 +245,21 @@ ONE_LAW = (scores_of_one_law(20, 500, kinds=3), scores_of_one_law(200, 800))
 _MIXED = "limits at all times, where these losses are looked at three times; mixtures of 84 bets for each limit"
 _SAME = "the bets of the alarm above, on fewer losses"
 _JUMPS = (
-    "alarms at any time, of evidence that jumps over its limit; 20,000 data sets show that two thirds "
-    "are too little"
+    "alarms at any time, of evidence that jumps over its limit; 20,000 data sets show that two thirds are too little"
 )
 ENTRIES = [
     Entry("control_risk", control_risk, RULES, NO_ERROR, 0.9),
     Entry("control_risk, by betting", control_risk_by_betting, RULES[1:], FEW),
-    Entry(
-        "control_selective_risk", control_selective_risk, (*LEVELS, *MANY_LEVELS), LEVELS[:1], 0.4
-    ),
+    Entry("control_selective_risk", control_selective_risk, (*LEVELS, *MANY_LEVELS), LEVELS[:1], 0.4),
     Entry("control_set_size", control_set_size, (), SIZES),
     Entry("control_false_negatives", control_false_negatives, SCORES, FIRST, 0.9),
     Entry("control_miscoverage", control_miscoverage, SCORES[:1], FIRST, 0.9),
-    Entry(
-        "control_groups of control_false_negatives",
-        control_groups,
-        (*SCORES, *TWO_GROUPS),
-        EACH,
-        0.4,
-    ),
+    Entry("control_groups of control_false_negatives", control_groups, (*SCORES, *TWO_GROUPS), EACH, 0.4),
     Entry("Monitor, upper limit", monitor_upper, (), LOW, caught=FRACTIONS[3], why=_MIXED),
     Entry("Monitor, lower limit", monitor_lower, (), HIGH, caught=FRACTIONS[3], why=_MIXED),
     Entry("Monitor, alarm", monitor_alarm, LONG, LONG[:1], 0.3),
-    Entry(
-        "Monitor, alarm by late labels",
-        monitor_alarm_late,
-        (),
-        SHORTER,
-        caught=FRACTIONS[1],
-        why=_SAME,
-    ),
-    Entry(
-        "exchangeable, alarm",
-        exchangeable,
-        ONE_LAW,
-        ONE_LAW[:1],
-        0.3,
-        caught=FRACTIONS[1],
-        why=_JUMPS,
-    ),
+    Entry("Monitor, alarm by late labels", monitor_alarm_late, (), SHORTER, caught=FRACTIONS[1], why=_SAME),
+    Entry("exchangeable, alarm", exchangeable, ONE_LAW, ONE_LAW[:1], 0.3, caught=FRACTIONS[1], why=_JUMPS),
 ]
 BROKEN = [
     Entry("thresholds without a union", starts_unpaid, MANY_LEVELS),

@@ -16,14 +16,7 @@ from bounds.means import ETAS, eta_cost
 def formula_of(certificate):
     """The formula of a certificate's value in its inputs and nats an example, whatever its price; None if unknown."""
     name = certificate.name
-    return next(
-        (
-            FORMULAS[name[len(p) :]]
-            for p in PREFIXES
-            if name.startswith(p) and name[len(p) :] in FORMULAS
-        ),
-        None,
-    )
+    return next((FORMULAS[name[len(p) :]] for p in PREFIXES if name.startswith(p) and name[len(p) :] in FORMULAS), None)
 
 
 def has_formula(certificate):
@@ -52,9 +45,7 @@ def gibbs_value(inputs, fraction, rest):
     free, tau = -inputs["log_partition_lower_nats"], inputs["tau"]
     x = np.linspace(low, min(inputs["loss_high"], max(low, free / tau)), 4097)
     cost = np.maximum(free - tau * x, 0.0) + rest
-    return float(
-        binary_kl_upper(np.minimum(1.0, (x - low) / scale), fraction * cost / inputs["n"]).max()
-    )
+    return float(binary_kl_upper(np.minimum(1.0, (x - low) / scale), fraction * cost / inputs["n"]).max())
 
 
 def _kl(inputs, c):
@@ -84,9 +75,7 @@ def _catoni(inputs, c):
 
 
 def _split_kl(inputs, c):
-    levels = [
-        inputs[f"level_{j}"] for j in range(sum(name.startswith("level_") for name in inputs))
-    ]
+    levels = [inputs[f"level_{j}"] for j in range(sum(name.startswith("level_") for name in inputs))]
     return _split(levels, [inputs[f"share_{j}"] for j in range(1, len(levels))], c)
 
 
@@ -150,12 +139,8 @@ PREFIXES = (
     "realised_poisson_",
 )
 FORMULAS = {
-    **dict.fromkeys(
-        ("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi", "kl_chernoff"), _kl
-    ),
-    **dict.fromkeys(
-        ("pac_bayes", "pac_bayes_max_information", "pac_bayes_2018", "new_example_pac_bayes"), _kl
-    ),
+    **dict.fromkeys(("maurer", "langford_seeger", "disintegrated", "disintegrated_renyi", "kl_chernoff"), _kl),
+    **dict.fromkeys(("pac_bayes", "pac_bayes_max_information", "pac_bayes_2018", "new_example_pac_bayes"), _kl),
     **dict.fromkeys(("mcallester", "hoeffding"), _root),
     **dict.fromkeys(("quadratic", "thiemann", "chernoff"), _quadratic),
     "tolstikhin_seldin": _tolstikhin_seldin,

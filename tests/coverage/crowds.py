@@ -25,21 +25,12 @@ _JUST_ABOVE = 1 + 1e-9
 
 def crowd(n, kinds, of, name):
     """n people of a finite set of kinds, (probability, size, sum of losses); the risk of a new person or example."""
-    probability, size, total = (
-        np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True)
-    )
-    truth = (
-        probability @ (total / size)
-        if of == "person"
-        else probability @ total / (probability @ size)
-    )
+    probability, size, total = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
+    truth = probability @ (total / size) if of == "person" else probability @ total / (probability @ size)
 
     def world(rng, datasets):
         who = rng.choice(len(kinds), size=(datasets, n), p=probability)
-        return Cases(
-            {"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())},
-            truth,
-        )
+        return Cases({"sizes": size.astype(int)[who], "sums": total[who], "most_examples": int(size.max())}, truth)
 
     world.__doc__ = f"{n} people, {name}, risk of a new {of} {truth:.3f}"
     return world
@@ -50,17 +41,10 @@ def few_small(n, bound, fraction=1.0, small=0.05, allowed=1):
     its cost is refuted by no loss and at most so many small people."""
     large = 200
     sizes = np.array([large] * (n - allowed) + [1] * allowed)
-    refuted = bound(
-        sizes=sizes, sums=0.0 * sizes, most_examples=large, failure_prob=DELTA**fraction
-    )
+    refuted = bound(sizes=sizes, sums=0.0 * sizes, most_examples=large, failure_prob=DELTA**fraction)
     rate = float(refuted) * _JUST_ABOVE * ((1 - small) * large + small) / large
     kinds = [(small, 1, 0), (1 - small - rate, large, 0), (rate, large, large)]
-    return crowd(
-        n,
-        kinds,
-        "example",
-        f"{small:.0%} with 1 example, the others with 200, {fraction:.2g} of the cost",
-    )
+    return crowd(n, kinds, "example", f"{small:.0%} with 1 example, the others with 200, {fraction:.2g} of the cost")
 
 
 def lucky_crowd(n, nats, rate, full):
@@ -96,13 +80,9 @@ def fresh_weights(sizes, passes, rates):
 
     def world(rng, datasets):
         wrong = rng.binomial(passes * sizes, rates, (datasets, sizes.size)) / passes
-        return Cases(
-            {"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes}, rates.mean()
-        )
+        return Cases({"sizes": np.tile(sizes, (datasets, 1)), "sums": wrong, "passes": passes}, rates.mean())
 
-    world.__doc__ = (
-        f"Monte Carlo, {passes} passes over people of {', '.join(map(str, sizes))} examples"
-    )
+    world.__doc__ = f"Monte Carlo, {passes} passes over people of {', '.join(map(str, sizes))} examples"
     return world
 
 
@@ -114,9 +94,7 @@ def kl_of_ratio(sizes, sums, most_examples, failure_prob):
 
 def betting_on_ratio(sizes, sums, most_examples, failure_prob):
     sample = PeopleSample(sizes=sizes, sums=sums)
-    return new_example_betting(
-        sample=sample, most_examples=most_examples, failure_prob=failure_prob
-    )
+    return new_example_betting(sample=sample, most_examples=most_examples, failure_prob=failure_prob)
 
 
 def released_to_people(risk, n, epsilon, failure_prob):
@@ -126,14 +104,9 @@ def released_to_people(risk, n, epsilon, failure_prob):
 
 UNLIKE = [(0.35, 1, 0), (0.2, 1, 1), (0.2, 3, 1), (0.15, 8, 1), (0.1, 8, 8)]
 HEAVY = [(0.8, 1, 0), (0.12, 20, 0), (0.08, 20, 20)]
-EXAMPLE = (
-    crowd(12, UNLIKE, "example", "unlike"),
-    crowd(40, HEAVY, "example", "a fifth of them large"),
-)
+EXAMPLE = (crowd(12, UNLIKE, "example", "unlike"), crowd(40, HEAVY, "example", "a fifth of them large"))
 RATE = tight.none_at(40, np.log(1 / DELTA))
-PERSON = (
-    crowd(40, [(1 - RATE, 25, 0), (RATE, 25, 25)], "person", "25 examples each, all or none lost"),
-)
+PERSON = (crowd(40, [(1 - RATE, 25, 0), (RATE, 25, 25)], "person", "25 examples each, all or none lost"),)
 LUCKY = (lucky_crowd(2000, 60.0, 0.3, full=0.5),)
 FEW = tuple(few_small(12, kl_of_ratio, fraction) for fraction in (1.0, MOST))
 EVEN = (fresh_weights((5, 5, 5), 4, [tight.none_at(60, MOST * np.log(1 / DELTA))] * 3),)

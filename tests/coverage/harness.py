@@ -17,13 +17,7 @@ import numpy as np
 from numpy.random import default_rng
 from scipy.stats import binom
 
-from bounds import (
-    BrierRisk,
-    Certificate,
-    LogPartition,
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, clopper_pearson_upper
 from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709
@@ -97,10 +91,7 @@ class Outcome:
 def run(entry, datasets, others=inf):
     """The entry at its full cost, in each of its worlds; on at most ``others`` data sets where power is not tried."""
     fewer = min(datasets, others) if entry.power else datasets
-    sizes = [
-        *((world, fewer) for world in entry.worlds),
-        *((world, datasets) for world in entry.power),
-    ]
+    sizes = [*((world, fewer) for world in entry.worlds), *((world, datasets) for world in entry.power)]
     return [_run(entry, world, size, 1.0) for world, size in sizes]
 
 
@@ -142,9 +133,7 @@ def _run(entry, world, datasets, fraction):
     seen, made = _made(entry, world, drawn, fraction)
     for row in range(len(made), datasets):
         given = given_to(entry.bound, cases, row)
-        key = tuple(
-            value.tobytes() if isinstance(value, np.ndarray) else value for value in given.values()
-        )
+        key = tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in given.values())
         if key not in seen:
             seen[key] = value_at(entry.bound, given, fraction)
         made.append(seen[key])
@@ -170,9 +159,7 @@ def cases_of(world, datasets):
 
 def given_to(bound, cases, row):
     """What a bound asks for of one data set."""
-    return {
-        name: _cell(cases.columns[name], row) for name in _asked(bound) if name in cases.columns
-    }
+    return {name: _cell(cases.columns[name], row) for name in _asked(bound) if name in cases.columns}
 
 
 @lru_cache(maxsize=256)

@@ -63,9 +63,7 @@ def shared_noise(n, mu, share=None):
             right = rng.choice(correct, size=datasets, p=chances)
         step = max(1, n // 10_000)  # errors are rounded up to it, so that few different risks occur
         errors = -(-rng.binomial(n, 1 - right) // step) * step
-        columns = columns_of(
-            errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5
-        )
+        columns = columns_of(errors, n, 1 - special.expit(4 * mu) if chances is None else 1 - correct[1], 0.5)
         privacy = GaussianDP(mu=mu, adjacency="add-remove", **EXACT)
         return Cases(columns | {"privacy": privacy}, 0.5)
 
@@ -100,9 +98,7 @@ def own_loss(mu, spacing):
     Each cell's mass is split between its ends so that both P and Q keep theirs: a pair that dominates.
     """
     x = spacing * np.arange(-ceil(24 * mu / spacing), ceil(log(2) / spacing) + 1)
-    g = -np.log(
-        np.maximum(2 * np.exp(-x) - 1, 0.0), where=x < log(2), out=np.full(x.size, -np.inf)
-    ) / (2 * mu)
+    g = -np.log(np.maximum(2 * np.exp(-x) - 1, 0.0), where=x < log(2), out=np.full(x.size, -np.inf)) / (2 * mu)
     tails = [_tails(g, mu, weight) for weight in (1, 0.5)]
     p, q = (np.where(g[:-1] > 0, -np.diff(upper), np.diff(lower)) for lower, upper in tails)
     up = ((p * np.exp(-x[:-1]) - q) / -np.diff(np.exp(-x))).clip(0, p)
@@ -128,9 +124,7 @@ def _levels(mu, share):
     """Probabilities of small and large |g|, and how often predictions are right then."""
     edge = float(foldnorm.isf(share, mu))
     large, all_right = norm.sf(edge - mu), norm.sf(-mu)
-    return np.array([1 - share, share]), np.array(
-        [(all_right - large) / (1 - share), large / share]
-    )
+    return np.array([1 - share, share]), np.array([(all_right - large) / (1 - share), large / share])
 
 
 def rarest(n, nats):
@@ -177,10 +171,7 @@ def _gaps(world, n, right):
         cases = world(rng, datasets)
         right = 1 - cases.columns["risk"]
         squares = right * (1 - confidence) ** 2 + (1 - right) * confidence**2
-        made = {
-            "calibration_error": np.abs(right - confidence),
-            "mean_squared_gap": squares * (1 + 1e-12),
-        }
+        made = {"calibration_error": np.abs(right - confidence), "mean_squared_gap": squares * (1 + 1e-12)}
         return Cases({**cases.columns, **made}, confidence - 0.5)
 
     calibrated.__doc__ = f"{world.__doc__}, gaps of one confidence {confidence:.3f}"

@@ -31,12 +31,7 @@ def worst_case(mu, n, failure_prob, fraction=1.0):
 
 
 def realised(contributions, n, failure_prob, fraction=1.0):
-    return (
-        fraction
-        * RealisedSum(contributions=contributions, records=n)
-        .charge(n=n, failure_prob=failure_prob)
-        .nats
-    )
+    return fraction * RealisedSum(contributions=contributions, records=n).charge(n=n, failure_prob=failure_prob).nats
 
 
 def poisson(event, n, failure_prob, fraction=1.0):
@@ -130,9 +125,7 @@ def secret(n, rate, size, level, how):
         odds = 0.5 * (odds - np.logaddexp(log1p(-rate), log(rate) - size * seen - size**2 / 2))
         return odds.sum(axis=1), (odds**2).sum(axis=1), _up(batch.sum(axis=1) * 1.0)
 
-    world.__doc__ = (
-        f"n = {n}, signs in noise on secret batches of rate {rate:g}, the likeliest event of {how}"
-    )
+    world.__doc__ = f"n = {n}, signs in noise on secret batches of rate {rate:g}, the likeliest event of {how}"
     return world
 
 
@@ -140,9 +133,7 @@ def crossing(rng, datasets):
     """one record, which stops contributing when f is above the price at the best order for its V so far"""
     grid = 30.0 * 1.15 ** np.arange(83)
     steps = np.diff(grid, prepend=0.0)
-    f = np.cumsum(
-        steps / 2 + np.sqrt(steps) * rng.normal(size=(datasets, grid.size)), axis=1
-    )  # of many small signs
+    f = np.cumsum(steps / 2 + np.sqrt(steps) * rng.normal(size=(datasets, grid.size)), axis=1)  # of many small signs
     above = f > np.array([order_after_the_sum(v, DELTA) for v in grid]) * JUST_ABOVE
     at = np.where(above.any(axis=1), above.argmax(axis=1), grid.size - 1)
     return Cases({"contributions": grid[at], "n": 1}, f[np.arange(datasets), at])
@@ -167,9 +158,7 @@ def worst_case_sum(n, mu, rate):
 
 
 def poisson_sum(n, mu, rate):
-    return PoissonSum(
-        event=PoissonSampled(sample_rate=rate, event=Gaussian(noise_multiplier=1 / mu))
-    )
+    return PoissonSum(event=PoissonSampled(sample_rate=rate, event=Gaussian(noise_multiplier=1 / mu)))
 
 
 def realised_poisson_sum(n, mu, rate):
@@ -205,11 +194,7 @@ WORST_AT = (FULL(functools.partial(worst_case, fraction=2 / 3), "2/3 of the pric
 REALISED = (uneven(4000, sqrt(0.02), 1.0), crossing)
 REALISED_AT = (uneven(4000, sqrt(0.02), 2 / 3),)
 OVERSTATED = (constant(10**6, sqrt(6e-4), noise_overstated, "the price at a tenth more noise"),)
-APART = (
-    constant(
-        4000, sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"
-    ),
-)
+APART = (constant(4000, sqrt(0.02), examples_apart, "the price of four equal examples a person, one by one"),)
 
 
 def _secret(fraction, how):
@@ -219,9 +204,7 @@ def _secret(fraction, how):
     def of_moments(event, moments, n):
         return realised_poisson(moments, n, DELTA, fraction)
 
-    return secret(8000, 0.2, 0.5, of_event, how), secret(
-        8000, 0.2, 0.5, of_moments, f"{how}, realised"
-    )
+    return secret(8000, 0.2, 0.5, of_event, how), secret(8000, 0.2, 0.5, of_moments, f"{how}, realised")
 
 
 SIGNS = {
@@ -238,17 +221,10 @@ _SIGNS = "of what a noisy sum tells of a sign, its own sign alone, which is what
 _RELAXED = f"{_SIGNS}; a relaxation of kl for small rates besides"
 LOOSE = {
     price: {
-        **dict.fromkeys(
-            ("kl_chernoff", "hoeffding", "maurer", "langford_seeger", "mcallester"), (_HALF, _SIGNS)
-        ),
+        **dict.fromkeys(("kl_chernoff", "hoeffding", "maurer", "langford_seeger", "mcallester"), (_HALF, _SIGNS)),
         **dict.fromkeys(("catoni", "catoni_grid", "split_kl", "disintegrated"), (_HALF, _SIGNS)),
-        "disintegrated_renyi": (
-            _THIRD,
-            f"{_SIGNS}; half of the failure probability pays for the draw",
-        ),
-        **dict.fromkeys(
-            ("chernoff", "quadratic", "thiemann", "unexpected_bernstein"), (_FIFTH, _RELAXED)
-        ),
+        "disintegrated_renyi": (_THIRD, f"{_SIGNS}; half of the failure probability pays for the draw"),
+        **dict.fromkeys(("chernoff", "quadratic", "thiemann", "unexpected_bernstein"), (_FIFTH, _RELAXED)),
         **dict.fromkeys(("tolstikhin_seldin", "linear"), (_FIFTH, _RELAXED)),
     }
     for price in ("WorstCaseSum", "PoissonSum", "RealisedPoissonSum")

@@ -73,9 +73,7 @@ def monte_carlo(bound, failure_prob, n=None, k=None, sizes=None, sums=None, pass
     if k is not None:
         sample = PeopleSample(sizes=np.ones(n, dtype=int), sums=1.0 * (np.arange(n) < k))
         return bound(sample=sample, passes=1, failure_prob=failure_prob)
-    return bound(
-        sample=PeopleSample(sizes=sizes, sums=sums), passes=passes, failure_prob=failure_prob
-    )
+    return bound(sample=PeopleSample(sizes=sizes, sums=sums), passes=passes, failure_prob=failure_prob)
 
 
 person_monte_carlo = partial(monte_carlo, new_person_monte_carlo)
@@ -105,9 +103,7 @@ def uneven(n, few, many):
         truth = (0.7 * few + 0.3 * LARGEST * many) / (0.7 + 0.3 * LARGEST)
         return Cases(columns, truth)
 
-    world.__doc__ = (
-        f"{n} people, those with one example wrong at rate {few:g}, those with ten at {many:g}"
-    )
+    world.__doc__ = f"{n} people, those with one example wrong at rate {few:g}, those with ten at {many:g}"
     return world
 
 

@@ -47,11 +47,7 @@ def _truths(world):
     wrong = np.array(world.wrong)
     of_classes = {"error on": wrong, "recall of": 1 - wrong, "precision of": world.precision,
                   "false-alarm rate of": world.false_alarms}  # fmt: skip
-    each = {
-        f"{what} class {c}": value
-        for what, values in of_classes.items()
-        for c, value in enumerate(values)
-    }
+    each = {f"{what} class {c}": value for what, values in of_classes.items() for c, value in enumerate(values)}
     return {"error": world.error, **each}
 
 
@@ -64,16 +60,12 @@ def plain(rng, *, apart=False):
     }  # half: the error's
     made = [pacdp.certify_predictions(labels, said, classes=[0, 1, 2], ask=ask, failure_prob=each, interval=True)
             for ask, each in (asked.items() if apart else [(None, FAILURE)])]  # fmt: skip
-    return replace(
-        made[0], statements=tuple(row for one in made for row in one.statements)
-    ), _truths(THREE)
+    return replace(made[0], statements=tuple(row for one in made for row in one.statements)), _truths(THREE)
 
 
 def error(rng, *, factor=1.0):
     labels, said = THREE.draw(2000, rng)
-    return pacdp.certify_predictions(
-        labels, said, ask="error", failure_prob=factor * FAILURE
-    ), _truths(THREE)
+    return pacdp.certify_predictions(labels, said, ask="error", failure_prob=factor * FAILURE), _truths(THREE)
 
 
 def groups(rng, *, paid=True, gap=False):
@@ -81,14 +73,10 @@ def groups(rng, *, paid=True, gap=False):
     group, rates = rng.integers(0, 6, 600), 0.1 + 0.05 * np.arange(6)
     labels = rng.integers(0, 2, 600)
     said = np.where(rng.random(600) < rates[group], 1 - labels, labels)
-    truths = {
-        f"error in group {name!r}": float(rate) for name, rate in zip(SIX, rates, strict=True)
-    }
+    truths = {f"error in group {name!r}": float(rate) for name, rate in zip(SIX, rates, strict=True)}
     # half of the failure probability is the error's, of which nothing is asked here; unpaid, a group has five times its
     share = 2 * FAILURE if paid else 0.9999
-    found = pacdp.certify_predictions(
-        labels, said, groups=np.array(SIX)[group], ask="groups", failure_prob=share
-    )
+    found = pacdp.certify_predictions(labels, said, groups=np.array(SIX)[group], ask="groups", failure_prob=share)
     return found, {"largest gap between groups": 0.25} if gap else truths
 
 
@@ -99,9 +87,7 @@ def crowd(rng, *, ask="error", counted=True):
     labels = rng.integers(0, 2, (60, 20))
     said, people = np.where(wrong, 1 - labels, labels).ravel(), np.repeat(np.arange(60), 20)
     whose = people if counted else None
-    found = pacdp.certify_predictions(
-        labels.ravel(), said, people=whose, ask=ask, failure_prob=FAILURE
-    )
+    found = pacdp.certify_predictions(labels.ravel(), said, people=whose, ask=ask, failure_prob=FAILURE)
     return found, {"error": 0.22, "error on class 0": 0.22, "error on class 1": 0.22}
 
 
@@ -113,10 +99,7 @@ def difference(rng, *, shrunk=1.0):
     told = {"a": first, "b": second}
     found = pacdp.certify_predictions(labels, told, ask="differences", failure_prob=2 * FAILURE)
     row = found.statement("error of b minus error of a")
-    ends = {
-        name: row.measured + shrunk * (getattr(row, name) - row.measured)
-        for name in ("lower", "upper")
-    }
+    ends = {name: row.measured + shrunk * (getattr(row, name) - row.measured) for name in ("lower", "upper")}
     return replace(found, statements=(replace(row, **ends),)), {row.quantity: 0.09}
 
 
@@ -126,9 +109,7 @@ def weighted(rng, *, given=True):
     labels = rng.integers(0, 2, 400)
     said = np.where(rng.random(400) < np.where(heavy, 0.4, 0.1), 1 - labels, labels)
     weights = np.where(heavy, 1.0, 0.2) if given else None
-    found = pacdp.certify_predictions(
-        labels, said, weights=weights, ask="error", failure_prob=FAILURE
-    )
+    found = pacdp.certify_predictions(labels, said, weights=weights, ask="error", failure_prob=FAILURE)
     return found, {found.statements[0].quantity: (0.4 + 0.2 * 0.1) / 1.2}
 
 
@@ -143,11 +124,7 @@ def _soft():
     bins = {f"calibration gap at confidence {b / 15:.2f} to {(b + 1) / 15:.2f}": abs(float(gap[slot == b].mean()))
             for b in range(15) if (slot == b).any()}  # fmt: skip
     ece = sum(abs(gap[slot == b].sum()) for b in range(15)) / many.size
-    return {
-        "Brier risk": float(((soft - np.eye(3)[many]) ** 2).sum(1).mean()),
-        "calibration error (ECE)": ece,
-        **bins,
-    }
+    return {"Brier risk": float(((soft - np.eye(3)[many]) ** 2).sum(1).mean()), "calibration error (ECE)": ece, **bins}
 
 
 def calibration(rng, *, people=False):
@@ -171,13 +148,7 @@ class Row(NamedTuple):
 
 
 ROWS = [
-    Row(
-        "the error alone",
-        error,
-        "a factor of 1.5 on the failure probability",
-        partial(error, factor=1.5),
-        800,
-    ),
+    Row("the error alone", error, "a factor of 1.5 on the failure probability", partial(error, factor=1.5), 800),
     Row(
         "error, recall, precision, false alarms of three classes",
         plain,
@@ -186,12 +157,7 @@ ROWS = [
     ),
     Row("six groups", groups, "groups that are not paid for", partial(groups, paid=False)),
     Row("the largest gap between six groups", partial(groups, gap=True)),
-    Row(
-        "people of unequal difficulty",
-        crowd,
-        "examples counted in their place",
-        partial(crowd, counted=False),
-    ),
+    Row("people of unequal difficulty", crowd, "examples counted in their place", partial(crowd, counted=False)),
     Row("recall of such people", partial(crowd, ask="recall"), trials=150),
     Row(
         "a difference of two models",
@@ -200,13 +166,9 @@ ROWS = [
         partial(difference, shrunk=0.4),
         300,
     ),
-    Row(
-        "a weighted population", weighted, "weights forgotten", partial(weighted, given=False), 300
-    ),
+    Row("a weighted population", weighted, "weights forgotten", partial(weighted, given=False), 300),
     Row("Brier risk, calibration error and bins", calibration, trials=150),
-    Row(
-        "Brier risk and calibration error of people", partial(calibration, people=True), trials=150
-    ),
+    Row("Brier risk and calibration error of people", partial(calibration, people=True), trials=150),
 ]
 
 

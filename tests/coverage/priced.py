@@ -16,9 +16,7 @@ TOLD = {
     **dict.fromkeys(OF_EVENTS, lambda risk, best, n: {}),
     **dict.fromkeys(("maurer", "langford_seeger", "mcallester"), lambda risk, best, n: _POINT),
     "catoni": lambda risk, best, n: _POINT | {"inverse_temperature": best},
-    "catoni_grid": lambda risk, best, n: (
-        _POINT | {"inverse_temperatures": (best / 2, best, 2 * best)}
-    ),
+    "catoni_grid": lambda risk, best, n: _POINT | {"inverse_temperatures": (best / 2, best, 2 * best)},
     "split_kl": lambda risk, best, n: _POINT | {"levels": (0.0, 0.25, 1.0), "shares": (risk, risk)},
     "disintegrated": lambda risk, best, n: {"log_density_ratio": 0.0},
     "disintegrated_renyi": lambda risk, best, n: {"renyi_nats": 0.0},
@@ -31,20 +29,13 @@ _HALF = "a relaxation of kl for small rates, of which rate 1/2 uses a half or le
 LOOSE = {
     **dict.fromkeys(("chernoff", "quadratic", "thiemann", "unexpected_bernstein"), (THIRD, _HALF)),
     **dict.fromkeys(("tolstikhin_seldin", "linear"), (FIFTH, _HALF)),
-    "disintegrated_renyi": (
-        HALF,
-        "ln(2/failure_prob) for the draw, and the price at less than half of failure_prob",
-    ),
+    "disintegrated_renyi": (HALF, "ln(2/failure_prob) for the draw, and the price at less than half of failure_prob"),
 }
 
 
 def _at(formula, price):
-    def bound(
-        risk, n, inverse_temperature, failure_prob, privacy=None, price=None, contributions=None
-    ):
-        told = TOLD[formula](risk, inverse_temperature, n) | (
-            {} if formula == "split_kl" else {"risk": risk}
-        )
+    def bound(risk, n, inverse_temperature, failure_prob, privacy=None, price=None, contributions=None):
+        told = TOLD[formula](risk, inverse_temperature, n) | ({} if formula == "split_kl" else {"risk": risk})
         paid = _paid(kind, privacy, price, contributions, n)
         return getattr(bounds, formula)(**told, n=n, failure_prob=failure_prob, price=paid)
 
@@ -66,9 +57,7 @@ def _paid(kind, privacy, price, contributions, n):
 
 def _entry(formula, price):
     caught, why = noisy.LOOSE.get(price, {}).get(formula) or LOOSE.get(formula, (MOST, ""))
-    return Entry(
-        f"{formula} at {price}", _at(formula, price), (), PRICES[price], caught=caught, why=why
-    )
+    return Entry(f"{formula} at {price}", _at(formula, price), (), PRICES[price], caught=caught, why=why)
 
 
 PRICED = [

@@ -5,13 +5,7 @@ from math import sqrt
 
 import numpy as np
 
-from bounds import (
-    GaussianDP,
-    max_information_nats,
-    transfer_cost,
-    transfer_nats,
-    transfer_nats_2018,
-)
+from bounds import GaussianDP, max_information_nats, transfer_cost, transfer_nats, transfer_nats_2018
 from tests.coverage import mechanisms
 from tests.coverage.worlds import DELTA
 
@@ -22,10 +16,7 @@ SHARES = np.geomspace(0.002, 0.5, 120)
 def exact_prices(fractions):
     """A row for every price and mechanism; ``fractions`` of the price by value, with their names, the first four."""
     n, epsilon = 60_000, 8 / sqrt(60_000)
-    how, response = (
-        f"n = {n}, epsilon = {epsilon:.4f}",
-        partial(mechanisms.response_failure, n, epsilon),
-    )
+    how, response = (f"n = {n}, epsilon = {epsilon:.4f}", partial(mechanisms.response_failure, n, epsilon))
     for price, nats in PURE.items():
         charged = nats(epsilon=epsilon, n=n, failure_prob=DELTA)
         yield _record(price, f"randomised response, {how}", charged, response, fractions)

@@ -31,13 +31,9 @@ def noisy_sums(n, hypotheses, rate, mu, posterior_tau=0.0, free=0):
         released = (sums - n / 2 + noise * rng.normal(size=sums.shape)).argmin(axis=1)
         return of_release(released, sums / n, true, posterior_tau)
 
-    what = (
-        "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
-    )
+    what = "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
     apart = f", the better half on {free} examples apart" if free else ""
-    world.__doc__ = (
-        f"n = {n}, Gaussian mechanism, mu = {mu:g}, {hypotheses} hypotheses{apart}, {what}"
-    )
+    world.__doc__ = f"n = {n}, Gaussian mechanism, mu = {mu:g}, {hypotheses} hypotheses{apart}, {what}"
     return world
 
 

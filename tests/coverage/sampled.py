@@ -27,9 +27,7 @@ def fresh_weights(rng, datasets):
 def shared_weights(rng, datasets):
     """Gibbs risk, one draw of the weights for all 30 examples of a batch (20 batches, 20 draws)."""
     rate, batches = none_at(20, log(1 / DELTA)), 20
-    bad = (
-        rng.random((datasets, batches)) < rate
-    )  # the weights err on all of a batch or on none of it
+    bad = rng.random((datasets, batches)) < rate  # the weights err on all of a batch or on none of it
     return Cases({"mean": bad.mean(axis=1), "draws": batches, "examples": 30 * batches}, rate)
 
 
@@ -41,10 +39,7 @@ def unequal_batches(alike, fraction=1.0):
 
     def world(rng, datasets):
         bad = (rng.random((datasets, 11)) < rates).astype(np.float64)
-        return Cases(
-            {"values": bad, "weights": np.tile(sizes, (datasets, 1))},
-            float(sizes @ rates / sizes.sum()),
-        )
+        return Cases({"values": bad, "weights": np.tile(sizes, (datasets, 1))}, float(sizes @ rates / sizes.sum()))
 
     kind = f"{'alike' if alike else 'unlike'}, {rates[0]:.3f}"
     world.__doc__ = f"Gibbs risk, eleven mini-batches, the last smaller, risks {kind}"
@@ -53,9 +48,7 @@ def unequal_batches(alike, fraction=1.0):
 
 def single_draw(rng, datasets):
     """Posterior whose hypotheses are always or never wrong, seen through 4 draws."""
-    return Cases(
-        {"mean": rng.binomial(4, 0.45, datasets) / 4, "draws": 4, "kl_nats": 0.0, "n": 500}, 0.45
-    )
+    return Cases({"mean": rng.binomial(4, 0.45, datasets) / 4, "draws": 4, "kl_nats": 0.0, "n": 500}, 0.45)
 
 
 def sampled_posterior(rng, datasets):
@@ -64,9 +57,7 @@ def sampled_posterior(rng, datasets):
     empirical = rng.binomial(n, rates, (datasets, rates.size)) / n
     posterior, kl, _ = gibbs(1 / rates.size, empirical, 60.0)
     risk = (posterior * empirical).sum(axis=1)
-    mean = (
-        rng.binomial(draws, np.minimum(1.0, risk)) / draws
-    )  # each pair errs with probability R̂(Q)
+    mean = rng.binomial(draws, np.minimum(1.0, risk)) / draws  # each pair errs with probability R̂(Q)
     return Cases({"mean": mean, "draws": draws, "kl_nats": kl, "n": n}, posterior @ rates)
 
 
@@ -104,20 +95,14 @@ def gibbs_without_draws(released, hypotheses, tau):
             empirical = rng.binomial(n, rates, (many, rates.size)) / n
             prior = np.full(empirical.shape, 1 / rates.size)
             if released:
-                best = (-mechanism_tau * empirical + rng.gumbel(size=empirical.shape)).argmax(
-                    axis=1
-                )
+                best = (-mechanism_tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
                 prior = half_released(best, empirical.shape)
             posterior, _, _ = gibbs(prior, ERROR_LOSS * empirical, tau)
             drawn = (rng.random((many, k, 1)) > prior.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
             losses = ERROR_LOSS * np.take_along_axis(empirical, drawn, axis=1)
             # rounded to the safe side, so that few different ones occur
             estimate = np.floor(np.log(np.exp(-tau * losses).mean(axis=1)) * 10) / 10
-            return (
-                estimate,
-                np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50),
-                posterior @ rates,
-            )
+            return (estimate, np.minimum(ERROR_LOSS, np.ceil(losses.mean(axis=1) * 50) / 50), posterior @ rates)
 
         estimate, mean_loss, truth = in_parts(some, rng, datasets)
         columns = {
@@ -129,17 +114,13 @@ def gibbs_without_draws(released, hypotheses, tau):
             "error_loss": ERROR_LOSS,
             "draws": k,
             "n": n,
-            "epsilon": exponential_mechanism_epsilon(
-                beta=1.0, tau=mechanism_tau, loss_range=1.0, n=n
-            ),
+            "epsilon": exponential_mechanism_epsilon(beta=1.0, tau=mechanism_tau, loss_range=1.0, n=n),
         }
         return Cases(columns, truth)
 
     prior_name = "a released" if released else "an independent"
     many = "one hypothesis" if hypotheses == 1 else f"{hypotheses} hypotheses"
-    world.__doc__ = (
-        f"exact Gibbs posterior at tau = {tau:g} for {prior_name} prior on {many}, n = 50"
-    )
+    world.__doc__ = f"exact Gibbs posterior at tau = {tau:g} for {prior_name} prior on {many}, n = 50"
     return world
 
 
@@ -154,14 +135,10 @@ def annealed(rng, datasets):
         return w - size * (w + level * scale * (w - centre))
 
     w = rng.normal(size=(datasets * paths,))
-    weights = -log_normal(
-        w, 0.0, 1.0
-    )  # of importance: what was reached over how it was reached, of mean Z
+    weights = -log_normal(w, 0.0, 1.0)  # of importance: what was reached over how it was reached, of mean Z
     for level in np.arange(1, steps + 1) / steps:
         new = drift(w, level) + sqrt(2 * size) * rng.normal(size=w.shape)
-        weights += log_normal(w, drift(new, level), 2 * size) - log_normal(
-            new, drift(w, level), 2 * size
-        )
+        weights += log_normal(w, drift(new, level), 2 * size) - log_normal(new, drift(w, level), 2 * size)
         w = new
     weights += log_normal(w, 0.0, 1.0) - scale * (w - centre) ** 2 / 2
     streams = [StreamingLogMeanExp() for _ in range(datasets)]
@@ -193,7 +170,4 @@ WITHOUT_DRAWS = (
     gibbs_without_draws(released=False, hypotheses=1, tau=30.0),
     gibbs_without_draws(released=False, hypotheses=20, tau=30.0),
 )
-WITHOUT_DRAWS_PRIVATE = (
-    WITHOUT_DRAWS[0],
-    gibbs_without_draws(released=True, hypotheses=20, tau=60.0),
-)
+WITHOUT_DRAWS_PRIVATE = (WITHOUT_DRAWS[0], gibbs_without_draws(released=True, hypotheses=20, tau=60.0))

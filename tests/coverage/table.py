@@ -101,18 +101,12 @@ def main():
                 wrong.append(entry.name)
             rows.append(row)
             text += _line(entry, row)
-            print(
-                f"{entry.name}: {row['observed']:.4f}, fails at {row['fails_at']:.3g}", flush=True
-            )
-    text += LOOSE_HEAD + "".join(
-        f"- {entry.name}: {entry.why}\n" for entry in [*ENTRIES, *PRICED] if entry.why
-    )
+            print(f"{entry.name}: {row['observed']:.4f}, fails at {row['fails_at']:.3g}", flush=True)
+    text += LOOSE_HEAD + "".join(f"- {entry.name}: {entry.why}\n" for entry in [*ENTRIES, *PRICED] if entry.why)
     prices, reports = list(exact_prices(NAMES)), predicted.lines(REPORTS)
     wrong += [str(line["report"]) for line in reports if not line["as_it_should_be"]]
     text += EXACT_HEAD.format(nominal=DELTA) + "".join(map(_price_line, prices))
-    text += PREDICTED_HEAD.format(trials=REPORTS, nominal=predicted.FAILURE) + "".join(
-        map(_report_line, reports)
-    )
+    text += PREDICTED_HEAD.format(trials=REPORTS, nominal=predicted.FAILURE) + "".join(map(_report_line, reports))
     text += BROKEN_HEAD
     for entry in BROKEN:
         row = _row(entry, broken=True)
@@ -120,9 +114,7 @@ def main():
             wrong.append(entry.name)
         rows.append(row)
         text += _broken_line(row)
-    _, mark, others = (
-        (DOCS / "coverage.md").read_text(encoding="utf-8").partition(MARK)
-    )  # of another command
+    _, mark, others = (DOCS / "coverage.md").read_text(encoding="utf-8").partition(MARK)  # of another command
     (DOCS / "coverage.md").write_text(f"{text}\n{mark}{others}" if mark else text, encoding="utf-8")
     record = {
         "format": "pacdp-coverage/2",
@@ -134,11 +126,7 @@ def main():
         "reports": reports,
     }
     write_json(DOCS / "coverage.json", record)
-    print(
-        f"wrong: {wrong}"
-        if wrong
-        else "every bound covers and has power, every broken bound is caught"
-    )
+    print(f"wrong: {wrong}" if wrong else "every bound covers and has power, every broken bound is caught")
     return 1 if wrong else 0
 
 

@@ -14,17 +14,11 @@ from tests.coverage.entries import ENTRIES
 from tests.coverage.harness import FRACTIONS, LEVEL, run, run_at, worst
 from tests.coverage.priced import PRICED
 
-ELSEWHERE = {
-    "Monitor, upper limit",
-    "Monitor, lower limit",
-}  # on every stream of coins: bounds/test_monitor.py
+ELSEWHERE = {"Monitor, upper limit", "Monitor, lower limit"}  # on every stream of coins: bounds/test_monitor.py
 WITH_MANY = {"exchangeable, alarm"}  # data sets two thirds of the cost are shown to be too little
 every_entry = pytest.mark.parametrize(
     "entry",
-    [
-        pytest.param(one, marks=pytest.mark.slow if one.name in ELSEWHERE else ())
-        for one in [*ENTRIES, *PRICED]
-    ],
+    [pytest.param(one, marks=pytest.mark.slow if one.name in ELSEWHERE else ()) for one in [*ENTRIES, *PRICED]],
     ids=lambda entry: entry.name,
 )
 
@@ -38,9 +32,7 @@ def check(entry, sizes, others=inf):
     outcomes = run(entry, datasets, others)
     for outcome in outcomes:
         assert outcome.p_value >= LEVEL, outcome
-    assert (
-        worst(outcomes).interval[1] >= entry.share * worst(outcomes).nominal
-    )  # and not absurdly rarely
+    assert worst(outcomes).interval[1] >= entry.share * worst(outcomes).nominal  # and not absurdly rarely
 
 
 def has_power(entry, datasets):
@@ -68,14 +60,8 @@ def test_broken_bounds_are_caught(entry):
 
 def test_every_public_bound_has_an_entry():
     public = {name: thing for name, thing in vars(bounds).items() if inspect.isfunction(thing)}
-    certificates = {
-        name for name, f in public.items() if inspect.signature(f).return_annotation is Certificate
-    }
-    tails = {
-        name
-        for name in public
-        if name.endswith("_upper") and "Formal guarantee" in public[name].__doc__
-    }
+    certificates = {name for name, f in public.items() if inspect.signature(f).return_annotation is Certificate}
+    tails = {name for name in public if name.endswith("_upper") and "Formal guarantee" in public[name].__doc__}
     # inputs of bounds that are held to their exact values elsewhere, and an estimate that guarantees nothing
     elsewhere = {"binary_kl_upper", "gibbs_kl_upper", "correlated_risk_upper"}
     named = set(re.findall(r"\w+", " ".join(entry.name for entry in [*ENTRIES, *PRICED])))

@@ -43,9 +43,7 @@ OF_FAMILIES = (
 def test_every_family_has_a_world_in_which_two_thirds_of_its_cost_fail():
     for name in OF_FAMILIES:
         (entry,) = (entry for entry in ENTRIES if entry.name == name)
-        assert (entry.caught, bool(entry.power)) == (MOST, True), (
-            name
-        )  # test_coverage shows that it is
+        assert (entry.caught, bool(entry.power)) == (MOST, True), name  # test_coverage shows that it is
 
 
 def test_a_bound_that_gives_away_more_than_a_third_of_its_cost_says_why():
@@ -80,18 +78,13 @@ def test_general_transfer_leaves_less_than_a_third_of_its_price_unused():
     n, mu = 10**6, 0.03
     assert mechanisms.noise_failure(n, mu, price(mu, n), 0.025) > 0.4 * DELTA
     assert mechanisms.noise_failure(n, mu, MOST * price(mu, n), 0.09) > 1.7 * DELTA
-    assert (
-        mechanisms.noise_failure(60_000, 0.1, price(0.1, 60_000)) > 0.2 * DELTA
-    )  # |g| itself released
+    assert mechanisms.noise_failure(60_000, 0.1, price(0.1, 60_000)) > 0.2 * DELTA  # |g| itself released
     assert mechanisms.noise_failure(60_000, 0.1, price(0.1, 60_000) / 2) > 1.4 * DELTA
 
 
 def test_general_transfer_at_the_mechanisms_own_loss_law():
     n, mu = 60_000, 0.1
-    own = [
-        transfer_cost(privacy=mechanisms.own_loss(mu, h), n=n, failure_prob=DELTA).nats
-        for h in (4e-4, 2e-4)
-    ]
+    own = [transfer_cost(privacy=mechanisms.own_loss(mu, h), n=n, failure_prob=DELTA).nats for h in (4e-4, 2e-4)]
     assert own[1] == pytest.approx(own[0], rel=1e-3)
     assert 0.15 * DELTA < mechanisms.noise_failure(n, mu, own[1]) < DELTA
     assert mechanisms.noise_failure(n, mu, own[1] / 2) > 1.3 * DELTA
@@ -101,12 +94,7 @@ def test_general_transfer_at_the_mechanisms_own_loss_law():
 @pytest.mark.parametrize("root", [0.3, 1.0, 2.0, 6.0, 20.0])
 def test_sharp_transfer_holds_exactly_under_randomised_response(n, root):
     epsilon = root * sqrt(8 / n)
-    assert (
-        mechanisms.response_failure(
-            n, epsilon, transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)
-        )
-        <= DELTA
-    )
+    assert mechanisms.response_failure(n, epsilon, transfer_nats(epsilon=epsilon, n=n, failure_prob=DELTA)) <= DELTA
 
 
 def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
@@ -118,17 +106,9 @@ def test_sharp_transfer_leaves_a_tenth_of_its_price_unused():
 @pytest.mark.parametrize(
     ("world", "n", "rate"),
     [
-        (
-            mechanisms.randomised_response(400, 0.5),
-            400,
-            mechanisms.response_failure(400, 0.5, 15.0),
-        ),
+        (mechanisms.randomised_response(400, 0.5), 400, mechanisms.response_failure(400, 0.5, 15.0)),
         (mechanisms.shared_noise(2000, 0.1), 2000, mechanisms.noise_failure(2000, 0.1, 15.0)),
-        (
-            mechanisms.shared_noise(2000, 0.1, 0.2),
-            2000,
-            mechanisms.noise_failure(2000, 0.1, 15.0, 0.2),
-        ),
+        (mechanisms.shared_noise(2000, 0.1, 0.2), 2000, mechanisms.noise_failure(2000, 0.1, 15.0, 0.2)),
     ],
     ids=["response", "shared", "coarse"],
 )

@@ -24,8 +24,5 @@ def test_all_rows_hold_together_and_are_not_absurdly_loose():
 def test_rows_that_were_sorted_do_not_mislead_the_betting_bounds(order):
     loss = default_rng(11).random(500) ** 2
     moved = np.sort(loss) if order == "by error" else np.concatenate([loss[::2], loss[1::2]])
-    found = [
-        pacdp.certify_predictions(losses={"loss": each}).statements[0].upper
-        for each in (loss, moved)
-    ]
+    found = [pacdp.certify_predictions(losses={"loss": each}).statements[0].upper for each in (loss, moved)]
     assert found[1] == found[0]

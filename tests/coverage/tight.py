@@ -33,10 +33,7 @@ def lucky(n, nats, rate):
         risk = errors / n
         return Cases(
             {
-                **dict.fromkeys(
-                    ("risk", "mean", "second_moment", "share_1", "share_2", "calibration_error"),
-                    risk,
-                ),
+                **dict.fromkeys(("risk", "mean", "second_moment", "share_1", "share_2", "calibration_error"), risk),
                 **dict.fromkeys(("kl_nats", "log_density_ratio", "renyi_nats"), float(nats)),
                 "mean_squared_gap": risk,
                 "draws": 10**9,
@@ -79,9 +76,7 @@ def lucky_step(n, nats, rate, gamma):
             rate,
         )
 
-    world.__doc__ = (
-        f"n = {n}, the prior for half the sample, then the luckiest of e^{nats:g} on the other half"
-    )
+    world.__doc__ = f"n = {n}, the prior for half the sample, then the luckiest of e^{nats:g} on the other half"
     return world
 
 
@@ -113,9 +108,7 @@ def by_heart(n, rate, inverse_temperature, draws):
             rate,
         )
 
-    world.__doc__ = (
-        f"n = {n}, a Gibbs posterior that learns the labels by heart, {draws:.0e} prior draws"
-    )
+    world.__doc__ = f"n = {n}, a Gibbs posterior that learns the labels by heart, {draws:.0e} prior draws"
     return world
 
 
@@ -143,9 +136,7 @@ def coins(n, rate):
 
     def world(rng, datasets):
         k = rng.binomial(n, rate, datasets)
-        columns = dict.fromkeys(
-            ("mean", "second_moment", "calibration_error", "mean_squared_gap"), k / n
-        )
+        columns = dict.fromkeys(("mean", "second_moment", "calibration_error", "mean_squared_gap"), k / n)
         return Cases(columns | {"k": k, "n": n}, rate)
 
     world.__doc__ = f"{n} coins of rate {rate:g}"

@@ -34,20 +34,14 @@ def point(n, cost, hypotheses=1, fraction=1.0):
         errors = luckiest(rng, datasets, hypotheses, n, rate)
         return Cases({"risk": errors / n, "kl_nats": np.log(hypotheses), "n": n}, rate)
 
-    who = (
-        "one hypothesis"
-        if hypotheses == 1
-        else f"point posterior on the luckiest of {hypotheses} hypotheses"
-    )
+    who = "one hypothesis" if hypotheses == 1 else f"point posterior on the luckiest of {hypotheses} hypotheses"
     world.__doc__ = f"n = {n}, {who}, rate {rate:.3f}"
     return world
 
 
 def luckiest(rng, datasets, hypotheses, n, rate):
     """The fewest errors among independent hypotheses of one rate, a number a data set."""
-    (errors,) = in_parts(
-        lambda rng, many: [rng.binomial(n, rate, (many, hypotheses)).min(axis=1)], rng, datasets
-    )
+    (errors,) = in_parts(lambda rng, many: [rng.binomial(n, rate, (many, hypotheses)).min(axis=1)], rng, datasets)
     return errors
 
 
@@ -119,28 +113,18 @@ def private_release(n, hypotheses, rate, tau, posterior_tau=0.0):
                 "kl_nats": kl,
                 "n": n,
                 "epsilon": epsilon,
-                "privacy": PureDP(
-                    epsilon=epsilon, adjacency="replace-one", status="exact mechanism"
-                ),
+                "privacy": PureDP(epsilon=epsilon, adjacency="replace-one", status="exact mechanism"),
             },
             truth,
         )
 
     def some(rng, many):
-        rates = (
-            np.full(hypotheses, rate)
-            if posterior_tau == 0
-            else np.linspace(0.2, 0.8, hypotheses) * 2 * rate
-        )
+        rates = np.full(hypotheses, rate) if posterior_tau == 0 else np.linspace(0.2, 0.8, hypotheses) * 2 * rate
         empirical = rng.binomial(n, rates, (many, hypotheses)) / n
         released = (-tau * empirical + rng.gumbel(size=empirical.shape)).argmax(axis=1)
-        return of_release(
-            released, empirical, np.broadcast_to(rates, empirical.shape), posterior_tau
-        )
+        return of_release(released, empirical, np.broadcast_to(rates, empirical.shape), posterior_tau)
 
-    what = (
-        "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
-    )
+    what = "the released hypothesis" if posterior_tau == 0 else "Gibbs posterior on a released prior"
     world.__doc__ = f"n = {n}, exponential mechanism, epsilon = {2 * tau / n:.3g}, {hypotheses} hypotheses, {what}"
     return world
 
@@ -161,9 +145,7 @@ def prior_grid(n, count):
 
     def world(rng, datasets):
         rate = none_at(n, np.log(count / DELTA) + log_xi(n))
-        return Cases(
-            {"risk": luckiest(rng, datasets, count, n, rate) / n, "n": n, "count": count}, rate
-        )
+        return Cases({"risk": luckiest(rng, datasets, count, n, rate) / n, "n": n, "count": count}, rate)
 
     world.__doc__ = f"n = {n}, best of {count} point priors"
     return world

@@ -19,16 +19,7 @@ from torch.nn import Linear
 
 import bounds
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
-from pacdp.backprop import (
-    FitSettings,
-    Parts,
-    PosteriorSettings,
-    examples,
-    f_quad,
-    fit_prior,
-    hold_out,
-    train_posterior,
-)
+from pacdp.backprop import FitSettings, Parts, PosteriorSettings, examples, f_quad, fit_prior, hold_out, train_posterior
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from tests.pacdp.toys import seeded
@@ -61,10 +52,7 @@ class World:
 
     def risk(self, posterior):
         """The exact risk of predicting with weights drawn anew each time."""
-        mean, std = (
-            posterior.means["weight"].double(),
-            posterior.stds["weight"].double().expand(2, self.cells),
-        )
+        mean, std = (posterior.means["weight"].double(), posterior.stds["weight"].double().expand(2, self.cells))
         score = ((mean[1] - mean[0]) / torch.hypot(std[0], std[1])).numpy()
         says_one = ndtr(score)
         right = np.where(np.arange(self.cells) % 2 == 1, says_one, 1.0 - says_one)
@@ -82,9 +70,7 @@ def memorised(posterior, held, strength):
     for _ in range(60):
         score = 0.5 * score + 0.5 * strength * surplus * torch.exp(-0.5 * score**2)
     towards = 0.5**0.5 * posterior.stds["weight"] * torch.stack([-score, score]).float()
-    return GaussianPosterior(
-        means={"weight": posterior.means["weight"] + towards}, stds=posterior.stds
-    )
+    return GaussianPosterior(means={"weight": posterior.means["weight"] + towards}, stds=posterior.stds)
 
 
 class Case(NamedTuple):
@@ -129,12 +115,8 @@ def violations(world, steps, *, repetitions):
         data = world.data(seed)
         parts = steps.split(data, seed)
         generator = seeded(seed)
-        settings = FitSettings(
-            optimizer="sgd", epochs=world.epochs, batch_size=32, step_size=4.0, weight_decay=0.0
-        )
-        prior = fit_prior(
-            module, data, parts.prior, std=world.std, settings=settings, generator=generator
-        )
+        settings = FitSettings(optimizer="sgd", epochs=world.epochs, batch_size=32, step_size=4.0, weight_decay=0.0)
+        prior = fit_prior(module, data, parts.prior, std=world.std, settings=settings, generator=generator)
         held = examples(data, parts.bound)
         posterior = train_posterior(
             prior.law, module, held, objective=f_quad, generator=generator,
@@ -169,15 +151,11 @@ def one_draw_without_slack(case):
     logits = torch.func.functional_call(case.module, weights, (held.inputs,))
     risk = float((logits.argmax(dim=1) != held.labels).double().mean())
     kl_nats = case.posterior.kl_nats(case.prior.law)
-    return bounds.maurer(
-        risk=risk, kl_nats=kl_nats, n=case.parts.bound.n, failure_prob=FAILURE_PROB
-    ).value
+    return bounds.maurer(risk=risk, kl_nats=kl_nats, n=case.parts.bound.n, failure_prob=FAILURE_PROB).value
 
 
 def examples_counted_twice(case):
     """n is the size of the whole data set, half of which the prior has had."""
     made = certified(case)
     risk = made.certificate().terms["empirical_risk"]
-    return bounds.maurer(
-        risk=risk, kl_nats=made.details["kl_nats"], n=case.data.n, failure_prob=FAILURE_PROB
-    ).value
+    return bounds.maurer(risk=risk, kl_nats=made.details["kl_nats"], n=case.data.n, failure_prob=FAILURE_PROB).value

@@ -24,9 +24,7 @@ FEW = replace(QUICK, fit=FitSettings(epochs=1), posterior=PosteriorSettings(step
 
 def some(people=False):
     """The first of the digits, three by each of a hundred writers where people are asked for."""
-    train, test = (
-        replace(one, inputs=one.inputs[:300], labels=one.labels[:300]) for one in load("digits")
-    )
+    train, test = (replace(one, inputs=one.inputs[:300], labels=one.labels[:300]) for one in load("digits"))
     return replace(train, people=np.arange(300) // 3, unit="writer") if people else train, test
 
 
@@ -64,20 +62,14 @@ def test_what_is_chosen_is_paid_for_and_people_are_held_out_whole():
     assert (compared.unit, compared.n, compared.examples) == ("person", 50, 150)
     assert all(made.failure_prob == pytest.approx(0.05 / 4) for made in compared.certificates)
     fixed = {made.hypothesis("settings fixed beforehand") for made in compared.certificates}
-    assert {(one.standing, "after they were tried" in one.by) for one in fixed} == {
-        ("declared", True)
-    }
+    assert {(one.standing, "after they were tried" in one.by) for one in fixed} == {("declared", True)}
     assert compared.choices["count"] == 4
 
 
 def test_what_was_tried_is_in_the_lists_that_are_paid_for():
     cpu = held_out_config()
     assert cpu.compared == 64 * 32 * 16
-    for name, value in {
-        "epochs": cpu.fit.epochs,
-        "passes": cpu.passes,
-        "prior_std": cpu.prior_std,
-    }.items():
+    for name, value in {"epochs": cpu.fit.epochs, "passes": cpu.passes, "prior_std": cpu.prior_std}.items():
         assert value in config.TRIED[name]
     assert set(cpu.network.channels) <= set(config.NETWORKS["channels"])
     assert cpu.network.hidden in config.NETWORKS["hidden"]
@@ -87,8 +79,6 @@ def test_what_was_tried_is_in_the_lists_that_are_paid_for():
 
 
 def test_a_prior_that_knows_the_bound_s_people_is_refused(monkeypatch):
-    monkeypatch.setattr(
-        "experiments.runs.held_out.hold_out", lambda n, people, **how: hold_out(n, **how)
-    )
+    monkeypatch.setattr("experiments.runs.held_out.hold_out", lambda n, people, **how: hold_out(n, **how))
     with refusal(r"the prior's rows and the bound's rows share .* people", DataError):
         certify_on(FEW, *some(people=True))

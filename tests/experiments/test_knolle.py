@@ -18,27 +18,17 @@ from tests.marks import at_most
 @at_most(1, "bench", [MNIST, XRAYS], ids=lambda bench: bench.name)
 def test_the_temperatures_use_nearly_all_steps_of_the_budget_and_never_more(bench):
     run, steps = bench.run, bench.decaying
-    sizes = [
-        steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay
-        for t in range(run.sampling.steps)
-    ]
+    sizes = [steps.step_size * (1.0 + t / steps.decay_offset) ** -steps.decay for t in range(run.sampling.steps)]
     noises = [sqrt(2.0 * size * steps.temperature) for size in sizes]
-    plan = private.planned(
-        lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps
-    )
+    plan = private.planned(lambda t: noises[t], sample_rate=run.sampling.sample_rate, steps=run.sampling.steps)
     most = private.first(plan, math.ceil(0.9 * run.sampling.steps))
-    spent, whole = (
-        private.epsilon(one, delta=run.budget.delta, adjacency="add-remove") for one in (most, plan)
-    )
+    spent, whole = (private.epsilon(one, delta=run.budget.delta, adjacency="add-remove") for one in (most, plan))
     assert spent <= run.budget.epsilon
     assert whole >= 0.97 * run.budget.epsilon
 
 
 def test_pre_noise_is_half_as_long_as_the_clip_norm():
-    for bench, parameters in (
-        (MNIST, 44_506),
-        (XRAYS, 1281 * XRAYS.run.hidden[0] + 3 * (XRAYS.run.hidden[0] + 1)),
-    ):
+    for bench, parameters in ((MNIST, 44_506), (XRAYS, 1281 * XRAYS.run.hidden[0] + 3 * (XRAYS.run.hidden[0] + 1))):
         length = bench.pre_noise * sqrt(parameters)
         assert 0.45 < length / bench.run.sampling.clip_norm < 0.55
 
@@ -55,9 +45,7 @@ def test_rows_say_what_was_spent_by_both_accountants_and_by_whom(tmp_path):
             assert 0.9 * row["budget"] < row["epsilon"] <= row["budget"]
     last, mean = rows["DP-SGLD"], rows["DP-SGLD, averaged"]
     assert last["nll_nats"] != mean["nll_nats"]
-    assert [last[k] for k in ("seed", "epsilon", "steps")] == [
-        mean[k] for k in ("seed", "epsilon", "steps")
-    ]
+    assert [last[k] for k in ("seed", "epsilon", "steps")] == [mean[k] for k in ("seed", "epsilon", "steps")]
     assert rows["DP-SGD by patient"]["unit"] == "made-up person"
     result = read(next(tmp_path.glob("*dp-sgd-seed*")) / "result.json")
     ((step, steps),) = private.runs_of(event_from_dict(result["privacy"]["event"]))

@@ -58,9 +58,7 @@ def test_a_key_tells_runs_apart_and_is_one_configuration_in_all_studies(smoke):
 @every_case("name", NAMES)
 def test_configurations_are_read_back_as_they_were(name):
     for job in (*studies()[name].jobs(True, 3), *studies()[name].jobs(False, 3)):
-        assert (
-            from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
-        )
+        assert from_dict(type(job.config), json.loads(json.dumps(to_dict(job.config)))) == job.config
 
 
 @every_case("name", NAMES)
@@ -72,15 +70,9 @@ def test_a_committed_table_is_the_study_s_and_is_read_without_loss(name, tmp_pat
     assert (made["study"], made["smoke"]) == (name, False)
     assert {path.stem for path in folder.glob("*.png")} == set(study.figures)
     said = study.judged(table)
-    assert [
-        one.said
-        for one in said
-        if "missing" in one.said or re.search(r"\{[a-z_]|\bnan\b|\binf\b", one.said)
-    ] == []
+    assert [one.said for one in said if "missing" in one.said or re.search(r"\{[a-z_]|\bnan\b|\binf\b", one.said)] == []
     nothing = study.table([], tmp_path)
-    assert {one.holds for one in study.judged(nothing)} <= {None}, (
-        "where no run has ended nothing is claimed"
-    )
+    assert {one.holds for one in study.judged(nothing)} <= {None}, "where no run has ended nothing is claimed"
 
 
 @pytest.mark.parametrize("name", [slow(name) for name in NAMES])
@@ -99,9 +91,7 @@ def test_smoke_runs_leave_rows_that_are_drawn_and_judged(name, tmp_path):
 def test_every_row_of_sentences_that_is_kept_is_answered_once():
     with (ROOT / "experiments" / "sentences.csv").open(encoding="utf-8") as file:
         keep = {row["key"]: row["keep"] for row in csv.DictReader(file)}
-    answered = Counter(
-        key for key, _ in {(key, one.place) for one in _records() for key in one.answers}
-    )
+    answered = Counter(key for key, _ in {(key, one.place) for one in _records() for key in one.answers})
     assert answered.keys() - keep.keys() == set()
     once = {key for key, kept in keep.items() if kept in ("yes", "line", "add", "errata")}
     assert {key: answered[key] for key in once if answered[key] != 1} == {}
@@ -120,9 +110,7 @@ def test_every_number_of_a_printed_table_is_beside_ours(name):
 
 
 def test_the_page_of_results_is_made_again_byte_for_byte():
-    assert PAGE.read_text(encoding="utf-8") == render(ROOT / RESULTS, PAGE.parent), (
-        "run pacdp results"
-    )
+    assert PAGE.read_text(encoding="utf-8") == render(ROOT / RESULTS, PAGE.parent), "run pacdp results"
 
 
 def test_the_page_of_results_is_short():

@@ -34,13 +34,9 @@ def main():
     files = [f"bounds/{name}.py" for name in TARGETS if not asked.only or name in asked.only]
     known, began = reasons(), time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
-        bench = _Bench(
-            Path(place), {test for file in files for test in suite_of(file)}, asked.journal
-        )
+        bench = _Bench(Path(place), {test for file in files for test in suite_of(file)}, asked.journal)
         chosen = {file: sample(of_file(ROOT, file), asked.each, asked.seed) for file in files}
-        work = [
-            one for file in files for one in chosen[file] if asked.again or one.key not in known
-        ]
+        work = [one for file in files for one in chosen[file] if asked.again or one.key not in known]
         with ThreadPoolExecutor(asked.workers) as pool:
             found = dict(zip((one.key for one in work), pool.map(bench.tried, work), strict=True))
     rows = [_row(file, chosen[file], found, known) for file in files]
@@ -77,9 +73,7 @@ class _Bench:
         shutil.copytree(ROOT / "bounds", whole / "bounds")
         outcome = tried(self.context, whole, sorted(tests), limit=3600.0)
         if outcome.fate != "survived":
-            raise SystemExit(
-                f"the tests fail without a mutant: {outcome.by}\n{(whole / 'log').read_text()[-2000:]}"
-            )
+            raise SystemExit(f"the tests fail without a mutant: {outcome.by}\n{(whole / 'log').read_text()[-2000:]}")
         self.seconds, self.taken = outcome.seconds, durations(whole)
         self.journal, self.known = journal, dict[str, Outcome]()
         if journal and journal.exists():
@@ -97,15 +91,10 @@ class _Bench:
         path = root / one.file
         path.write_bytes(one.applied(path.read_bytes()))
         tests = suite_of(one.file)
-        usual = sum(
-            self.taken.get(test, 0.0) for test in {test.partition("::")[0] for test in tests}
-        )
+        usual = sum(self.taken.get(test, 0.0) for test in {test.partition("::")[0] for test in tests})
         outcome = tried(self.context, root, tests, limit=30.0 + 4.0 * usual)
         shutil.rmtree(root)
-        print(
-            f"{outcome.fate:8} {outcome.seconds:5.1f}s {one.file}:{one.line} {one.before} -> {one.after}",
-            flush=True,
-        )
+        print(f"{outcome.fate:8} {outcome.seconds:5.1f}s {one.file}:{one.line} {one.before} -> {one.after}", flush=True)
         if self.journal:
             with self.lock, self.journal.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"key": one.key, **asdict(outcome)}) + "\n")
@@ -114,50 +103,30 @@ class _Bench:
 
 def _row(file, chosen, found, known):
     fates = [found[one.key].fate if one.key in found else "survived" for one in chosen]
-    left = [
-        one
-        for one, fate in zip(chosen, fates, strict=True)
-        if fate == "survived" and one.key not in known
-    ]
+    left = [one for one, fate in zip(chosen, fates, strict=True) if fate == "survived" and one.key not in known]
     row = {
         "file": file,
         "mutants": len(of_file(ROOT, file)),
         "tried": len(chosen),
         "killed": fates.count("killed"),
         "timeout": fates.count("timeout"),
-        "equivalent": sum(
-            one.key in known and fate == "survived" for one, fate in zip(chosen, fates, strict=True)
-        ),
+        "equivalent": sum(one.key in known and fate == "survived" for one, fate in zip(chosen, fates, strict=True)),
         "survived": [{"line": one.line, "before": one.before, "after": one.after} for one in left],
     }
     return {**row, "score": score([row])}
 
 
 def _asked():
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.mutation", description=__doc__.partition("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
     before = committed()
-    parser.add_argument(
-        "--only", nargs="+", choices=TARGETS, metavar="FILE", help="files of bounds, such as kl"
-    )
-    parser.add_argument(
-        "--each", type=int, default=before.get("each", 16), help="mutants of a file"
-    )
+    parser.add_argument("--only", nargs="+", choices=TARGETS, metavar="FILE", help="files of bounds, such as kl")
+    parser.add_argument("--each", type=int, default=before.get("each", 16), help="mutants of a file")
     parser.add_argument("--all", dest="each", action="store_const", const=None, help="every mutant")
-    parser.add_argument(
-        "--seed", type=int, default=before.get("seed", 0), help="another seed is another sample"
-    )
+    parser.add_argument("--seed", type=int, default=before.get("seed", 0), help="another seed is another sample")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument(
-        "--journal", type=Path, help="a file of what was found, from which a stopped run goes on"
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="try mutants that are listed as equivalent, too"
-    )
-    parser.add_argument(
-        "--write", action="store_true", help="write docs/mutation.json and docs/mutation.md"
-    )
+    parser.add_argument("--journal", type=Path, help="a file of what was found, from which a stopped run goes on")
+    parser.add_argument("--again", action="store_true", help="try mutants that are listed as equivalent, too")
+    parser.add_argument("--write", action="store_true", help="write docs/mutation.json and docs/mutation.md")
     asked = parser.parse_args()
     if asked.write and asked.only:
         parser.error("--write is for all files: leave out --only")

@@ -99,9 +99,7 @@ class _Sites(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Compare(self, node):
-        for left, op, right in zip(
-            (node.left, *node.comparators), node.ops, node.comparators, strict=False
-        ):
+        for left, op, right in zip((node.left, *node.comparators), node.ops, node.comparators, strict=False):
             self._between(left, right, *COMPARISONS[type(op)])
         self.generic_visit(node)
 
@@ -117,18 +115,12 @@ class _Sites(ast.NodeVisitor):
 
     def visit_AugAssign(self, node):
         if type(node.op) in ARITHMETIC:
-            self._between(
-                node.target, node.value, *(f"{sign}=" for sign in ARITHMETIC[type(node.op)])
-            )
+            self._between(node.target, node.value, *(f"{sign}=" for sign in ARITHMETIC[type(node.op)]))
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node):
         if isinstance(node.op, (ast.USub, ast.Not)):
-            self._put(
-                self._at(node),
-                self._at(node) + (1 if isinstance(node.op, ast.USub) else len("not ")),
-                "",
-            )
+            self._put(self._at(node), self._at(node) + (1 if isinstance(node.op, ast.USub) else len("not ")), "")
         self.generic_visit(node)
 
     def visit_Constant(self, node):
@@ -151,11 +143,7 @@ class _Sites(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node):
-        if (
-            isinstance(node.func, ast.Name)
-            and node.func.id == "range"
-            and not isinstance(node.args[-1], ast.Constant)
-        ):
+        if isinstance(node.func, ast.Name) and node.func.id == "range" and not isinstance(node.args[-1], ast.Constant):
             self._put(self._end(node.args[-1]), self._end(node.args[-1]), " - 1")
         self.generic_visit(node)
 
@@ -188,11 +176,7 @@ class _Sites(ast.NodeVisitor):
     def _between(self, left, right, sign, *others):
         """The sign that stands between two expressions, comments apart."""
         start = self._end(left)
-        gap = re.sub(
-            rb"#[^\n]*",
-            lambda comment: b" " * len(comment[0]),
-            self.source[start : self._at(right)],
-        )
+        gap = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), self.source[start : self._at(right)])
         place = re.search(re.escape(sign).replace(r"\ ", r"\s+").encode(), gap)
         for other in others:
             self._put(start + place.start(), start + place.end(), other)

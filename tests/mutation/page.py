@@ -74,12 +74,7 @@ def judged(record, before):
 def write(record, *, minutes):
     """Both files of docs."""
     made_by = provenance(device="cpu", seed=record["seed"])
-    record = {
-        "format": "pacdp-mutation/1",
-        "provenance": made_by,
-        "minutes": round(minutes, 1),
-        **record,
-    }
+    record = {"format": "pacdp-mutation/1", "provenance": made_by, "minutes": round(minutes, 1), **record}
     write_json(DOCS / "mutation.json", record)
     with replacing(DOCS / "mutation.md") as file:
         file.write(rendered(record).encode())

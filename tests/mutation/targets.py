@@ -4,10 +4,7 @@ _COSTS = "test_laws.py::test_costs_add_up_and_value_follows_from_costs_and_input
 _LAWS = f"{_COSTS} test_laws.py::test_nan_and_misuse_are_refused_by_name"
 _ENDS = "test_fuzz.py::test_values_at_the_ends_of_float64_are_safe"
 _PRIVATE = "test_private_priors.py test_private_pac_bayes.py"
-_ACCOUNTS = " ".join(
-    f"accounting/test_{name}.py"
-    for name in ("one_step", "uses", "too_little_noise", "compositions")
-)
+_ACCOUNTS = " ".join(f"accounting/test_{name}.py" for name in ("one_step", "uses", "too_little_noise", "compositions"))
 
 TARGETS = {
     "_assemble": f"test_certificate.py test_catalogue.py test_pac_bayes.py {_PRIVATE} {_LAWS}",
@@ -58,10 +55,7 @@ TARGETS = {
     "transfer": f"test_private_pac_bayes.py test_transfer_mechanisms.py test_transfer.py {_COSTS}",
     "xi": f"test_pac_bayes.py test_catalogue.py {_COSTS}",
     **dict.fromkeys(
-        (
-            f"accounting/{name}"
-            for name in ("_cells", "_compose", "_fourier", "_pieces", "_plan", "accountant")
-        ),
+        (f"accounting/{name}" for name in ("_cells", "_compose", "_fourier", "_pieces", "_plan", "accountant")),
         f"{_ACCOUNTS} accounting/test_extremes.py accounting/test_worst_pair.py accounting/test_many_levels.py",
     ),
     "accounting/_levels": "accounting/test_many_levels.py",
@@ -81,7 +75,5 @@ UNTRIED = ("__init__", "accounting/__init__", "needs")
 def suite_of(file):
     """What pytest is to run for a file such as ``bounds/kl.py``."""
     name = file.removeprefix("bounds/").removesuffix(".py")
-    refusals = (
-        "accounting/test_accounting_refusals.py" if "/" in name else "test_bounds_refusals.py"
-    )
+    refusals = "accounting/test_accounting_refusals.py" if "/" in name else "test_bounds_refusals.py"
     return [f"tests/bounds/{one}" for one in (*TARGETS[name].split(), refusals)]

@@ -40,9 +40,7 @@ class _Some:
             groups[item.nodeid.partition("[")[0]].append(item)
         kept = set(map(id, items))
         for name, group in groups.items():
-            if (
-                len(group) > _CASES and "_refusals.py" not in name
-            ):  # a table of refusals is one test
+            if len(group) > _CASES and "_refusals.py" not in name:  # a table of refusals is one test
                 kept -= {*map(id, group)} - {*map(id, random.Random(name).sample(group, _CASES))}
         items[:] = [item for item in items if id(item) in kept]
 
@@ -77,9 +75,7 @@ def tried(context, root, tests, *, limit):
     said = _said(root)
     if said["code"] not in (0, 1, 2):
         raise RuntimeError(f"pytest ended with {said['code']} on {tests}; see {root / 'log'}.")
-    return Outcome(
-        fate="killed" if said["code"] else "survived", by=said["by"], seconds=said["seconds"]
-    )
+    return Outcome(fate="killed" if said["code"] else "survived", by=said["by"], seconds=said["seconds"])
 
 
 def durations(root):
@@ -100,14 +96,10 @@ def _run(root, tests, limit):
     log = os.open(f"{root}/log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    sys.dont_write_bytecode = (
-        True  # bytecode is known by second and size, which a mutant may share with another
-    )
+    sys.dont_write_bytecode = True  # bytecode is known by second and size, which a mutant may share with another
     sys.path.insert(0, root)
     os.environ["PYTHONPATH"] = root
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = (
-        "1"  # looking for plugins takes longer than most tests
-    )
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # looking for plugins takes longer than most tests
     noted, code = _Some(), 1
     for name in [name for name in sys.modules if name.partition(".")[0] == "bounds"]:
         del sys.modules[name]  # where the server of forks was started for something else
@@ -117,17 +109,7 @@ def _run(root, tests, limit):
         if not str(bounds.__file__).startswith(root):
             code = 3
         else:
-            options = [
-                "-x",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-m",
-                "not slow",
-                "--cases",
-                "0",
-                "--tb=short",
-            ]
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--cases", "0", "--tb=short"]
             code = int(pytest.main([*options, *tests], plugins=[noted]))
     finally:
         used = resource.getrusage(resource.RUSAGE_SELF)

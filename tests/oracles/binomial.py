@@ -24,6 +24,4 @@ def log_cdf(k, n, p):
 @cache
 def xi(n):
     """Maurer's constant by its definition, Σ_k C(n,k) (k/n)^k (1-k/n)^(n-k)."""
-    return sum(
-        (Fraction(comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0)
-    )
+    return sum((Fraction(comb(n, k) * k**k * (n - k) ** (n - k), n**n) for k in range(n + 1)), Fraction(0))

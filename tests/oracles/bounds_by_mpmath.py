@@ -51,9 +51,7 @@ COSTS = {
     "free_energy": free_energy,
     "log_density_ratio": lambda inputs: mpf(inputs["log_density_ratio"]),
     "renyi": lambda inputs: mpf(inputs["renyi_nats"]),
-    "grid": lambda inputs: log(
-        len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)
-    ),
+    "grid": lambda inputs: log(len(temperatures(inputs)) if "inverse_temperatures" in inputs else len(ETAS)),
     "levels": lambda inputs: log(len(numbered(inputs, "share"))),
     "kl": lambda inputs: mpf(inputs["kl_nats"]),
     "log_xi": log_xi,
@@ -68,9 +66,7 @@ def cost(name, made, price):
     if name not in ("confidence", "transfer"):
         return COSTS[name](made.inputs)
     steps = 1 + sum(key.startswith("n_") for key in made.inputs)
-    failure_prob = made.budget.get(
-        "bound", made.budget.get("transfer")
-    )  # the second is the whole of it if pure
+    failure_prob = made.budget.get("bound", made.budget.get("transfer"))  # the second is the whole of it if pure
     return prices.nats(price, made.inputs["n"], mpf(failure_prob) / steps, made.terms)
 
 
@@ -111,9 +107,7 @@ def catoni_at(scale, made):
 
 def bernstein(risk, second_moment, per_example):
     risk, second = mpf(risk), mpf(second_moment)
-    return risk + min(
-        (-eta - log(1 - eta)) / eta * second + per_example / eta for eta in map(mpf, ETAS)
-    )
+    return risk + min((-eta - log(1 - eta)) / eta * second + per_example / eta for eta in map(mpf, ETAS))
 
 
 def unexpected_bernstein(made):
@@ -122,9 +116,7 @@ def unexpected_bernstein(made):
 
 def ece_bernstein(made):
     """The un-expected Bernstein inequality of the calibration error."""
-    return bernstein(
-        made.inputs["calibration_error"], made.inputs["mean_squared_gap"], per_example(made)
-    )
+    return bernstein(made.inputs["calibration_error"], made.inputs["mean_squared_gap"], per_example(made))
 
 
 def ece_hoeffding(made):
@@ -160,21 +152,14 @@ def dp_chernoff_2018(made):
 
 
 def gibbs_catoni(made):
-    scale = (
-        mpf(made.inputs["tau"])
-        * (made.inputs["loss_high"] - mpf(made.inputs["loss_low"]))
-        / made.inputs["n"]
-    )
+    scale = mpf(made.inputs["tau"]) * (made.inputs["loss_high"] - mpf(made.inputs["loss_low"])) / made.inputs["n"]
     return expm1(-per_example(made)) / expm1(-scale)
 
 
 def gibbs_pac_bayes(made):
     """The largest of many points of a grid, so up to a little below."""
     inputs, nats = made.inputs, float(sum(paid.nats for paid in made.costs))
-    at = (
-        inputs[name]
-        for name in ("log_partition_lower_nats", "tau", "loss_low", "loss_high", "error_loss")
-    )
+    at = (inputs[name] for name in ("log_partition_lower_nats", "tau", "loss_low", "loss_high", "error_loss"))
     return mpf(certificate_on_a_grid(*at, nats * (1 - 1e-14), inputs["n"])) * (1 - mpf("1e-12"))
 
 

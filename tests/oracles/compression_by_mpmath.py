@@ -23,9 +23,7 @@ def weighted(k, n, v, failure_prob, weights):
     """The same for λ_m = failure_prob weights[m], in logarithms."""
     v = mpf(v)
     return fsum(
-        failure_prob
-        * mpf(share)
-        * exp(log_choose(m, k) - log_choose(n, k) + (m - n) * mp.log(1 - v))
+        failure_prob * mpf(share) * exp(log_choose(m, k) - log_choose(n, k) + (m - n) * mp.log(1 - v))
         for m, share in weights.items()
         if m >= k
     )

@@ -22,12 +22,7 @@ def posterior(prior, losses, tau):
     whole = fsum(mpf(p) for p in prior)
     partition = fsum(weights) / whole
     mean = fsum(w * mpf(loss) for w, loss in zip(weights, losses, strict=True)) / fsum(weights)
-    return (
-        log(partition),
-        mean,
-        -mpf(tau) * mean - log(partition),
-        [w / fsum(weights) for w in weights],
-    )
+    return (log(partition), mean, -mpf(tau) * mean - log(partition), [w / fsum(weights) for w in weights])
 
 
 def certificate_on_a_grid(log_partition, tau, low, high, error_loss, nats, n, points=20_001):

@@ -33,7 +33,5 @@ def kl_upper(q, nats):
 @cache
 def xi(n):
     """Maurer's constant: sum over k of C(n, k) (k/n)^k (1 - k/n)^(n - k), with 0^0 = 1."""
-    inner = fsum(
-        binomial(n, k) * (mpf(k) / n) ** k * (1 - mpf(k) / n) ** (n - k) for k in range(1, n)
-    )
+    inner = fsum(binomial(n, k) * (mpf(k) / n) ** k * (1 - mpf(k) / n) ** (n - k) for k in range(1, n))
     return inner + 2

@@ -15,9 +15,7 @@ def mixture(mean, losses):
     rates = [mpf(6) * mpf("0.625") ** k for k in range(24)]
     etas = [mpf("0.8") * mpf("0.6") ** k for k in range(18)]
     first = fsum(e ** (-rate * total) * (1 - mean * (1 - e**-rate)) ** -n for rate in rates) / 24
-    second = (
-        fsum(e ** (eta * (n * mean - total) + (eta + log(1 - eta)) * spread) for eta in etas) / 18
-    )
+    second = fsum(e ** (eta * (n * mean - total) + (eta + log(1 - eta)) * spread) for eta in etas) / 18
     return (first + second) / 2
 
 
@@ -25,15 +23,8 @@ def wealth(promised, losses):
     """The wealth after each loss: every bet from every start by itself."""
     promised, found = mpf(promised), []
     kept = [1 / (1 + log(1 + t)) for t in range(len(losses) + 1)]
-    factors = [
-        [(1 + (mpf(odds) - 1) * mpf(x)) / (1 + (mpf(odds) - 1) * promised) for x in losses]
-        for odds in ODDS
-    ]
+    factors = [[(1 + (mpf(odds) - 1) * mpf(x)) / (1 + (mpf(odds) - 1) * promised) for x in losses] for odds in ODDS]
     for t in range(1, len(losses) + 1):
-        bets = fsum(
-            (kept[j - 1] - kept[j]) * fprod(row[j - 1 : t])
-            for row in factors
-            for j in range(1, t + 1)
-        )
+        bets = fsum((kept[j - 1] - kept[j]) * fprod(row[j - 1 : t]) for row in factors for j in range(1, t + 1))
         found.append(kept[t] + bets / len(ODDS))
     return found

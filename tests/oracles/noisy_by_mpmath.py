@@ -13,9 +13,7 @@ def moment(order, rate, x):
     if rate == 1:
         return order * (order - 1) * x / 2
     low, share = floor(order), order - floor(order)
-    found = (1 - share) * whole(int(low), rate, x) + (
-        share * whole(int(low) + 1, rate, x) if share else 0
-    )
+    found = (1 - share) * whole(int(low), rate, x) + (share * whole(int(low) + 1, rate, x) if share else 0)
     if order < 2:
         scale = (1 - rate) ** order - 1 + order * rate
         found = min(found, log1p(scale * expm1(x)))
@@ -25,10 +23,7 @@ def moment(order, rate, x):
 def whole(order, rate, x):
     return log1p(
         sum(
-            binomial(order, j)
-            * (1 - rate) ** (order - j)
-            * rate**j
-            * expm1(mpf(j * (j - 1)) / 2 * x)
+            binomial(order, j) * (1 - rate) ** (order - j) * rate**j * expm1(mpf(j * (j - 1)) / 2 * x)
             for j in range(2, order + 1)
         )
     )

@@ -24,9 +24,7 @@ def nats(price, n, failure_prob, terms):
             return sharp(epsilon, n, log_inv)
         case prices.MaxInformation(epsilon=epsilon):
             epsilon = mpf(epsilon)
-            return (
-                log(2) + log_inv + n * epsilon**2 / 2 + epsilon * sqrt(n * (log(4) + log_inv) / 2)
-            )
+            return log(2) + log_inv + n * epsilon**2 / 2 + epsilon * sqrt(n * (log(4) + log_inv) / 2)
         case prices.Printed2018(epsilon=epsilon):
             return 2 * max(log(3) + log_inv, n * mpf(epsilon) ** 2)
         case noisy_sums.WorstCaseSum(mu=mu):
@@ -34,21 +32,13 @@ def nats(price, n, failure_prob, terms):
         case noisy_sums.PoissonSum(event=event):
             return noisy.poisson(event, n, log_inv, terms["transfer_alpha"])
         case noisy_sums.RealisedSum(contributions=whole, orders=orders, weights=weights):
-            return noisy.realised(
-                noisy.of_full_batch(whole, orders), orders, even(weights, orders), log_inv
-            )
+            return noisy.realised(noisy.of_full_batch(whole, orders), orders, even(weights, orders), log_inv)
         case noisy_sums.RealisedPoissonSum(log_moments=moments, orders=orders, weights=weights):
             return noisy.realised(moments, orders, even(weights, orders), log_inv)
         case prices.Accounted(privacy=PureDP(epsilon=epsilon, adjacency=adjacency)):
             return sharp(epsilon if adjacency == "replace-one" else 2 * mpf(epsilon), n, log_inv)
         case prices.Accounted(privacy=privacy):
-            names = (
-                "transfer_alpha",
-                "transfer_level",
-                "transfer_prob",
-                "privacy_tail_prob",
-                "unbounded_prob",
-            )
+            names = ("transfer_alpha", "transfer_level", "transfer_prob", "privacy_tail_prob", "unbounded_prob")
             return general(privacy, n, *(terms.get(name, 0.0) for name in names))
 
 
@@ -80,15 +70,11 @@ def divergence(privacy, n, alpha, level, for_unbounded):
         case ApproxDP(epsilon=epsilon, delta=delta):
             epsilon, delta = mpf(epsilon), mpf(delta)
             mass = (1 - delta) / (1 + exp(-epsilon))
-            return on_points(
-                [epsilon, -epsilon], [mass, mass], delta, delta, n, alpha, level, for_unbounded
-            )
+            return on_points([epsilon, -epsilon], [mass, mass], delta, delta, n, alpha, level, for_unbounded)
         case _:
             masses = np.where(privacy.losses >= 0, privacy.with_record, privacy.without_record)
             ends = mpf(privacy.infinity_mass), mpf(privacy.zero_mass)
-            return on_points(
-                privacy.losses.tolist(), masses.tolist(), *ends, n, alpha, level, for_unbounded
-            )
+            return on_points(privacy.losses.tolist(), masses.tolist(), *ends, n, alpha, level, for_unbounded)
 
 
 def on_points(losses, masses, infinity_mass, zero_mass, n, alpha, level, for_unbounded):
@@ -99,9 +85,7 @@ def on_points(losses, masses, infinity_mass, zero_mass, n, alpha, level, for_unb
             x = mpf(loss)
             whole += mpf(mass) * max(0, slow.zeta(alpha, x) - level) * (1 if x >= 0 else exp(x))
     if infinity_mass:
-        margin = -log(
-            1 - n * infinity_mass / mpf(for_unbounded)
-        )  # n π / (1 - e^(-t)) is what was paid
+        margin = -log(1 - n * infinity_mass / mpf(for_unbounded))  # n π / (1 - e^(-t)) is what was paid
         cutoff = max(0, *(x for x, mass in zip(losses, masses, strict=True) if mass > 0)) + margin
         slope = (alpha * exp((alpha - 1) * cutoff) - 1) / (alpha - 1) - 1 - level
         whole += infinity_mass * max(0, slope)

@@ -60,16 +60,7 @@ def concentrated(alpha, level, rho):
 
         reach = rho + 30 * sqrt(rho)
         return sum(
-            quad(
-                part,
-                sorted(
-                    {
-                        start,
-                        max(start, rho),
-                        *(max(start, rho) + k * reach / 8 for k in range(1, 9)),
-                    }
-                ),
-            )
+            quad(part, sorted({start, max(start, rho), *(max(start, rho) + k * reach / 8 for k in range(1, 9))}))
             for part, start in ((above, upper), (below, -lower))
         )
 

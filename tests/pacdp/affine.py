@@ -41,14 +41,10 @@ def pvalues(draws, law):
     for name, square, freedom in [("length", (white**2).sum(), n * d)] + [
         (f"variance {i}", (white[i] ** 2).sum(), n) for i in range(d)
     ]:
-        found[name] = float(
-            2 * min(stats.chi2(freedom).sf(square), stats.chi2(freedom).cdf(square))
-        )
+        found[name] = float(2 * min(stats.chi2(freedom).sf(square), stats.chi2(freedom).cdf(square)))
     for i in range(d):
         for j in range(i):
-            found[f"pair {i} {j}"] = float(
-                2 * stats.norm.sf(abs((white[i] * white[j]).sum()) / n**0.5)
-            )
+            found[f"pair {i} {j}"] = float(2 * stats.norm.sf(abs((white[i] * white[j]).sum()) / n**0.5))
     return found
 
 

@@ -13,7 +13,5 @@ sys.path.extend(map(str, SHARING))
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if (
-            item.path.parent in SHARING
-        ):  # first layers have inputs without gradients, which torch's hooks remark upon
+        if item.path.parent in SHARING:  # first layers have inputs without gradients, which torch's hooks remark upon
             item.add_marker(pytest.mark.filterwarnings("ignore:Full backward hook is firing"))

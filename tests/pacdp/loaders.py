@@ -36,10 +36,7 @@ from pacdp.losses import zero_one
 from pacdp.stochastic import mean_risks
 
 EVENT = accounting.SelfComposed(
-    event=accounting.PoissonSampled(
-        sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=1.0)
-    ),
-    count=5,
+    event=accounting.PoissonSampled(sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=1.0)), count=5
 )
 
 
@@ -57,11 +54,7 @@ class Loader(NamedTuple):
 
 def example(fill=1.0):
     """A checkpoint with parameters whose order is not that of the alphabet."""
-    model = {
-        "z.weight": torch.full((2, 3), fill),
-        "a.bias": torch.arange(4.0),
-        "b.scale": torch.tensor(7.0),
-    }
+    model = {"z.weight": torch.full((2, 3), fill), "a.bias": torch.arange(4.0), "b.scale": torch.tensor(7.0)}
     state = {"velocity": torch.linspace(0, 1, 11)}
     header = {"step": 12, "n": 60, "run": {"seed": 3, "tags": ["a", None]}, "loss": {"high": 4.0}}
     trace = {"energy": torch.linspace(1, 2, 5), "pending.energy": torch.empty(0)}
@@ -76,10 +69,7 @@ def checkpoint(folder):
 
 def contents(found):
     parts = (found.model, found.state, found.trace)
-    tensors = [
-        {name: (x.dtype, x.shape, x.numpy().tobytes()) for name, x in part.items()}
-        for part in parts
-    ]
+    tensors = [{name: (x.dtype, x.shape, x.numpy().tobytes()) for name, x in part.items()} for part in parts]
     return json.dumps(dict(found.header), sort_keys=True), tensors
 
 
@@ -98,9 +88,7 @@ def weights(name, **how):
 
 
 def state_dict(found, whole):
-    strided = all(
-        x.layout == torch.strided and x.numel() == len(x.flatten().tolist()) for x in found.values()
-    )
+    strided = all(x.layout == torch.strided and x.numel() == len(x.flatten().tolist()) for x in found.values())
     return strided and all(isinstance(name, str) for name in found)
 
 
@@ -120,17 +108,9 @@ def record(folder):
 
 def certificate(found, whole):
     shared = sum(found.budget.values()) <= found.failure_prob * (1 + 1e-12)
-    inside = (
-        0.0 <= found.value <= 1.0 and 0.0 < found.failure_prob < 1.0 and found.total_nats >= 0.0
-    )
+    inside = 0.0 <= found.value <= 1.0 and 0.0 < found.failure_prob < 1.0 and found.total_nats >= 0.0
     told = found.status == ("optimistic" if found.unproved else "rigorous")
-    return (
-        shared
-        and inside
-        and told
-        and bounds.Certificate.from_json(found.to_json()) == found
-        and hash(found) != 0.5
-    )
+    return shared and inside and told and bounds.Certificate.from_json(found.to_json()) == found and hash(found) != 0.5
 
 
 def recorded(folder):
@@ -173,16 +153,12 @@ def archive(folder):
 def film(folder):
     from PIL import Image
 
-    Image.fromarray(np.arange(224 * 224, dtype=np.uint8).reshape(224, 224)).save(
-        folder / "film.jpg"
-    )
+    Image.fromarray(np.arange(224 * 224, dtype=np.uint8).reshape(224, 224)).save(folder / "film.jpg")
     return folder / "film.jpg"
 
 
 def snapshots(folder):
-    store = resume_snapshots(
-        folder / "s", shape=WeightsShape(parameters=(("w", (2, 2)),), layout="x"), up_to_step=0
-    )
+    store = resume_snapshots(folder / "s", shape=WeightsShape(parameters=(("w", (2, 2)),), layout="x"), up_to_step=0)
     for step in (1, 2):
         store.append(step, torch.full((4,), float(step)))
     return min((folder / "s").glob("snapshots-*"))
@@ -205,9 +181,7 @@ def counted(folder):
 
 
 def features(folder):
-    return backbone_cache.entry(
-        np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder
-    )
+    return backbone_cache.entry(np.zeros((3, 1, 2, 2), np.float32), weights_sha256="0" * 64, dim=2, folder=folder)
 
 
 def same_entries(found, whole):
@@ -235,14 +209,8 @@ def text(path):
         raise ValueError(str(error)) from error
 
 
-_CELLS = {
-    "images": np.zeros((8, 50, 50), np.uint8),
-    "labels": np.arange(8) % 2,
-    "patient": np.arange(8),
-}
-_FILMS = "path,split,class,label,patient_key\n" + "".join(
-    f"{k}.jpg,train,normal,0,p{k}\n" for k in range(3)
-)
+_CELLS = {"images": np.zeros((8, 50, 50), np.uint8), "labels": np.arange(8) % 2, "patient": np.arange(8)}
+_FILMS = "path,split,class,label,patient_key\n" + "".join(f"{k}.jpg,train,normal,0,p{k}\n" for k in range(3))
 _PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 _WRITERS = np.arange(5, dtype=np.int32)[:, None] * np.ones(8, np.int32)
 

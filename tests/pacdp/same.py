@@ -8,9 +8,7 @@ from torch import equal
 
 def identical(one, other):
     """Whether these tensors by name have the same bits."""
-    return one.keys() == other.keys() and all(
-        equal(value, other[name]) for name, value in one.items()
-    )
+    return one.keys() == other.keys() and all(equal(value, other[name]) for name, value in one.items())
 
 
 @contextmanager

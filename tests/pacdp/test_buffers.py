@@ -79,9 +79,7 @@ def test_rows_are_found(place):
     assert [held.rows for held in found] == [count]
     assert found[0].where.endswith(where)
     assert len(held_rows(Sequential(module, attribute(INPUTS[:2] + 0)), INPUTS)) == 2
-    with refusal(
-        rf"of the network holds {count} of the bound's 40 inputs, and a bound pays", DataError
-    ):
+    with refusal(rf"of the network holds {count} of the bound's 40 inputs, and a bound pays", DataError):
         require_no_rows(module, INPUTS)
 
 
@@ -121,12 +119,8 @@ def test_networks_without_rows():
         nn.LazyLinear(5),
         Flatten(),
         attribute(torch.zeros(50, 25)),
-        attribute(
-            [None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"])]
-        ),
-        attribute(
-            INPUTS + 0.1 * torch.randn(40, 1, 5, 5, generator=torch.Generator().manual_seed(0))
-        ),
+        attribute([None, "text", {3: nn.functional.relu}, torch.eye(25).to_sparse(), np.array(["a"])]),
+        attribute(INPUTS + 0.1 * torch.randn(40, 1, 5, 5, generator=torch.Generator().manual_seed(0))),
     )
     module.register_forward_hook(lambda *_: None)
     module.loop = module  # type: ignore[assignment]

@@ -24,11 +24,7 @@ def same(left, right):
 def test_round_trip(tmp_path):
     written, read = example(), load_checkpoint(checkpoint(tmp_path))
     assert same(written, read)
-    added = {
-        "format": FORMAT,
-        "parameters": ["z.weight", "a.bias", "b.scale"],
-        "content_hash": read.content_hash,
-    }
+    added = {"format": FORMAT, "parameters": ["z.weight", "a.bias", "b.scale"], "content_hash": read.content_hash}
     assert {**written.header, **added} == read.header
     assert list(read.model) == list(written.model)
     save_checkpoint(tmp_path / "again", read)
@@ -62,10 +58,7 @@ def test_files_that_are_not_whole_or_something_else_are_refused(tmp_path):
         header = {"pacdp": json.dumps({**old, "parameters": named})}
         save_file({"model.w": torch.ones(2)}, path, metadata=header)
         refused(path, "lacks the tensors")
-    for text in (
-        '"step": NaN}',
-        '"step": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    ):  # which JSON does not have
+    for text in ('"step": NaN}', '"step": ' + "[" * 100_000 + "]" * 100_000 + "}"):  # which JSON does not have
         header = {"pacdp": '{"format": "pacdp-checkpoint/3", "content_hash": "0", ' + text}
         save_file({"model.w": torch.ones(2)}, path, metadata=header)
         refused(path, "a header that pacdp did not write|says None")
@@ -95,20 +88,13 @@ def test_a_file_of_torch_is_refused_and_nothing_in_it_runs(tmp_path):
 def test_a_full_or_failing_disk_leaves_the_old_file(tmp_path, kind):
     path = checkpoint(tmp_path)
     before = path.read_bytes()
-    operations = carried_out(
-        save_checkpoint, (tmp_path / "other", example(2.0)), root=tmp_path
-    ).operations
+    operations = carried_out(save_checkpoint, (tmp_path / "other", example(2.0)), root=tmp_path).operations
     (tmp_path / "other").unlink()
     assert len(places(operations, kind)) >= 2
     for at in places(operations, kind):
-        failed = carried_out(
-            save_checkpoint, (path, example(2.0)), root=tmp_path, fault=Fault(at=at, kind=kind)
-        )
+        failed = carried_out(save_checkpoint, (path, example(2.0)), root=tmp_path, fault=Fault(at=at, kind=kind))
         assert failed.exitcode == 1
-        assert re.search(
-            r"CheckpointError: cannot write checkpoint .*(No space|output error).*free space",
-            failed.err,
-        )
+        assert re.search(r"CheckpointError: cannot write checkpoint .*(No space|output error).*free space", failed.err)
         assert path.read_bytes() == before
         assert list(tmp_path.iterdir()) == [path]
     save_checkpoint(path, example(2.0))
@@ -129,9 +115,7 @@ def test_what_is_written_may_be_read_and_is_json(tmp_path):
 def parts(path, framework="pt"):
     """The tensors of a file, and its header."""
     with safe_open(path, framework=framework) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(
-            file.metadata()["pacdp"]
-        )
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["pacdp"])
 
 
 def rewritten(path, *, tensors=None, **header):
@@ -152,22 +136,12 @@ def test_the_hash_follows_from_its_description(tmp_path):
 
     content = text(header).encode()
     for name, values in sorted(tensors.items()):
-        content += (
-            f"\n{text([name, values.dtype.name, list(values.shape)])}\n".encode() + values.tobytes()
-        )
+        content += f"\n{text([name, values.dtype.name, list(values.shape)])}\n".encode() + values.tobytes()
     assert hashlib.sha256(content).hexdigest() == said == load_checkpoint(tmp_path).content_hash
 
 
 def test_all_kinds_of_numbers_have_a_hash(tmp_path):
-    kinds = (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.uint8,
-        torch.bool,
-    )
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
     state = {str(kind): torch.tensor([[0, 1, 1]]).to(kind) for kind in kinds}
     state |= {"empty": torch.empty(0, 3), "turned": torch.arange(6.0).reshape(2, 3).T}
     save_checkpoint(tmp_path / "c", Checkpoint(header={}, model={"w": torch.ones(())}, state=state))

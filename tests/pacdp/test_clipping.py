@@ -25,10 +25,7 @@ LOSS = bounded_cross_entropy(classes=3)
 
 def estimate_on(objective, indices):
     """The estimate of a batch that is given instead of drawn."""
-    objective.draw = lambda keys, tick: (
-        [torch.tensor(indices, dtype=torch.int64)],
-        np.zeros(1, np.int64),
-    )
+    objective.draw = lambda keys, tick: ([torch.tensor(indices, dtype=torch.int64)], np.zeros(1, np.int64))
     gradient, loss, error, _ = objective.estimate(objective.weights(), keys_of(0), 0)
     return Estimate(gradient[0], loss, error)
 
@@ -110,9 +107,7 @@ def test_an_empty_batch_has_no_gradient():
 def test_no_example_contributes_more_than_the_clip_norm_in_exact_arithmetic(hidden, scale):
     data = toy_data(n=8, shape=(500,))
     data = replace(data, inputs=data.inputs * np.float32(scale))
-    objective = toy_objective(
-        data, architecture=Architecture(hidden=hidden), batch_size=1, clip_norm=0.3
-    )
+    objective = toy_objective(data, architecture=Architecture(hidden=hidden), batch_size=1, clip_norm=0.3)
     norms = [float(gradient_on(objective, [i]).double().norm()) for i in range(8)]
     assert max(norms) <= 0.3
     if scale >= 1.0:
@@ -162,9 +157,7 @@ NETWORKS = {
     "a layer used twice": reused,
     "tied weights": tied,
     "ELU in place on a layer's outputs": lambda: layers(lambda: nn.ELU(inplace=True)),
-    "a forward hook": changed(
-        lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))
-    ),
+    "a forward hook": changed(lambda m: m[0].register_forward_hook(lambda layer, args, out: torch.tanh(out))),
     "a hook before the network": changed(
         lambda m: m.register_forward_pre_hook(lambda layer, args: (args[0].square(),))
     ),
@@ -174,21 +167,15 @@ NETWORKS = {
     "a subclass": lambda: layers(first=Doubled),
     "layers on positions": lambda: Sequential(Linear(6, 4), Flatten(), Linear(12, 3)),
     "flattened in part": lambda: Sequential(Flatten(2), Linear(6, 4), Flatten(), Linear(12, 3)),
-    "nested, without a bias": lambda: Sequential(
-        Sequential(Linear(6, 8, bias=False), ReLU()), Linear(8, 3)
-    ),
-    "a parameter beside": changed(
-        lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))
-    ),
+    "nested, without a bias": lambda: Sequential(Sequential(Linear(6, 8, bias=False), ReLU()), Linear(8, 3)),
+    "a parameter beside": changed(lambda m: m[1].register_parameter("idle", nn.Parameter(torch.ones(2)))),
 }
 SHAPES = {"conv": (1, 28, 28), "layers on positions": (3, 6), "flattened in part": (3, 2, 3)}
 """Of inputs; those of the others are (6,)."""
 
 
 @every_case("name", NETWORKS)
-@pytest.mark.parametrize(
-    "quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"]
-)
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0], ids=["all clipped", "half clipped", "none clipped"])
 def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
     """Slow twin: module(x) and .backward(), one example at a time, then clipped; the normaliser is fixed."""
     torch.manual_seed(0)
@@ -197,12 +184,7 @@ def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
     for x, y in zip(torch.tensor(data.inputs), torch.tensor(data.labels), strict=True):
         module.zero_grad()
         LOSS(module(x[None].clone()), y[None]).sum().backward()
-        each.append(
-            {
-                name: torch.zeros_like(p) if p.grad is None else p.grad
-                for name, p in module.named_parameters()
-            }
-        )
+        each.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()})
     layout = Objective(module, LOSS, data, batch_size=2).layout
     each = torch.stack([layout.flatten(own) for own in each])
     norms = each.norm(dim=1)
@@ -216,12 +198,7 @@ def test_clipped_sums_are_those_of_the_network_itself(name, quantile):
 
 def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     """Each example's gradient is that of its own loss, whatever the loss makes of a batch."""
-    mixing = replace(
-        LOSS,
-        name="mixing",
-        compiled=None,
-        function=lambda f, y: LOSS.function(f, y) * (1 + f.mean()),
-    )
+    mixing = replace(LOSS, name="mixing", compiled=None, function=lambda f, y: LOSS.function(f, y) * (1 + f.mean()))
     torch.manual_seed(0)
     module, data = reused_relu(), toy_data(n=9, classes=3, shape=(6,))
     parameters = {name: p.detach() for name, p in module.named_parameters()}
@@ -229,14 +206,7 @@ def test_a_loss_over_pairs_has_no_way_into_another_example_s_gradient():
     for n in (9, 8):
         into = {name: torch.zeros_like(p) for name, p in parameters.items()}
         clipped.clipped_gradient(
-            module,
-            parameters,
-            inputs[:n],
-            labels[:n],
-            mixing,
-            clip_norm=0.1,
-            divisor=1.0,
-            into=into,
+            module, parameters, inputs[:n], labels[:n], mixing, clip_norm=0.1, divisor=1.0, into=into
         )
         sums.append(torch.cat([value.flatten() for value in into.values()]))
     assert float((sums[0] - sums[1]).norm()) <= 0.1

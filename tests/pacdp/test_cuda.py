@@ -18,19 +18,11 @@ from pacdp.step.noise import SystemRandomness
 from pacdp.trained import load_trained, objectives, save_trained
 from tests.pacdp.random.known_answers import VECTORS, numbers
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-]
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 PROBLEM = Problem(dataset="digits2")
 KEYS = keys_of(1, 2, 3)
 CUDA = torch.device("cuda")
-SAMPLERS = [
-    SGLD(tau=38.0),
-    SGHMC(tau=38.0),
-    PSGLD(tau=38.0, stabiliser=0.1),
-    EntropySGD(tau=38.0, inner_steps=3),
-]
+SAMPLERS = [SGLD(tau=38.0), SGHMC(tau=38.0), PSGLD(tau=38.0, stabiliser=0.1), EntropySGD(tau=38.0, inner_steps=3)]
 NAMES = ["SGLD", "SGHMC", "pSGLD", "Entropy-SGLD"]
 
 
@@ -73,28 +65,18 @@ clipped_or_not = pytest.mark.parametrize("clip_norm", [None, 0.5])
 @clipped_or_not
 @pytest.mark.parametrize("name", ["fc", "conv"])
 def test_an_estimate_agrees(name, clip_norm):
-    data = (
-        sparse_data(shape=(1, 28, 28), n=30, classes=3)
-        if name == "fc"
-        else toy_data(shape=(1, 28, 28), n=30)
-    )
+    data = sparse_data(shape=(1, 28, 28), n=30, classes=3) if name == "fc" else toy_data(shape=(1, 28, 28), n=30)
     architecture = Architecture(hidden=(20, 10)) if name == "fc" else Architecture(name="conv")
     ours, theirs = (
-        toy_objective(data, architecture=architecture, clip_norm=clip_norm, device=device)
-        for device in ("cpu", "cuda")
+        toy_objective(data, architecture=architecture, clip_norm=clip_norm, device=device) for device in ("cpu", "cuda")
     )
     weights = ours.weights() + torch.tensor([[0.0], [0.01], [0.02]])
     for tick in (0, 3):
-        left, right = (
-            ours.estimate(weights, KEYS, tick),
-            theirs.estimate(weights.cuda(), KEYS, tick),
-        )
+        left, right = (ours.estimate(weights, KEYS, tick), theirs.estimate(weights.cuda(), KEYS, tick))
         assert (left.gradient - right.gradient.cpu()).norm() < 1e-3 * left.gradient.norm()
         assert_close(left.loss, right.loss.cpu(), rtol=1e-4, atol=1e-5)
         assert_close(left.error, right.error.cpu())
-    assert theirs.risks(weights.cuda())[0].loss == pytest.approx(
-        ours.risks(weights)[0].loss, rel=1e-5
-    )
+    assert theirs.risks(weights.cuda())[0].loss == pytest.approx(ours.risks(weights)[0].loss, rel=1e-5)
 
 
 every_sampler = pytest.mark.parametrize("settings", SAMPLERS, ids=NAMES)
@@ -160,9 +142,7 @@ def test_a_resumed_chain_goes_on_bit_for_bit(settings, tmp_path):
 
 
 def test_a_gpu_makes_the_words_of_chacha20():
-    found = device_cipher.keystream(
-        bytes(range(32)), bytes(range(12)), first=5, count=100_003, device=CUDA
-    )
+    found = device_cipher.keystream(bytes(range(32)), bytes(range(12)), first=5, count=100_003, device=CUDA)
     words = np.empty(5 + 100_003, np.int64)
     cipher.Keystream(bytes(range(32)), bytes(range(12))).fill(words)
     assert np.array_equal(found.cpu().numpy(), words[5:])

@@ -84,9 +84,7 @@ def test_triton_s_kernels_are_launched_there(monkeypatch):
         monkeypatch.setattr(module, name, kernel)
         call()
         assert kernel.at == [[CPU]]
-        assert (
-            "enable_fp_fusion" in kernel.options
-        )  # else bits are those of Triton's release, which warns of it
+        assert "enable_fp_fusion" in kernel.options  # else bits are those of Triton's release, which warns of it
 
 
 class OnSecond(torch.Tensor):
@@ -101,9 +99,7 @@ class OnSecond(torch.Tensor):
 def test_compiled_programs_run_there(monkeypatch):
     inside, _ = watch(monkeypatch, devices)
     seen = []
-    monkeypatch.setattr(
-        torch, "compile", lambda function, **options: lambda *args: seen.append(list(inside))
-    )
+    monkeypatch.setattr(torch, "compile", lambda function, **options: lambda *args: seen.append(list(inside)))
     devices.fused(lambda x: x)(torch.zeros(3).as_subclass(OnSecond))
     assert seen == [[SECOND]]
 
@@ -137,12 +133,7 @@ def test_a_recording_takes_a_stream_of_its_own_device(monkeypatch, gpus):
         made.append((stream.device, gpus[0]))
         yield
 
-    for name, stand_in in {
-        "Stream": Stream,
-        "graph": graph,
-        "CUDAGraph": object,
-        "current_stream": Stream,
-    }.items():
+    for name, stand_in in {"Stream": Stream, "graph": graph, "CUDAGraph": object, "current_stream": Stream}.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
     _, found = graphs.recorded(lambda: gpus[0], SECOND)
     assert found == 1
@@ -157,9 +148,7 @@ def test_each_thread_that_releases_has_the_device(monkeypatch, threads):
     torch.set_num_threads(threads)
     try:
         x = torch.zeros(2, 50)
-        langevin(
-            x, gradient=x, rate=1.0, scale=1.0, keys=SecretKeys.drawn([0, 1]), stream=0, tick=0
-        )
+        langevin(x, gradient=x, rate=1.0, scale=1.0, keys=SecretKeys.drawn([0, 1]), stream=0, tick=0)
     finally:
         torch.set_num_threads(before)
     assert ever == [CPU, CPU]

@@ -20,9 +20,7 @@ from pacdp.exponential import error_counts, log_probabilities, select
 def test_the_law_of_the_draws():
     errors, weights = np.array([3, 5, 4, 9]), np.array([1.0, 2.0, 1.0, 3.0])
     generator = default_rng(0)
-    draws = [
-        select(errors, epsilon=0.8, generator=generator, weights=weights).index for _ in range(5000)
-    ]
+    draws = [select(errors, epsilon=0.8, generator=generator, weights=weights).index for _ in range(5000)]
     expected = weights * np.exp(-0.4 * errors)
     found = stats.chisquare(np.bincount(draws, minlength=4), 5000 * expected / expected.sum())
     assert found.pvalue > 1e-6
@@ -62,9 +60,7 @@ def test_certificates_are_those_of_pure_privacy():
     made = selected_certificate(chosen, errors=errors, n=n, failure_prob=0.05)
     risk = made.inputs["risk"]
     assert risk == pytest.approx(int(errors[chosen.index]) / n, rel=1e-15)
-    assert (
-        made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
-    )
+    assert made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
     assert made.status == "rigorous"
     assert chosen.privacy.epsilon == 0.05
 

@@ -24,17 +24,13 @@ def write(path, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(
-    tmp_path, kind
-):
+def test_a_file_is_the_old_one_or_the_new_one_and_the_next_write_leaves_nothing_else(tmp_path, kind):
     path = tmp_path / "file.json"
     begin(tmp_path)
     write(path, "old")
     known = written(tmp_path)
     for at in places(carried_out(write, (path, "old"), root=tmp_path).operations, kind):
-        failed = carried_out(
-            write, (path, "new" * 1000), root=tmp_path, fault=Fault(at=at, kind=kind)
-        )
+        failed = carried_out(write, (path, "new" * 1000), root=tmp_path, fault=Fault(at=at, kind=kind))
         assert failed.killed or (failed.exitcode == 1 and "OSError" in failed.err)
         assert path.read_text() in ("old", "new" * 1000)
         write(path, "old")
@@ -109,25 +105,18 @@ def without_flock(monkeypatch, number=errno.ENOSYS):
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(
-    tmp_path, monkeypatch, number, before
-):
+def test_a_disk_without_flock_has_locks_too_and_one_sentence_says_so(tmp_path, monkeypatch, number, before):
     path = tmp_path / ".lock"
     if before:  # begun where there is flock, or shown to be alive
         path.touch()
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLDING, path, str(number)], text=True, stdin=PIPE, stdout=PIPE
-    )
+    other = subprocess.Popen([sys.executable, "-c", HOLDING, path, str(number)], text=True, stdin=PIPE, stdout=PIPE)
     without_flock(monkeypatch, number)
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with (
             pytest.warns(UserWarning, match=r"the disk of .* has no flock"),
-            refusal(
-                r"wait for it, or remove .*\.lock\.held if the process that it names is no more",
-                Held,
-            ),
+            refusal(r"wait for it, or remove .*\.lock\.held if the process that it names is no more", Held),
         ):
             locked(path).__enter__()
     finally:

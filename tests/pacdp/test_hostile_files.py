@@ -11,9 +11,7 @@ from tests.marks import slow
 
 pytestmark = [
     pytest.mark.every_case,
-    pytest.mark.skipif(
-        not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc says"
-    ),
+    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what /proc says"),
     pytest.mark.filterwarnings("ignore::UserWarning"),  # of libraries, about what is odd in a file
 ]
 every_loader = pytest.mark.parametrize("loader", LOADERS.values(), ids=LOADERS)
@@ -44,10 +42,7 @@ def test_damaged_files_are_refused_in_words_or_read_as_they_may_be(tmp_path, loa
 def test_headers_that_lie_and_bombs_take_no_memory_and_no_time(tmp_path, loader, many):
     """The few are one in three of those of a format, and loaders of one format meet others."""
     path = loader.make(tmp_path)
-    left, alike = (
-        tmp_path / "a pickle ran",
-        [one for one in LOADERS.values() if one.bombs == loader.bombs],
-    )
+    left, alike = (tmp_path / "a pickle ran", [one for one in LOADERS.values() if one.bombs == loader.bombs])
     shares = 1 if many else min(3, len(alike))
     some = list(bombs(loader.bombs).values())[alike.index(loader) % shares :: shares]
     for content in (b"", pickle_that_creates(left), *some):

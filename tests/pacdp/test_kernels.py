@@ -43,18 +43,9 @@ print(ours(1), plain(1), sum(ours.stats.cache_hits.values()))
 
 def answers(folder):
     path = os.pathsep.join([str(folder), str(PACKAGE.parent)])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }  # Python goes by whole seconds
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}  # Python goes by whole seconds
     found = subprocess.run(
-        [sys.executable, "loops.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "loops.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     return [int(word) for word in found.stdout.split()]
 
@@ -68,11 +59,7 @@ def test_an_edit_of_what_is_taken_in_is_seen(tmp_path):
 
 
 def kernel_files():
-    return [
-        path
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if "@kernel(" in path.read_text(encoding="utf-8")
-    ]
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if "@kernel(" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("path", kernel_files(), ids=lambda path: path.stem)
@@ -86,11 +73,6 @@ def test_loops_take_something_in_from_hashed_files_alone(path):
             continue
         for alias in node.names:
             value = getattr(module, alias.asname or alias.name)
-            compiled = isinstance(
-                value, numba.core.dispatcher.Dispatcher | numba.core.extending._Intrinsic
-            )
+            compiled = isinstance(value, numba.core.dispatcher.Dispatcher | numba.core.extending._Intrinsic)
             if compiled or isinstance(value, int | float | tuple):
-                assert (
-                    PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py").resolve()
-                    in hashed
-                )
+                assert PACKAGE.parent.joinpath(*node.module.split(".")).with_suffix(".py").resolve() in hashed

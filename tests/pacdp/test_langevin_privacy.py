@@ -23,12 +23,8 @@ from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 N, K, C = 40, 10, 0.25
 CHAINS = {
     "SGLD": SGLD(tau=7.0, step_size=0.3, batch_size=K, clip_norm=C),
-    "Entropy-SGLD": EntropySGD(
-        tau=7.0, inner_steps=3, inner_step_size=0.8, batch_size=K, clip_norm=C
-    ),
-    "Entropy-SGD": EntropySGD(
-        tau=7.0, inner_steps=3, inner_decay=0.5, beta=None, batch_size=K, clip_norm=C
-    ),
+    "Entropy-SGLD": EntropySGD(tau=7.0, inner_steps=3, inner_step_size=0.8, batch_size=K, clip_norm=C),
+    "Entropy-SGD": EntropySGD(tau=7.0, inner_steps=3, inner_decay=0.5, beta=None, batch_size=K, clip_norm=C),
 }
 
 
@@ -70,9 +66,7 @@ def test_schedules_are_in_the_event():
     settings = CHAINS["SGLD"]
     step_size = cyclical(period=3)
     found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
-    assert_counted(
-        multipliers(found), [by_hand(0.6 * step_size(t), tau=7.0 * t)[0] for t in (1, 2, 3)]
-    )
+    assert_counted(multipliers(found), [by_hand(0.6 * step_size(t), tau=7.0 * t)[0] for t in (1, 2, 3)])
     halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
@@ -136,9 +130,7 @@ def worst_move(name, *, kind=Objective, removed=True, tries=25):
         first = seed * (N + 1)
         shared = first + rng.choice(np.arange(1, N), size=rng.integers(1, 6), replace=False)
         batch, other = [first, *shared], list(shared) if removed else [first + N, *shared]
-        (after, scale), (neighbour, _) = (
-            _one_inner_step(settings, objective, drawn, seed) for drawn in (batch, other)
-        )
+        (after, scale), (neighbour, _) = (_one_inner_step(settings, objective, drawn, seed) for drawn in (batch, other))
         worst = max(worst, float((after - neighbour).double().norm()) / scale)
     return worst
 
@@ -151,10 +143,7 @@ def _objective(data, kind=Objective):
 
 def _one_inner_step(settings, objective, batch, seed):
     """The weights after the first step that reads data, and the standard deviation of its noise."""
-    objective.draw = lambda keys, tick: (
-        [torch.tensor(np.array(batch, np.int64))],
-        np.zeros(1, np.int64),
-    )
+    objective.draw = lambda keys, tick: ([torch.tensor(np.array(batch, np.int64))], np.zeros(1, np.int64))
     start = objective.weights() * 3
     sampler = build(replace(settings, inner_steps=1, alpha=1.0) if isinstance(settings, EntropySGD) else settings,
                     objective)  # fmt: skip
@@ -208,16 +197,12 @@ def test_every_noisy_step_that_reads_data_is_counted(name):
 @pytest.mark.parametrize("name", ["SGLD", "Entropy-SGLD"])
 def test_the_noise_of_a_step_has_the_accounted_scale(name):
     """Batches without examples leave the noise alone; σ h C / K is its standard deviation."""
-    settings = (
-        replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
-    )
+    settings = replace(CHAINS[name], base_std=1e6) if name == "SGLD" else replace(CHAINS[name], gamma=1e-9)
     data = toy_data(n=N, shape=(200,))
     objective = _objective(data)
     start = torch.zeros_like(objective.weights())
     objective.weights = lambda: start
-    sample = torch.cat(
-        [_one_inner_step(settings, objective, [], seed)[0].double() for seed in range(8)]
-    )
+    sample = torch.cat([_one_inner_step(settings, objective, [], seed)[0].double() for seed in range(8)])
     rate = 0.3 if name == "SGLD" else 0.4
     sigma = min(multipliers(settings.promise(N, 1)))
 

@@ -65,10 +65,7 @@ def toy(books, drawn, *, run, start=0, stop=None, stream=SYSTEM):
 
 
 def counted(book, run, step):
-    return sum(
-        one.stretch.run == run and one.stretch.first <= step <= one.stretch.last
-        for one in book.entries
-    )
+    return sum(one.stretch.run == run and one.stretch.first <= step <= one.stretch.last for one in book.entries)
 
 
 def test_what_is_reserved_is_on_the_disk_and_adds_up(tmp_path):
@@ -123,9 +120,7 @@ def test_seeded_streams_are_told_apart_by_all_that_fixes_them(book, tmp_path):
     one, two = {"noise": 1.0}, {"noise": 2.0}
     stream, other_settings = (book.stream(keyed_by=7, settings=settings) for settings in (one, two))
     assert stream == Ledger.load(tmp_path).stream(keyed_by=7, settings=one)
-    assert stream != Ledger.open(tmp_path / "other").stream(keyed_by=7, settings=one), (
-        "keyed by the ledger"
-    )
+    assert stream != Ledger.open(tmp_path / "other").stream(keyed_by=7, settings=one), "keyed by the ledger"
     keyed = book.stream(keyed_by=8, settings=one), book.stream(keyed_by=[7, two], settings=two)
     for each in (stream, *keyed):
         book.reserve(stretch(1, 4, stream=each))
@@ -136,9 +131,7 @@ def test_seeded_streams_are_told_apart_by_all_that_fixes_them(book, tmp_path):
         stretch(1, 4, stream=stream, unit="person"),
         stretch(1, 4, stream=stream, kind="release"),
     ):
-        with refusal(
-            r"would draw the random numbers of run a \(entry 1 .* a seed of its own", SharedNoise
-        ):
+        with refusal(r"would draw the random numbers of run a \(entry 1 .* a seed of its own", SharedNoise):
             book.reserve(other)
     with refusal("were counted before, for the same stream with another event"):
         book.reserve(stretch(1, 4, stream=stream, event=steps(4, noise=0.5)))
@@ -207,9 +200,7 @@ def test_people_cover_their_examples_and_not_the_other_way(book):
 
 
 def test_events_without_a_theorem(book):
-    twice = PoissonSampled(
-        sample_rate=0.5, event=PoissonSampled(sample_rate=0.5, event=Gaussian(noise_multiplier=1.0))
-    )
+    twice = PoissonSampled(sample_rate=0.5, event=PoissonSampled(sample_rate=0.5, event=Gaussian(noise_multiplier=1.0)))
     with refusal("must not hold another PoissonSampled"):
         book.reserve(stretch(1, 1, event=twice))
     assert book.entries == ()
@@ -272,9 +263,7 @@ def test_nothing_of_anyone_s_is_overwritten(tmp_path):
         for make in (Ledger.open, Ledger.create, Ledger.load):
             with refusal(r"ledger\.(jsonl|head)"):
                 make(folder)
-        assert {
-            path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."
-        } == {name: "mine\n"}
+        assert {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."} == {name: "mine\n"}
     new = tmp_path / "new"
     book = Ledger.open(new)
     (tmp_path / "file").write_text("")
@@ -307,11 +296,7 @@ def test_each_damaged_byte_is_found(tmp_path):
         path.write_bytes(bytes(damaged))
         with suppress(ValueError):
             read = Ledger.load(tmp_path)
-            assert (read.digest, read.entries, read.limit) == (
-                good.digest,
-                good.entries,
-                good.limit,
-            ), where
+            assert (read.digest, read.entries, read.limit) == (good.digest, good.entries, good.limit), where
 
 
 LINES = {
@@ -379,14 +364,10 @@ def test_an_open_ledger_misses_what_it_holds(tmp_path, entries):
         assert files(book.folder) == held
     put(book.folder, now)
     Ledger.load(book.folder).reserve(stretch(8, 8))
-    assert book.reserve(stretch(9, 9)).receipt["entry"] == entries + 2, (
-        "what another process added is no older copy"
-    )
+    assert book.reserve(stretch(9, 9)).receipt["entry"] == entries + 2, "what another process added is no older copy"
 
 
-def test_a_ledger_without_its_head_is_no_ledger_and_a_head_alone_is_a_start_that_was_cut_short(
-    tmp_path,
-):
+def test_a_ledger_without_its_head_is_no_ledger_and_a_head_alone_is_a_start_that_was_cut_short(tmp_path):
     book = written(tmp_path)
     path, head = tmp_path / "ledger.jsonl", tmp_path / "ledger.head"
     path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
@@ -413,22 +394,16 @@ def test_a_torn_last_line_was_acknowledged_to_nobody(tmp_path):
     assert [one.entry for one in Ledger.load(tmp_path).entries] == [2, 3, 4]
 
 
-def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_a_sentence(
-    book, tmp_path, monkeypatch
-):
+def test_an_entry_is_on_the_disk_before_anyone_is_told_and_a_disk_that_fails_is_a_sentence(book, tmp_path, monkeypatch):
     done = []
     for name in ("write", "fsync", "replace"):
         whole = getattr(chained_lines.os, name)
         with monkeypatch.context() as patch:
-            patch.setattr(
-                chained_lines.os, name, lambda *a: (_ for _ in ()).throw(OSError("disk full"))
-            )
+            patch.setattr(chained_lines.os, name, lambda *a: (_ for _ in ()).throw(OSError("disk full")))
             with refusal(r"cannot write the ledger .*: disk full"):
                 book.reserve(stretch(1, 1))
         monkeypatch.setattr(
-            chained_lines.os,
-            name,
-            lambda *a, name=name, whole=whole: (done.append(name), whole(*a))[1],
+            chained_lines.os, name, lambda *a, name=name, whole=whole: (done.append(name), whole(*a))[1]
         )
     done.clear()
     book.reserve(stretch(1, 1))

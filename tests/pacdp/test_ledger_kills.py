@@ -64,9 +64,7 @@ def killed_often(folder, kills):
         # now and then everything is new, so that kills meet the start of a ledger too
         place = folder / str(done // 40)
         place.mkdir(exist_ok=True)
-        if killed(
-            place, f"run{ended}", int(rng.integers(1, 45)), "tear" if rng.random() < 0.5 else "kill"
-        ):
+        if killed(place, f"run{ended}", int(rng.integers(1, 45)), "tear" if rng.random() < 0.5 else "kill"):
             done += 1
         else:
             ended += 1
@@ -134,9 +132,7 @@ def reserving(folder, run, queue):
 def raced(folder):
     """How many reservations were granted to three processes that ask at once, and their ledger."""
     queue = FORK.Queue()
-    processes = [
-        FORK.Process(target=reserving, args=(folder, run, queue)) for run in ("a", "b", "c")
-    ]
+    processes = [FORK.Process(target=reserving, args=(folder, run, queue)) for run in ("a", "b", "c")]
     for process in processes:
         process.start()
     granted = [queue.get(timeout=60) for _ in processes]
@@ -146,15 +142,11 @@ def raced(folder):
     return sum(granted), Ledger.load(folder)
 
 
-def test_processes_that_start_a_ledger_or_reserve_at_once_have_one_ledger_and_keep_to_one_limit(
-    tmp_path,
-):
+def test_processes_that_start_a_ledger_or_reserve_at_once_have_one_ledger_and_keep_to_one_limit(tmp_path):
     granted, book = raced(tmp_path / "new")
     assert granted == len(book.entries) == 45
     about = {"delta": 1e-5, "adjacency": "add-remove"}
-    most = privacy_epsilon(
-        event=SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20), **about
-    ).upper
+    most = privacy_epsilon(event=SelfComposed(event=Gaussian(noise_multiplier=50.0), count=20), **about).upper
     Ledger.open(tmp_path).set_limit(Limit(epsilon=most, **about))
     granted, book = raced(tmp_path)
     assert granted == len(book.entries) == 20

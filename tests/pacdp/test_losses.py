@@ -11,15 +11,7 @@ import torch
 from torch.testing import assert_close
 from toys import dtypes, seeded
 
-from pacdp.losses import (
-    Loss,
-    bounded_cross_entropy,
-    error_count,
-    in_error,
-    ramp,
-    sums,
-    zero_one,
-)
+from pacdp.losses import Loss, bounded_cross_entropy, error_count, in_error, ramp, sums, zero_one
 from tests.marks import refusal
 
 EXTREMES = [0.0, 1e-30, -1e-30, 1e-3, 1.0, -1.0, 20.0, -20.0, 1e4, -1e4, 3e38, -3e38]
@@ -29,15 +21,11 @@ def logits_of(classes, dtype=torch.float64):
     """Logits of all magnitudes, ties and corners among them."""
     extremes = torch.tensor(EXTREMES, dtype=dtype)
     if classes == 2:
-        return torch.cat([extremes, torch.randn(200, generator=seeded(0), dtype=dtype) * 5])[
-            :, None
-        ]
+        return torch.cat([extremes, torch.randn(200, generator=seeded(0), dtype=dtype) * 5])[:, None]
     corners = torch.cartesian_prod(extremes, extremes)
     corners = torch.cat([corners, extremes[:1].expand(len(corners), classes - 2)], dim=1)
     spread = 10 ** torch.linspace(-3, 3, 200, dtype=dtype)[:, None]
-    return torch.cat(
-        [corners, torch.randn(200, classes, generator=seeded(0), dtype=dtype) * spread]
-    )
+    return torch.cat([corners, torch.randn(200, classes, generator=seeded(0), dtype=dtype) * spread])
 
 
 def labels_of(y, logits):
@@ -69,16 +57,11 @@ def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two
 
 @pytest.mark.parametrize(("classes", "high"), [(2, 4.0), (2, 0.7), (10, 12.0)])
 def test_values_are_those_of_the_formula(classes, high):
-    logits = (
-        torch.randn(20, 1 if classes == 2 else classes, generator=seeded(2), dtype=torch.float64)
-        * 3
-    )
+    logits = torch.randn(20, 1 if classes == 2 else classes, generator=seeded(2), dtype=torch.float64) * 3
     labels = torch.arange(20) % classes
     values = bounded_cross_entropy(classes=classes, max_loss=high)(logits, labels)
     with mpmath.workdps(30):
-        for row, label, value in zip(
-            logits.tolist(), labels.tolist(), values.tolist(), strict=True
-        ):
+        for row, label, value in zip(logits.tolist(), labels.tolist(), values.tolist(), strict=True):
             row = [0.0, *row] if classes == 2 else row
             p = mpmath.exp(row[label]) / sum(mpmath.exp(logit) for logit in row)
             expected = -mpmath.log(mpmath.exp(-high) + (1 - classes * mpmath.exp(-high)) * p)
@@ -112,9 +95,7 @@ def test_ties_and_nans_are_errors():
     nan = math.nan
     one = zero_one()(torch.tensor([0.0, -0.0, nan, 1.0]), torch.tensor([0, 1, 1, 1]))
     assert one.tolist() == [1.0, 1.0, 1.0, 0.0]
-    rows = torch.tensor(
-        [[1.0, 1.0, 0.0], [2.0, 0.0, nan], [nan, 0.0, 0.0], [nan, nan, nan], [2.0, 0.0, 1.0]]
-    )
+    rows = torch.tensor([[1.0, 1.0, 0.0], [2.0, 0.0, nan], [nan, 0.0, 0.0], [nan, nan, nan], [2.0, 0.0, 1.0]])
     assert zero_one()(rows, labels_of(0, rows)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
@@ -124,10 +105,7 @@ def test_compiled_slopes_are_those_of_autograd(classes, outputs, dtype):
     """A pair of logits for two classes, and a flat logit an example, are as good as one."""
     loss = bounded_cross_entropy(classes=classes)
     by_autograd = replace(loss, compiled=None)
-    logits = (
-        torch.randn(300, outputs, generator=seeded(3), dtype=torch.float64)
-        * torch.logspace(-2, 2, 300)[:, None]
-    )
+    logits = torch.randn(300, outputs, generator=seeded(3), dtype=torch.float64) * torch.logspace(-2, 2, 300)[:, None]
     logits = logits.to(dtype)
     logits[:3], logits[3], logits[4] = 0.0, 100.0, -100.0  # ties and extremes
     logits[5:7, 0] = torch.tensor([100.0, -100.0])
@@ -181,9 +159,7 @@ def test_judged_losses_are_numbers_in_the_interval():
         loss_of(lambda f, y: f[:, 0], high=0.5).judge(logits, labels)
     for wrong in (math.nan, inf, -inf):
         with refusal("loss mine is NaN or infinite"):
-            loss_of(lambda f, y, wrong=wrong: torch.where(f[:, 0] > 0.5, wrong, f[:, 0])).judge(
-                logits, labels
-            )
+            loss_of(lambda f, y, wrong=wrong: torch.where(f[:, 0] > 0.5, wrong, f[:, 0])).judge(logits, labels)
     assert zero_one().judge(logits[:0], labels[:0]).shape == (0,)
 
 
@@ -195,7 +171,5 @@ def test_errors_are_counted_exactly_in_one_place():
     )
     assert error_count(logits, labels) == slow == int(in_error(logits, labels).sum())
     assert sums((zero_one(), ramp(slope=2.0)), logits, labels).dtype == torch.float64
-    many = torch.ones(
-        2**24 + 3, dtype=torch.float16
-    )  # more errors than half and single precision count
+    many = torch.ones(2**24 + 3, dtype=torch.float16)  # more errors than half and single precision count
     assert error_count(many, labels_of(0, many)) == len(many)

@@ -29,9 +29,7 @@ def test_parameter_counts(architecture, classes, count):
 
 
 def in_colour(name, **how):
-    return build(
-        Architecture(name=name, **how), input_shape=(3, 32, 32), classes=10, generator=seeded(0)
-    )
+    return build(Architecture(name=name, **how), input_shape=(3, 32, 32), classes=10, generator=seeded(0))
 
 
 def pictures():
@@ -39,14 +37,7 @@ def pictures():
 
 
 def test_all_cnn_is_that_of_its_paper():
-    widths = [
-        (3, 96, 9),
-        *[(96, 96, 9)] * 2,
-        (96, 192, 9),
-        *[(192, 192, 9)] * 3,
-        (192, 192, 1),
-        (192, 10, 1),
-    ]
+    widths = [(3, 96, 9), *[(96, 96, 9)] * 2, (96, 192, 9), *[(192, 192, 9)] * 3, (192, 192, 1), (192, 10, 1)]
     by_hand = sum(size * inputs * outputs + outputs for inputs, outputs, size in widths)
     model = in_colour("allcnn")
     assert parameter_count(model) == by_hand == 1_369_738
@@ -58,18 +49,14 @@ def test_all_cnn_is_that_of_its_paper():
 
 def test_resnet_18_is_that_of_its_paper():
     model = in_colour("resnet18", norm="group")
-    by_hand = 9 * (
-        3 * 64 + 4 * 64 * 64 + (64 + 3 * 128) * 128 + (128 + 3 * 256) * 256 + (256 + 3 * 512) * 512
-    )
+    by_hand = 9 * (3 * 64 + 4 * 64 * 64 + (64 + 3 * 128) * 128 + (128 + 3 * 256) * 256 + (256 + 3 * 512) * 512)
     by_hand += 64 * 128 + 128 * 256 + 256 * 512 + 512 * 10 + 10
     widths = 5 * (64 + 128 + 256 + 512)
     assert parameter_count(model) == by_hand + 2 * widths == 11_173_962
     images = pictures()
     with torch.no_grad():
         assert model(images).shape == (3, 10)
-        assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), (
-            "examples do not mix"
-        )
+        assert torch.allclose(model(images)[1:2], model(images[1:2]), atol=1e-5), "examples do not mix"
         assert model[:-3](images).shape == (3, 512, 4, 4)
 
 
@@ -86,9 +73,7 @@ def test_a_residual_block_adds_what_goes_around_it():
 def test_weights_come_from_the_generator_alone(name, norm):
     before = torch.get_rng_state()
     first, again, other = (
-        build(
-            Architecture(name=name, norm=norm), input_shape=IMAGE, classes=2, generator=seeded(seed)
-        ).state_dict()
+        build(Architecture(name=name, norm=norm), input_shape=IMAGE, classes=2, generator=seeded(seed)).state_dict()
         for seed in (3, 3, 4)
     )
     assert torch.equal(torch.get_rng_state(), before)
@@ -107,10 +92,5 @@ def test_first_weights_fill_the_interval_of_one_over_root_fan_in():
 
 @pytest.mark.parametrize("width", [2, 5, 100])
 def test_group_norm_does_not_erase_the_input(width):
-    model = build(
-        Architecture(hidden=(width,), norm="group"),
-        input_shape=(8,),
-        classes=2,
-        generator=seeded(0),
-    )
+    model = build(Architecture(hidden=(width,), norm="group"), input_shape=(8,), classes=2, generator=seeded(0))
     assert model(torch.randn(64, 8, generator=seeded(1))).std() > 1e-3

@@ -30,10 +30,7 @@ def risks_of(objective):
 @pytest.mark.parametrize("norm", ["none", "group", "batch"])
 def test_gradient_is_that_of_plain_autograd(norm, classes):
     """Batch norm that is asked for uses the batch at hand."""
-    data, problem = (
-        toy_data(classes=classes),
-        Problem(architecture=Architecture(hidden=(7, 6), norm=norm)),
-    )
+    data, problem = (toy_data(classes=classes), Problem(architecture=Architecture(hidden=(7, 6), norm=norm)))
     objective = problem.objective(data, generator=seeded(0), batch_size=10)
     assert objective.mixes == (norm == "batch")
     assert risks_of(objective) == risks_of(objective)
@@ -42,9 +39,7 @@ def test_gradient_is_that_of_plain_autograd(norm, classes):
     for tick in range(3):
         estimate = objective.estimate(objective.weights(), keys_of(5), tick)
         (batch,), _ = objective.draw(keys_of(5), tick)
-        loss = objective.loss(
-            twin(torch.tensor(data.inputs)[batch]), torch.tensor(data.labels)[batch]
-        ).mean()
+        loss = objective.loss(twin(torch.tensor(data.inputs)[batch]), torch.tensor(data.labels)[batch]).mean()
         gradients = torch.autograd.grad(loss, list(named.values()))
         flat = objective.layout.flatten(dict(zip(named, gradients, strict=True)))
         assert_close(estimate.gradient[0], flat)
@@ -104,9 +99,7 @@ def test_chains_have_their_own_draws_weights_and_labels(clip_norm):
     for k in range(3):
         own = Dataset("own", data.inputs, labels[k], 3)
         some[k,] = Objective(model, loss, own, batch_size=10, clip_norm=clip_norm)
-        assert some[k,].risks(weights[[k]])[0] == pytest.approx(
-            together.risks(weights)[k], rel=1e-6
-        )
+        assert some[k,].risks(weights[[k]])[0] == pytest.approx(together.risks(weights)[k], rel=1e-6)
     for chains, alone in some.items():
         parts = estimated(alone, weights[[*chains]], keys.select(chains))
         for part, found in zip(parts, estimate, strict=True):
@@ -124,9 +117,7 @@ def test_batch_norm_is_refused(name):
         )
 
 
-@pytest.mark.parametrize(
-    "layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__
-)
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.AlphaDropout(0.1), nn.RReLU()], ids=lambda x: type(x).__name__)
 def test_active_dropout_is_refused(layer):
     model, data = Sequential(Linear(5, 8), layer, Linear(8, 1)), toy_data()
     with refusal(r"^layers 1 draw random numbers in every pass.*call eval\(\)"):
@@ -138,9 +129,7 @@ def test_active_dropout_is_refused(layer):
 def test_layers_that_may_draw_but_do_not_are_no_obstacle():
     quiet = Sequential(nn.Dropout(0.0), nn.LSTM(5, 3, num_layers=2), nn.MultiheadAttention(4, 2))
     assert random_layers(quiet) == []
-    loud = Sequential(
-        nn.LSTM(5, 3, num_layers=2, dropout=0.2), nn.MultiheadAttention(4, 2, dropout=0.1)
-    )
+    loud = Sequential(nn.LSTM(5, 3, num_layers=2, dropout=0.2), nn.MultiheadAttention(4, 2, dropout=0.1))
     assert random_layers(loud) == ["0", "1"]
 
 

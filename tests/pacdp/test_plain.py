@@ -20,9 +20,7 @@ def shared_within():
 
 
 @pytest.mark.parametrize(
-    "build_one",
-    [reused, tied, shared_within, lambda: Linear(6, 3)],
-    ids=["reused", "tied", "shared within", "plain"],
+    "build_one", [reused, tied, shared_within, lambda: Linear(6, 3)], ids=["reused", "tied", "shared within", "plain"]
 )
 def test_other_weights_are_used_everywhere_and_come_back_out(build_one):
     """functional_call alone leaves its tensors in a layer that the network holds twice."""
@@ -87,13 +85,7 @@ def test_what_may_compute_otherwise_at_another_pass_does_not_repeat_itself():
     activated = nn.TransformerEncoderLayer(4, 2, activation=torch.sin).eval()
     strange = network()
     strange[0].weight = torch.nn.Parameter(torch.randn(2, 3).as_subclass(Strange))
-    others = (
-        strange,
-        network(nn.RNN(2, 2)),
-        network(nn.Softmax(dim=None)),
-        network(Counting(2, 2)),
-        network().train(),
-    )
+    others = (strange, network(nn.RNN(2, 2)), network(nn.Softmax(dim=None)), network(Counting(2, 2)), network().train())
     assert repeats_itself(network())
     assert repeats_itself(network(nn.Dropout(), nn.ReLU()))
     for other in (hooked, replaced, drawing, pruned, activated, *others, len):

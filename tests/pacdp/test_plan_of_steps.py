@@ -7,14 +7,10 @@ from numpy.random import default_rng
 
 from pacdp.planned_steps import Plan, charged_steps
 
-LISTS = st.sets(st.integers(1, 300), min_size=1, max_size=12).map(
-    lambda found: tuple(sorted(found))
-)
+LISTS = st.sets(st.integers(1, 300), min_size=1, max_size=12).map(lambda found: tuple(sorted(found)))
 
 
-@given(
-    st.integers(1, 10**6).flatmap(lambda steps: st.tuples(st.just(steps), st.integers(0, steps)))
-)
+@given(st.integers(1, 10**6).flatmap(lambda steps: st.tuples(st.just(steps), st.integers(0, steps))))
 def test_all_planned_steps_are_paid_for_whatever_was_made(numbers):
     steps, made = numbers
     found = Plan(steps=steps).charged(made)

@@ -24,9 +24,7 @@ COUNTS = {"errors": 2304, "n": 60_000, "std_errors": 3.0, "std_n": 2.0}
 def released(randomness=None, ledger=None, **more):
     given = {"errors": 2304, "n": 60_000, "std_errors": 50.0, "std_n": 20.0, "run": "a"} | more
     errors, n = given.pop("errors"), given.pop("n")
-    return released_errors(
-        errors, n, randomness=randomness or SystemRandomness(), ledger=ledger or NoLedger(), **given
-    )
+    return released_errors(errors, n, randomness=randomness or SystemRandomness(), ledger=ledger or NoLedger(), **given)
 
 
 def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):

@@ -32,9 +32,7 @@ SHARES, EXPONENTS = {"momentum", "smoothing"}, {"decay", "inner_decay", "outer_d
 
 
 def model(name, shape, *, classes=2, **how):
-    return network(
-        Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0)
-    )
+    return network(Architecture(name=name, **how), input_shape=shape, classes=classes, generator=seeded(0))
 
 
 def limit(**changes):
@@ -49,9 +47,7 @@ class Branching(Linear):
     """Decides by the values of a row, which vmap cannot."""
 
     def forward(self, input):
-        return torch.stack(
-            [row if float(row.sum()) > 0 else 2 * row for row in super().forward(input)]
-        )
+        return torch.stack([row if float(row.sum()) > 0 else 2 * row for row in super().forward(input)])
 
 
 ROWS = [
@@ -61,10 +57,7 @@ ROWS = [
     (lambda: model("conv", (3, 28, 28)), r"CONV takes inputs of shape \(1, 28, 28\).*choose an fc"),
     (lambda: toy_objective(DATA, batch_size=0), "expected 1 <= batch_size <= n"),
     (lambda: toy_objective(DATA, clip_norm=0.0), "expected clip_norm > 0"),
-    (
-        lambda: Objective(Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]),
-        "expected 60 labels a chain",
-    ),
+    (lambda: Objective(Linear(5, 1), LOSS, DATA, batch_size=9, labels=[DATA.labels[1:]]), "expected 60 labels a chain"),
     (
         lambda: Objective(Branching(5, 1), LOSS, DATA, batch_size=3, clip_norm=1.0),
         r"gradient of a single example cannot be taken .* torch\.func\.vmap",
@@ -73,10 +66,7 @@ ROWS = [
     (lambda: GibbsSettings(prior_draws=0), "expected prior_draws >= 1"),
     (lambda: replace(KINDS[4], alpha=1.1), "expected 0 < alpha <= 1"),
     (lambda: PSGLD(tau=1.0, freeze_after=0), "expected freeze_after >= 1"),
-    (
-        lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL),
-        r"must run one algorithm, got \['SGD', 'SGLD'\]",
-    ),
+    (lambda: build([SGD(), SGLD(tau=1.0)], POTENTIAL), r"must run one algorithm, got \['SGD', 'SGLD'\]"),
     (lambda: stretch(unit="row"), "unit"),
     (lambda: Stream(numbers="0a"), "must both be digests"),
     (lambda: limit(epsilon=inf), "epsilon must be finite"),
@@ -88,22 +78,10 @@ ROWS = [
     (lambda: Plan(steps=3, listed=(3,)), "stopping='listed' only"),
     (listed, "increase from 1 or more up to 3"),
     (lambda: Plan(steps=7).charged(8), "expected 0 <= step <= 7, the planned number of steps, got"),
-    (
-        lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)),
-        "positive weight",
-    ),
-    (
-        lambda: SGLD(tau=3.0).promise(40, 1),
-        "set clip_norm, which also makes batches Poisson and the",
-    ),
-    (
-        lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1),
-        "expected batch_size <= n",
-    ),
-    (
-        lambda: EntropySGD(tau=inf, clip_norm=1.0, batch_size=9).promise(40, 1),
-        "expected noise in every step",
-    ),
+    (lambda: log_probabilities(np.ones(2, int), epsilon=1.0, weights=np.arange(2.0)), "positive weight"),
+    (lambda: SGLD(tau=3.0).promise(40, 1), "set clip_norm, which also makes batches Poisson and the"),
+    (lambda: SGLD(tau=3.0, clip_norm=1.0, batch_size=41).promise(40, 1), "expected batch_size <= n"),
+    (lambda: EntropySGD(tau=inf, clip_norm=1.0, batch_size=9).promise(40, 1), "expected noise in every step"),
 ]
 
 

@@ -6,18 +6,7 @@ import toys
 from torch.testing import assert_close
 from toys import keys_of, tensors, toy_data, toy_objective
 
-from pacdp.algorithms import (
-    PSGLD,
-    SGD,
-    SGHMC,
-    SGLD,
-    EntropySGD,
-    build,
-    chain_of,
-    restore,
-    selected,
-    stacked,
-)
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build, chain_of, restore, selected, stacked
 
 SAMPLERS = {
     **toys.SAMPLERS,
@@ -36,11 +25,7 @@ def equal(left, right):
 def problem(name, chains=1):
     settings = SAMPLERS[name]
     objective = toy_objective(toy_data(), clip_norm=getattr(settings, "clip_norm", None))
-    return (
-        settings,
-        build(settings, objective),
-        objective.weights() + torch.arange(float(chains))[:, None] / 10,
-    )
+    return (settings, build(settings, objective), objective.weights() + torch.arange(float(chains))[:, None] / 10)
 
 
 @each
@@ -82,11 +67,7 @@ def test_init_copies_and_restore_rebuilds(name):
     assert again.step == 1
     alone = [chain_of(state, k) for k in range(3)]
     assert [one.weights.shape[0] for one in alone] == [1, 1, 1]
-    for one, other in (
-        (again, state),
-        (stacked(alone), state),
-        (selected(state, [2, 0]), stacked(alone[::-2])),
-    ):
+    for one, other in ((again, state), (stacked(alone), state), (selected(state, [2, 0]), stacked(alone[::-2]))):
         assert equal(tensors(one), tensors(other))
 
 

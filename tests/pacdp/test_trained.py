@@ -48,9 +48,7 @@ def train(
     objective, _ = objectives(problem, settings, data, test, device="cpu")
     start = objective.layout.of(first_model(problem, data, seed=SEED, chain=CHAIN))[None]
     sampler, trace = build(settings, objective), Trace(4, {}, {})
-    for part in run_chains(
-        sampler, sampler.init(start), Keys.derive([SEED], [CHAIN]), until=steps, chunk=3
-    ):
+    for part in run_chains(sampler, sampler.init(start), Keys.derive([SEED], [CHAIN]), until=steps, chunk=3):
         trace = trace.extended(part)
     hashes = {"train": data.hash, "test": test.hash}
     save_trained(path, problem=problem, settings=settings, objective=objective, hashes=hashes, state=part.state,
@@ -61,9 +59,7 @@ def resume(path, *, until):
     """Go on from a file that a chain was saved to, and save it there again."""
     found = load_trained(path)
     trace = Trace.of(4, [found.checkpoint.trace])
-    for part in run_chains(
-        build(found.settings, found.objective), found.state, found.keys, until=until, chunk=4
-    ):
+    for part in run_chains(build(found.settings, found.objective), found.state, found.keys, until=until, chunk=4):
         trace = trace.extended(part)
     header = found.checkpoint.header
     save_trained(path, problem=found.problem, settings=found.settings, objective=found.objective,
@@ -72,20 +68,13 @@ def resume(path, *, until):
 
 
 def same(left, right):
-    return sorted(left) == sorted(right) and all(
-        torch.equal(left[name], right[name]) for name in left
-    )
+    return sorted(left) == sorted(right) and all(torch.equal(left[name], right[name]) for name in left)
 
 
 def test_assessing_twice_gives_the_same_numbers(tmp_path):
     train(tmp_path / "c", EntropySGD(tau=30.0, inner_steps=4), steps=3)
-    found, settings = (
-        load_trained(tmp_path / "c"),
-        GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2),
-    )
-    first, again, other = (
-        found.assess(settings=settings, seed=seed).to_dict() for seed in (0, 0, 1)
-    )
+    found, settings = (load_trained(tmp_path / "c"), GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2))
+    first, again, other = (found.assess(settings=settings, seed=seed).to_dict() for seed in (0, 0, 1))
     assert first == again
     assert first["gibbs"]["kl_nats"] != other["gibbs"]["kl_nats"]
 
@@ -101,10 +90,7 @@ def test_a_folder_is_evidence_of_the_rows_that_its_chain_saw(tmp_path):
 def test_chains_start_from_networks_of_their_own():
     data, _ = PROBLEM.data()
     pairs = [(0, 0), (0, 1), (1, 0), (0, 2), (2**32, 0)]
-    first = [
-        next(first_model(PROBLEM, data, seed=seed, chain=chain).parameters())
-        for seed, chain in pairs
-    ]
+    first = [next(first_model(PROBLEM, data, seed=seed, chain=chain).parameters()) for seed, chain in pairs]
     again = next(first_model(PROBLEM, data, seed=0, chain=1).parameters())
     assert torch.equal(again, first[1])
     assert len({tuple(one.flatten().tolist()) for one in first}) == len(pairs)
@@ -116,9 +102,7 @@ def test_assessing_draws_other_numbers_than_training():
     settings = EntropySGD(tau=30.0)
     objective, _ = objectives(PROBLEM, settings, data, test, device="cpu")
     seen = []
-    objective.draw = lambda keys, tick: (
-        seen.append(keys.batch.tolist()) or type(objective).draw(objective, keys, tick)
-    )
+    objective.draw = lambda keys, tick: seen.append(keys.batch.tolist()) or type(objective).draw(objective, keys, tick)
     q = LocalGibbs(weights=objective.weights()[0], tau=30.0, gamma=1.0)
     effort = GibbsSettings(epochs=0.5, prior_draws=1, test_draws=1)
     certify(q, objective, prior=NoPrivacy(reason="none needed"), gibbs=effort, seed=0)
@@ -153,19 +137,13 @@ def saved(tmp_path_factory):
 
 CONTRADICTIONS = [
     ({"n": 1436}, "says n = 1436, but its run and data make it 1437"),
-    (
-        {"loss": {"name": "mine", "low": 0.0, "high": 1.0, "oscillation": 1.0}},
-        "says another loss than",
-    ),
+    ({"loss": {"name": "mine", "low": 0.0, "high": 1.0, "oscillation": 1.0}}, "says another loss than"),
     ({"seed": 3}, "says seed = 3, but its run and data make it 2"),
     ({"run": {"seed": 2, "epochs": 1}}, "says another config_hash"),
     ({"run": {"seed": 2, "sampler": {"kind": "SGD"}}}, "says another sampler"),
     ({"run": {"seed": 2, "problem": {"dataset": "mnist2"}}}, "says another problem"),
     ({"step": 11}, "impossible steps: expected 0 <= step <= 10"),
-    (
-        {"data": {"train": "0123456789abcdef"}},
-        "was trained on train data with hash 0123456789ab, but digits2",
-    ),
+    ({"data": {"train": "0123456789abcdef"}}, "was trained on train data with hash 0123456789ab, but digits2"),
 ]
 
 
@@ -184,10 +162,7 @@ def test_a_header_that_contradicts_its_run_or_its_data_is_refused(tmp_path, save
 
 def test_tensors_of_another_network_are_refused_and_no_plan_shows(tmp_path, saved):
     first, *others = saved.model
-    for model in (
-        {name: saved.model[name] for name in others},
-        {**saved.model, first: saved.model[first].T},
-    ):
+    for model in ({name: saved.model[name] for name in others}, {**saved.model, first: saved.model[first].T}):
         write(tmp_path / "c", replace(saved, model=model))
         with refusal("holds tensors of another network", CheckpointError):
             load_trained(tmp_path / "c")
@@ -206,9 +181,7 @@ def split(text):
 
 @pytest.mark.parametrize("people", [False, True], ids=["examples", "people"])
 @pytest.mark.parametrize(
-    "settings",
-    [SAMPLERS["SGLD"], SAMPLERS["Entropy-SGLD"], *KEPT],
-    ids=lambda one: f"{one.name}, {one.keep_norms}",
+    "settings", [SAMPLERS["SGLD"], SAMPLERS["Entropy-SGLD"], *KEPT], ids=lambda one: f"{one.name}, {one.keep_norms}"
 )
 def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people, monkeypatch):
     train_set, test_set = (
@@ -226,11 +199,7 @@ def test_images_of_bytes_certify_as_their_numbers_do(tmp_path, settings, people,
     for in_bytes in (False, True):
         found = load_trained(tmp_path / "c", in_bytes=in_bytes)
         assert (found.objective.pixels is not None) == (in_bytes and not settings.keep_norms)
-        reports.append(
-            found.assess(settings=GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2)).to_dict()
-        )
+        reports.append(found.assess(settings=GibbsSettings(epochs=0.3, prior_draws=2, test_draws=2)).to_dict())
     words, numbers = zip(*(split(json.dumps(each)) for each in reports), strict=True)
     assert words[0] == words[1]
-    assert numbers[0] == pytest.approx(
-        numbers[1], rel=1e-6, abs=1e-5
-    )  # sums over parts of another size
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-6, abs=1e-5)  # sums over parts of another size

@@ -13,13 +13,7 @@ from pacdp.losses import Loss, bounded_cross_entropy, brier, ramp, zero_one
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import fresh_pass
-from pacdp.trials import (
-    MOST,
-    pool,
-    require_own_losses,
-    require_own_outputs,
-    require_true_slope,
-)
+from pacdp.trials import MOST, pool, require_own_losses, require_own_outputs, require_true_slope
 from tests.marks import every_case, refusal
 
 CROSS_ENTROPY, DATA = bounded_cross_entropy(classes=3), toy_data(n=60, classes=3)
@@ -106,9 +100,7 @@ def test_no_record_decides_that_nothing_is_tried(far, clip_norm, records):
     with refusal("loss mine of an example depends on the other examples"):
         objective_of(Mixing(lambda h: h), loss, data, clip_norm=clip_norm)
     with refusal("no example has a loss of its own"):
-        objective_of(
-            Mixing(lambda h: h - h.tanh().nan_to_num().mean(dim=0)), data=data, clip_norm=clip_norm
-        )
+        objective_of(Mixing(lambda h: h - h.tanh().nan_to_num().mean(dim=0)), data=data, clip_norm=clip_norm)
     objective_of(Mixing(lambda h: h), data=data, clip_norm=clip_norm)
 
 
@@ -141,9 +133,7 @@ def test_a_network_that_changes_its_buffers_is_refused_by_name():
         counted(Counting().eval())
 
 
-@pytest.mark.parametrize(
-    "first", [[ReLU(inplace=True)], [Flatten(), nn.SiLU(inplace=True)]], ids=["first", "view"]
-)
+@pytest.mark.parametrize("first", [[ReLU(inplace=True)], [Flatten(), nn.SiLU(inplace=True)]], ids=["first", "view"])
 def test_a_network_that_overwrites_its_inputs_is_refused(first):
     """Chains and counts hand out views of the data: the second pass would see other data."""
     module = Sequential(*first, Linear(5, 3)).eval()
@@ -171,9 +161,7 @@ def many(logits, labels):
     return losses * losses.mean() if len(losses) > 20 else losses
 
 
-@pytest.mark.parametrize(
-    "function", [weighted, hardest, spread_out, many], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("function", [weighted, hardest, spread_out, many], ids=lambda f: f.__name__)
 def test_losses_that_mix_examples_are_refused(function):
     loss = Loss(name="mine", low=0.0, high=1.0, function=function)
     with refusal("loss mine of an example depends on the other examples"):
@@ -188,19 +176,10 @@ def test_networks_and_losses_that_treat_examples_alone_pass(seed):
     module = Sequential(Linear(5, 64), nn.GroupNorm(4, 64), nn.GELU(), Linear(64, 3))
     examples = pool(10.0 ** (seed - 2) * torch.randn(7, 5))
     with torch.no_grad():
-        assert torch.equal(
-            require_own_outputs(lambda places: module(examples[places])), module(examples[:MOST])
-        )
+        assert torch.equal(require_own_outputs(lambda places: module(examples[places])), module(examples[:MOST]))
     objective_of(module)
     for loss in (zero_one(), brier(), ramp(slope=2.0), CROSS_ENTROPY):
-        for outputs in (
-            OUTPUTS,
-            OUTPUTS[:1],
-            1e6 * OUTPUTS,
-            OUTPUTS.double(),
-            0 * OUTPUTS,
-            OUTPUTS * nan,
-        ):
+        for outputs in (OUTPUTS, OUTPUTS[:1], 1e6 * OUTPUTS, OUTPUTS.double(), 0 * OUTPUTS, OUTPUTS * nan):
             require_own_losses(loss, outputs, LABELS)
         require_true_slope(loss, OUTPUTS, LABELS)
 

@@ -55,22 +55,13 @@ def sparse_data(*, n=60, classes=2, shape=(1, 6, 6), seed=0):
     """As :func:`toy_data`, four fifths of the inputs zero."""
     dense = toy_data(n=n, classes=classes, shape=shape, seed=seed)
     keep = default_rng(seed + 1).random(dense.inputs.shape) < 0.2
-    return Dataset(
-        "sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes
-    )
+    return Dataset("sparse toy", np.where(keep, dense.inputs, 0).astype(np.float32), dense.labels, classes)
 
 
 def toy_objective(data, *, architecture=None, seed=0, **how):
     architecture = architecture or Architecture(hidden=(7, 6))
-    model = build(
-        architecture,
-        input_shape=data.inputs.shape[1:],
-        classes=data.classes,
-        generator=seeded(seed),
-    )
-    return Objective(
-        model, bounded_cross_entropy(classes=data.classes), data, **{"batch_size": 10} | how
-    )
+    model = build(architecture, input_shape=data.inputs.shape[1:], classes=data.classes, generator=seeded(seed))
+    return Objective(model, bounded_cross_entropy(classes=data.classes), data, **{"batch_size": 10} | how)
 
 
 def tensors(state):
@@ -95,19 +86,13 @@ class Quadratic:
     """
 
     def __init__(self, matrix, target, *, noise=0.0):
-        self.matrix, self.target, self.noise = (
-            np.asarray(matrix, float),
-            np.asarray(target, float),
-            noise,
-        )
+        self.matrix, self.target, self.noise = (np.asarray(matrix, float), np.asarray(target, float), noise)
         self.dim = len(self.target)
 
     def estimate(self, weights, keys, tick):
         away = weights.unflatten(1, (-1, self.dim)) - torch.tensor(self.target, dtype=weights.dtype)
         gradient = (away @ torch.tensor(self.matrix, dtype=weights.dtype)).flatten(1)
         if self.noise:
-            gradient += self.noise * normal_like(
-                weights, keys=keys, stream=GRADIENT_NOISE, tick=tick
-            )
+            gradient += self.noise * normal_like(weights, keys=keys, stream=GRADIENT_NOISE, tick=tick)
         zero = weights.new_zeros(len(weights))
         return Estimate(gradient, zero, zero)

@@ -45,10 +45,7 @@ def patients(rng, datasets):
     """60 people with 20 examples each, who are wrong on all of theirs or on none, at the rate of no error"""
     rate = none_at(60, np.log(1 / DELTA))
     wrong = rng.random((datasets, 60)) < rate
-    return Cases(
-        {"wrong": wrong.astype(np.float64), "each": 20, "failure_prob": DELTA},
-        np.full(datasets, rate),
-    )
+    return Cases({"wrong": wrong.astype(np.float64), "each": 20, "failure_prob": DELTA}, np.full(datasets, rate))
 
 
 def learnt_prior(rng, datasets):
@@ -83,9 +80,7 @@ def people_as_examples(wrong, each, failure_prob):
 
 
 def people_as_people(wrong, each, failure_prob):
-    sample = bounds.people_sample(
-        losses=np.repeat(wrong, each), people=np.repeat(np.arange(wrong.size), each)
-    )
+    sample = bounds.people_sample(losses=np.repeat(wrong, each), people=np.repeat(np.arange(wrong.size), each))
     return bounds.new_person_kl(sample=sample, failure_prob=failure_prob)
 
 
@@ -99,14 +94,7 @@ def on_rows_that_it_did_not_see(fresh_risk, failure_prob):
 
 FAULTS = (
     Fault("n counts copies", copied_rows, rows_counted, distinct_counted),
-    Fault(
-        "loss reduced over the batch", batches_of_losses, one_number_a_batch, one_number_an_example
-    ),
+    Fault("loss reduced over the batch", batches_of_losses, one_number_a_batch, one_number_an_example),
     Fault("people counted as examples", patients, people_as_examples, people_as_people),
-    Fault(
-        "prior rows in the bound set",
-        learnt_prior,
-        on_rows_that_the_prior_saw,
-        on_rows_that_it_did_not_see,
-    ),
+    Fault("prior rows in the bound set", learnt_prior, on_rows_that_the_prior_saw, on_rows_that_it_did_not_see),
 )

@@ -36,9 +36,7 @@ def copies_are_refused():
 
 
 def a_reduced_loss_is_refused():
-    loss = Loss(
-        name="mean of squares", low=0.0, high=1.0, function=lambda logits, _: (logits**2).mean()
-    )
+    loss = Loss(name="mean of squares", low=0.0, high=1.0, function=lambda logits, _: (logits**2).mean())
     with pytest.raises(ValueError, match="mean of squares"):
         loss(torch.zeros(8, 2), torch.zeros(8, dtype=torch.int64))
 

@@ -62,9 +62,7 @@ from bounds import (
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_record
 
 N = 5000
-EVENT = SelfComposed(
-    event=PoissonSampled(sample_rate=0.004, event=Gaussian(noise_multiplier=5.0)), count=1000
-)
+EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.004, event=Gaussian(noise_multiplier=5.0)), count=1000)
 FULL = SelfComposed(event=Gaussian(noise_multiplier=500.0), count=100)
 _STANDARD = {"risk": 0.07, "kl_nats": 50.0, "n": N, "failure_prob": 0.05}
 _GIBBS = {
@@ -80,12 +78,8 @@ def prices():
     claims = {
         "pure": PureDP(epsilon=0.01, adjacency="add-remove", status="accounted"),
         "gaussian": GaussianDP(mu=0.02, adjacency="add-remove", status="accounted"),
-        "concentrated": ZeroConcentratedDP(
-            rho=4e-4, adjacency="add-remove", status="assumes stationarity"
-        ),
-        "approximate": ApproxDP(
-            epsilon=0.02, delta=1e-9, adjacency="add-remove", status="approximate accountant"
-        ),
+        "concentrated": ZeroConcentratedDP(rho=4e-4, adjacency="add-remove", status="assumes stationarity"),
+        "approximate": ApproxDP(epsilon=0.02, delta=1e-9, adjacency="add-remove", status="approximate accountant"),
         "distribution": privacy_record(event=EVENT, adjacency="add-remove"),
         "noise on all records": privacy_record(event=FULL, adjacency="replace-one"),
     }
@@ -111,14 +105,7 @@ def prices():
 def at_a_price(price):
     """Every formula that takes a price."""
     named = {"price": price}
-    for formula in (
-        "maurer",
-        "langford_seeger",
-        "mcallester",
-        "quadratic",
-        "tolstikhin_seldin",
-        "thiemann",
-    ):
+    for formula in ("maurer", "langford_seeger", "mcallester", "quadratic", "tolstikhin_seldin", "thiemann"):
         yield getattr(bounds, formula)(**_STANDARD, **named)
     yield thiemann(**_STANDARD, lam=0.7, **named)
     yield catoni(**_STANDARD, inverse_temperature=3000.0, **named)
@@ -132,9 +119,7 @@ def at_a_price(price):
     yield disintegrated_renyi(risk=0.07, renyi_nats=48.0, **rest)
     yield recursive(risk=0.1, kl_nats=30.0, steps=_STEPS, gamma=0.5, **rest)
     yield gibbs_pac_bayes(**_GIBBS, error_loss=0.69, **named)
-    yield gibbs_pac_bayes(
-        **{**_GIBBS, "log_partition_lower_nats": -600.0}, error_loss=3.69, **named
-    )
+    yield gibbs_pac_bayes(**{**_GIBBS, "log_partition_lower_nats": -600.0}, error_loss=3.69, **named)
     yield gibbs_catoni(**_GIBBS, **named)
     yield ece_pac_bayes(calibration_error=0.03, mean_squared_gap=0.05, kl_nats=40.0, **rest)
     people = {"examples": 9000, "most_examples": 3}
@@ -177,9 +162,7 @@ def without_a_price():
     yield mce_hoeffding(bins=sample.bins, min_count=least, failure_prob=0.05)
     yield mce_clopper_pearson(bins=sample.bins, min_count=least, failure_prob=0.05)
     yield gibbs_risk_upper(mean=0.07, draws=20_000, failure_prob=0.01)
-    yield weighted_risk_upper(
-        values=rng.uniform(size=50), weights=rng.uniform(1, 2, size=50), failure_prob=0.01
-    )
+    yield weighted_risk_upper(values=rng.uniform(size=50), weights=rng.uniform(1, 2, size=50), failure_prob=0.01)
     yield correlated_risk_upper(chain=rng.uniform(size=50), failure_prob=0.01)
     yield compression(k=70, n=N, failure_prob=0.05)
     yield compression(k=0, n=N, failure_prob=0.05)
@@ -191,9 +174,7 @@ def without_a_price():
     for name in ("kl", "hoeffding", "second_moment", "bernstein", "betting"):
         yield getattr(bounds, f"new_person_{name}")(sample=group, failure_prob=0.05)
     yield new_example_betting(sample=group, most_examples=3, failure_prob=0.05)
-    single = people_sample(
-        losses=(rng.uniform(size=300) < 0.1).astype(float), people=np.arange(300)
-    )
+    single = people_sample(losses=(rng.uniform(size=300) < 0.1).astype(float), people=np.arange(300))
     yield new_person_clopper_pearson(sample=single, failure_prob=0.05)
 
 
@@ -204,7 +185,4 @@ def verdicts(found, of=None):
 
 def everything():
     """All of them."""
-    return [
-        *(made for price in prices().values() for made in at_a_price(price)),
-        *without_a_price(),
-    ]
+    return [*(made for price in prices().values() for made in at_a_price(price)), *without_a_price()]

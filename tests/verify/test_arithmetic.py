@@ -29,9 +29,7 @@ def test_log_xi(n):
         assert num.upper(found) - num.lower(found) <= 1e-15 * abs(exact) + 1e-15
 
 
-@pytest.mark.parametrize(
-    ("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)]
-)
+@pytest.mark.parametrize(("errors", "n"), [(0, 10), (3, 10), (9, 10), (10, 10), (300, 10_000), (59_999, 60_000)])
 def test_clopper_and_pearson(errors, n):
     delta = arb("0.01")
     p = num.binomial_upper(errors, n, delta)

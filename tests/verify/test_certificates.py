@@ -25,10 +25,7 @@ from tests.edits import judged, leaves, moved
 
 PRICES = [*prices(), "none"]
 NOT_CHECKED = {"new_person_bernstein", "new_person_betting", "new_example_betting"}
-NO_SPLIT = {
-    "overall_certificate",
-    "private_recursive",
-}  # whose budget has other entries than the price's
+NO_SPLIT = {"overall_certificate", "private_recursive"}  # whose budget has other entries than the price's
 # Numbers that may be changed within the test's factors without changing what follows, and why.
 FREE = {
     "terms",  # weighted_risk_upper: how many draws there were, of which the weights leave fewer
@@ -85,9 +82,7 @@ def test_no_number_can_be_changed_without_notice(price, whole):
                 continue
             # near the best order and level the price hardly changes, and what is claimed covers the change
             searched = price == "distribution" and number.startswith("transfer_")
-            for factor in (
-                (1.2, 0.8) if searched else (1.1, 1.01, 0.99, 0.9) if whole else (1.01, 0.99)
-            ):
+            for factor in (1.2, 0.8) if searched else (1.1, 1.01, 0.99, 0.9) if whole else (1.01, 0.99):
                 changed = moved(record, place, factor)
                 if changed["value"] <= 1.0 and DOES_NOT not in judged(changed):
                     missed.add((made.name, place, factor))
@@ -100,9 +95,7 @@ def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
     if price == "none":
         certificates = [by_another_network()]
     else:
-        plain, other = (
-            _standard(kl_nats=k, failure_prob=0.02, price=prices()[price]) for k in (50.0, 70.0)
-        )
+        plain, other = (_standard(kl_nats=k, failure_prob=0.02, price=prices()[price]) for k in (50.0, 70.0))
         nested = best_of([best_of([other, plain], budget=0.1), other], budget=0.1)
         certificates = [plain, nested]
     for made in certificates:
@@ -117,18 +110,10 @@ def test_what_was_compared_and_what_ran_cannot_be_changed_either(price):
                     other_one = place[0] != made.inputs["chosen_position"] and place[1] == 2
                     harmless = other_one and changed[place[0]][2] >= made.value
                 else:  # what runs at more noise, or less often, is covered by the claim too
-                    harmless = price == "distribution" and (place[-1] == "noise_multiplier") == (
-                        factor > 1
-                    )
+                    harmless = price == "distribution" and (place[-1] == "noise_multiplier") == (factor > 1)
                 if not harmless:
-                    assert DOES_NOT in judged(record, **{name: json.dumps(changed)}), (
-                        name,
-                        place,
-                        factor,
-                    )
-    lost = {
-        key: value for key, value in record["inputs"].items() if key not in ("among", "surrogate")
-    }
+                    assert DOES_NOT in judged(record, **{name: json.dumps(changed)}), (name, place, factor)
+    lost = {key: value for key, value in record["inputs"].items() if key not in ("among", "surrogate")}
     assert judged({**record, "inputs": lost}) & {CANNOT, DOES_NOT}
 
 
@@ -143,13 +128,8 @@ def test_words_are_judged_too():
         {"value": None}, {"value": "inf"}, {"value": float("nan")}, {"inputs": {**made["inputs"], "n": 5000.5}},
     ):  # fmt: skip
         assert DOES_NOT in judged({**made, **change}), change
-    drawn = bounds.disintegrated(
-        risk=0.07, log_density_ratio=48.0, n=5000, failure_prob=0.05
-    ).to_dict()
-    for of, verdicts in (
-        ("one draw of your model", {FOLLOWS}),
-        ("your model", {FOLLOWS, DOES_NOT}),
-    ):
+    drawn = bounds.disintegrated(risk=0.07, log_density_ratio=48.0, n=5000, failure_prob=0.05).to_dict()
+    for of, verdicts in (("one draw of your model", {FOLLOWS}), ("your model", {FOLLOWS, DOES_NOT})):
         assert judged({**drawn, "name": "one_draw_disintegrated", "of": of}) == verdicts
     for change in ({"name": "brand_new"}, {"format": "pacdp-certificate/1"}):
         assert judged({**made, **change}) == {CANNOT}
@@ -180,13 +160,9 @@ def test_every_public_bound_is_among_those_checked():
         "new_person_monte_carlo", "new_example_monte_carlo",
     }  # fmt: skip
     for name, function in vars(bounds).items():
-        returns = (
-            getattr(function, "__annotations__", {}).get("return") if callable(function) else None
-        )
+        returns = getattr(function, "__annotations__", {}).get("return") if callable(function) else None
         if returns is Certificate and name not in same_names:
-            assert any(one.endswith(name) for one in written), (
-                f"{name} has no certificate in made.py"
-            )
+            assert any(one.endswith(name) for one in written), f"{name} has no certificate in made.py"
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 60_000, 10**9])
@@ -198,7 +174,5 @@ def test_the_grid(n):
             assert judged(made.to_dict()) == {FOLLOWS}, made
     assert judged(_standard(kl_nats=float("inf"), n=n).to_dict()) == {FOLLOWS}
     for risk, examples in product((0.0, 0.01, 0.3), (1, 2, 3)):
-        made = new_example_kl(
-            risk=risk, n=n, examples=examples * n, most_examples=3, failure_prob=0.05
-        )
+        made = new_example_kl(risk=risk, n=n, examples=examples * n, most_examples=3, failure_prob=0.05)
         assert judged(made.to_dict()) == {FOLLOWS}, made

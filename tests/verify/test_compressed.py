@@ -16,8 +16,7 @@ from tests.edits import judged
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(
-    ("k", "n", "failure_prob"),
-    [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)],
+    ("k", "n", "failure_prob"), [(0, 1, 0.05), (3, 40, 1e-9), (1137, 60_000, 0.05), (7, 10**9, 1e-300), (40, 40, 0.05)]
 )
 def test_what_bounds_writes_follows(k, n, failure_prob):
     given = {"n": n, "failure_prob": failure_prob}
@@ -75,15 +74,11 @@ def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
         said["rests_on"]["checkpoint"] = load_checkpoint(folder).content_hash
         (folder / "result.json").write_text(json.dumps(said | dict(result)))
         return "; ".join(
-            one.why
-            for one in check_path(folder)
-            if one.verdict == DOES_NOT and one.claim == "result.json"
+            one.why for one in check_path(folder) if one.verdict == DOES_NOT and one.claim == "result.json"
         )
 
     assert not wrong()
     for name, value in {"value": 0.01, "n": 7, "algorithm": "SGLD, compressed", "steps": 3}.items():
-        assert repr(value) in wrong(result={name: value}) or f" {value} " in wrong(
-            result={name: value}
-        ), name
+        assert repr(value) in wrong(result={name: value}) or f" {value} " in wrong(result={name: value}), name
     for name, value in {"tolerance": 0.5, "rows": "0"}.items():
         assert name in wrong(header={name: value})

@@ -49,14 +49,9 @@ def test_a_fresh_run_follows(runs, name, capsys):
     found = check_path(runs[name])
     assert {one.claim for one in found if one.verdict != FOLLOWS} <= UNSEEN, found
     assert verdicts(found) == {FOLLOWS, CANNOT}
-    assert {
-        "content of the checkpoint",
-        "run",
-        "steps",
-        "metrics.jsonl",
-        "result.json",
-        "report",
-    } <= {one.claim for one in found}
+    assert {"content of the checkpoint", "run", "steps", "metrics.jsonl", "result.json", "report"} <= {
+        one.claim for one in found
+    }
     assert main([str(runs[name])]) == 3
     assert capsys.readouterr().out.startswith(FOLLOWS)
 
@@ -108,10 +103,7 @@ def test_what_is_not_shown_to_be_of_this_run_is_named(folder):
     report, result = read(folder / "certificates.json"), read(folder / "result.json")
     (folder / "snapshots-00003.safetensors").touch()
     (folder / "result.json").write_text(json.dumps({**result, "rests_on": {}}))
-    found = {
-        one.claim: one
-        for one in check_folder(folder, {**report, "subject": {"data": report["subject"]["data"]}})
-    }
+    found = {one.claim: one for one in check_folder(folder, {**report, "subject": {"data": report["subject"]["data"]}})}
     assert found["result.json"].verdict == DOES_NOT
     assert (found["report"].verdict, found["other files"].verdict) == (CANNOT, CANNOT)
     assert "snapshots-00003.safetensors" in found["other files"].why
@@ -127,21 +119,14 @@ def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):
         found = [*check_report({**changed, "details": {}}), *check_folder(folder, changed)]
         if DOES_NOT not in verdicts(found):
             missed.add(place[-1])
-    assert missed <= {"high", "unbounded_prob"}, (
-        "the interval of a loss, and 1e-14 of a probability"
-    )
+    assert missed <= {"high", "unbounded_prob"}, "the interval of a loss, and 1e-14 of a probability"
     report["privacy"]["event"]["inner"][0]["count"] = 9
     (folder / "certificates.json").write_text(json.dumps(report))
-    assert _wrong(folder, reported=True) == {"report"}, (
-        "a shortened history is not that of the settings"
-    )
+    assert _wrong(folder, reported=True) == {"report"}, "a shortened history is not that of the settings"
 
 
 def test_rows_are_recounted(folder, monkeypatch):
-    problem, module = (
-        Problem.from_dict(load_checkpoint(folder).header["problem"]),
-        types.ModuleType("mine"),
-    )
+    problem, module = (Problem.from_dict(load_checkpoint(folder).header["problem"]), types.ModuleType("mine"))
     train, _ = problem.data()
     labels, wrong = train.labels.astype(np.int64), train.inputs.copy()
     wrong[3, 0] += 1.0
@@ -154,34 +139,21 @@ def test_rows_are_recounted(folder, monkeypatch):
         return {one.claim: one.verdict for one in found if one.subject == "recount"}
 
     assert recounted(model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
-    assert (
-        recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS
-    )  # the order does not enter
+    assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(wrong)["rows"] == DOES_NOT
-    assert (
-        recount({"rows": {"bound": {"digest": "0" * 64}}}, None, "mine:data", None)[0].verdict
-        == CANNOT
-    ), "old hashes"
+    assert recount({"rows": {"bound": {"digest": "0" * 64}}}, None, "mine:data", None)[0].verdict == CANNOT, (
+        "old hashes"
+    )
     old = load_checkpoint(folder)
     model = {name: -value for name, value in old.model.items()}
-    save_checkpoint(
-        folder / "checkpoint.safetensors",
-        Checkpoint(header=old.header, model=model, state=old.state),
-    )
+    save_checkpoint(folder / "checkpoint.safetensors", Checkpoint(header=old.header, model=model, state=old.state))
     assert recounted(model="mine:model")["errors"] == DOES_NOT
 
 
 def test_ties_and_outputs_without_a_number_are_recounted_as_errors():
-    classes = np.array(
-        [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [np.nan, 0.0, 0.0], [-np.inf, -np.inf, -np.inf]]
-    )
+    classes = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [np.nan, 0.0, 0.0], [-np.inf, -np.inf, -np.inf]])
     assert count_errors(lambda rows: rows, None, classes, np.array([0, 0, 0, 1])) == 3
-    assert (
-        count_errors(
-            lambda rows: rows, None, np.array([0.0, 1.0, -1.0, np.nan]), np.array([1, 1, 0, 0])
-        )
-        == 2
-    )
+    assert count_errors(lambda rows: rows, None, np.array([0.0, 1.0, -1.0, np.nan]), np.array([1, 1, 0, 0])) == 2
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])

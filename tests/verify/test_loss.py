@@ -40,10 +40,7 @@ def _ran(rate, noise, times):
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
 def test_full_batches_are_one_gaussian(mu):
     for resolution, epsilon in product((0.1, 0.02), (0.0, mu / 2, 2 * mu)):
-        made, exact = (
-            loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, resolution),
-            _stick(mu, epsilon),
-        )
+        made, exact = (loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, resolution), _stick(mu, epsilon))
         for added in (False, True):
             low, high = made.stick(epsilon, added=added)
             assert low <= exact * (1 + 1e-12)
@@ -55,9 +52,7 @@ def test_full_batches_are_one_gaussian(mu):
 
 
 def _sampled(rate, times, *inner):
-    return SelfComposed(
-        event=PoissonSampled(sample_rate=rate, event=Composed(events=inner)), count=times
-    )
+    return SelfComposed(event=PoissonSampled(sample_rate=rate, event=Composed(events=inner)), count=times)
 
 
 def _noise(multiplier):
@@ -65,30 +60,19 @@ def _noise(multiplier):
 
 
 CHOICE = ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove")
-EVENTS = (
-    _sampled(0.01, 300, _noise(1.1)),
-    _sampled(0.002, 5000, _noise(12.0)),
-    _sampled(0.3, 40, _noise(4.0)),
-)
+EVENTS = (_sampled(0.01, 300, _noise(1.1)), _sampled(0.002, 5000, _noise(12.0)), _sampled(0.3, 40, _noise(4.0)))
 P3SGD = _sampled(0.1, 100, _noise(0.95), CHOICE), "add-remove"
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize(
-    ("event", "adjacency"), [P3SGD, *product(EVENTS, ["add-remove", "replace-one"])]
-)
+@pytest.mark.parametrize(("event", "adjacency"), [P3SGD, *product(EVENTS, ["add-remove", "replace-one"])])
 def test_epsilon_lies_in_both_accountants_brackets(event, adjacency):
     theirs = privacy_epsilon(event=event, delta=1e-5, adjacency=adjacency)
     replaced = adjacency == "replace-one"
     steps = events.steps_of(event_to_dict(event), replaced)
     made = loss.compose(frozenset(steps.items()), replaced, 0.01)
-    ends = [
-        [made.stick(epsilon, added=added) for added in (False, True)]
-        for epsilon in (theirs.lower, theirs.upper)
-    ]
-    assert (
-        max(high for _, high in ends[0]) >= 1e-5
-    )  # no mechanism of this description has less than lower
+    ends = [[made.stick(epsilon, added=added) for added in (False, True)] for epsilon in (theirs.lower, theirs.upper)]
+    assert max(high for _, high in ends[0]) >= 1e-5  # no mechanism of this description has less than lower
     assert max(low for low, _ in ends[1]) <= 1e-5
     assert max(high for _, high in ends[1]) <= 1.01e-5
     assert loss.private(steps, theirs.upper, 1e-5, replaced)
@@ -101,9 +85,7 @@ def test_divergence_of_a_gaussian_by_closed_form_and_by_composition():
     mu, e, a = 0.05, 0.1, 0.002
     t = Transfer(1, ball(e), ball(a), arb(1), arb(1), ball(1e-12))
     exact = float(gaussian(ball(mu), t))
-    assert exact == pytest.approx(
-        4.969694939521e-4, rel=1e-9
-    )  # docs of the theory, H_gdp(.002, .05, 1.1)
+    assert exact == pytest.approx(4.969694939521e-4, rel=1e-9)  # docs of the theory, H_gdp(.002, .05, 1.1)
     made = loss.compose(_ran(1.0, sqrt(50) / mu, 50), False, 0.02)
     low, high = excess(made, t)
     assert low <= exact <= high
@@ -151,35 +133,22 @@ def test_pure_mechanisms_are_randomised_responses(epsilon, adjacency):
         "event": "ExponentialMechanism", "epsilon": epsilon, "adjacency": adjacency}}  # fmt: skip
     for resolution in (0.04, 0.013):
         replaced = adjacency == "replace-one"
-        made = loss.compose(
-            frozenset(events.steps_of(event, replaced).items()), replaced, resolution
-        )
+        made = loss.compose(frozenset(events.steps_of(event, replaced).items()), replaced, resolution)
         for at in (0.0, 0.5 * epsilon, 3.7 * epsilon, 9.5 * epsilon):
             p = 1 / (1 + exp(-epsilon))
             exact = sum(
-                comb(10, k)
-                * p**k
-                * (1 - p) ** (10 - k)
-                * max(0.0, -expm1(at - epsilon * (2 * k - 10)))
+                comb(10, k) * p**k * (1 - p) ** (10 - k) * max(0.0, -expm1(at - epsilon * (2 * k - 10)))
                 for k in range(11)
             )
             for added in (False, True):
                 low, high = made.stick(at, added=added)
                 assert low <= exact * (1 + 1e-9)
                 assert high >= exact * (1 - 1e-9)
-                assert at > 4 * epsilon or high - low < 0.25 * exact, (
-                    resolution,
-                    at,
-                    low,
-                    exact,
-                    high,
-                )
+                assert at > 4 * epsilon or high - low < 0.25 * exact, (resolution, at, low, exact, high)
 
 
 @pytest.mark.parametrize(
-    ("rate", "noise", "choices"),
-    [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))],
-    ids=str,
+    ("rate", "noise", "choices"), [(0.02, 0.9, ()), (0.05, 1.3, (0.4,)), (1.0, 1.3, (0.4,))], ids=str
 )
 def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     """Noise and at most one response: u = 1 - q + q e^(±epsilon + z s - s²/2)."""
@@ -187,22 +156,13 @@ def test_one_step_is_bracketed_against_quadrature(rate, noise, choices):
     z = np.linspace(-9.0, 11.0, 400_001)
     q = np.exp(-0.5 * z**2) / sqrt(2 * pi) * (z[1] - z[0])
     signed = {sign * e: 1 / (1 + exp(sign * e)) for e in choices for sign in (1, -1)} or {0.0: 1.0}
-    parts = [
-        (p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2)) for r, p in signed.items()
-    ]
+    parts = [(p * q, 1 - rate + rate * np.exp(r + z / noise - 0.5 / noise**2)) for r, p in signed.items()]
     for g in (0.7, 0.97, 1.0, 1.02, 1.5, 5.0):
         for sign, beyond in ((1, outer.at_infinity), (-1, outer.at_zero)):
             gains = [(u - g) if sign > 0 else (1 - g * u) for _, u in parts]
-            exact = sum(
-                float(np.sum(p * np.maximum(gain, 0.0)))
-                for (p, _), gain in zip(parts, gains, strict=True)
-            )
+            exact = sum(float(np.sum(p * np.maximum(gain, 0.0))) for (p, _), gain in zip(parts, gains, strict=True))
             high, low = (
-                float(
-                    np.sum(
-                        np.maximum((one.p - g * one.q) if sign > 0 else (one.q - g * one.p), 0.0)
-                    )
-                )
+                float(np.sum(np.maximum((one.p - g * one.q) if sign > 0 else (one.q - g * one.p), 0.0)))
                 for one in (outer, inner)
             )
             assert low <= exact + 1e-7, g

@@ -19,9 +19,7 @@ KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")
 
 
 def _record(kind):
-    return maurer(
-        risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]
-    ).to_dict()
+    return maurer(risk=0.07, kl_nats=50.0, n=5000, failure_prob=0.05, price=prices()[kind]).to_dict()
 
 
 @pytest.mark.parametrize("kind", ["realised sum", "realised poisson"])
@@ -30,19 +28,14 @@ def test_lists_of_numbers_cannot_be_changed(kind):
     record, price = _record(kind), prices()[kind]
     assert judged(record) == {FOLLOWS}
     alone = [
-        RealisedPoissonSum(log_moments=(m,), orders=(a,), records=5000)
-        .charge(n=5000, failure_prob=0.05)
-        .nats
+        RealisedPoissonSum(log_moments=(m,), orders=(a,), records=5000).charge(n=5000, failure_prob=0.05).nats
         for a, m in zip(price.orders, price._moments(), strict=True)
     ]
     for name in {"sum_orders", "sum_weights", "sum_log_moments"} & set(record["inputs"]):
         values = [float(word) for word in record["inputs"][name].split(",")]
         for factor in (1.02, 0.98):
             changed = moved(values, (int(np.argmin(alone)),), factor)
-            assert DOES_NOT in judged(record, **{name: ", ".join(map(repr, changed))}), (
-                name,
-                factor,
-            )
+            assert DOES_NOT in judged(record, **{name: ", ".join(map(repr, changed))}), (name, factor)
     for change in ("", "1.5", "0.9, 1.5", "nan"):
         assert DOES_NOT in judged(record, sum_orders=change), change
 
@@ -61,27 +54,14 @@ def test_what_ran_cannot_be_changed(kind):
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_price_pays_for_the_calibration_error_of_one_draw_and_passes_for_no_other_kind(kind):
-    at = {
-        "calibration_error": 0.02,
-        "mean_squared_gap": 0.02,
-        "kl_nats": 30.0,
-        "n": 5000,
-        "failure_prob": 0.05,
-    }
-    made = ece_pac_bayes(**at, price=prices()[kind]).resting_on(
-        declared("draws independent", "a test")
-    )
+    at = {"calibration_error": 0.02, "mean_squared_gap": 0.02, "kl_nats": 30.0, "n": 5000, "failure_prob": 0.05}
+    made = ece_pac_bayes(**at, price=prices()[kind]).resting_on(declared("draws independent", "a test"))
     drawn = {**made.to_dict(), "name": "one_draw_ece", "of": "one draw"}
     assert judged(drawn) == {FOLLOWS}
     for name in {"kl_nats", "sum_mu", "sum_contributions"} & set(drawn["inputs"]):
         assert DOES_NOT in judged(drawn, **{name: drawn["inputs"][name] * 1.1}), name
     record = _record(kind)
-    names = {
-        "maurer",
-        "dp_pac_bayes",
-        "private_pac_bayes",
-        *(f"{word.replace(' ', '_')}_maurer" for word in KINDS),
-    }
+    names = {"maurer", "dp_pac_bayes", "private_pac_bayes", *(f"{word.replace(' ', '_')}_maurer" for word in KINDS)}
     for name in names - {record["name"]}:
         assert judged({**record, "name": name}) != {FOLLOWS}, name
     left = [one for one in record["hypotheses"] if one["name"] != "records enter by noisy sums"]
@@ -95,15 +75,9 @@ def test_norms_of_a_run_are_added_up_once_more():
     made = poisson_sum_realised(event=event, squared_norms=norms, records=40, orders=orders)
     sums = list(noisy_sums_of(event_to_dict(event)))
     for order, claimed in zip(orders, made.log_moments, strict=True):
-        moment = sum(
-            norm * float(log_moment(ball(order), one))
-            for norm, one in zip(norms, sums, strict=True)
-        )
+        moment = sum(norm * float(log_moment(ball(order), one)) for norm, one in zip(norms, sums, strict=True))
         assert moment * (1 - 1e-12) <= claimed <= moment * (1 + 1e-9)
     assert float(realised_contributions(norms, [1.0, 2.0, 4.0])) == 20.0 + 31.5 / 16
-    for odd, why in (
-        (norms[:2], "3 steps ran, and 2 norms were recorded"),
-        ([1.0, -1.0, 1.0], "negative"),
-    ):
+    for odd, why in ((norms[:2], "3 steps ran, and 2 norms were recorded"), ([1.0, -1.0, 1.0], "negative")):
         with pytest.raises(Wrong, match=why):
             realised_contributions(odd, [1.0, 2.0, 4.0])

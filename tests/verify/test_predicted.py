@@ -55,9 +55,7 @@ def without(family):
 
     def edit(r):
         kept = [row for row in r["details"]["statements"] if row["family"] != family]
-        ends = [
-            (row, end) for row in kept for end in ("upper_by", "lower_by") if row[end] is not None
-        ]
+        ends = [(row, end) for row in kept for end in ("upper_by", "lower_by") if row[end] is not None]
         places = sorted({row[end] for row, end in ends})
         for row, end in ends:
             row[end] = places.index(row[end])
@@ -68,9 +66,7 @@ def without(family):
 
 
 def recall_is_gone(r):
-    r["details"]["statements"] = [
-        row for row in r["details"]["statements"] if "recall of" not in row["quantity"]
-    ]
+    r["details"]["statements"] = [row for row in r["details"]["statements"] if "recall of" not in row["quantity"]]
 
 
 def below_the_mean(r):
@@ -79,14 +75,8 @@ def below_the_mean(r):
         made["value"] = 1e-6 if "betting" in made["name"] else made["value"]
     for row in r["details"]["statements"]:
         low, high = row["range"]
-        for end, value in (
-            ("upper", low + (high - low) * 1e-6),
-            ("lower", high - (high - low) * (1e-6 + 1e-15)),
-        ):
-            if (
-                row[f"{end}_by"] is not None
-                and "betting" in r["certificates"][row[f"{end}_by"]]["name"]
-            ):
+        for end, value in (("upper", low + (high - low) * 1e-6), ("lower", high - (high - low) * (1e-6 + 1e-15))):
+            if row[f"{end}_by"] is not None and "betting" in r["certificates"][row[f"{end}_by"]]["name"]:
                 row[end] = value
 
 
@@ -95,9 +85,7 @@ EDITS = {
     "groups exchanged": exchanged("'a'", "'b'"),
     "rates taken for others": exchanged("precision of", "specificity of"),
     "another rate": rows(lambda row: row.update(measured=0.5 * row["measured"])),
-    "another risk": lambda r: [
-        made.update(measures="half the " + made["measures"]) for made in r["certificates"]
-    ],
+    "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
     "no groups": without("groups"),
@@ -107,23 +95,9 @@ EDITS = {
 }
 CASES = {
     "counts": set(EDITS) - {"below the mean", "no range"},
-    "people": {
-        "classes exchanged",
-        "groups exchanged",
-        "another rate",
-        "another risk",
-        "below the mean",
-        "no groups",
-    },
+    "people": {"classes exchanged", "groups exchanged", "another rate", "another risk", "below the mean", "no groups"},
     "weights": {"groups exchanged", "another rate", "below the mean", "no recall"},
-    "losses": {
-        "no range",
-        "groups exchanged",
-        "another rate",
-        "another model",
-        "below the mean",
-        "no groups",
-    },
+    "losses": {"no range", "groups exchanged", "another rate", "another model", "below the mean", "no groups"},
     "probabilities": {"another rate", "another risk"},
 }
 
@@ -138,9 +112,7 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         assert DOES_NOT in verdicts(check_report(edited)), why
 
 
-@pytest.mark.parametrize(
-    "place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"]
-)
+@pytest.mark.parametrize("place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"])
 def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
     edited = holder = copy.deepcopy(report("counts"))
     for key in place.split():
@@ -148,8 +120,6 @@ def test_what_stands_twice_or_is_not_known_is_named(place, tmp_path):
     holder["at_most"] = 0.001
     odd = [one for one in check_report(edited) if "at_most" in one.why]
     assert [(one.claim, one.verdict) for one in odd] == [("what is told beside", CANNOT)]
-    (tmp_path / "x.json").write_text(
-        json.dumps(edited).replace('"at_most"', '"at_most": 1, "at_most"')
-    )
+    (tmp_path / "x.json").write_text(json.dumps(edited).replace('"at_most"', '"at_most": 1, "at_most"'))
     with pytest.raises(ValueError, match=r"x\.json: the name 'at_most' stands twice"):
         check_path(tmp_path / "x.json")

@@ -64,10 +64,7 @@ def forged(private_runs, tmp_path):
         forge(folder, **header)
         made = load_checkpoint(folder)
         result, report = read(folder / "result.json"), read(folder / "certificates.json")
-        result["rests_on"] |= {
-            "checkpoint": made.content_hash,
-            "config": digest(made.header["about"]["run"]),
-        }
+        result["rests_on"] |= {"checkpoint": made.content_hash, "config": digest(made.header["about"]["run"])}
         report["subject"]["content_hash"] = made.content_hash
         (folder / "result.json").write_text(json.dumps(result))
         (folder / "certificates.json").write_text(json.dumps(report))
@@ -80,11 +77,7 @@ def forged(private_runs, tmp_path):
 def test_no_number_of_a_private_configuration_changes_without_notice(private_runs, forged, name):
     run, missed = load_checkpoint(private_runs[name]).header["about"]["run"], set()
     assert not forged(name, run)
-    free = FREE | (
-        {"noise", "drift"}
-        if run["method"].get("convention") != "parameter-slot"
-        else {"temperature"}
-    )
+    free = FREE | ({"noise", "drift"} if run["method"].get("convention") != "parameter-slot" else {"temperature"})
     for place, factor in product(leaves(run, free), (1.1, 0.9)):
         if not {"steps", "report", "privacy spent"} & set(forged(name, moved(run, place, factor))):
             missed.add(place)
@@ -134,20 +127,10 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
     for name in ("epsilon", "delta"):
         settings = moved(header["settings"], ("mechanism", "budget", name), 2.0)
         assert "mechanism" in forged("calibrated", settings=settings), name
-    for change in (
-        {"adjacency": "replace-one"},
-        {"randomness": "SeededRandomness"},
-        {"ledger": None},
-    ):
+    for change in ({"adjacency": "replace-one"}, {"randomness": "SeededRandomness"}, {"ledger": None}):
         assert "mechanism" in forged("calibrated", **change), change
     result = read(tmp_path / "forged" / "result.json")
-    others = {
-        "adjacency": "add-remove",
-        "noise": "seeded",
-        "units": 5,
-        "counted": False,
-        "epsilon": 1.0,
-    }
+    others = {"adjacency": "add-remove", "noise": "seeded", "units": 5, "counted": False, "epsilon": 1.0}
     forged("calibrated")
     folder = tmp_path / "forged"
     for name, value in others.items():
@@ -168,9 +151,7 @@ def test_quieter_candidates_are_found(private_runs, forged):
     run = header["about"]["run"]
     scales = run["method"]["noise_scales"]
     gaussian, choice = header["event"]["inner"][0]["inner"]["inner"]["inner"]
-    assert gaussian["noise_multiplier"] == pytest.approx(
-        1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12
-    )
+    assert gaussian["noise_multiplier"] == pytest.approx(1 / sqrt(sum(z**-2 for z in scales)), rel=1e-12)
     assert choice["epsilon"] == run["method"]["selection_epsilon"]
     for change in ({"nested": True}, {"noise_scales": scales[:1]}):
         assert "steps" in forged("people", {**run, "method": {**run["method"], **change}})

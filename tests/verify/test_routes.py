@@ -11,18 +11,7 @@ from torch import nn
 
 from bounds import GaussianDP, PureDP
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
-from pacdp import (
-    BoundSet,
-    DataFree,
-    Finite,
-    GaussianPosterior,
-    HeldOut,
-    MonteCarlo,
-    Network,
-    Prior,
-    Private,
-    certify,
-)
+from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
 from pacdp.data.rows import Rows
 from pacdp.losses import ramp
 from pacdp.verify import loss
@@ -31,9 +20,7 @@ from pacdp.verify.report import check_report
 from tests.edits import judged, leaves, moved, odd
 
 N = 400
-EVENT = SelfComposed(
-    event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200
-)
+EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
 _OTHERS = Rows.of(np.full((3, 5), 9.0), np.arange(3), np.array([10_000, 10_001, 10_002]))
 
 
@@ -78,9 +65,7 @@ ROUTES = {
     "independent prior": lambda data, test: _gaussian(DataFree(), data, test, losses=(ramp(),)),
     "held-out prior": lambda data, test: _gaussian(HeldOut(rows=_OTHERS), data, test),
     **{
-        f"private prior, {name}": lambda data, test, claim=claim: _gaussian(
-            Private(privacy=claim), data, test
-        )
+        f"private prior, {name}": lambda data, test, claim=claim: _gaussian(Private(privacy=claim), data, test)
         for name, claim in _claims().items()
     },
     "private and held-out prior": lambda data, test: _gaussian(
@@ -94,11 +79,7 @@ ROUTES = {
         Finite(networks=[_network(), _network(0.3)], epsilon=0.1), data, test=test
     ),
     "weighted networks": lambda data, test: certify(
-        Finite(
-            networks=[_network(0.5), _network(), _network(0.3)], weights=np.array([1.0, 5.0, 2.0])
-        ),
-        data,
-        test=test,
+        Finite(networks=[_network(0.5), _network(), _network(0.3)], weights=np.array([1.0, 5.0, 2.0])), data, test=test
     ),
 }
 PRIVATE = {"finitely many", "weighted networks", "a released network"}
@@ -132,17 +113,11 @@ def test_no_number_of_any_route_changes_without_notice(name, monkeypatch):
         report["certificates"] = (
             [made] if made else [one for one in whole if one["of"] == "randomised"][:2] or whole[:1]
         )
-        parts = (
-            {"certificates": [made]}
-            if made
-            else {k: v for k, v in report.items() if k != "certificates"}
-        )
+        parts = {"certificates": [made]} if made else {k: v for k, v in report.items() if k != "certificates"}
         for place in leaves(parts, FREE):
             if DOES_NOT not in verdicts(check_report(moved(report, place))):
                 missed.append((made and made["name"], *place))
-    covered = {
-        (None, "privacy", "event", "inner", "sample_rate")
-    }  # what runs less often costs less than was paid
+    covered = {(None, "privacy", "event", "inner", "sample_rate")}  # what runs less often costs less than was paid
     untold = {(None, "measured", k, "mean") for k, one in enumerate(report["measured"])
               if (one["of"], one["on"]) == ("ensemble", "test")}  # fmt: skip
     untold |= {(None, "monte_carlo", k, "seed") for k in range(9)}  # draws are not made again
@@ -155,9 +130,7 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
     report = ROUTES["private and held-out prior"](*_sets()).to_dict()
     paying = [one for one in report["certificates"] if "privacy_notion" in one["inputs"]]
     for made in paying:
-        assert [one["standing"] for one in made["hypotheses"] if one["name"] == name] == [
-            "proved"
-        ], made["name"]
+        assert [one["standing"] for one in made["hypotheses"] if one["name"] == name] == ["proved"], made["name"]
         made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
     wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {"hypotheses", "hypotheses of the prior"}

@@ -46,16 +46,11 @@ def predicted():
 @pytest.mark.parametrize("kinds", [everything, predicted])
 def test_no_hypothesis_of_any_kind_can_be_left_out_or_promoted(kinds, words, whole):
     missed = set()
-    for made in list({made.name: made for made in kinds()}.values())[
-        :: 1 if whole or kinds is predicted else 7
-    ]:
+    for made in list({made.name: made for made in kinds()}.values())[:: 1 if whole or kinds is predicted else 7]:
         record = made.to_dict()
         assert words(record) <= {FOLLOWS, CANNOT}, made.name
         for place, one in enumerate(record["hypotheses"]):
-            edits = {
-                None: DOES_NOT,
-                "proved": DOES_NOT if one["standing"] == "unproved" else CANNOT,
-            }
+            edits = {None: DOES_NOT, "proved": DOES_NOT if one["standing"] == "unproved" else CANNOT}
             edits |= {"declared": DOES_NOT} if one["standing"] == "unproved" else {}
             for standing, verdict in edits.items():
                 if not {verdict, DOES_NOT} & words(changed(record, place, standing)):
@@ -98,9 +93,7 @@ def test_what_rests_on_a_chain_stays_unproved(runs, name, words):
     bare = {**report, "subject": None}
     for edited in silenced(report):
         for given in (edited, {**edited, "subject": None}):
-            found = (
-                check_folder(runs[name], given) if given["subject"] is None else check_report(given)
-            )
+            found = check_folder(runs[name], given) if given["subject"] is None else check_report(given)
             assert DOES_NOT in verdicts(found, "hypotheses")
     assert verdicts(check_folder(runs[name], bare), "hypotheses") == {FOLLOWS}
 
@@ -111,11 +104,7 @@ def test_a_proof_is_accepted_where_the_folder_is_one(runs, private_runs):
 
     for folder, shown in product((runs["clipped-sgld"], private_runs["halted"]), (True, False)):
         found = check_path(folder if shown else folder / "certificates.json")
-        (sums,) = [
-            one
-            for one in found
-            if one.claim == "proofs of hypotheses" and "poisson_sum" in one.subject
-        ]
+        (sums,) = [one for one in found if one.claim == "proofs of hypotheses" and "poisson_sum" in one.subject]
         assert sums.verdict == (FOLLOWS if shown else CANNOT)
         assert all("draws" in one.why or "rows" in one.why for one in found if shown and one.verdict == CANNOT
                    and one.claim == "proofs of hypotheses")  # fmt: skip

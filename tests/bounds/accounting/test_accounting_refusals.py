@@ -46,9 +46,7 @@ REFUSED = [
     (partial(trade_off, event=ONE, type_i=1.5, **UNLESS), "type_i must lie in"),
     (partial(full_batch_gdp, event=ONE, **UNLESS), ".* no smaller mu than without sampling"),
     (
-        partial(
-            calibrate_noise, event=Composed(events=(ONE, PURE)), epsilon=1.0, delta=1e-6, **UNLESS
-        ),
+        partial(calibrate_noise, event=Composed(events=(ONE, PURE)), epsilon=1.0, delta=1e-6, **UNLESS),
         "epsilon must be within reach",
     ),
     (partial(asked, event=OTHER), "ExponentialMechanism is stated for replace-one neighbours"),

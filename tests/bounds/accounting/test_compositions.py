@@ -40,19 +40,10 @@ def test_the_headline_setting():
     assert upper(steps(40.0, 0.1, 500)) == pytest.approx(0.1811, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "event", [HEADLINE, pytest.param(FIFTY, marks=pytest.mark.slow)], ids=["one level", "fifty"]
-)
+@pytest.mark.parametrize("event", [HEADLINE, pytest.param(FIFTY, marks=pytest.mark.slow)], ids=["one level", "fifty"])
 def test_refining_the_grid_narrows_the_bracket(event):
     made = [spent(event, resolution=resolution) for resolution in (0.2, 0.05, 0.01)]
-    assert (
-        made[0].upper
-        > made[1].upper
-        > made[2].upper
-        >= made[2].lower
-        > made[1].lower
-        > made[0].lower
-    )
+    assert made[0].upper > made[1].upper > made[2].upper >= made[2].lower > made[1].lower > made[0].lower
     assert made[1].estimate == pytest.approx(made[2].estimate, abs=2e-4)
 
 
@@ -70,42 +61,32 @@ def test_google_s_accountant_lies_between(multipliers, rate, delta, adjacency):
     """dp-accounting connects dots too, on a grid of 1e-4: above the truth, by less than its grid allows."""
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")
-    relation = dp.NeighboringRelation[
-        "REPLACE_ONE" if adjacency == REPLACE else "ADD_OR_REMOVE_ONE"
-    ]
+    relation = dp.NeighboringRelation["REPLACE_ONE" if adjacency == REPLACE else "ADD_OR_REMOVE_ONE"]
     accountant = pld.PLDAccountant(relation, value_discretization_interval=1e-4)
     for value in sorted(set(multipliers)):
         event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(value))
         accountant.compose(event, multipliers.count(value))
     theirs = accountant.get_epsilon(delta)
-    ours = spent(
-        sampled_gaussians(sample_rate=rate, noise_multipliers=multipliers), delta, adjacency
-    )
+    ours = spent(sampled_gaussians(sample_rate=rate, noise_multipliers=multipliers), delta, adjacency)
     assert ours.lower <= theirs * (1 + 1e-6)
     assert ours.upper == pytest.approx(theirs, rel=5e-4)
 
 
 @pytest.mark.parametrize(
-    ("scales", "published"),
-    [((3, 1), 6.19), ((2, 1), 6.92), ((3, 2), 2.61), ((1,), 5.15), ((2,), 1.68), ((3,), 0.98)],
+    ("scales", "published"), [((3, 1), 6.19), ((2, 1), 6.92), ((3, 2), 2.61), ((1,), 5.15), ((2,), 1.68), ((3,), 0.98)]
 )
 def test_selection_on_the_same_sample(scales, published):
     """P3SGD, all candidates released and one chosen by an exponential mechanism, on one Poisson sample."""
     parts = [Gaussian(noise_multiplier=float(scale)) for scale in scales]
     if len(scales) > 1:
         parts.append(ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove"))
-    event = SelfComposed(
-        event=PoissonSampled(sample_rate=0.1, event=Composed(events=tuple(parts))), count=100
-    )
+    event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=tuple(parts))), count=100)
     assert upper(event, delta=1000**-1.1) == pytest.approx(published, abs=0.006)
 
 
 @pytest.mark.parametrize(("epsilon", "measured"), [(0.01, 5.963), (0.05, 6.567), (0.1, 8.345)])
 def test_exponential_mechanisms_beside_sampled_steps(epsilon, measured):
-    one, two = (
-        ExponentialMechanism(epsilon=epsilon * k, adjacency=to)
-        for k, to in ((1, "add-remove"), (2, REPLACE))
-    )
+    one, two = (ExponentialMechanism(epsilon=epsilon * k, adjacency=to) for k, to in ((1, "add-remove"), (2, REPLACE)))
     event = Composed(events=(steps(1.1, 0.1, 200), SelfComposed(event=one, count=200)))
     assert upper(event, delta=1e-3) == pytest.approx(measured, abs=2e-3)
     assert upper(one, adjacency=REPLACE) == upper(two, adjacency=REPLACE)
@@ -118,27 +99,17 @@ def test_pure_mechanisms_compose_as_randomised_response():
 
     def true(at):
         return fsum(
-            comb(count, k)
-            * p**k
-            * (1 - p) ** (count - k)
-            * max(0.0, -expm1(at - (2 * k - count) * epsilon))
+            comb(count, k) * p**k * (1 - p) ** (count - k) * max(0.0, -expm1(at - (2 * k - count) * epsilon))
             for k in range(count + 1)
         )
 
-    event = SelfComposed(
-        event=ExponentialMechanism(epsilon=epsilon, adjacency="replace-one"), count=count
-    )
+    event = SelfComposed(event=ExponentialMechanism(epsilon=epsilon, adjacency="replace-one"), count=count)
     made = spent(event, delta, REPLACE)
     assert true(made.upper) <= delta < true(made.upper * 0.999)
     assert lost(event, 1.0, "replace-one").upper >= true(1.0)
 
 
-EVENTS = tuples(
-    floats(0.4, 20.0),
-    sampled_from([0.003, 0.02, 0.2, 0.7]),
-    integers(1, 300),
-    sampled_from([1e-3, 1e-6]),
-)
+EVENTS = tuples(floats(0.4, 20.0), sampled_from([0.003, 0.02, 0.2, 0.7]), integers(1, 300), sampled_from([1e-3, 1e-6]))
 
 
 @settings(max_examples=25)
@@ -174,16 +145,10 @@ def test_delta_and_epsilon_are_inverse_and_renyi_lies_above(setting):
 
 
 @settings(max_examples=10)
-@given(
-    lists(sampled_from([0.7, 1.0, 1.3, 4.0]), min_size=1, max_size=30),
-    randoms(use_true_random=False),
-)
+@given(lists(sampled_from([0.7, 1.0, 1.3, 4.0]), min_size=1, max_size=30), randoms(use_true_random=False))
 def test_order_does_not_matter(multipliers, random):
     shuffled = random.sample(multipliers, len(multipliers))
-    events = [
-        sampled_gaussians(sample_rate=0.05, noise_multipliers=values)
-        for values in (multipliers, shuffled)
-    ]
+    events = [sampled_gaussians(sample_rate=0.05, noise_multipliers=values) for values in (multipliers, shuffled)]
     nested = Composed(events=(Composed(events=(events[0],)),))
     one, two, three = (upper(event) for event in (*events, nested))
     assert one == two == three
@@ -201,8 +166,7 @@ def test_large_epsilons_are_finite(sigma):
 
 
 @pytest.mark.parametrize(
-    ("q", "sigma", "count"),
-    [(0.0043, 0.7, 3516), (0.01, 0.6, 1000), (0.0043, 1.1, 3516), (0.1, 2.0, 100)],
+    ("q", "sigma", "count"), [(0.0043, 0.7, 3516), (0.01, 0.6, 1000), (0.0043, 1.1, 3516), (0.1, 2.0, 100)]
 )
 def test_the_central_limit_theorem_understates(q, sigma, count):
     mu = clt_gdp(event=steps(sigma, q, count))

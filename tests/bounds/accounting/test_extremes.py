@@ -8,13 +8,7 @@ from events_for_tests import HEADLINE, RELATIONS, either, lost, spent, steps
 from hypothesis import given, settings
 from hypothesis.strategies import floats, integers, sampled_from
 
-from bounds.accounting import (
-    Composed,
-    Gaussian,
-    PoissonSampled,
-    privacy_profile,
-    renyi_epsilon,
-)
+from bounds.accounting import Composed, Gaussian, PoissonSampled, privacy_profile, renyi_epsilon
 
 NOISES = [1e8, 1e12, 1e15, 1e100, 1e300]
 RATES = [1e-300, 1e-20, 1e-10, 1e-5, 0.01, 0.999, 1.0]
@@ -34,9 +28,7 @@ def test_next_to_nothing_costs_next_to_nothing(noise, rate, adjacency):
         assert renyi_epsilon(event=event, delta=1e-4, adjacency=adjacency).upper < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("noise", "rate"), [(1.0, 1e-10), (1.0, 1e-13), (0.3, 1e-30), (1e9, 1e-3), (1e13, 0.5)]
-)
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 1e-10), (1.0, 1e-13), (0.3, 1e-30), (1e9, 1e-3), (1e13, 0.5)])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-12, 0.1])
 def test_one_step_brackets_the_closed_form(noise, rate, epsilon):
     for adjacency in RELATIONS:
@@ -47,17 +39,13 @@ def test_one_step_brackets_the_closed_form(noise, rate, epsilon):
 @pytest.mark.parametrize("noise", [0.02, 0.05, 0.07, 0.099, 0.101, 0.15])
 def test_strong_full_batch_losses_beside_a_sampled_step_stay_quiet_and_above(noise):
     alone = Gaussian(noise_multiplier=noise)
-    both = Composed(
-        events=(alone, PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.0)))
-    )
+    both = Composed(events=(alone, PoissonSampled(sample_rate=0.01, event=Gaussian(noise_multiplier=1.0))))
     one, two = (spent(e) for e in (alone, both))
     assert two.upper >= one.lower
     assert lost(both, 1.0).upper > 0.99
 
 
-@pytest.mark.parametrize(
-    "extra", [steps(1e300, 0.5, 100), steps(1.0, 1e-300, 100), Gaussian(noise_multiplier=1e300)]
-)
+@pytest.mark.parametrize("extra", [steps(1e300, 0.5, 100), steps(1.0, 1e-300, 100), Gaussian(noise_multiplier=1e300)])
 @either
 def test_negligible_steps_change_next_to_nothing(extra, adjacency):
     plain = spent(HEADLINE, adjacency=adjacency)

@@ -47,19 +47,14 @@ def exact_share(adjacency, sigmas):
 
 @either
 @pytest.mark.parametrize("rate", [1.0, 0.3, 0.004])
-@pytest.mark.parametrize(
-    "sigmas", [(0.3, 0.4, 0.9), (0.99, 1.0, 1.01), (3.0, 10.0, 40.0), (100.0, 100.1, 101.0)]
-)
+@pytest.mark.parametrize("sigmas", [(0.3, 0.4, 0.9), (0.99, 1.0, 1.01), (3.0, 10.0, 40.0), (100.0, 100.1, 101.0)])
 def test_a_level_has_less_divergence_than_the_mixture(adjacency, rate, sigmas):
     """At every epsilon of both signs, and at one of them a share smaller by a ten-thousandth would not do."""
     with mp.workdps(40):
         share = exact_share(adjacency, sigmas)
         excess = [chord(adjacency, rate, sigmas, share, epsilon) for epsilon in EPSILONS]
         assert min(excess) >= -(mpf(10) ** -20)
-        short = [
-            chord(adjacency, rate, sigmas, share * (1 - mpf("1e-4")), epsilon)
-            for epsilon in EPSILONS
-        ]
+        short = [chord(adjacency, rate, sigmas, share * (1 - mpf("1e-4")), epsilon) for epsilon in EPSILONS]
         assert min(short) < 0
 
 
@@ -78,9 +73,7 @@ def test_shares_are_rounded_up_and_no_use_is_lost(adjacency, monkeypatch):
     for low, high in ((0.06, 0.2), (0.5, 50.0), (1e3, 1e9), (1.0, 1.0 + 1e-10)):
         sigmas = np.sort(np.exp(rng.uniform(log(low), log(high), 40)))
         uses = rng.integers(1, 9, 40)
-        event = Composed(
-            events=tuple(steps(float(s), 0.01, int(n)) for s, n in zip(sigmas, uses, strict=True))
-        )
+        event = Composed(events=tuple(steps(float(s), 0.01, int(n)) for s, n in zip(sigmas, uses, strict=True)))
         parts = mechanisms(schedule(event, adjacency))
         sigmas, levels = np.array([part.sigma for part, _ in parts]), grouped(parts)
         assert sum(level.uses for level in levels) == uses.sum()
@@ -100,9 +93,7 @@ def test_shares_are_rounded_up_and_no_use_is_lost(adjacency, monkeypatch):
 @pytest.mark.cases(2)
 @either
 @pytest.mark.parametrize(("low", "high", "rate"), [(0.7, 70.0, 0.02), (4.0, 6.0, 0.3)])
-def test_few_levels_bracket_what_every_level_by_itself_gives(
-    adjacency, low, high, rate, monkeypatch
-):
+def test_few_levels_bracket_what_every_level_by_itself_gives(adjacency, low, high, rate, monkeypatch):
     """Above it, below it, and close: 60 levels for 120."""
     sigmas = [float(s) for s in np.geomspace(low, high, 120)] * 2
     event = sampled_gaussians(sample_rate=rate, noise_multipliers=sigmas)
@@ -127,9 +118,7 @@ def test_other_mechanisms_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(_levels, "_MOST", 8)
     sampled = [steps(1.0 + 0.1 * k, rate, 2) for k in range(20) for rate in (0.01, 0.02)]
     pure = ExponentialMechanism(epsilon=0.1, adjacency="add-remove")
-    parts = mechanisms(
-        schedule(Composed(events=(Gaussian(noise_multiplier=3.0), pure, *sampled)), "add-remove")
-    )
+    parts = mechanisms(schedule(Composed(events=(Gaussian(noise_multiplier=3.0), pure, *sampled)), "add-remove"))
     levels = grouped(parts)
     assert sum(level.uses for level in levels) == 2 + 80
     assert [level.part for level in levels if level.uses == 1] == [parts[0][0], parts[-1][0]]
@@ -139,9 +128,7 @@ def test_other_mechanisms_stay_as_they_are(monkeypatch):
 
 def test_two_decades_of_noise_stay_close():
     """3,516 levels; what every level by itself gave, at the same resolution, lies between."""
-    event = sampled_gaussians(
-        sample_rate=256 / 60000, noise_multipliers=np.geomspace(0.5, 50.0, 3516)
-    )
+    event = sampled_gaussians(sample_rate=256 / 60000, noise_multipliers=np.geomspace(0.5, 50.0, 3516))
     made = spent(event)
     assert 3.80 < made.lower < 3.83254 < 3.83923 < made.upper < 3.8402
 

@@ -83,9 +83,7 @@ def test_gaussians_on_all_records_compose_exactly():
         assert made.mu == pytest.approx(sensitivity * mu, rel=1e-14)
         assert made.mu >= sensitivity * mu * (1 - 1e-16)
         bound = spent(both, adjacency=adjacency)
-        assert bound.upper == pytest.approx(
-            gaussian_epsilon(mu=sensitivity * mu, delta=1e-5), rel=1e-11
-        )
+        assert bound.upper == pytest.approx(gaussian_epsilon(mu=sensitivity * mu, delta=1e-5), rel=1e-11)
         assert bound.lower <= bound.upper <= bound.lower * (1 + 1e-9)
 
 
@@ -107,34 +105,16 @@ def test_masses_of_cells(q, sigma, replaced):
     """The compiled cells against integrals at 40 digits; what rounding moved across their ends is announced."""
     noise = Noise(q, sigma, replaced, (), negligible=False)
     low, top = noise.range(8.0)
-    part, ends = (
-        grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top),
-        noise.ends(8.0),
-    )
+    part, ends = (grid(2.0**-12 * min(1.0, q / sigma * 64), 0.002, low, top).part(low, top), noise.ends(8.0))
     total, right, doubt = np.zeros((3, part.losses.size - 1))
-    add_cells(
-        part.losses,
-        part.growth,
-        part.ratios,
-        sigma,
-        q,
-        q,
-        1.0,
-        replaced,
-        *ends,
-        total,
-        right,
-        doubt,
-    )
+    add_cells(part.losses, part.growth, part.ratios, sigma, q, q, 1.0, replaced, *ends, total, right, doubt)
     assert total.sum() == pytest.approx(1.0, abs=1e-13)
     assert doubt.sum() < 1e-9
     with mp.workdps(40):
         at = mpf(q), mpf(sigma)
         for k in default_rng(0).integers(0, total.size, 25):
             x, y = map(mpf, part.losses[k : k + 2])
-            inside = [
-                min(max(twin.boundary(*at, loss, -replaced), ends[0]), ends[1]) for loss in (x, y)
-            ]
+            inside = [min(max(twin.boundary(*at, loss, -replaced), ends[0]), ends[1]) for loss in (x, y)]
             p, other = np.subtract(*(twin.beyond(*at, z, -replaced) for z in inside))
             if p < 1e-16:  # 40 digits do not last for all of the tail
                 assert total[k] <= 1e-12
@@ -145,9 +125,7 @@ def test_masses_of_cells(q, sigma, replaced):
 
 
 @either
-@pytest.mark.parametrize(
-    ("q", "sigma", "order"), [(0.01, 1.0, 2.0), (0.3, 2.0, 5.5), (0.2, 0.8, 1.3)]
-)
+@pytest.mark.parametrize(("q", "sigma", "order"), [(0.01, 1.0, 2.0), (0.3, 2.0, 5.5), (0.2, 0.8, 1.3)])
 def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
     """ln E_Q (P/Q)^a, the record in the sum against none, or against one that pulls the other way."""
 
@@ -161,15 +139,7 @@ def test_renyi_divergences_against_quadrature(q, sigma, order, adjacency):
             away = np.logaddexp(log1p(-q) + log_density(z, 0.0), log(q) + log_density(z, -1.0))
         return exp(order * p + (1.0 - order) * away)
 
-    found, _ = quad(
-        powers,
-        -40.0 * sigma,
-        40.0 * sigma,
-        epsabs=0.0,
-        epsrel=1e-12,
-        limit=500,
-        points=[0.0, order],
-    )
+    found, _ = quad(powers, -40.0 * sigma, 40.0 * sigma, epsabs=0.0, epsrel=1e-12, limit=500, points=[0.0, order])
     true = log(found) / (order - 1.0)
     (made,) = renyi_divergences(event=steps(sigma, q), adjacency=adjacency, orders=(order,))
     assert made == pytest.approx(true, rel=1e-6)
@@ -190,11 +160,7 @@ def test_the_mu_of_many_gaussians_is_never_rounded_down():
     few = full_batch_gdp(event=Composed(events=event.events[:200]), adjacency="add-remove").mu
     assert true <= Fraction(few) ** 2 <= true * (1 + Fraction(1, 10**12))
     rest = fsum(1.0 / noise**2 for noise in noises)  # within a few ulp
-    assert (
-        rest * (1 + 1e-14)
-        <= full_batch_gdp(event=event, adjacency="add-remove").mu ** 2
-        <= rest * (1 + 1e-12)
-    )
+    assert rest * (1 + 1e-14) <= full_batch_gdp(event=event, adjacency="add-remove").mu ** 2 <= rest * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -211,9 +177,7 @@ def test_a_curve_of_one_atom_is_on_its_side_to_the_last_digit(sign):
         made = curve.at(epsilon) - 1e-300
         assert made >= true * (1 + 1e-15) if sign > 0 else made <= true * (1 - 1e-15)
         assert abs(made - true) <= 2.0**-48 * y
-    assert curve.epsilon(0.9) == (
-        start * spacing if sign > 0 else 0.0
-    )  # nothing is known below the window
+    assert curve.epsilon(0.9) == (start * spacing if sign > 0 else 0.0)  # nothing is known below the window
     assert curve.epsilon(0.05) == pytest.approx(y + log(0.9), rel=1e-9)
 
 

@@ -6,11 +6,7 @@ import pytest
 import subsampled_by_mpmath as twin
 from events_for_tests import either, lost, spent, steps
 
-from bounds.accounting import (
-    Composed,
-    NonPrivate,
-    PoissonSampled,
-)
+from bounds.accounting import Composed, NonPrivate, PoissonSampled
 
 
 @either
@@ -24,9 +20,7 @@ def test_a_record_that_hardly_ever_takes_part_is_hidden_whatever_the_noise(rate,
 
 
 @either
-@pytest.mark.parametrize(
-    ("rate", "noise", "count"), [(1e-4, 0.03, 1), (0.5, 1e-3, 3), (1e-6, 0.04, 20)]
-)
+@pytest.mark.parametrize(("rate", "noise", "count"), [(1e-4, 0.03, 1), (0.5, 1e-3, 3), (1e-6, 0.04, 20)])
 def test_the_lower_end_of_what_is_given_up_is_no_claim(rate, noise, count, adjacency):
     found = spent(steps(noise, rate, count), adjacency=adjacency)
     assert (found.lower, found.upper) == (0.0, inf)

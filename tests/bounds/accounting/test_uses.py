@@ -80,9 +80,7 @@ def test_the_distribution_of_one_gaussian():
     record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
     assert record == GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
     exact = transfer_cost(privacy=record, **at).nats
-    made = transfer_cost(
-        privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at
-    )
+    made = transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
     assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
 
 
@@ -109,9 +107,9 @@ def test_profiles_agree_with_single_questions_in_both_directions():
 
 
 def test_attack_rates_of_the_headline_setting():
-    assert best_true_positive_rate(
-        event=HEADLINE, adjacency="add-remove", false_positive_rate=0.01
-    ) == pytest.approx(0.021, abs=1e-3)
+    assert best_true_positive_rate(event=HEADLINE, adjacency="add-remove", false_positive_rate=0.01) == pytest.approx(
+        0.021, abs=1e-3
+    )
     levels = np.linspace(0.0, 1.0, 41)
     errors = trade_off(event=HEADLINE, adjacency="add-remove", type_i=levels)
     assert (np.diff(errors) <= 1e-12).all()
@@ -173,8 +171,6 @@ def test_losses_that_no_grid_holds_are_refused(noise):
 
 
 def test_where_the_grid_has_no_epsilon_renyi_s_is_taken():
-    event = SelfComposed(
-        event=PoissonSampled(sample_rate=0.001, event=Gaussian(noise_multiplier=1e4)), count=10**13
-    )
+    event = SelfComposed(event=PoissonSampled(sample_rate=0.001, event=Gaussian(noise_multiplier=1e4)), count=10**13)
     given = {"event": event, "delta": 1e-6, "adjacency": "add-remove"}
     assert privacy_epsilon(**given).upper == renyi_epsilon(**given).upper < 2.1

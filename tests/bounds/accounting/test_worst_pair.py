@@ -21,10 +21,7 @@ def hockey_stick(a, b, q, sigma, epsilon):
     """∫ [P - e^ε Q]^+ in the plane; for ε < 0 by 1 - e^ε + e^ε ∫ [Q - e^(-ε) P]^+."""
     if epsilon < 0.0:
         return -expm1(epsilon) + exp(epsilon) * hockey_stick(b, a, q, sigma, -epsilon)
-    far, out = (
-        (a - b) / sigma,
-        a / sigma,
-    )  # under N(a, σ²I): ln X = -far·ξ - |far|²/2, ln Y = -out·ξ - |out|²/2
+    far, out = ((a - b) / sigma, a / sigma)  # under N(a, σ²I): ln X = -far·ξ - |far|²/2, ln Y = -out·ξ - |out|²/2
     along = _bisector(far, out)
     across = np.array([-along[1], along[0]])
     slopes = np.maximum(np.array([far @ along, out @ along]), 0.0)
@@ -35,9 +32,7 @@ def hockey_stick(a, b, q, sigma, epsilon):
     t = _crossing(logs, slopes)
     gains = np.exp(logs + 0.5 * slopes**2) * ndtr(-(t[:, None] + slopes))
     inner = ndtr(-t) - gains.sum(axis=1)
-    return q * float(
-        np.trapezoid(np.maximum(inner, 0.0) * np.exp(-0.5 * u[:, 0] ** 2), u[:, 0]) / sqrt(2 * pi)
-    )
+    return q * float(np.trapezoid(np.maximum(inner, 0.0) * np.exp(-0.5 * u[:, 0] ** 2), u[:, 0]) / sqrt(2 * pi))
 
 
 def _bisector(one, two):
@@ -98,10 +93,7 @@ def test_no_pair_in_the_plane_exceeds_opposite_contributions(q, sigma, epsilon):
 def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
     """In one dimension, both signs of ε and both orders of the pair, straight from the densities."""
     z, step = np.linspace(-1 - 11 * sigma, 1 + 11 * sigma, 200_001, retstep=True)
-    laws = {
-        mean: (1 - q) * normal(z, 0, sigma) + q * normal(z, mean, sigma)
-        for mean in np.linspace(-1.0, 1.0, 9)
-    }
+    laws = {mean: (1 - q) * normal(z, 0, sigma) + q * normal(z, mean, sigma) for mean in np.linspace(-1.0, 1.0, 9)}
     for epsilon, a, b in product((-0.7, -0.05, 0.0, 0.05, 0.7), laws, laws):
         value = step * np.maximum(laws[a] - exp(epsilon) * laws[b], 0.0).sum()
         assert value <= worst(q, sigma, epsilon) + 1e-7
@@ -110,9 +102,7 @@ def test_closed_form_agrees_with_plain_quadrature_on_the_line(q, sigma):
             assert value == pytest.approx(plane, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("q", "sigma", "epsilon"), [(0.1, 1.0, 0.1), (0.5, 1.5, -0.3), (0.02, 0.8, 0.05)]
-)
+@pytest.mark.parametrize(("q", "sigma", "epsilon"), [(0.1, 1.0, 0.1), (0.5, 1.5, -0.3), (0.02, 0.8, 0.05)])
 def test_two_releases_of_one_sample_do_not_gain_by_looking_at_the_first(q, sigma, epsilon):
     """The second pair may depend on the first release; at its best it makes one pair at noise σ/√2."""
     z, step = np.linspace(-1 - 8 * sigma, 1 + 8 * sigma, 601, retstep=True)
@@ -124,6 +114,4 @@ def test_two_releases_of_one_sample_do_not_gain_by_looking_at_the_first(q, sigma
                  for a2, b2 in pairs)  # fmt: skip
         answers = [np.maximum(gain, 0.0).sum(axis=1) for gain in gains]
         largest = max(largest, step**2 * np.max(answers, axis=0).sum())
-    assert largest == pytest.approx(
-        worst(q, sigma / sqrt(2), epsilon), abs=1e-4
-    )  # it is among the answers
+    assert largest == pytest.approx(worst(q, sigma / sqrt(2), epsilon), abs=1e-4)  # it is among the answers

@@ -23,9 +23,7 @@ def test_reports_of_every_job_follow_the_schema(tmp_path):
     assert rigorous["test_error"].null_count() == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "below", "wrong"), [(0.11, 0, 0), (0.095, 1, 0), (0.05, 1, 1), (1.0, 0, 0)]
-)
+@pytest.mark.parametrize(("value", "below", "wrong"), [(0.11, 0, 0), (0.095, 1, 0), (0.05, 1, 1), (1.0, 0, 0)])
 def test_only_what_lies_below_the_lower_limit_of_the_test_error_contradicts(value, below, wrong):
     made = {"certificate": "randomised_maurer", "value": value, "test_error": 0.1, "n_test": 1000}
     table = pl.DataFrame([made, made | {"certificate": "test_set_clopper_pearson", "value": 0.01}])

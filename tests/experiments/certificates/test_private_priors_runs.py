@@ -11,16 +11,7 @@ from numpy.random import default_rng
 import bounds
 from bounds import Certificate
 from experiments.runs import private_priors
-from experiments.runs.private_priors import (
-    CLIPPED,
-    COUNTED,
-    CURVE,
-    KEPT,
-    SMOKE,
-    TAUGHT,
-    ZEROS,
-    Clipped,
-)
+from experiments.runs.private_priors import CLIPPED, COUNTED, CURVE, KEPT, SMOKE, TAUGHT, ZEROS, Clipped
 from pacdp.cli.config import Runtime
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
@@ -74,9 +65,7 @@ def test_each_route_pays_its_own_price(report):
     assert curve.nats("transfer") > 2.0 * clipped.nats("transfer")
     added = float(kept.inputs["sum_contributions"])
     log = -math.log(spent)
-    assert kept.nats("transfer") > min(
-        a * added / 2 + a / (a - 1) * log for a in np.linspace(1.01, 7.0, 500)
-    )
+    assert kept.nats("transfer") > min(a * added / 2 + a / (a - 1) * log for a in np.linspace(1.01, 7.0, 500))
     assert report["prior"]["choice_nats"] >= math.log(len(TINY.stds))
     assert not any(_made(report, route).unproved for route in _all(report))
     assert all(_made(report, route).measures == "0-1 risk" for route in _all(report))

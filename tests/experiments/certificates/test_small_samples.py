@@ -51,9 +51,7 @@ def test_one_image_of_each_person_makes_images_the_records(of_people):
 def test_another_seed_draws_others():
     one, other = (sample(replace(CONFIG, seed=seed)) for seed in (0, 1))
     assert one.data.rows.digest != other.data.rows.digest
-    assert not set(map(bytes, one.first.inputs.numpy())) & set(
-        map(bytes, one.second.inputs.numpy())
-    )
+    assert not set(map(bytes, one.first.inputs.numpy())) & set(map(bytes, one.second.inputs.numpy()))
 
 
 def certified(head_mu, seed):
@@ -69,9 +67,7 @@ def certified(head_mu, seed):
     assert all(step.sample_rate == 1.0 for step, _ in runs_of(history))
     assert claim.mu == pytest.approx(head_mu, rel=1e-9)
     transfer = bounds.transfer_cost(privacy=claim, n=n, failure_prob=0.05).nats
-    mean = fit_mean(
-        rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5
-    )
+    mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
     risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))
     kl_nats = float((mean - head).double().square().sum()) / 2.0
     step = partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)

@@ -36,9 +36,7 @@ def test_committed_rows_are_what_the_committed_reports_say(study):
         report = read_json(RESULTS / study.name / "certificates" / f"{job.key}.json")
         rows += study.rows(done(job, report | {"details": {"seconds": None} | report["details"]}))
     names = study.columns.split()
-    made = pl.DataFrame(
-        [{name: row.get(name) for name in names} for row in rows], infer_schema_length=None
-    )
+    made = pl.DataFrame([{name: row.get(name) for name in names} for row in rows], infer_schema_length=None)
     assert made.equals(tables()[study.name].cast(dict(made.schema)))
 
 
@@ -52,9 +50,7 @@ def test_no_certificate_is_below_the_risk_that_its_test_error_shows():
 
 def test_random_labels_are_certified_at_chance_or_above():
     own = tables()
-    trajectories = own["trajectory"].filter(
-        pl.col("dataset") == "mnist+random", pl.col("status") == "rigorous"
-    )
+    trajectories = own["trajectory"].filter(pl.col("dataset") == "mnist+random", pl.col("status") == "rigorous")
     assert trajectories.height
     assert trajectories["value"].min() >= 0.9
     compressed = own["compression"].filter(pl.col("labels") == "random")
@@ -63,10 +59,7 @@ def test_random_labels_are_certified_at_chance_or_above():
 
 
 def test_a_count_takes_the_count_s_certificate_and_a_run_without_one_is_vacuous():
-    certificates = [
-        {"name": name, "k": k}
-        for name, k in (("compression", 60), ("test_set_clopper_pearson", 16))
-    ]
+    certificates = [{"name": name, "k": k} for name, k in (("compression", 60), ("test_set_clopper_pearson", 16))]
     report = read_json(RESULTS / "compression/certificates/routes-held-out-500.json")
     assert {one["name"] for one in certificates} <= {one["name"] for one in report["certificates"]}
     row = partial(_row, report)
@@ -77,17 +70,13 @@ def test_a_count_takes_the_count_s_certificate_and_a_run_without_one_is_vacuous(
 
 
 def _row(report, route):
-    (row,) = compressions(
-        done(Job(key="one", kind=COUNT, config=None, tags={"route": route}), report)
-    )
+    (row,) = compressions(done(Job(key="one", kind=COUNT, config=None, tags={"route": route}), report))
     return row
 
 
 def test_settings_of_a_learnt_head_are_in_the_list_that_is_paid_for():
     assert inspect.signature(aligned).parameters["spreads"].default == (0.19, 0.15)
-    other = {
-        name: one.default for name, one in inspect.signature(OrientedGradients).parameters.items()
-    }
+    other = {name: one.default for name, one in inspect.signature(OrientedGradients).parameters.items()}
     for job in LEARNT.jobs(False, 0):
         own = other | {"spread_y": 0.19, "spread_x": 0.15} | settings_of(job.config)
         assert {name for name, values in learnt.TRIED.items() if own[name] not in values} == set()

@@ -10,16 +10,7 @@ from tiny_runs import RUNTIME
 
 from experiments.papers.zhang_bu import TABLE_1
 from experiments.runner import read_table, results_of
-from experiments.runs.bayesian_plans import (
-    CHOSEN,
-    CURVE_RATES,
-    DELTA,
-    DRAWN,
-    IMAGE_RATES,
-    SEARCHED,
-    SIGMA,
-    TWIN,
-)
+from experiments.runs.bayesian_plans import CHOSEN, CURVE_RATES, DELTA, DRAWN, IMAGE_RATES, SEARCHED, SIGMA, TWIN
 from experiments.tables import part
 from pacdp import private
 from pacdp.cli.private.algorithms import Public, algorithm
@@ -27,14 +18,7 @@ from pacdp.cli.private.methods import DPSGD
 
 
 def _job(name, prior="normal", **tags):
-    wanted = {
-        "algorithm": name,
-        "prior": prior,
-        "network": "MLP",
-        "private": True,
-        "seed": 0,
-        **tags,
-    }
+    wanted = {"algorithm": name, "prior": prior, "network": "MLP", "private": True, "seed": 0, **tags}
     return next(job for job in TABLE_1.jobs(False, 0) if wanted.items() <= job.tags.items())
 
 
@@ -47,16 +31,12 @@ def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers():
 
 
 def test_every_private_network_of_table_1_costs_what_the_accountant_says():
-    table = read_table(results_of("dp-bnn-accuracy")).filter(
-        pl.col("private"), network="MLP", held_out=0
-    )
+    table = read_table(results_of("dp-bnn-accuracy")).filter(pl.col("private"), network="MLP", held_out=0)
     sampling = _job("SGLD").config.config.sampling
     plan = private.planned(SIGMA, sample_rate=sampling.sample_rate, steps=sampling.steps)
     expected = private.epsilon(plan, delta=DELTA, adjacency="add-remove")
     assert table["epsilon"].to_list() == pytest.approx([expected] * table.height, rel=1e-6)
-    assert (table["epsilon_clt_optimistic"] < expected).all(), (
-        "the central limit theorem is no bound"
-    )
+    assert (table["epsilon_clt_optimistic"] < expected).all(), "the central limit theorem is no bound"
 
 
 def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path):
@@ -64,9 +44,7 @@ def test_a_budget_that_would_halt_the_run_is_an_error_not_a_shorter_run(tmp_path
     config = replace(job.config.config, method=DPSGD(learning_rate=0.25))
     config = replace(config, budget=replace(config.budget, epsilon=1.0),
                      sampling=replace(config.sampling, noise_multiplier=1.3))  # fmt: skip
-    found = job.kind.carry_out(
-        [replace(job.config, config=config, curve=0)], [tmp_path / "run"], RUNTIME
-    )
+    found = job.kind.carry_out([replace(job.config, config=config, curve=0)], [tmp_path / "run"], RUNTIME)
     assert "halts" in str(found[0])
     assert not (tmp_path / "run" / "result.json").exists()
 
@@ -75,18 +53,14 @@ def _best(table, rates, score, **where):
     """The rate with the least mean score; a rate at which a run left nothing is none."""
     runs = {rate: part(table, rate=rate, **where)[score].drop_nulls().to_list() for rate in rates}
     most = max(map(len, runs.values()))
-    return min(
-        rates, key=lambda rate: geometric_mean(runs[rate]) if len(runs[rate]) == most else inf
-    )
+    return min(rates, key=lambda rate: geometric_mean(runs[rate]) if len(runs[rate]) == most else inf)
 
 
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize("private", [True, False])
 def test_the_rates_of_the_regression_are_the_best_where_they_were_chosen(name, private):
     table = read_table(results_of("dp-bnn-regression"))
-    found = _best(
-        table, CURVE_RATES, "test_mse", part="run", judges=False, algorithm=name, private=private
-    )
+    found = _best(table, CURVE_RATES, "test_mse", part="run", judges=False, algorithm=name, private=private)
     assert found == CHOSEN[name][not private]
     judging = part(table, part="run", judges=True, algorithm=name, private=private)
     assert judging["rate"].unique().to_list() == [found]

@@ -9,15 +9,7 @@ from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
 
-from experiments.runs.bayesian import (
-    CNN,
-    BayesRun,
-    Fitted,
-    fit,
-    member_outputs,
-    network,
-    train_plain,
-)
+from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
 from experiments.runs.bayesian_curves import FIRST, LAST, simulated
 from experiments.runs.bayesian_images import judged
 from pacdp.cli.private.algorithms import Public, algorithm
@@ -67,9 +59,7 @@ def test_plain_sgd_is_torchs_on_whole_passes():
 @pytest.mark.parametrize("drift", [0.5, 1.0])
 def test_plain_sgld_has_the_thermal_noise_and_no_other(drift):
     eta, steps = 1e-3, 50
-    method = DPSGLD(
-        convention="parameter-slot", step_size=eta, drift=drift, noise=1.0, prior="none"
-    )
+    method = DPSGLD(convention="parameter-slot", step_size=eta, drift=drift, noise=1.0, prior="none")
     config = _config(method, steps=steps, sigma=0.0, clip=2.0)
     module = Linear(1, 4000)
     before = module.weight.detach().clone()
@@ -123,9 +113,7 @@ def test_masks_are_drawn_at_prediction_and_a_plain_network_is_one_member():
 
 
 def test_sglds_members_are_its_last_snapshots():
-    method = DPSGLD(
-        convention="parameter-slot", step_size=1e-3, drift=1.0, snapshots=4, burn_in=0.5
-    )
+    method = DPSGLD(convention="parameter-slot", step_size=1e-3, drift=1.0, snapshots=4, burn_in=0.5)
     run = BayesRun(config=_config(method, steps=10, sigma=0.0, clip=100.0), members=4)
     assert run.posterior_steps() == (6, 7, 8, 10)
     inputs, targets = _data()
@@ -137,10 +125,7 @@ def test_sglds_members_are_its_last_snapshots():
 
 def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
     public = Public(input_shape=(1, 28, 28), classes=10, size=64.0)
-    one, two, other = (
-        network(PrivateConfig(architecture=CNN, seed=seed), public, device="cpu")
-        for seed in (0, 0, 1)
-    )
+    one, two, other = (network(PrivateConfig(architecture=CNN, seed=seed), public, device="cpu") for seed in (0, 0, 1))
     assert sum(p.numel() for p in one.parameters()) == 26_010
     images = torch.rand(2, 1, 28, 28, generator=seeded(0))
     assert_close(one(images), two(images))
@@ -162,12 +147,7 @@ def test_curves_have_the_noise_and_smoothness_that_are_said():
     curves = [simulated(seed) for seed in range(30)]
     assert all(len(c.x) == LAST - FIRST == 250 and len(c.test_x) == 200 for c in curves)
     np.testing.assert_array_equal(simulated(3).y, curves[3].y)
-    assert all(
-        c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all()
-        for c in curves
-    )
-    gaps = np.mean(
-        [np.diff(c.y) ** 2 for c in curves]
-    )  # neighbours differ by their noise, the curve hardly
+    assert all(c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all() for c in curves)
+    gaps = np.mean([np.diff(c.y) ** 2 for c in curves])  # neighbours differ by their noise, the curve hardly
     noises = np.array([0.3 * np.abs(c.x + 2.0) for c in curves]) ** 2
     assert isclose(gaps, np.mean(noises[:, 1:] + noises[:, :-1]), rel_tol=0.1)

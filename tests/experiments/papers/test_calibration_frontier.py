@@ -35,9 +35,7 @@ from pacdp import private
 from pacdp.cli.private.config import Budget
 from pacdp.schedules import Table
 
-SMALL = FrontierRun(
-    hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3)
-)
+SMALL = FrontierRun(hidden=(8,), sample_rate=0.1, steps=12, kept=3, budget=Budget(epsilon=8.0, delta=1e-3))
 SETTING = ["method", "averaged", "clip_norm", "reach", "steps"]
 
 
@@ -73,14 +71,10 @@ def test_a_persons_images_are_one_record_whose_padding_changes_nothing():
     inputs, labels = torch.randn(9, 5), torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2])
     rows, targets = records(inputs, labels, torch.tensor([7, 7, 3, 7, 7, 7, 3, 9, 9]))
     assert rows.shape == (3, 4, 5)
-    assert targets.tolist() == [[2, 0, -1, -1], [0, 1, 0, 1], [1, 2, -1, -1]], (
-        "the fifth of person 7 is left out"
-    )
+    assert targets.tolist() == [[2, 0, -1, -1], [0, 1, 0, 1], [1, 2, -1, -1]], "the fifth of person 7 is left out"
     assert_close(rows[0, :2], inputs[[2, 6]])
     outputs = torch.randn(3, 4, 3)
-    own = [
-        loss_of(outputs[k, :count], targets[k, :count]).mean() for k, count in enumerate((2, 4, 2))
-    ]
+    own = [loss_of(outputs[k, :count], targets[k, :count]).mean() for k, count in enumerate((2, 4, 2))]
     assert_close(loss_of(outputs, targets), torch.stack(own))
 
 
@@ -99,10 +93,7 @@ def test_the_images_of_a_temperature_change_it_and_nothing_before_it(tmp_path, m
 
 @pytest.mark.parametrize("smoke", [True, False])
 def test_private_runs_of_a_bench_have_one_budget_and_no_seed_judges_that_chose(smoke):
-    jobs, shared = (
-        frontier_jobs(smoke, 3),
-        attrgetter("budget", "sample_rate", "dataset", "patients"),
-    )
+    jobs, shared = (frontier_jobs(smoke, 3), attrgetter("budget", "sample_rate", "dataset", "patients"))
     for bench in BENCHES[:1] if smoke else BENCHES[1:]:
         own = [job.config for job in jobs if job.tags["bench"] == bench.name]
         assert {shared(run) for run in own} == {shared(bench.run)}
@@ -119,13 +110,7 @@ def _means(bench, seeds=None, **where):
 def _pair(cells):
     """Clip norms, reach and steps of the greatest ratio of ECE, within a hundredth of accuracy."""
     pairs = [
-        (
-            one["ece"] / other["ece"],
-            one["clip_norm"],
-            other["clip_norm"],
-            one["reach"],
-            one["steps"],
-        )
+        (one["ece"] / other["ece"], one["clip_norm"], other["clip_norm"], one["reach"], one["steps"])
         for one, other in permutations(cells.iter_rows(named=True), 2)
         if all(one[name] == other[name] for name in ("reach", "steps"))
         and abs(one["accuracy"] - other["accuracy"]) <= 0.01

@@ -38,9 +38,7 @@ Y = (X[:, 0] > 0).long()
 CLASSES = torch.arange(3)
 
 
-@pytest.mark.parametrize(
-    ("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)]
-)
+@pytest.mark.parametrize(("rate", "size", "side"), [(0.3, 3, 7), (0.1, 2, 5), (0.3, 1, 6), (0.2, 9, 4)])
 def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     """A number survives if no square that covers it was drawn: (1 - γ)^(number of places whose square covers it)."""
     block = min(size, side)
@@ -48,9 +46,7 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     kept = (out > 0).double()
     places = side - block + 1
     gamma = rate / block**2 * side**2 / places**2
-    covering = torch.tensor(
-        [min(k, places - 1) - max(0, k - block + 1) + 1 for k in range(side)], dtype=torch.float64
-    )
+    covering = torch.tensor([min(k, places - 1) - max(0, k - block + 1) + 1 for k in range(side)], dtype=torch.float64)
     law = (1.0 - gamma) ** torch.outer(covering, covering)
     assert_close(kept.mean((0, 1)), law, atol=5 * 0.5 / 8000**0.5, rtol=0.0)
     # no more is dropped than asked for, since squares overlap, and what is left is scaled to keep the sum
@@ -63,9 +59,7 @@ def test_dropblock_drops_squares_of_the_stated_law(rate, size, side):
     assert torch.equal(covered, zero)
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)]
-)
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (1, 50, 50), (1, 64, 64), (3, 32, 32), (1, 224, 224)])
 @pytest.mark.parametrize("hidden", [0, 16])
 def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidden):
     x = torch.rand(2, *shape, generator=seeded(1))
@@ -74,17 +68,11 @@ def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidd
     seen = layers[: max(ACTIVATIONS) + 1](x)
     assert seen.shape[:2] == (2, 8)
     assert 4 <= seen.shape[-1] <= 14
-    assert all(
-        isinstance(layers[k], nn.Tanh) and isinstance(layers[k - 1], nn.Conv2d) for k in ACTIVATIONS
-    )
+    assert all(isinstance(layers[k], nn.Tanh) and isinstance(layers[k - 1], nn.Conv2d) for k in ACTIVATIONS)
     for layer in layers:
         if isinstance(layer, Linear | nn.Conv2d):
             bound = layer.weight[0].numel() ** -0.5
-            assert (
-                0.5 * bound
-                < max(float(p.detach().abs().max()) for p in layer.parameters())
-                <= bound
-            )
+            assert 0.5 * bound < max(float(p.detach().abs().max()) for p in layer.parameters()) <= bound
 
 
 def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_layer():
@@ -93,14 +81,10 @@ def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_laye
     assert torch.equal(regularised(layers, "", 0.3, generator=seeded())(x), layers(x))
     given, made = {}, {}
     for k, layer in enumerate(layers):
-        layer.register_forward_hook(
-            lambda _, x, y, k=k: (given.update({k: x[0]}), made.update({k: y}), None)[2]
-        )
+        layer.register_forward_hook(lambda _, x, y, k=k: (given.update({k: x[0]}), made.update({k: y}), None)[2])
     for how, behind in (("Dropout", [1, 4, 8]), ("DropBlock", [1, 4])):
         out = regularised(layers, how, 0.3, generator=seeded())(x)
-        assert [
-            k for k in range(len(layers) - 1) if not torch.equal(made[k], given[k + 1])
-        ] == behind
+        assert [k for k in range(len(layers) - 1) if not torch.equal(made[k], given[k + 1])] == behind
         assert not torch.equal(out, layers(x))
     linear = network(Network(), torch.rand(4, 58), CLASSES, generator=seeded())
     assert not any(float(p.detach().abs().max()) for p in linear.parameters())
@@ -117,14 +101,7 @@ def run(kind, **changes):
     module = Linear(3, 2)
     start = module.weight.detach().clone()
     loss = nn.CrossEntropyLoss(reduction="none")
-    made = train(
-        settings,
-        module,
-        TensorDataset(X, Y),
-        people=PEOPLE,
-        loss=loss,
-        randomness=SeededRandomness(3),
-    )
+    made = train(settings, module, TensorDataset(X, Y), people=PEOPLE, loss=loss, randomness=SeededRandomness(3))
     return settings, made.weights["weight"] - start
 
 
@@ -153,17 +130,16 @@ def test_people_of_a_seed_are_on_one_side_only_and_differ_between_seeds():
     assert int(one.people.bincount().max()) <= 3
     assert not torch.equal(one.people.unique(), other.people.unique())
     rows, tested, of_public = (
-        {tuple(row.tolist()) for row in inputs.flatten(1)}
-        for inputs in (one.inputs, one.test_inputs, public[0])
+        {tuple(row.tolist()) for row in inputs.flatten(1)} for inputs in (one.inputs, one.test_inputs, public[0])
     )
     assert not rows & (tested | of_public)
 
 
 @pytest.mark.parametrize(("scales", "_", "printed"), SETS.values(), ids=SETS)
 def test_the_papers_accounting_gives_the_printed_numbers(scales, _, printed, tmp_path):
-    assert account(Accounting(noise_scales=scales), RUNTIME, tmp_path)[
-        "published_epsilon"
-    ] == pytest.approx(printed, abs=0.035)
+    assert account(Accounting(noise_scales=scales), RUNTIME, tmp_path)["published_epsilon"] == pytest.approx(
+        printed, abs=0.035
+    )
 
 
 def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):

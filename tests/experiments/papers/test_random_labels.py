@@ -26,16 +26,11 @@ def _tiny(job):
 def test_rows_say_what_runs_recorded(tmp_path):
     wanted = [("SGD", "true"), ("Entropy-SGLD", "random"), ("SGLD", "random")]
     found = jobs(True, 0)
-    plan = [
-        _tiny(next(c for c in found if (c.config.algorithm, c.tags["labels"]) == one))
-        for one in wanted
-    ]
+    plan = [_tiny(next(c for c in found if (c.config.algorithm, c.tags["labels"]) == one)) for one in wanted]
     carried_out(plan, tmp_path)
     table = RANDOM_LABELS.table(plan, tmp_path)
     assert table.height == 6
-    for job, bounded in zip(
-        plan, (set(), set(CONVERGED), set(CONVERGED) - set(GIBBS_BOUNDS)), strict=True
-    ):
+    for job, bounded in zip(plan, (set(), set(CONVERGED), set(CONVERGED) - set(GIBBS_BOUNDS)), strict=True):
         last = Folder(tmp_path / job.key).rows()[-1]
         row = table.filter(run=job.key).row(-1, named=True)
         assert row["test_error"] == last["test_error"]
@@ -48,30 +43,20 @@ def test_rows_say_what_runs_recorded(tmp_path):
 
 def runs(*errors, algorithm="Entropy-SGD", noise=0.005, labels="random", **more):
     """The records of a run, its training and test errors."""
-    own = {
-        "run": f"{algorithm} {noise} {labels}",
-        "algorithm": algorithm,
-        "labels": labels,
-        "thermal_noise": noise,
-    }
+    own = {"run": f"{algorithm} {noise} {labels}", "algorithm": algorithm, "labels": labels, "thermal_noise": noise}
     return [
-        {**own, "n": N, "n_test": 10_000, "train_error": train, "test_error": test, **more}
-        for train, test in errors
+        {**own, "n": N, "n_test": 10_000, "train_error": train, "test_error": test, **more} for train, test in errors
     ]
 
 
-@pytest.mark.parametrize(
-    ("end", "holds"), [((0.4, 0.5), True), ((0.49, 0.5), False), ((0.449, 0.5), None)]
-)
+@pytest.mark.parametrize(("end", "holds"), [((0.4, 0.5), True), ((0.49, 0.5), False), ((0.449, 0.5), None)])
 def test_the_last_record_decides_beyond_the_noise_of_counts(end, holds):
     table = pl.DataFrame(runs((0.2, 0.5), noise=0.001) + runs((0.3, 0.5), end))
     assert judge(BY_KEY["D22"], table).holds is holds
 
 
 def planted(risk, nats, error):
-    return pl.DataFrame(
-        runs((risk, error), gibbs_train_error=risk, gibbs_test_error=error, kl_nats=nats)
-    )
+    return pl.DataFrame(runs((risk, error), gibbs_train_error=risk, gibbs_test_error=error, kl_nats=nats))
 
 
 def test_the_invalid_bound_is_the_formula_of_a_prior_that_no_data_chose():

@@ -35,15 +35,10 @@ def table(n=100, **values):
         for who, found in values.items()
         for seed, x in (found.items() if isinstance(found, dict) else enumerate(found))
     ]
-    return pl.DataFrame(
-        rows, schema={"who": pl.String, "seed": pl.Int64, "x": pl.Float64, "n": pl.Int64}
-    )
+    return pl.DataFrame(rows, schema={"who": pl.String, "seed": pl.Int64, "x": pl.Float64, "n": pl.Int64})
 
 
-FAR, NEAR = (
-    {"a": [0.10, 0.11, 0.12], "b": [0.20, 0.21, 0.22]},
-    {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.1, 0.21]},
-)
+FAR, NEAR = ({"a": [0.10, 0.11, 0.12], "b": [0.20, 0.21, 0.22]}, {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.1, 0.21]})
 PAIRS = {"a": [1.0, 2.0, 3.0], "b": [1.10, 2.11, 3.12]}
 APART = {"a": PAIRS["a"], "b": dict(enumerate(PAIRS["b"], 7))}
 DOUBLE = {"a": [2.0, 4.0, 8.0], "b": [1.0, 2.1, 3.9]}
@@ -80,39 +75,23 @@ DECIDED = [
 @every_case(("relation", "values", "holds"), DECIDED)
 def test_a_rule_decides_only_what_its_noise_leaves_no_doubt_about(relation, values, holds):
     assert relation(table(**values)) is holds
-    assert relation(table()) in (holds if not values else None, None), (
-        "an empty table decides nothing"
-    )
+    assert relation(table()) in (holds if not values else None, None), "an empty table decides nothing"
 
 
 def test_means_and_noise_are_those_by_hand():
     found = A(table(a=[1.0, 2.0, 3.0]))
-    assert (found.mean, found.noise) == (2.0, pytest.approx(4.3027 / sqrt(3.0), rel=1e-4)), (
-        "Student's, of 2 degrees"
-    )
+    assert (found.mean, found.noise) == (2.0, pytest.approx(4.3027 / sqrt(3.0), rel=1e-4)), "Student's, of 2 degrees"
     one = SHARES[0](table(a=[0.2], n=400))
     share = (0.2 * 400 + 2) / 404
-    assert (
-        one.noise
-        == pytest.approx(count_noise((0.2, 400)))
-        == pytest.approx(2 * sqrt(share * (1 - share) / 400))
-    )
+    assert one.noise == pytest.approx(count_noise((0.2, 400))) == pytest.approx(2 * sqrt(share * (1 - share) / 400))
     assert count_noise((0.0, 100)) > 0.02, "no error of 100 is no risk of 0"
     two = SHARES[0](table(a=[0.2, 0.4], n=400))
-    assert two.noise == pytest.approx(
-        sqrt((12.7062 * 0.1) ** 2 + count_noise((0.3, 400)) ** 2), rel=1e-4
-    )
+    assert two.noise == pytest.approx(sqrt((12.7062 * 0.1) ** 2 + count_noise((0.3, 400)) ** 2), rel=1e-4)
     pairs = {who: part(table(**PAIRS)) for who, part in (("a", A), ("b", B))}
     assert pairs["b"].gap(pairs["a"]) == pytest.approx((0.11, 4.3027 * 0.01 / sqrt(3.0)), rel=1e-4)
-    same = {
-        who: part(table(a=[0.5] * 3, b=[0.6] * 3, n=10))
-        for who, part in zip("ab", SHARES, strict=True)
-    }
+    same = {who: part(table(a=[0.5] * 3, b=[0.6] * 3, n=10)) for who, part in zip("ab", SHARES, strict=True)}
     assert same["b"].gap(same["a"])[1] > 0.1, "three seeds on ten examples differ by one of them"
-    plain, logs = (
-        A(table(a=[0.008, 0.012, 0.011])),
-        Measured({9: 0.0105, 8: 0.011, 7: 0.0102}, log=True),
-    )
+    plain, logs = (A(table(a=[0.008, 0.012, 0.011])), Measured({9: 0.0105, 8: 0.011, 7: 0.0102}, log=True))
     assert 0.4 < plain.gap(logs)[1] < 0.7, "one scale for both"
     assert least_risk(0.1, 1000) == pytest.approx(0.0784, abs=1e-3)
 

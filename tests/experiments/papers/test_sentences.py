@@ -31,10 +31,7 @@ def _turned(table):
     for name, seen in labels.items():
         yield table.with_columns(pl.col(name).replace_strict(seen, seen.reverse(), default=None))
     numbers = [name for name, kind in table.schema.items() if kind == pl.Float64]
-    for where in (
-        pl.lit(True),
-        *(pl.col(name) == one for name, seen in labels.items() for one in seen),
-    ):
+    for where in (pl.lit(True), *(pl.col(name) == one for name, seen in labels.items() for one in seen)):
         for name in numbers:
             number = pl.col(name)
             for other in (number.min() + number.max() - number, 0.1 * number, 10.0 * number):
@@ -51,9 +48,7 @@ def test_every_sentence_that_a_table_decides_is_answered_otherwise_by_another_ta
             break
         for printed in set(left):
             one, holds = committed[printed]
-            with suppress(
-                TypeError, ValueError, ZeroDivisionError
-            ):  # what no run can have left may be refused
+            with suppress(TypeError, ValueError, ZeroDivisionError):  # what no run can have left may be refused
                 if judge(one, other).holds is not holds:
                     left.discard(printed)
     assert len(left) <= UNTURNED.get(name, 0), left

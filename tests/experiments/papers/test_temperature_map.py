@@ -20,9 +20,7 @@ def test_a_ladder_says_where_each_chain_stays(tmp_path):
     hot, cold, slow = rows["sgd", 0.5], rows["sgd", 4000.0], rows["base", 4000.0]
     assert hot["mean_error"] > 0.3 > cold["mean_error"]
     assert abs(hot["mean_error"] - rows["base", 0.5]["mean_error"]) < 0.1
-    assert (
-        slow["mean_error"] > cold["mean_error"]
-    )  # from the base measure the cold chain is still under way
+    assert slow["mean_error"] > cold["mean_error"]  # from the base measure the cold chain is still under way
     assert cold["epsilon"] == near(8000 * hot["epsilon"])
     assert cold["train_error"] == near(cold["mean_error"], abs=0.05)
 
@@ -42,19 +40,14 @@ def test_the_temperature_of_an_error_is_found_exactly_on_a_power_law(power):
     assert coldest("Entropy-SGLD", "times")(table).mean == near(times)
     assert coldest("Entropy-SGLD", "epsilon")(table).mean == near(0.03 * times)
     assert (
-        coldest("Entropy-SGLD", "times")(
-            table.filter(pl.col("times") < 3.5 if power < 1 else pl.col("times") < 2)
-        )
+        coldest("Entropy-SGLD", "times")(table.filter(pl.col("times") < 3.5 if power < 1 else pl.col("times") < 2))
         is None
     )
     assert coldest("SGLD", "times")(table) is None
 
 
 def test_steps_of_no_length_are_the_line_s_value_at_zero():
-    rows = [
-        rung(1.0, 0.18 + 0.05 * h, about="steps", algorithm="SGLD", step_size=h)
-        for h in (0.1, 0.2, 0.8)
-    ]
+    rows = [rung(1.0, 0.18 + 0.05 * h, about="steps", algorithm="SGLD", step_size=h) for h in (0.1, 0.2, 0.8)]
     assert zero_step(pl.DataFrame(rows)).mean == near(0.18)
     assert zero_step(pl.DataFrame(rows[:1])) is None
 

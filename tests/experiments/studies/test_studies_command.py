@@ -68,13 +68,9 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
     assert [one["holds"] for one in json.loads(said.out)["sentences"]] == [True, False, None]
     assert "FAILED: KeyError: 'no such thing'" in said.err
     assert "1 of 3 runs of tiny failed" in said.err
-    assert read(out / "provenance.json")["jobs"]["failed"] == {
-        "raises-1": "KeyError: 'no such thing'"
-    }
+    assert read(out / "provenance.json")["jobs"]["failed"] == {"raises-1": "KeyError: 'no such thing'"}
     succeed("report", "tiny")
-    assert "Only 2 of 3 runs finished: raises-1: KeyError" in (
-        out / "report.html"
-    ).read_text().replace("&#39;", "'")
+    assert "Only 2 of 3 runs finished: raises-1: KeyError" in (out / "report.html").read_text().replace("&#39;", "'")
     succeed("results")
     assert "and 1 that failed" in (tiny / "docs" / "results.md").read_text()
 
@@ -82,10 +78,7 @@ def test_a_failed_run_is_said_everywhere_and_the_exit_status_is_1(tiny, capsys):
 def test_all_studies_go_together_and_one_without_results_spoils_no_other(tiny, monkeypatch, capsys):
     lost = replace(tiny_study.STUDY, name="other", jobs=lambda smoke, seed: [job(seed, "raises")])
     monkeypatch.setitem(studies(), "other", lost)
-    assert (
-        pacdp("experiment", "all", "--smoke", "--out", tiny / "kept", "--runs", tiny / "scratch")
-        == 1
-    )
+    assert pacdp("experiment", "all", "--smoke", "--out", tiny / "kept", "--runs", tiny / "scratch") == 1
     said = capsys.readouterr()
     assert "1 of 1 runs of other failed; no run in" in said.err
     assert {*listdir(tiny / "kept" / "tiny")} == KEPT
@@ -100,21 +93,14 @@ def test_a_job_that_two_studies_need_is_carried_out_once(tiny, monkeypatch, said
     assert tries(tiny) == [1, 1, 1]
     other = replace(tiny_study.TWIN, jobs=lambda smoke, seed: [replace(job(4), key="ends-1")])
     monkeypatch.setitem(studies(), "twin", other)
-    assert "tiny and twin have jobs of one key, ends-1" in refused(
-        "experiment", "all", "--smoke", "--seed", 1
-    )
-    monkeypatch.setitem(
-        studies(), "twin", replace(other, jobs=lambda smoke, seed: [job(4), job(4)])
-    )
+    assert "tiny and twin have jobs of one key, ends-1" in refused("experiment", "all", "--smoke", "--seed", 1)
+    monkeypatch.setitem(studies(), "twin", replace(other, jobs=lambda smoke, seed: [job(4), job(4)]))
     assert "two jobs of twin have the same key" in refused("experiment", "twin", "--smoke")
 
 
 def test_a_dry_run_says_the_runs_and_carries_none_out(tiny, said, refused):
     planned = json.loads(said("experiment", "tiny", "--dry-run", "--seed", 1))
-    assert planned["jobs"]["raises-2"] == {
-        "config": {"seed": 2, "way": "raises"},
-        "tags": {"way": "raises", "seed": 2},
-    }
+    assert planned["jobs"]["raises-2"] == {"config": {"seed": 2, "way": "raises"}, "tags": {"way": "raises", "seed": 2}}
     assert not (tiny / "runs").exists()
     assert "no experiment is called 'tinny'" in refused("experiment", "tinny", status=(2,))
     assert "tiny  Squares of seeds (Nobody (1900), Table 1)" in said("experiment", "list")
@@ -142,17 +128,11 @@ def test_a_folder_that_is_not_a_study_s_is_neither_overwritten_nor_drawn(tiny, r
     assert "provenance.json names no study: run the experiment again" in refused("report", mine)
     assert {*listdir(mine)} == {"table.csv"}
     assert (mine / "table.csv").read_text() == "mine"
-    assert "holds no results of tiny: make them with pacdp experiment tiny" in refused(
-        "plot", "tiny"
-    )
+    assert "holds no results of tiny: make them with pacdp experiment tiny" in refused("plot", "tiny")
     write_json(mine / "provenance.json", {"study": "other"})
-    assert "does not hold results of tiny" in refused(
-        "experiment", "tiny", "--out", mine, alone=False
-    )
+    assert "does not hold results of tiny" in refused("experiment", "tiny", "--out", mine, alone=False)
     write_json(mine / "provenance.json", {"study": "tiny", "smoke": False})
-    assert "smoke runs say nothing" in refused(
-        "experiment", "tiny", "--smoke", "--out", mine, alone=False
-    )
+    assert "smoke runs say nothing" in refused("experiment", "tiny", "--smoke", "--out", mine, alone=False)
 
 
 def test_a_study_s_page_stands_alone_and_escapes_what_files_say(tiny):
@@ -192,9 +172,6 @@ def test_the_page_of_results_is_made_of_the_tables(tiny, refused):
     ):
         assert line in text
     assert "**is open**. Runs are missing." in text
-    assert (
-        "[tiny](../experiments/results/tiny/table.csv) [3](../experiments/results/tiny/provenance.json)."
-        in text
-    )
+    assert "[tiny](../experiments/results/tiny/table.csv) [3](../experiments/results/tiny/provenance.json)." in text
     (results(tiny) / "table.csv").unlink()
     assert "holds no results of tiny" in refused("results")

@@ -19,13 +19,7 @@ def _jobs(smoke, seed):
 
 def _rows(done):
     value = done.result["value"]
-    yield {
-        **done.tags,
-        "value": value / 3,
-        "small": value < 2,
-        "never": None,
-        "name": f"<{value}|x>",
-    }
+    yield {**done.tags, "value": value / 3, "small": value < 2, "never": None, "name": f"<{value}|x>"}
 
 
 def _draw(table):
@@ -71,11 +65,6 @@ SECTION = Section(
     not_run=(Erratum(answers=("N7",), place="Nobody, 3", said="Cubes were not computed."),),
 )  # fmt: skip
 HEADLINES = (
-    Headline(
-        what="How large?",
-        printed="3.25 (Nobody)",
-        said="At most {top:up}.",
-        evidence={"top": ("tiny", top)},
-    ),
+    Headline(what="How large?", printed="3.25 (Nobody)", said="At most {top:up}.", evidence={"top": ("tiny", top)}),
 )
 TEN = (Headline(said="Squares reach {top}.", evidence={"top": ("tiny", top)}),)

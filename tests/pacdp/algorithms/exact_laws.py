@@ -64,9 +64,7 @@ def sgld_law(law, s, potential, step, *, heat=1.0, h=0.0):
 def sghmc_law(law, s, potential, step):
     """Of (w, v): v ← (1 - a) v - h (A (w - t) + noise g + w/(τ σ²)) + √(2 a h/τ) ξ, w ← w + v."""
     h, a = s.step_size * step**-s.decay, potential.matrix
-    kick = np.block(
-        [[ONE, ZERO], [-h * (a + ONE / (s.tau * s.base_std**2)), (1 - s.friction) * ONE]]
-    )
+    kick = np.block([[ONE, ZERO], [-h * (a + ONE / (s.tau * s.base_std**2)), (1 - s.friction) * ONE]])
     noise = (2 * s.friction * h / s.tau + (h * potential.noise) ** 2) * ONE
     shift = np.concatenate([np.zeros(2), h * a @ potential.target])
     kicked = law.moved(kick, shift, np.block([[ZERO, ZERO], [ZERO, noise]]))
@@ -96,20 +94,12 @@ def inner_law(centre, s, potential):
     for i in range(1, s.inner_steps + 1):
         h = s.inner_step_size / 2 * i**-s.inner_decay
         move = np.block(
-            [
-                [ONE - h * (a + s.gamma * ONE), ZERO, h * s.gamma * ONE],
-                [ZERO, ONE, ZERO],
-                [ZERO, ZERO, ONE],
-            ]
+            [[ONE - h * (a + s.gamma * ONE), ZERO, h * s.gamma * ONE], [ZERO, ONE, ZERO], [ZERO, ZERO, ONE]]
         )
         noise = np.zeros((6, 6))
         noise[:2, :2] = (2 * h / s.tau + (h * potential.noise) ** 2) * ONE
         law = law.moved(move, np.concatenate([h * a @ potential.target, np.zeros(4)]), noise)
-        law = law.moved(
-            np.block(
-                [[ONE, ZERO, ZERO], [s.alpha * ONE, (1 - s.alpha) * ONE, ZERO], [ZERO, ZERO, ONE]]
-            )
-        )
+        law = law.moved(np.block([[ONE, ZERO, ZERO], [s.alpha * ONE, (1 - s.alpha) * ONE, ZERO], [ZERO, ZERO, ONE]]))
     return law
 
 
@@ -118,9 +108,7 @@ def entropy_law(law, s, potential, step, *, sign=1.0):
     eta = s.outer_step_size / (s.gamma * s.tau) * step**-s.outer_decay
     pull, heat = sign * 0.5 * eta * s.tau * s.gamma, 0.0 if s.beta is None else 1 / s.beta
     keep = 1 - pull - 0.5 * eta * heat / s.base_std**2
-    return inner_law(law, s, potential).moved(
-        np.hstack([ZERO, pull * ONE, keep * ONE]), 0.0, eta * heat * ONE
-    )
+    return inner_law(law, s, potential).moved(np.hstack([ZERO, pull * ONE, keep * ONE]), 0.0, eta * heat * ONE)
 
 
 def weights_of(state):
@@ -155,10 +143,7 @@ def beside(
     laws = [rule.first for _ in settings]
     keys, sampler = keys or KEYS, build(settings if len(settings) > 1 else settings[0], potential)
     for step, state in states(sampler, keys, START, steps=steps, copies=copies):
-        laws = [
-            rule.moved(law, one, potential, step, **more)
-            for law, one in zip(laws, settings, strict=True)
-        ]
+        laws = [rule.moved(law, one, potential, step, **more) for law, one in zip(laws, settings, strict=True)]
         draws = rule.draws(state)
         if np.linalg.matrix_rank(laws[0].covariance) == len(laws[0].mean):
             yield from zip(draws if len(settings) > 1 else [draws.flatten(0, 1)], laws, strict=True)

@@ -44,9 +44,7 @@ def line(settings, t, w, gradient, noise):
 def inner_line(settings, i, w, centre, gradient, noise):
     """That of Entropy-SGD's inner loop."""
     h = settings.inner_step_size / 2 * i**-settings.inner_decay
-    return (
-        w - h * (gradient + settings.gamma * (w - centre)) + math.sqrt(2 * h / settings.tau) * noise
-    )
+    return w - h * (gradient + settings.gamma * (w - centre)) + math.sqrt(2 * h / settings.tau) * noise
 
 
 def moved(settings, potential, w, *, tick=6):
@@ -58,10 +56,7 @@ def moved(settings, potential, w, *, tick=6):
 
 @parametrize(("dtype", "rounding"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_the_fused_step_is_the_paper_s_line(dtype, rounding):
-    w, potential = (
-        torch.linspace(-1, 2, 12, dtype=dtype).reshape(2, 6),
-        Quadratic(MATRIX, TARGET, noise=0.0),
-    )
+    w, potential = (torch.linspace(-1, 2, 12, dtype=dtype).reshape(2, 6), Quadratic(MATRIX, TARGET, noise=0.0))
     near = partial(assert_close, rtol=rounding, atol=rounding)
 
     def slope(at):
@@ -75,15 +70,7 @@ def test_the_fused_step_is_the_paper_s_line(dtype, rounding):
     after, noise = moved(sghmc, potential, w)
     near(after.weights, line(sgld, 7, w, slope(w), noise(tick=6)))
     near(after.velocity, after.weights - w)
-    entropy = EntropySGD(
-        tau=TAU,
-        gamma=4.0,
-        inner_steps=3,
-        alpha=1.0,
-        beta=None,
-        outer_step_size=2.0,
-        outer_decay=0.0,
-    )
+    entropy = EntropySGD(tau=TAU, gamma=4.0, inner_steps=3, alpha=1.0, beta=None, outer_step_size=2.0, outer_decay=0.0)
     after, noise = moved(entropy, potential, w)  # to where its inner loop ended
     local = w
     for i in (1, 2, 3):

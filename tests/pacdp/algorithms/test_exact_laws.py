@@ -40,17 +40,13 @@ def test_an_outer_noise_wrong_by_a_twentieth_is_noticed(name, factor, monkeypatc
 
 
 @parametrize("name", ENTROPY)
-def test_the_inner_average_has_its_exact_law_and_a_noise_wrong_by_a_twentieth_is_noticed(
-    name, monkeypatch
-):
+def test_the_inner_average_has_its_exact_law_and_a_noise_wrong_by_a_twentieth_is_noticed(name, monkeypatch):
     settings = SETTINGS[name]
 
     def p_value(potential):
         law = inner_law(Law.at(START), settings, potential).of(slice(2, 4))
         centre = torch.tensor(START).repeat(KEYS.count, 200)
-        mean, _ = entropy_sgd.local_mean(
-            potential, centre, build(settings, potential).coefficients(0), KEYS, 0
-        )
+        mean, _ = entropy_sgd.local_mean(potential, centre, build(settings, potential).coefficients(0), KEYS, 0)
         return smallest(mean.reshape(-1, 2), law)
 
     assert min(p_value(EXACT), p_value(NOISY)) > KEPT
@@ -62,11 +58,7 @@ def test_the_inner_average_has_its_exact_law_and_a_noise_wrong_by_a_twentieth_is
 
 @parametrize("kind", MODULES)
 def test_chains_of_one_batch_obey_each_its_own_settings(kind):
-    every = [
-        one
-        for one in SETTINGS.values()
-        if isinstance(one, kind) and getattr(one, "correction", True)
-    ]
+    every = [one for one in SETTINGS.values() if isinstance(one, kind) and getattr(one, "correction", True)]
     if kind is EntropySGD:
         every = [dataclasses.replace(one, inner_steps=3) for one in every]
     for draws, law in beside(*every, keys=Keys.derive(range(len(every))), steps=6, copies=20_000):
@@ -76,12 +68,7 @@ def test_chains_of_one_batch_obey_each_its_own_settings(kind):
 
 def test_twenty_thousand_chains_have_the_law_of_one(monkeypatch):
     """Across keys rather than across coordinates."""
-    given = {
-        "keys": Keys.derive([7] * 20_000, range(20_000)),
-        "copies": 1,
-        "steps": 5,
-        "potential": NOISY,
-    }
+    given = {"keys": Keys.derive([7] * 20_000, range(20_000)), "copies": 1, "steps": 5, "potential": NOISY}
     assert worst(SETTINGS["SGLD, decaying"], **given) > KEPT
     plant(monkeypatch, sgld, stream=NOISE)
     assert worst(SETTINGS["SGLD, decaying"], **given | {"potential": EXACT}) < REJECTED

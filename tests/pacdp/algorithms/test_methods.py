@@ -9,16 +9,7 @@ from bounds.accounting import ExponentialMechanism
 from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.algorithms.method import law_of
 from pacdp.audit.evidence import choice_of, noise_of, told_of
-from pacdp.cli.private.methods import (
-    DPBBP,
-    DPSGD,
-    DPSGLD,
-    METHODS,
-    NAMES,
-    P3SGD,
-    DPMCDropout,
-    Method,
-)
+from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import combined, runs_of
 from tests.marks import every_case, near, parametrize
@@ -56,9 +47,7 @@ def test_all_methods_have_a_recipe_and_laws_are_those_that_are_named():
 
 @parametrize("nested", [False, True])
 def test_a_choice_says_what_is_chosen_among_and_is_in_the_promise(nested):
-    algorithm = made(
-        P3SGD(noise_scales=(3.0, 2.0), nested=nested, selection_epsilon=0.3, score_bound=2.0)
-    )
+    algorithm = made(P3SGD(noise_scales=(3.0, 2.0), nested=nested, selection_epsilon=0.3, score_bound=2.0))
     assert algorithm.choice == Choice(noise_scales=(3.0, 2.0), epsilon=0.3, score_bound=2.0)
     assert algorithm.noises(0) == ((2.0,) if nested else (3.0, 2.0))
     (event,) = told_of(algorithm.promise(100, 1))
@@ -72,11 +61,7 @@ def test_a_choice_says_what_is_chosen_among_and_is_in_the_promise(nested):
 def test_a_paper_s_own_accounting_is_asked_of_the_algorithm():
     algorithm = made(P3SGD())
     expected = published_epsilon(
-        noise_scales=(3.0, 1.0),
-        sample_rate=PUBLIC.sample_rate,
-        steps=7,
-        selection_epsilon=0.1**0.5,
-        delta=1e-3,
+        noise_scales=(3.0, 1.0), sample_rate=PUBLIC.sample_rate, steps=7, selection_epsilon=0.1**0.5, delta=1e-3
     )
     assert algorithm.published(steps=7, delta=1e-3) == expected
     assert made(DPSGD()).published(steps=7, delta=1e-3) is None
@@ -93,12 +78,6 @@ def test_networks_are_made_random_where_the_method_wants_them_so():
     generator = seeded(0)
     assert DPSGD().network(plain, generator=generator) is plain
     dropped = DPMCDropout(rate=0.4).network(plain, generator=generator)
-    assert [type(layer).__name__ for layer in dropped] == [
-        "Flatten",
-        "Linear",
-        "ReLU",
-        "ExampleDropout",
-        "Linear",
-    ]
+    assert [type(layer).__name__ for layer in dropped] == ["Flatten", "Linear", "ReLU", "ExampleDropout", "Linear"]
     drawn = DPBBP(initial_std=0.1).network(plain, generator=generator)
     assert [type(layer).__name__ for layer in drawn][1] == "BayesLinear"

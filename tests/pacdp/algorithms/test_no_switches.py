@@ -10,9 +10,7 @@ import pacdp.loop
 from pacdp.algorithms import KINDS
 from pacdp.cli.private.methods import Method
 
-CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {
-    one.KIND for one in get_args(Method)
-}
+CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
 CLASSES |= {"UserLevelDPSGD"}
 THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/", "experiments/runs/")
 """The algorithms themselves, and papers, whose figures and tables are about one algorithm or another."""
@@ -23,11 +21,7 @@ def switches(source):
     found = []
     for node in ast.walk(ast.parse(source if re.search("|".join(CLASSES), source) else "")):
         asked = []
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "type")
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "type"):
             asked = node.args[1:]
         elif isinstance(node, ast.MatchClass):
             asked = [node.cls]
@@ -48,6 +42,4 @@ def test_nobody_asks_which_settings_they_are_and_the_loop_names_no_algorithm():
                 found += [f"{where}:{line}" for line in switches(path.read_text())]
     assert found == []
     assert not set(re.findall(r"\w+", Path(pacdp.loop.__file__).read_text())) & CLASSES
-    assert switches(
-        "match x:\n    case algorithms.PSGLD(tau=1):\n        isinstance(y, m.P3SGD | int)"
-    ) == [2, 3]
+    assert switches("match x:\n    case algorithms.PSGLD(tau=1):\n        isinstance(y, m.P3SGD | int)") == [2, 3]

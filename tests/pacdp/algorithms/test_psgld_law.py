@@ -30,18 +30,11 @@ def test_a_given_metric_with_noisy_gradients_has_its_exact_law():
     assert equal(state.squares, copies)
 
 
-@parametrize(
-    ("correction", "freeze_after", "calls"),
-    [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)],
-)
-def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(
-    correction, freeze_after, calls
-):
+@parametrize(("correction", "freeze_after", "calls"), [(True, None, 10), (True, 2, 7), (False, None, 5), (False, 2, 5)])
+def test_the_correction_costs_a_gradient_until_the_metric_is_frozen(correction, freeze_after, calls):
     potential = Counting(MATRIX, TARGET)
     settings = dataclasses.replace(FROZEN, correction=correction, freeze_after=freeze_after)
-    seen = [
-        state.squares for _, state in states(build(settings, potential), keys_of(0), START, steps=5)
-    ]
+    seen = [state.squares for _, state in states(build(settings, potential), keys_of(0), START, steps=5)]
     assert potential.calls == calls
     moved = [not equal(a, b) for a, b in pairwise(seen)]
     assert moved == [freeze_after is None or step < freeze_after for step in range(1, 5)]
@@ -83,9 +76,7 @@ CLEAN = PSGLD(tau=1.0, step_size=0.02, smoothing=0.0, stabiliser=0.5, base_std=1
 def test_the_correction_makes_the_stationary_variance_right():
     """Without memory the metric is a function of the weights. What is left is of the order of the step size."""
     exact = gibbs_variance()
-    (fine, error), (coarse, _) = (
-        variance(dataclasses.replace(CLEAN, step_size=h), time=8.0) for h in (0.02, 0.04)
-    )
+    (fine, error), (coarse, _) = (variance(dataclasses.replace(CLEAN, step_size=h), time=8.0) for h in (0.02, 0.04))
     assert error < 0.004 * exact
     assert abs(2 * fine - coarse - exact) < 0.03 * exact
     assert abs(fine - exact) < 0.65 * abs(coarse - exact)

@@ -12,14 +12,7 @@ from torch.testing import assert_close
 from toys import keys_of
 
 from pacdp import schedules
-from pacdp.algorithms import (
-    PSGLD,
-    SGD,
-    SGHMC,
-    SGLD,
-    EntropySGD,
-    build,
-)
+from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from tests.marks import near, parametrize, refusal
 
 SETTINGS = {
@@ -50,12 +43,9 @@ def test_schedules_are_their_formulas():
 @each
 def test_a_schedule_takes_the_place_of_the_decay(name):
     settings = SETTINGS[name]
-    decaying = dataclasses.replace(
-        settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7}
-    )
+    decaying = dataclasses.replace(settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7})
     scheduled, other = (
-        build(decaying, potential(), step_size=schedules.polynomial(decay=decay))
-        for decay in (0.7, 0.5)
+        build(decaying, potential(), step_size=schedules.polynomial(decay=decay)) for decay in (0.7, 0.5)
     )
     ends = []
     for sampler in (build(decaying, potential()), scheduled, other):
@@ -89,8 +79,4 @@ def test_a_schedule_that_an_algorithm_does_not_take_is_refused_before_the_first_
     for one in SETTINGS.values():
         if "keep_norms" in {field.name for field in dataclasses.fields(one)}:
             with refusal("step_size and temperature must be left out with keep_norms"):
-                build(
-                    dataclasses.replace(one, keep_norms=True),
-                    potential(),
-                    step_size=schedules.warm_up(steps=4),
-                )
+                build(dataclasses.replace(one, keep_norms=True), potential(), step_size=schedules.warm_up(steps=4))

@@ -42,9 +42,7 @@ class Plain:
 
     def normal(self, stream, tick):
         like = torch.empty(1, self.objective.dim, dtype=torch.float64)
-        return self.objective.layout.views(
-            normal_like(like, keys=self.keys, stream=stream, tick=tick)[0]
-        )
+        return self.objective.layout.views(normal_like(like, keys=self.keys, stream=stream, tick=tick)[0])
 
 
 def sgd(s, plain, w, memory, t):
@@ -96,22 +94,13 @@ def entropy_sgd(s, plain, w, memory, t):
         g, xi = plain.gradient(local, tick), plain.normal(NOISE, tick)
         h = s.inner_step_size * i**-s.inner_decay
         for n in w:
-            local[n] = (
-                local[n]
-                - 0.5 * h * (g[n] + s.gamma * (local[n] - w[n]))
-                + (h / s.tau) ** 0.5 * xi[n]
-            )
+            local[n] = local[n] - 0.5 * h * (g[n] + s.gamma * (local[n] - w[n])) + (h / s.tau) ** 0.5 * xi[n]
             mean[n] = (1 - s.alpha) * mean[n] + s.alpha * local[n]
-    eta, xi = (
-        s.outer_step_size / (s.gamma * s.tau) * t**-s.outer_decay,
-        plain.normal(OUTER_NOISE, t - 1),
-    )
+    eta, xi = (s.outer_step_size / (s.gamma * s.tau) * t**-s.outer_decay, plain.normal(OUTER_NOISE, t - 1))
     for n in w:
         moved = w[n] + 0.5 * eta * s.tau * s.gamma * (mean[n] - w[n])
         if s.beta is not None:
-            moved = (
-                moved - 0.5 * eta / s.beta * w[n] / s.base_std**2 + (eta / s.beta) ** 0.5 * xi[n]
-            )
+            moved = moved - 0.5 * eta / s.beta * w[n] / s.base_std**2 + (eta / s.beta) ** 0.5 * xi[n]
         w[n] = moved
 
 
@@ -125,9 +114,7 @@ def double(architecture, *, sparse, batching):
     objective = toy_objective(data, architecture=architecture, batch_size=5)
     objective.model.double()
     objective._inputs = objective._inputs.double()
-    objective.network = resident(
-        objective.model, objective._inputs, batch_size=5, batching=batching
-    )  # type: ignore[arg-type]
+    objective.network = resident(objective.model, objective._inputs, batch_size=5, batching=batching)  # type: ignore[arg-type]
     objective.layout = objective.network.layout
     return objective
 
@@ -154,9 +141,7 @@ def test_the_engine_is_its_plain_twin(name, architecture, sparse, batching, step
         for t in range(1, steps + 1):
             TWINS[name](settings, plain, w, memory, t)
         found = objective.layout.views(state.weights[k])
-        moved = max(
-            float((w[n] - view).abs().max()) for n, view in objective.layout.views(start[k]).items()
-        )
+        moved = max(float((w[n] - view).abs().max()) for n, view in objective.layout.views(start[k]).items())
         assert moved > 0.02
         for n in w:
             assert_close(found[n], w[n], rtol=1e-10, atol=1e-10)

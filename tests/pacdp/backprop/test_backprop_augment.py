@@ -20,9 +20,7 @@ def blot():
 
 def centre_of_mass(images):
     at, mass = torch.arange(images.shape[-1], dtype=torch.float32), images.sum(dim=(1, 2, 3))
-    return (images.sum(dim=(1, 2)) * at).sum(dim=1) / mass, (images.sum(dim=(1, 3)) * at).sum(
-        dim=1
-    ) / mass
+    return (images.sum(dim=(1, 2)) * at).sum(dim=1) / mass, (images.sum(dim=(1, 3)) * at).sum(dim=1) / mass
 
 
 def test_every_image_has_its_own_the_seed_decides_and_the_default_changes_nothing():
@@ -39,10 +37,7 @@ def test_every_image_has_its_own_the_seed_decides_and_the_default_changes_nothin
 def test_flips():
     images = torch.rand(40, 3, 6, 7)
     found = augmented(images, Augmentation(flip=True), seeded(0))
-    same, mirrored = (
-        torch.isclose(found, one, atol=1e-5).flatten(1).all(dim=1)
-        for one in (images, images.flip(3))
-    )
+    same, mirrored = (torch.isclose(found, one, atol=1e-5).flatten(1).all(dim=1) for one in (images, images.flip(3)))
     assert (same | mirrored).all()
     assert 5 < int(mirrored.sum()) < 35
 
@@ -52,10 +47,7 @@ def test_shifts_are_in_pixels_and_rotations_in_degrees_about_the_centre():
         assert float((where - 10).abs().max()) <= 3.05
         assert float(where.std()) == near(3 / 3**0.5, rel=0.15)
     off = many(blot().roll(7, dims=3))
-    x, y = (
-        where - 10
-        for where in centre_of_mass(augmented(off, Augmentation(rotation=20.0), seeded(0)))
-    )
+    x, y = (where - 10 for where in centre_of_mass(augmented(off, Augmentation(rotation=20.0), seeded(0))))
     angle = torch.atan2(y, x).rad2deg()
     assert float(angle.abs().max()) <= 20.5
     assert float(angle.std()) == near(20 / 3**0.5, rel=0.15)

@@ -23,10 +23,7 @@ def prior():
     torch.manual_seed(0)
     module = Sequential(Linear(4, 3), Tanh(), Linear(3, 2))
     generator = seeded(1)
-    stds = {
-        name: 0.05 + torch.rand(p.shape, generator=generator)
-        for name, p in module.named_parameters()
-    }
+    stds = {name: 0.05 + torch.rand(p.shape, generator=generator) for name, p in module.named_parameters()}
     stds["2.bias"] = torch.zeros(2)
     return GaussianPosterior.around(module, std=stds)
 
@@ -44,9 +41,7 @@ def by_torch(coordinates):
     prior = coordinates.prior
     return sum(
         kl_divergence(
-            Normal(
-                coordinates.mean(name).double(), coordinates.std(name).double().expand(mean.shape)
-            ),
+            Normal(coordinates.mean(name).double(), coordinates.std(name).double().expand(mean.shape)),
             Normal(mean.double(), prior.stds[name].double()),
         ).sum()
         for name, mean in prior.means.items()
@@ -93,9 +88,7 @@ def test_what_is_shared(prior):
     for spread, count in counts.items():
         coordinates = Coordinates.at(prior, spread=spread)
         assert sum(width.numel() for width in coordinates.widths.values()) == count
-        shared = sum(
-            width.numel() * coordinates.shared[name] for name, width in coordinates.widths.items()
-        )
+        shared = sum(width.numel() * coordinates.shared[name] for name, width in coordinates.widths.items())
         assert shared == (weights if count else 0)
         assert Coordinates.at(prior, spread=spread, means=False).shifts == {}
 

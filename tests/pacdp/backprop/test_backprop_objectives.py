@@ -24,9 +24,7 @@ def by_bounds(name, risk, kl, **given):
 
 @every_case("name", OBJECTIVES)
 @parametrize(("risk", "kl", "n", "failure_prob", "extra"), CASES)
-def test_values_are_those_of_bounds_in_order_and_gradients_their_differences(
-    name, risk, kl, n, failure_prob, extra
-):
+def test_values_are_those_of_bounds_in_order_and_gradients_their_differences(name, risk, kl, n, failure_prob, extra):
     r, k = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (risk, kl))
     given = {"n": n, "failure_prob": failure_prob, "extra_nats": extra}
     value = OBJECTIVES[name](r, k, **given)
@@ -40,9 +38,7 @@ def test_values_are_those_of_bounds_in_order_and_gradients_their_differences(
     by_kl = (twin(risk, at + h) - twin(risk, at - h)) / (2 * h)
     assert float(k.grad) == near(by_kl, rel=1e-5)
     if risk > 0:
-        by_risk = (twin(risk + h * risk, kl + extra) - twin(risk - h * risk, kl + extra)) / (
-            2 * h * risk
-        )
+        by_risk = (twin(risk + h * risk, kl + extra) - twin(risk - h * risk, kl + extra)) / (2 * h * risk)
         assert float(r.grad) == near(by_risk, rel=1e-5)
 
 

@@ -41,8 +41,7 @@ def test_a_prior_knows_what_it_has_seen():
     state = torch.get_rng_state()
     with left_alone(module):
         first, again, other = (
-            fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed))
-            for seed in (0, 0, 1)
+            fit_prior(module, data, parts.prior, std=0.1, settings=QUICK, generator=seeded(seed)) for seed in (0, 0, 1)
         )
     assert equal(torch.get_rng_state(), state)
     assert isinstance(first.source, HeldOut)
@@ -70,22 +69,13 @@ def test_fitting_sees_its_examples_alone():
 @parametrize("optimizer", ["adamw", "sgd"])
 def test_fitting_learns(optimizer):
     data, fresh = blobs(300, spread=0.3), blobs(300, spread=0.3, seed=8)
-    settings = FitSettings(
-        optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05
-    )
+    settings = FitSettings(optimizer=optimizer, epochs=20, batch_size=30, step_size=0.05, label_smoothing=0.05)
     module = Sequential(Linear(4, 16), BatchNorm1d(16), ReLU(), Dropout(0.1), Linear(16, 3))
     found = fit(
-        module,
-        Examples(torch.tensor(data.inputs), torch.tensor(data.labels)),
-        settings=settings,
-        generator=seeded(0),
+        module, Examples(torch.tensor(data.inputs), torch.tensor(data.labels)), settings=settings, generator=seeded(0)
     )
     assert not found.training
-    errors = (
-        (found(torch.tensor(fresh.inputs)).argmax(dim=1) != torch.tensor(fresh.labels))
-        .float()
-        .mean()
-    )
+    errors = (found(torch.tensor(fresh.inputs)).argmax(dim=1) != torch.tensor(fresh.labels)).float().mean()
     assert float(errors) < 0.1
 
 
@@ -116,9 +106,7 @@ def test_the_scale_that_is_chosen(factor):
     grid = ScaleGrid(largest=3.0, precision=4)
     chosen = choose_scale(posterior, Prior(law=prior, source=DataFree(), choice_nats=0.5), grid)
     assert chosen.scale == near(3.0 * math.exp(-chosen.place / 4), rel=1e-15)
-    assert chosen.prior.choice_nats == near(
-        0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6)
-    )
+    assert chosen.prior.choice_nats == near(0.5 + 2 * math.log(chosen.place) + math.log(math.pi**2 / 6))
     kl_nats = posterior.kl_nats(chosen.prior.law)
     assert kl_nats == posterior.kl_nats(scaled(prior, chosen.scale))
     best = min(posterior.kl_nats(scaled(prior, 3.0 * math.exp(-j / 4))) for j in range(1, 40))

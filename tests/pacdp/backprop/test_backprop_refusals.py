@@ -76,6 +76,4 @@ REFUSED = [
 ]  # fmt: skip
 
 
-test_what_cannot_be_is_refused = refuses(
-    [(call, re.escape(words)) for call, words in REFUSED], (ValueError, Diverged)
-)
+test_what_cannot_be_is_refused = refuses([(call, re.escape(words)) for call, words in REFUSED], (ValueError, Diverged))

@@ -31,24 +31,14 @@ def start():
 
 
 def trained(prior, module, data, **changes):
-    given = {
-        "objective": f_quad,
-        "loss": LOSS,
-        "settings": SETTINGS,
-        "failure_prob": 0.05,
-        "generator": seeded(1),
-    }
+    given = {"objective": f_quad, "loss": LOSS, "settings": SETTINGS, "failure_prob": 0.05, "generator": seeded(1)}
     return train_posterior(prior, module, data, **{**given, **changes})
 
 
 def value(posterior, prior, module, data):
     """A certificate of the surrogate that no training has seen computed."""
-    (found,) = mean_risks(
-        module, posterior, inputs=data.inputs, labels=data.labels, losses=(LOSS,), passes=20, seed=5
-    )
-    return bounds.maurer(
-        risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05
-    ).value
+    (found,) = mean_risks(module, posterior, inputs=data.inputs, labels=data.labels, losses=(LOSS,), passes=20, seed=5)
+    return bounds.maurer(risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05).value
 
 
 @every_case("name", OBJECTIVES)
@@ -61,10 +51,7 @@ def test_the_bound_improves(name, data):
 @every_case("spread", ["fixed", "isotropic", "layer", "row", "diagonal"])
 def test_what_is_fixed_stays(spread, data):
     module = Sequential(network()[0], BatchNorm1d(8), ReLU(), Linear(8, 3)).eval()
-    stds = {
-        name: 0.0 if name in ("0.weight", "3.bias") else 0.2
-        for name, _ in module.named_parameters()
-    }
+    stds = {name: 0.0 if name in ("0.weight", "3.bias") else 0.2 for name, _ in module.named_parameters()}
     prior = GaussianPosterior.around(module, std=stds)
     settings = PosteriorSettings(steps=20, batch_size=32, spread=spread)
     with left_alone(module):
@@ -74,9 +61,7 @@ def test_what_is_fixed_stays(spread, data):
         assert not found.stds[name].any()
     assert identical(found.buffers, prior.buffers)
     assert not equal(found.means["3.weight"], prior.means["3.weight"])
-    assert (spread == "fixed") == equal(
-        found.stds["3.weight"].expand(3, 8), prior.stds["3.weight"].expand(3, 8)
-    )
+    assert (spread == "fixed") == equal(found.stds["3.weight"].expand(3, 8), prior.stds["3.weight"].expand(3, 8))
     assert 0 < found.kl_nats(prior) < float("inf")
 
 
@@ -91,9 +76,7 @@ def test_means_may_stay(data):
 
 def test_seeds(data):
     module, prior = start()
-    first, again, other = (
-        trained(prior, module, data, generator=seeded(s)).means["0.weight"] for s in (1, 1, 2)
-    )
+    first, again, other = (trained(prior, module, data, generator=seeded(s)).means["0.weight"] for s in (1, 1, 2))
     assert equal(first, again)
     assert not equal(first, other)
 
@@ -111,9 +94,7 @@ def test_what_the_objective_is_told(data):
         prior, module, data, objective=spy, extra_nats=2.0, failure_prob=0.04,
         settings=PosteriorSettings(steps=7, batch_size=30), progress=seen.append,
     )  # fmt: skip
-    assert [given for *_, given in told] == [
-        {"n": 400, "failure_prob": 0.04, "extra_nats": 2.0}
-    ] * 7
+    assert [given for *_, given in told] == [{"n": 400, "failure_prob": 0.04, "extra_nats": 2.0}] * 7
     assert told[0][1] == 0.0
     assert all(0 <= risk <= 1 for risk, *_ in told)
     assert [(s.step, s.steps, s.risk) for s in seen] == [(i + 1, 7, told[i][0]) for i in range(7)]

@@ -60,10 +60,7 @@ def pairs(case):
 
 
 def one_class(case, k):
-    return [
-        (row[k], label == k)
-        for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True)
-    ]
+    return [(row[k], label == k) for row, label in zip(case.probabilities.tolist(), case.labels.tolist(), strict=True)]
 
 
 def width_bins(examples, bins):
@@ -71,9 +68,7 @@ def width_bins(examples, bins):
     edges = [float(edge) for edge in np.linspace(0, 1, bins + 1)]
     inside = defaultdict(list)
     for confidence, correct in examples:
-        inside[next((b for b in range(bins - 1) if confidence < edges[b + 1]), bins - 1)].append(
-            (confidence, correct)
-        )
+        inside[next((b for b in range(bins - 1) if confidence < edges[b + 1]), bins - 1)].append((confidence, correct))
     return [(len(part), math.fsum(c for c, _ in part) / len(part), sum(o for _, o in part) / len(part))
             for part in inside.values()]  # fmt: skip
 
@@ -93,9 +88,7 @@ def slow_equal_mass(examples, bins):
     gaps = []
     for confidence in sorted(by_value):
         outcomes = by_value[confidence]
-        gaps += [Fraction(sum(outcomes), len(outcomes)) - Fraction(confidence)] * (
-            len(outcomes) * bins
-        )
+        gaps += [Fraction(sum(outcomes), len(outcomes)) - Fraction(confidence)] * (len(outcomes) * bins)
     n = len(examples)
     means = [sum(gaps[b * n : (b + 1) * n]) / n for b in range(bins)]
     return float(sum(abs(mean) for mean in means) / bins)

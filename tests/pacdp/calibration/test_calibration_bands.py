@@ -25,16 +25,9 @@ from tests.marks import every_case, near, parametrize
 def test_bands_are_the_exact_binomial_intervals(failure_prob):
     counts, correct = np.array([1, 1, 7, 40, 1000, 0]), np.array([0, 1, 3, 40, 873, 0])
     ends = zip(*accuracy_bands(counts, correct, failure_prob=failure_prob), strict=True)
-    wider = zip(
-        *accuracy_bands(counts, correct, failure_prob=6 * failure_prob, simultaneous=True),
-        strict=True,
-    )
+    wider = zip(*accuracy_bands(counts, correct, failure_prob=6 * failure_prob, simultaneous=True), strict=True)
     for end, wide, n, k in zip(ends, wider, counts, correct, strict=True):
-        theirs = (
-            stats.binomtest(int(k), int(n)).proportion_ci(1.0 - failure_prob, method="exact")
-            if n
-            else (0.0, 1.0)
-        )
+        theirs = stats.binomtest(int(k), int(n)).proportion_ci(1.0 - failure_prob, method="exact") if n else (0.0, 1.0)
         assert end == near(tuple(theirs), rel=1e-9, abs=1e-300)
         assert wide == near(end), "six bins share the failure probability"
 
@@ -54,20 +47,14 @@ def test_bands_miss_no_more_often_than_they_say(true, simultaneous):
 @parametrize("bins", [1, 10])
 def test_the_curve_is_made_of_the_bins(bins):
     for case in (continuous(13), ties(13, pieces=10)):
-        curve, wide = (
-            reliability_curve(*case, bins=bins, simultaneous=both) for both in (False, True)
-        )
+        curve, wide = (reliability_curve(*case, bins=bins, simultaneous=both) for both in (False, True))
         filled = curve.counts > 0
         slow = sorted(width_bins(pairs(case), bins), key=lambda part: part[1])
-        shown = zip(
-            curve.counts[filled], curve.confidence[filled], curve.accuracy[filled], strict=True
-        )
+        shown = zip(curve.counts[filled], curve.confidence[filled], curve.accuracy[filled], strict=True)
         assert np.allclose(list(shown), slow, rtol=1e-12)
         assert np.isnan(curve.accuracy[~filled]).all()
         assert curve.ece == near(ece(*case, bins=bins), rel=1e-12)
-        lower, upper = accuracy_bands(
-            curve.counts, np.nan_to_num(curve.counts * curve.accuracy).round().astype(int)
-        )
+        lower, upper = accuracy_bands(curve.counts, np.nan_to_num(curve.counts * curve.accuracy).round().astype(int))
         assert_array_equal((curve.lower, curve.upper), (lower, upper))
         assert ((wide.lower <= lower) & (wide.upper >= upper)).all()
         columns = json.loads(json.dumps(curve.columns(), allow_nan=False))

@@ -5,16 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from calibration_tools import (
-    Case,
-    calibrated,
-    continuous,
-    one_class,
-    pairs,
-    slow_equal_mass,
-    slow_gaps,
-    ties,
-)
+from calibration_tools import Case, calibrated, continuous, one_class, pairs, slow_equal_mass, slow_gaps, ties
 from numpy.random import default_rng
 from scipy import special, stats
 
@@ -34,9 +25,7 @@ from tests.marks import every_case, parametrize
 
 ERRORS = [ece, mce, rmsce, adaptive_ece, sce, ace]
 SCORES = [calibration.accuracy, calibration.nll_nats, calibration.brier]
-CASES = [
-    made for seed in range(3) for made in (continuous(seed, n=40 * seed + 5), ties(seed, pieces=10))
-]
+CASES = [made for seed in range(3) for made in (continuous(seed, n=40 * seed + 5), ties(seed, pieces=10))]
 near = partial(pytest.approx, rel=1e-11, abs=1e-13)
 each_error = parametrize("function", ERRORS, ids=lambda function: function.__name__)
 
@@ -45,9 +34,7 @@ each_error = parametrize("function", ERRORS, ids=lambda function: function.__nam
 def test_plain_python_finds_the_same_and_equal_mass_shares_examples_and_ties_among_bins(bins):
     for case in CASES[:4]:
         examples = pairs(case)
-        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(
-            slow_gaps(examples, bins)
-        )
+        assert [error(*case, bins=bins) for error in (ece, mce, rmsce)] == near(slow_gaps(examples, bins))
         assert adaptive_ece(*case, bins=bins) == near(slow_equal_mass(examples, bins))
         classes = range(case.probabilities.shape[1])
         for error, slow in ((ace, slow_equal_mass), (sce, lambda *at: slow_gaps(*at)[0])):
@@ -62,9 +49,7 @@ def test_order_names_of_classes_and_copies_do_not_matter(function):
         probabilities, labels, value = *case, near(function(*case))
         order, classes = rng.permutation(len(labels)), rng.permutation(probabilities.shape[1])
         assert function(probabilities[order], labels[order]) == value
-        clear = (probabilities == probabilities.max(axis=1, keepdims=True)).sum(
-            axis=1
-        ) == 1  # no ties for the top
+        clear = (probabilities == probabilities.max(axis=1, keepdims=True)).sum(axis=1) == 1  # no ties for the top
         renamed = function(probabilities[clear][:, classes], np.argsort(classes)[labels[clear]])
         assert renamed == near(function(probabilities[clear], labels[clear]))
         assert function(np.repeat(probabilities, 2, axis=0), np.repeat(labels, 2)) == value
@@ -75,9 +60,7 @@ def test_order_names_of_classes_and_copies_do_not_matter(function):
 def test_perfect_calibration_is_zero_and_certain_and_always_wrong_is_one(function):
     for classes in (2, 4):
         assert function(*calibrated(classes=classes)) == pytest.approx(0.0, abs=1e-12)
-    assert function(np.tile([1.0, 0.0], (50, 1)), np.ones(50, dtype=np.int64)) == pytest.approx(
-        1.0, abs=1e-9
-    )
+    assert function(np.tile([1.0, 0.0], (50, 1)), np.ones(50, dtype=np.int64)) == pytest.approx(1.0, abs=1e-9)
 
 
 @parametrize("case", CASES)
@@ -100,12 +83,8 @@ def test_a_plug_in_error_is_biased_upwards(n, accuracy):
     probabilities = np.tile([0.7, 0.3], (n, 1))
     chances = stats.binom.pmf(np.arange(n + 1), n, accuracy)
     outcomes = [(np.arange(n) >= k).astype(np.int64) for k in range(n + 1)]
-    plug_in = math.fsum(
-        p * rmsce(probabilities, y) ** 2 for p, y in zip(chances, outcomes, strict=True)
-    )
-    assert plug_in == pytest.approx(
-        (accuracy - 0.7) ** 2 + accuracy * (1 - accuracy) / n, abs=1e-13
-    )
+    plug_in = math.fsum(p * rmsce(probabilities, y) ** 2 for p, y in zip(chances, outcomes, strict=True))
+    assert plug_in == pytest.approx((accuracy - 0.7) ** 2 + accuracy * (1 - accuracy) / n, abs=1e-13)
 
 
 def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_taken():
@@ -113,16 +92,12 @@ def test_single_precision_meets_edges_in_single_precision_and_its_softmax_is_tak
     edges = np.arange(26) / 25
     for kind in "fd":
         assert equal_width_index(edges.astype(kind), bins=25).tolist() == [*range(25), 24]
-        assert equal_width_index(
-            np.nextafter(edges[1:-1].astype(kind), 0), bins=25
-        ).tolist() == list(range(24))
+        assert equal_width_index(np.nextafter(edges[1:-1].astype(kind), 0), bins=25).tolist() == list(range(24))
     logits = default_rng(0).normal(scale=20.0, size=(500, 10)).astype(np.float32)
     labels = default_rng(1).integers(0, 10, 500)
     single, double = (special.softmax(logits.astype(kind), axis=1) for kind in "fd")
     for function in ERRORS:
-        assert function(single, labels) == pytest.approx(function(double, labels), abs=1e-5), (
-            function.__name__
-        )
+        assert function(single, labels) == pytest.approx(function(double, labels), abs=1e-5), function.__name__
 
 
 def test_summary_holds_every_number_and_only_finite_ones():

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 import torch
 from calibration_tools import continuous, ties
-from torchmetrics.functional.classification import (
-    binary_calibration_error,
-    multiclass_calibration_error,
-)
+from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
 from pacdp.calibration import ace, adaptive_ece, ece, mce, rmsce, sce, top_label
 from tests.marks import made_once, parametrize
@@ -60,10 +57,7 @@ def by_class(metric, case):
 
 def test_netcal_agrees_on_all_cases(netcal):
     for case, bins in numbered(CONTINUOUS + TIES):
-        found, metric = (
-            top_label(probabilities=case.probabilities, labels=case.labels),
-            netcal.ECE(bins),
-        )
+        found, metric = (top_label(probabilities=case.probabilities, labels=case.labels), netcal.ECE(bins))
         assert ece(*case, bins=bins) == near(measured(metric, *found), abs=1e-6)
         assert mce(*case, bins=bins) == near(measured(netcal.MCE(bins), *found), abs=1e-6)
         assert sce(*case, bins=bins) == by_class(metric, case)

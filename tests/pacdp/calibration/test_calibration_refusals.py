@@ -35,9 +35,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-test_what_has_no_value_is_refused_in_one_sentence = refuses(
-    [(call, re.escape(words)) for call, words in REFUSED]
-)
+test_what_has_no_value_is_refused_in_one_sentence = refuses([(call, re.escape(words)) for call, words in REFUSED])
 
 
 def test_rows_off_by_rounding_are_taken():

@@ -52,17 +52,10 @@ def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tm
         assert one.hypothesis("privacy covers these rows").standing == "proved"
         assert one.failure_prob == near(0.05, rel=1e-15)
     optimistic = [one for one in found.certificates if one.status == "optimistic"]
-    assert all(
-        {"clipping inactive", "chain stationary"} <= {each.name for each in one.unproved}
-        for one in optimistic
-    )
-    assert bool(optimistic) == (name != "Entropy-SGD"), (
-        "without outer noise nothing is known of its target"
-    )
+    assert all({"clipping inactive", "chain stationary"} <= {each.name for each in one.unproved} for one in optimistic)
+    assert bool(optimistic) == (name != "Entropy-SGD"), "without outer noise nothing is known of its target"
     privacy = accounted_privacy(settings, n=1437, steps=3)
-    again = bounds.private_kl_chernoff(
-        risk=found.error("weights", "bound"), n=1437, privacy=privacy, failure_prob=0.05
-    )
+    again = bounds.private_kl_chernoff(risk=found.error("weights", "bound"), n=1437, privacy=privacy, failure_prob=0.05)
     assert rigorous(found)[1].value == near(again.value, rel=1e-12)
     report = found.to_dict()
     accounted, event = report["details"]["accounted"], event_from_dict(report["privacy"]["event"])
@@ -78,9 +71,7 @@ def test_a_chain_pays_for_all_planned_steps_whenever_it_stops(tmp_path):
     train(tmp_path / "four", settings, steps=4)
     stopped = load_trained(tmp_path / "four").assess(settings=EFFORT)
     resume(tmp_path / "four", until=10)
-    resumed, uninterrupted = (
-        load_trained(tmp_path / name).assess(settings=EFFORT) for name in ("four", "ten")
-    )
+    resumed, uninterrupted = (load_trained(tmp_path / name).assess(settings=EFFORT) for name in ("four", "ten"))
     assert resumed.to_dict() == uninterrupted.to_dict()
     assert stopped.details["accounted"] == resumed.details["accounted"]
     assert resumed.details["accounted"]["mechanisms"] == 40
@@ -117,9 +108,7 @@ def test_the_set_behind_an_objective_follows_its_examples():
     assert BoundSet.behind(data) is first
     assert BoundSet.behind(data.unclipped()) is first
     other = BoundSet.behind(data.select([1]))
-    assert (int(first.labels.sum()), int(other.labels.sum())) == (30, 0), (
-        "another chain has labels of its own"
-    )
+    assert (int(first.labels.sum()), int(other.labels.sum())) == (30, 0), "another chain has labels of its own"
     digest = first.rows.digest
     data.examples[0][0] += 1.0
     assert BoundSet.behind(data).rows.digest != digest, "somebody wrote on the examples"

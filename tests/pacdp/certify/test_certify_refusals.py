@@ -70,11 +70,7 @@ def parrot():
 def chain(**options):
     train = toy_objective(toy_data())
     (weights,) = train.weights()
-    given = {
-        "prior": PURE,
-        "gibbs": GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2),
-        **options,
-    }
+    given = {"prior": PURE, "gibbs": GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), **options}
     return certify(given.pop("law", Point(weights=weights)), given.pop("data", train), **given)
 
 
@@ -88,9 +84,7 @@ def kept(*layers, **how):
     """An objective that keeps the norms of the gradients of all records."""
     model = Sequential(Flatten(), Linear(16, 3), *layers)
     loss = bounded_cross_entropy(classes=3, max_loss=4.0)
-    return Objective(
-        model, loss, how.pop("data", DIGITS), **{"batch_size": 20, "keep_norms": True, **how}
-    )
+    return Objective(model, loss, how.pop("data", DIGITS), **{"batch_size": 20, "keep_norms": True, **how})
 
 
 NORMS = torch.ones(3, dtype=torch.float64)
@@ -179,13 +173,7 @@ CHAINS = {
 }  # fmt: skip
 REFUSED = {
     f"{kind}, {name}": row
-    for kind, rows in {
-        "data": EXAMPLES,
-        "network": NETWORKS,
-        "law": LAWS,
-        "call": CALLS,
-        "chain": CHAINS,
-    }.items()
+    for kind, rows in {"data": EXAMPLES, "network": NETWORKS, "law": LAWS, "call": CALLS, "chain": CHAINS}.items()
     for name, row in rows.items()
 }
 

@@ -33,26 +33,14 @@ def assessed(privacy, *, local=True, held_out=True, failure_prob=0.05):
     train = toy_objective(toy_data())
     test = toy_objective(toy_data(seed=1)) if held_out else None
     (weights,) = train.weights()
-    posterior = (
-        LocalGibbs(weights=weights, tau=20.0, gamma=2.0) if local else Point(weights=weights)
-    )
-    return certify(
-        posterior, train, prior=privacy, test=test, gibbs=QUICK, failure_prob=failure_prob
-    )
+    posterior = LocalGibbs(weights=weights, tau=20.0, gamma=2.0) if local else Point(weights=weights)
+    return certify(posterior, train, prior=privacy, test=test, gibbs=QUICK, failure_prob=failure_prob)
 
 
 def estimate(**values):
     known = {
-        **dict(
-            error=0.02, loss=0.1, test_error=0.03, tau=300.0, prior_loss=2.0, mean_loss_nats=30.0
-        ),
-        **dict(
-            log_partition_nats=-530.0,
-            kl_raw_nats=500.0,
-            kl_error_nats=1.0,
-            kl_nats=500.0,
-            kl_clipped=False,
-        ),
+        **dict(error=0.02, loss=0.1, test_error=0.03, tau=300.0, prior_loss=2.0, mean_loss_nats=30.0),
+        **dict(log_partition_nats=-530.0, kl_raw_nats=500.0, kl_error_nats=1.0, kl_nats=500.0, kl_clipped=False),
         **dict(steps=10, draws=8, effective_draws=5.0, prior_draws=4),
     }
     return GibbsEstimate(**{**known, **values})
@@ -61,9 +49,7 @@ def estimate(**values):
 @parametrize("privacy", [STATIONARY, EXACT, NoPrivacy(reason="none")])
 def test_networks_that_mix_examples_make_optimistic_certificates(privacy):
     problem = Problem(architecture=Architecture(hidden=(6,), norm="batch"))
-    train, test = (
-        problem.objective(toy_data(seed=k), generator=seeded(0), batch_size=10) for k in (0, 1)
-    )
+    train, test = (problem.objective(toy_data(seed=k), generator=seeded(0), batch_size=10) for k in (0, 1))
     (weights,) = train.weights()
     for law in (Point(weights=weights), LocalGibbs(weights=weights, tau=20.0, gamma=2.0)):
         found = certify(law, train, prior=privacy, test=test, gibbs=QUICK)
@@ -75,12 +61,7 @@ def test_networks_that_mix_examples_make_optimistic_certificates(privacy):
 
 @every_case(
     "settings",
-    [
-        SGLD(tau=TAU),
-        PSGLD(tau=TAU, freeze_after=9),
-        EntropySGD(tau=TAU, gamma=9.0, beta=0.25),
-        SGHMC(tau=TAU),
-    ],
+    [SGLD(tau=TAU), PSGLD(tau=TAU, freeze_after=9), EntropySGD(tau=TAU, gamma=9.0, beta=0.25), SGHMC(tau=TAU)],
 )
 def test_epsilon_is_two_beta_tau_oscillation_over_n(settings):
     privacy = privacy_of(settings, oscillation=LOSS.oscillation, n=N)
@@ -98,11 +79,7 @@ def test_the_papers_epsilon_and_what_it_costs():
     assert without_draws.budget == near({"bound": 0.045, "log partition": 0.005})
     assert of_paper.nats("transfer") == near(2 * N * privacy.epsilon**2, rel=1e-9)
     assert sharp.nats("transfer") < max_information.nats("transfer") < of_paper.nats("transfer")
-    assert [round(c.value, 4) for c in (of_paper, max_information, sharp)] == [
-        0.0475,
-        0.0452,
-        0.0444,
-    ]
+    assert [round(c.value, 4) for c in (of_paper, max_information, sharp)] == [0.0475, 0.0452, 0.0444]
 
 
 @every_case(
@@ -129,11 +106,7 @@ def test_psgld_promises_privacy_after_its_metric_is_frozen_and_a_clipped_chain_w
     object.__setattr__(settings, "clip_norm", 1)  # what JSON and plain callers may give
     accounted = privacy_of(settings, oscillation=4.0, n=N, step=3)
     assert isinstance(accounted, bounds.PrivacyLossDistribution)
-    assert (accounted.status, accounted.adjacency, accounted.hypotheses) == (
-        "accounted",
-        "add-remove",
-        (),
-    )
+    assert (accounted.status, accounted.adjacency, accounted.hypotheses) == ("accounted", "add-remove", ())
 
 
 local_or_not = parametrize("local", [True, False])
@@ -142,9 +115,7 @@ local_or_not = parametrize("local", [True, False])
 @local_or_not
 def test_what_rests_on_stationarity_is_optimistic_and_the_test_set_rigorous(local):
     found = assessed(STATIONARY, local=local)
-    assert {c.name for c in found.certificates} == (
-        GIBBS | WITHOUT_DRAWS if local else set()
-    ) | WEIGHTS | TEST_SET
+    assert {c.name for c in found.certificates} == (GIBBS | WITHOUT_DRAWS if local else set()) | WEIGHTS | TEST_SET
     for certificate in found.certificates:
         rigorous = certificate.name in TEST_SET
         assert certificate.status == ("rigorous" if rigorous else "optimistic")
@@ -154,17 +125,13 @@ def test_what_rests_on_stationarity_is_optimistic_and_the_test_set_rigorous(loca
     assert not found.refusals
     for certificate in assessed(EXACT, local=local).certificates:
         left = ["averages exact"] * (certificate.name in GIBBS)
-        assert [one.name for one in certificate.unproved] == left, (
-            "an exact mechanism leaves the Monte Carlo error"
-        )
+        assert [one.name for one in certificate.unproved] == left, "an exact mechanism leaves the Monte Carlo error"
         assert certificate.status == ("optimistic" if left else "rigorous")
 
 
 @local_or_not
 def test_without_privacy_only_the_test_set_certifies(local):
-    found, nothing = (
-        assessed(NoPrivacy(reason="because"), local=local, held_out=held) for held in (True, False)
-    )
+    found, nothing = (assessed(NoPrivacy(reason="because"), local=local, held_out=held) for held in (True, False))
     assert {c.name for c in found.certificates} == TEST_SET
     assert [r.reason for r in found.refusals] == ["because"] * (2 if local else 1)
     assert found.privacy is None
@@ -177,32 +144,19 @@ def test_certificates_are_computed_from_what_was_measured():
     gibbs, weights = GibbsEstimate(**found.gibbs), found.details["weights"]
     validate({**found.to_dict(subject=None), "provenance": None})
     expected = [
-        *gibbs_certificates(
-            gibbs, n=60, loss=toy_objective(toy_data()).loss, privacy=STATIONARY, failure_prob=0.01
-        ),
+        *gibbs_certificates(gibbs, n=60, loss=toy_objective(toy_data()).loss, privacy=STATIONARY, failure_prob=0.01),
         *weights_certificates(Risks(**weights["train"]), privacy=STATIONARY, failure_prob=0.01),
         clopper_pearson(weights["test"]["errors"], 60, 0.01),
     ]
-    assert [(c.name, c.value, c.costs) for c in found.certificates] == [
-        (c.name, c.value, c.costs) for c in expected
-    ]
+    assert [(c.name, c.value, c.costs) for c in found.certificates] == [(c.name, c.value, c.costs) for c in expected]
     assert all(c.failure_prob == near(0.01, rel=1e-15) for c in found.certificates)
 
 
-@parametrize(
-    ("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)]
-)
+@parametrize(("raw", "error", "bound"), [(-40.0, 5.0, False), (-40.0, 20.0, True), (3.0, 0.1, True)])
 def test_an_estimate_that_its_own_run_refutes_gives_no_bound(raw, error, bound):
-    told = estimate(
-        kl_raw_nats=raw, kl_error_nats=error, kl_nats=max(0.0, raw), kl_clipped=raw < 0.0
-    )
-    names = {
-        c.name
-        for c in gibbs_certificates(told, n=N, loss=LOSS, privacy=STATIONARY, failure_prob=0.05)
-    }
-    assert names == (GIBBS if bound else set()) | WITHOUT_DRAWS, (
-        "the one without draws does not use the estimate"
-    )
+    told = estimate(kl_raw_nats=raw, kl_error_nats=error, kl_nats=max(0.0, raw), kl_clipped=raw < 0.0)
+    names = {c.name for c in gibbs_certificates(told, n=N, loss=LOSS, privacy=STATIONARY, failure_prob=0.05)}
+    assert names == (GIBBS if bound else set()) | WITHOUT_DRAWS, "the one without draws does not use the estimate"
     assert bool(refuted(told)) == (not bound)
 
 

@@ -19,22 +19,13 @@ def test_bounds_are_their_formulas_and_the_best_of_their_kind(seed):
     own = float((found.weights * np.log(np.maximum(found.weights, 1e-300) * 12)).sum())
     twin, uniform, single = (
         bounds.maurer(risk=float(risk) / 1000, kl_nats=nats, n=1000, failure_prob=0.05).value
-        for risk, nats in (
-            (found.weights @ errors, own),
-            (errors.mean(), 0.0),
-            (errors.min(), math.log(12)),
-        )
+        for risk, nats in ((found.weights @ errors, own), (errors.mean(), 0.0), (errors.min(), math.log(12)))
     )
     assert twin <= found.ensemble.value <= min(twin, uniform, single) * (1 + 1e-6)
-    assert found.one.value == near(
-        bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9
-    )
+    assert found.one.value == near(bounds.clopper_pearson_upper(int(errors.min()), 1000, 0.05 / 12), rel=1e-9)
     assert found.best == int(np.argmin(errors))
     assert found.vote.value == min(1.0, 2 * found.ensemble.value)
-    assert all(
-        c.status == "rigorous" and c.failure_prob == 0.05
-        for c in (found.ensemble, found.one, found.vote)
-    )
+    assert all(c.status == "rigorous" and c.failure_prob == 0.05 for c in (found.ensemble, found.one, found.vote))
 
 
 def test_weights_of_one_s_own_favour_whom_they_name():
@@ -52,8 +43,6 @@ def test_they_hold_as_often_as_they_say(whole):
         errors = rng.binomial(n, truth)
         found = assess_finite(errors, n=n, failure_prob=0.1)
         failures += [found.ensemble.value < 0.1, found.one.value < 0.1]
-        naive += (
-            bounds.clopper_pearson_upper(int(errors.min()), n, 0.1) < 0.1
-        )  # the union forgotten
+        naive += bounds.clopper_pearson_upper(int(errors.min()), n, 0.1) < 0.1  # the union forgotten
     assert all(binom.sf(k - 1, runs, 0.1) > 1e-4 for k in failures)
     assert binom.sf(naive - 1, runs, 0.1) < 1e-9

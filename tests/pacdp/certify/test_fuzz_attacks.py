@@ -8,18 +8,7 @@ from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
 from torch.nn import Linear, Module, Parameter
 
-from pacdp import (
-    BoundSet,
-    DataFree,
-    Finite,
-    GaussianPosterior,
-    HeldOut,
-    Network,
-    Prior,
-    Private,
-    Settings,
-    certify,
-)
+from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.data import DataError
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randperm
@@ -66,10 +55,7 @@ class Remembering(Linear):
 MEMORY = Remembering(DATA.inputs).eval()
 OF_PRIOR = HeldOut(indices=split(0, 10), data_hash="same")
 SEEN = {
-    "another order": (
-        lambda: gaussian(test=moved()),
-        "the test set's rows and the bound's rows share 60 examples",
-    ),
+    "another order": (lambda: gaussian(test=moved()), "the test set's rows and the bound's rows share 60 examples"),
     "another label": (
         lambda: gaussian(test=BoundSet(inputs=DATA.inputs[:10], labels=1 - DATA.labels[:10])),
         "10 inputs under another label",
@@ -78,33 +64,19 @@ SEEN = {
         lambda: gaussian(PLACED, replace(OF_PRIOR, rows=moved().rows)),
         "the prior's rows and the bound's rows share 60 examples",
     ),
-    "the prior's indices": (
-        lambda: gaussian(PLACED, HeldOut(indices=split(0, 50))),
-        "share 10 examples",
-    ),
+    "the prior's indices": (lambda: gaussian(PLACED, HeldOut(indices=split(0, 50))), "share 10 examples"),
     "a hybrid's indices": (
         lambda: gaussian(PLACED, Private(privacy=MU, seen=HeldOut(indices=split(0, 45)))),
         "share 5 examples",
     ),
     "a test set's indices": (
-        lambda: gaussian(
-            PLACED, OF_PRIOR, test=replace(FRESH, indices=split(5, 25), data_hash="same")
-        ),
+        lambda: gaussian(PLACED, OF_PRIOR, test=replace(FRESH, indices=split(5, 25), data_hash="same")),
         "share 5 examples",
     ),
     "copies": (lambda: gaussian(rows(*[DATA] * 30)), "1740 repeats among 1800 inputs"),
-    "copies in the test set": (
-        lambda: gaussian(test=rows(*[FRESH] * 3)),
-        "the test set's rows hold 40 repeats",
-    ),
-    "a claim to others": (
-        lambda: of_claim(rows=OTHER.rows),
-        "60 of the bound's 60 are not among them",
-    ),
-    "a claim to copies": (
-        lambda: of_claim(rows=rows(DATA, DATA).rows),
-        "the privacy claim hold 60 repeats",
-    ),
+    "copies in the test set": (lambda: gaussian(test=rows(*[FRESH] * 3)), "the test set's rows hold 40 repeats"),
+    "a claim to others": (lambda: of_claim(rows=OTHER.rows), "60 of the bound's 60 are not among them"),
+    "a claim to copies": (lambda: of_claim(rows=rows(DATA, DATA).rows), "the privacy claim hold 60 repeats"),
     "a claim to copies of people": (
         lambda: of_claim(rows=rows(DATA, DATA, people=np.tile(OWNERS, 2)).rows),
         "the privacy claim hold 60 repeats",
@@ -125,15 +97,9 @@ SEEN = {
         lambda: gaussian(OF_PEOPLE, test=replace(OTHER, people=OWNERS)),
         "the bound's rows share 30 people",
     ),
-    "a memory": (
-        lambda: gaussian(network=MEMORY),
-        "memory of the network holds 60 of the bound's 60 inputs",
-    ),
+    "a memory": (lambda: gaussian(network=MEMORY), "memory of the network holds 60 of the bound's 60 inputs"),
     "a closure": (lambda: certify(near(DATA.inputs), DATA), "of the network holds 60 of"),
-    "an ensemble": (
-        lambda: certify(Finite(networks=[network(), MEMORY]), DATA),
-        "of the network holds 60 of",
-    ),
+    "an ensemble": (lambda: certify(Finite(networks=[network(), MEMORY]), DATA), "of the network holds 60 of"),
     "a memory of the test set": (
         lambda: certify(Network(network=MEMORY), OTHER, test=DATA),
         "of the network holds 60 of the test set's",
@@ -185,9 +151,7 @@ def test_a_posterior_alone_may_hold_the_bound_s_rows_because_it_pays_for_them():
     module = Nearest(DATA, "fixed").eval()
     prior = GaussianPosterior.around(module, std=0.1)
     held = replace(prior, means={**prior.means, "rows": DATA.inputs.clone()})
-    found = certify(
-        held, DATA, prior=Prior(law=prior, source=DataFree()), network=module, monte_carlo=QUICK
-    )
+    found = certify(held, DATA, prior=Prior(law=prior, source=DataFree()), network=module, monte_carlo=QUICK)
     assert found.details["kl_nats"] > 1000
 
 

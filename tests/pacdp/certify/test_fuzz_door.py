@@ -42,13 +42,9 @@ def rows_of(kind, n):
     """Examples of one of four worlds that share no row; "ab" is two of them together."""
     if len(kind) > 1:
         parts = [rows_of(one, n) for one in kind]
-        return torch.cat([inputs for inputs, _ in parts]), torch.cat(
-            [labels for _, labels in parts]
-        )
+        return torch.cat([inputs for inputs, _ in parts]), torch.cat([labels for _, labels in parts])
     generator = seeded(ord(kind))
-    return torch.randn(40, DIM, generator=generator)[:n], torch.randint(
-        0, 2, (40,), generator=generator
-    )[:n]
+    return torch.randn(40, DIM, generator=generator)[:n], torch.randint(0, 2, (40,), generator=generator)[:n]
 
 
 def one_of(draw, *values):
@@ -69,10 +65,7 @@ def placed(draw, n):
         return {}
     start = one_of(draw, 0, 0, 20)
     indices = np.arange(start, start + n)
-    return {
-        "indices": Split(indices, index_hash(indices)),
-        "data_hash": one_of(draw, "", "one", "two"),
-    }
+    return {"indices": Split(indices, index_hash(indices)), "data_hash": one_of(draw, "", "one", "two")}
 
 
 @st.composite
@@ -83,18 +76,9 @@ def sets(draw, kinds):
     arguments = {"inputs": inputs.clone(), "labels": labels.clone(), **placed(draw, len(labels))}
     match draw(st.integers(0, 24)):
         case 0:
-            arguments["labels"] = one_of(
-                draw, labels + 1, labels - 1, labels.float(), labels[:-1], labels * 9
-            )
+            arguments["labels"] = one_of(draw, labels + 1, labels - 1, labels.float(), labels[:-1], labels * 9)
         case 1:
-            others = [
-                inputs[:, :1],
-                inputs.double(),
-                inputs * math.nan,
-                inputs * 1e38,
-                inputs[0, 0],
-                inputs.long(),
-            ]
+            others = [inputs[:, :1], inputs.double(), inputs * math.nan, inputs * 1e38, inputs[0, 0], inputs.long()]
             arguments["inputs"] = one_of(draw, *others, inputs[:, :, None])
         case 2:
             arguments[one_of(draw, *arguments)] = draw(st.sampled_from(ODD))
@@ -103,9 +87,7 @@ def sets(draw, kinds):
         case 4:
             arguments["inputs"] = torch.zeros_like(inputs)
         case x if x < 10:
-            arguments["people"] = np.arange(len(labels)) % draw(st.integers(1, 16)) + 100 * ord(
-                kind[0]
-            )
+            arguments["people"] = np.arange(len(labels)) % draw(st.integers(1, 16)) + 100 * ord(kind[0])
     return kind, arguments
 
 
@@ -163,9 +145,7 @@ def networks(draw):
 
 def privacy(draw):
     adjacency = one_of(draw, "add-remove", "replace-one")
-    status = one_of(
-        draw, "accounted", "exact mechanism", "assumes stationarity", "approximate accountant"
-    )
+    status = one_of(draw, "accounted", "exact mechanism", "assumes stationarity", "approximate accountant")
     size = one_of(draw, 0.0, 1e-6, 0.05, 1.0, 300.0, math.inf)
     both = {"adjacency": adjacency, "status": status}
     return one_of(draw, 
@@ -196,9 +176,7 @@ def source(draw, seen, people):
             rows = None
             if kind:
                 seen += [("claim", kind)]
-                rows = bound_set(
-                    kind, 40, None if people is None else np.arange(40 * len(kind))
-                ).rows
+                rows = bound_set(kind, 40, None if people is None else np.arange(40 * len(kind))).rows
             return Private(
                 privacy=privacy(draw),
                 seen=held_out(draw, seen) if draw(st.integers(0, 3)) == 0 else None,
@@ -213,10 +191,7 @@ def source(draw, seen, people):
 def calls(draw):
     """A plan of a call; what may fail is built inside the test."""
     seen = []
-    data, test = (
-        draw(sets(["a", "a", "a", "ab"])),
-        draw(st.one_of(st.none(), sets(["t", "t", "t", "a", "tb"]))),
-    )
+    data, test = (draw(sets(["a", "a", "a", "ab"])), draw(st.one_of(st.none(), sets(["t", "t", "t", "a", "tb"]))))
     plan = {"data": data, "test": test, "seen": seen, "route": draw(st.sampled_from("ggnnf"))}
     plan["network"] = draw(networks())
     odd = [(0.0, 0.3), (0.0, 0.0), (-1.0, 0.3), (1e30, 0.3)]
@@ -246,9 +221,7 @@ def calls(draw):
                               [3, (3,), (bounds.kl_chernoff,), (lambda **given: 1.0,)])  # fmt: skip
     plan["finite"] = {"epsilon": seldom(draw, one_of(draw, None, 0.5), ODD), "seed": seldom(draw, 1, ODD),
                       "weights": seldom(draw, None, [np.ones(2), np.zeros(2), np.ones(3), *ODD])}  # fmt: skip
-    plan["source"] = (
-        source(draw, seen, data[1].get("people")) if draw(st.booleans()) else DataFree()
-    )
+    plan["source"] = source(draw, seen, data[1].get("people")) if draw(st.booleans()) else DataFree()
     return plan
 
 
@@ -269,12 +242,7 @@ def made(plan):
                 losses=plan["losses"], formulas=plan["formulas"], **options,
             )  # fmt: skip
         case "n":
-            found = certify(
-                Network(network=plan["network"], scores=False),
-                data,
-                prior=plan["source"],
-                **options,
-            )
+            found = certify(Network(network=plan["network"], scores=False), data, prior=plan["source"], **options)
         case _:
             law = Finite(networks=[plan["network"], linear(2, 5)], **plan["finite"])
             found = certify(law, data, prior=plan["source"], **options)
@@ -289,20 +257,14 @@ def check(plan):
         return False
     require_no_overlap(plan)
     failure_prob = plan["options"]["failure_prob"]
-    assert (
-        found.n == data.units == (data.n if data.people is None else len(set(data.people.tolist())))
-    )
+    assert found.n == data.units == (data.n if data.people is None else len(set(data.people.tolist())))
     assert (found.unit, found.examples) == (data.unit, data.n)
     assert found.failure_prob * chosen.count <= failure_prob * (1 + 1e-12)
-    assert [one.to_dict() for one in validate(found.to_dict())] == [
-        one.to_dict() for one in found.certificates
-    ]
+    assert [one.to_dict() for one in validate(found.to_dict())] == [one.to_dict() for one in found.certificates]
     private = isinstance(plan["source"], Private | bounds.PrivacyClaim)
     for one in found.certificates:
         require_invariants(one, found, private, plan["source"])
-    rigorous = [
-        one for one in found.certificates if one.status == "rigorous" and one.measures == "0-1 risk"
-    ]
+    rigorous = [one for one in found.certificates if one.status == "rigorous" and one.measures == "0-1 risk"]
     if rigorous and len(rigorous) * found.failure_prob < 1.0:
         best = found.best()
         assert best.value == min(one.value for one in rigorous)
@@ -315,18 +277,13 @@ def check(plan):
 def require_no_overlap(plan):
     """Certificates were made: the rows were those that may make them."""
     sets = [plan[name] for name in ("data", "test") if plan[name] is not None]
-    if any(
-        not equal(own["inputs"], rows_of(kind, len(own["labels"]) // len(kind))[0])
-        for kind, own in sets
-    ):
+    if any(not equal(own["inputs"], rows_of(kind, len(own["labels"]) // len(kind))[0]) for kind, own in sets):
         return  # the rows were changed, and are others
     data, test = sets[0][0], "".join(kind for kind, _ in sets[1:])
     assert not set(data) & set(test)
     for who, kind in plan["seen"]:
         assert who == "prior" or set(data) <= set(kind), f"the claim is about {kind}"
-        assert not set(kind) & set(data + test if who == "prior" else test), (
-            f"{who}: {kind} was seen"
-        )
+        assert not set(kind) & set(data + test if who == "prior" else test), f"{who}: {kind} was seen"
     assert not set(plan["settings rows"] or "") & set(data + test)
 
 
@@ -343,15 +300,9 @@ def require_invariants(one, found, private, source):
     if on == "bound" and private and not chosen:
         assert needed >= {"privacy covers these rows", "noise secret or independent"}, one.name
     else:
-        assert needed & {"prior saw none of these rows", "predictor saw none of these rows"}, (
-            one.name
-        )
+        assert needed & {"prior saw none of these rows", "predictor saw none of these rows"}, one.name
     claim = source.privacy if isinstance(source, Private) else source
-    if (
-        on == "bound"
-        and private
-        and claim.status in ("assumes stationarity", "approximate accountant")
-    ):
+    if on == "bound" and private and claim.status in ("assumes stationarity", "approximate accountant"):
         assert one.status == "optimistic"
     else:
         assert one.status == "rigorous"
@@ -367,12 +318,7 @@ def require_invariants(one, found, private, source):
         assert one.inputs["n"] == found.n, one.name
 
 
-CHECKS = [
-    HealthCheck.too_slow,
-    HealthCheck.data_too_large,
-    HealthCheck.filter_too_much,
-    HealthCheck.large_base_example,
-]
+CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
 FUZZ = {"phases": [Phase.generate], "deadline": None, "database": None, "derandomize": True}
 
 

@@ -16,17 +16,7 @@ from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
 import bounds
-from pacdp import (
-    BoundSet,
-    DataFree,
-    GaussianPosterior,
-    HeldOut,
-    MonteCarlo,
-    Network,
-    Prior,
-    Private,
-    certify,
-)
+from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
 from pacdp.certify import Measured
 from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
@@ -101,9 +91,7 @@ def test_every_formula_of_a_risk_and_a_divergence_is_a_route(source, prefix):
     found = assess(q, p, data, source, formulas=FORMULAS)
     first, risk = found.certificate(), found.monte_carlo[0]["mean"]
     told = {getattr(form, "func", form).__name__ for form in FORMULAS}
-    assert {f"randomised_{prefix}{name}" for name in told} < {
-        c.name for c in named(found, "randomised")
-    }
+    assert {f"randomised_{prefix}{name}" for name in told} < {c.name for c in named(found, "randomised")}
     for made in named(found, "randomised"):
         assert made.value >= risk
         assert made.failure_prob == near(0.05)
@@ -131,9 +119,7 @@ def test_the_whole_chain_at_high_precision(grid, failure_prob):
         assert made.value == near(float(twin), rel=1e-9)
     (extra,) = (c for c in found.certificates if c.name.startswith("rescaled_"))
     assert extra.value > found.monte_carlo[2]["mean"]
-    errors = int(
-        ((data.inputs @ p.means["weight"].T).reshape(-1) * (2 * data.labels - 1) <= 0).sum()
-    )
+    errors = int(((data.inputs @ p.means["weight"].T).reshape(-1) * (2 * data.labels - 1) <= 0).sum())
     count = bounds.clopper_pearson_upper(errors, 200, failure_prob)
     assert [c.value for c in named(found, "prior mean")] == ([count] if grid is None else [])
 
@@ -154,23 +140,16 @@ def test_the_density_ratio_of_torch():
 
 def absolute():
     weight = Parameter(torch.zeros(1, 5))
-    return Made(
-        lambda own, x: x.abs().sum(1, keepdim=True) * own.weight.sum(), weight=weight
-    ).eval()
+    return Made(lambda own, x: x.abs().sum(1, keepdim=True) * own.weight.sum(), weight=weight).eval()
 
 
 def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
     inputs, labels = problem(200, seed=6)[0], torch.ones(200, dtype=torch.int64)
     q, how = GaussianPosterior.around(absolute(), std=1.0), MonteCarlo(group_size=200)
-    data, test = (
-        BoundSet(inputs=inputs, labels=labels),
-        BoundSet(inputs=inputs + 1.0, labels=labels),
-    )
+    data, test = (BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels))
     for seed in range(8):
         found = assess(q, q, data, module=absolute(), test=test, monte_carlo=how, seed=seed)
-        assert min(c.value for c in named(found, "randomised")) > 0.5, (
-            "the risk is 1/2, by the sign of the draw"
-        )
+        assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
 
 def test_one_draw_s_numbers_are_its_own():
@@ -190,14 +169,9 @@ def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_fa
     free, private = assess(q, q, data), assess(q, q, data, Private(privacy=MU))
     (made,), (own,) = (named(found, "randomised") for found in (private, free))
     assert made.value > own.value
-    inner = bounds.gibbs_risk_upper(
-        mean=private.monte_carlo[0]["mean"], draws=2000, failure_prob=0.005
-    ).value
+    inner = bounds.gibbs_risk_upper(mean=private.monte_carlo[0]["mean"], draws=2000, failure_prob=0.005).value
     price = bounds.Accounted(privacy=MU)
-    assert (
-        made.value
-        == bounds.maurer(risk=inner, kl_nats=0.0, n=400, failure_prob=0.045, price=price).value
-    )
+    assert made.value == bounds.maurer(risk=inner, kl_nats=0.0, n=400, failure_prob=0.045, price=price).value
     (made,), (own,) = (named(found, "one draw") for found in (private, free))
     assert made.value > own.value
     assert made.budget["draw"] > 0.0
@@ -205,15 +179,11 @@ def test_a_private_prior_pays_the_transfer_and_its_single_draw_a_share_of_the_fa
     assert [r.name for r in private.refusals] == ["test-set bounds"]
     assert not named(private, "prior mean")
     claimed = replace(MU, status="approximate accountant")
-    assert (
-        named(assess(q, q, data, Private(privacy=claimed)), "randomised")[0].status == "optimistic"
-    )
+    assert named(assess(q, q, data, Private(privacy=claimed)), "randomised")[0].status == "optimistic"
 
 
 @parametrize("source", [DataFree(), Private(privacy=MU)])
-def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half_for_the_draw(
-    source,
-):
+def test_the_calibration_error_of_one_draw_pays_its_ratio_and_under_privacy_half_for_the_draw(source):
     data, q, p = laws(400, seed=1)
     found = assess(q, p, data, source, choice_nats=0.5, seed=3)
     drawn = one_draw_weights(q, seed=3)
@@ -270,13 +240,9 @@ def simulated(*, runs, n, failure_prob, planted=""):
         found = assess(q, p, data, HeldOut(indices=split(0, n)), failure_prob=failure_prob,
                        monte_carlo=MonteCarlo(passes=2), seed=seed)  # fmt: skip
         fresh = {"inputs": fresh_inputs, "labels": fresh_labels, "passes": 1, "batch_size": 5000}
-        error, square = mean_risks(
-            network(), q, **fresh, losses=(zero_one(), brier()), seed=seed + 12345
-        )
+        error, square = mean_risks(network(), q, **fresh, losses=(zero_one(), brier()), seed=seed + 12345)
         missed["randomised"] += named(found, "randomised")[0].value < error.mean
-        missed["randomised half brier"] += (
-            named(found, "randomised", "half the Brier risk")[0].value < square.mean
-        )
+        missed["randomised half brier"] += named(found, "randomised", "half the Brier risk")[0].value < square.mean
         drawn = q.sample(seeded(seed))["weight"]
         error = ((fresh_inputs @ drawn.T)[:, 0] > 0).long().ne(fresh_labels).double().mean()
         missed["one draw"] += named(found, "one draw")[0].value < float(error)

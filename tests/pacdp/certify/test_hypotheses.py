@@ -14,11 +14,7 @@ DATA, FRESH = examples(80), examples(40, seed=2)
 OF_PEOPLE = replace(DATA, people=np.repeat(np.arange(16), 5).astype(np.int64))
 PLACED = replace(DATA, indices=split(0, 80), data_hash="same")
 CHOICE = Finite(networks=[network(), network()], epsilon=0.1)
-PRIOR, COVERS, FIXED = (
-    "prior saw none of these rows",
-    "privacy covers these rows",
-    "settings fixed beforehand",
-)
+PRIOR, COVERS, FIXED = ("prior saw none of these rows", "privacy covers these rows", "settings fixed beforehand")
 STANDINGS = {
     "indices are what the caller says": (
         lambda: gaussian(PLACED, HeldOut(indices=split(100, 180), data_hash="same")), PRIOR, "declared"),
@@ -37,13 +33,9 @@ STANDINGS = {
 @every_case("what", STANDINGS)
 def test_what_row_hashes_show_is_proved_and_all_else_declared(what):
     call, name, standing = STANDINGS[what]
-    found = [
-        one for one in call().certificates if any(each.name == name for each in one.hypotheses)
-    ]
+    found = [one for one in call().certificates if any(each.name == name for each in one.hypotheses)]
     assert found
-    assert {
-        one.hypothesis(name).standing for one in found if not one.name.startswith("test_set")
-    } == {standing}
+    assert {one.hypothesis(name).standing for one in found if not one.name.startswith("test_set")} == {standing}
 
 
 def test_people_are_the_records_where_they_are_known():
@@ -56,9 +48,7 @@ def test_people_are_the_records_where_they_are_known():
         assert one.measures == "0-1 risk of a new person"
         assert one.hypothesis("records independent").unit == "person"
     assert (of_run.n, of_run.unit, of_run.examples, released.inputs["n"]) == (16, "person", 80, 16)
-    expected = bounds.private_kl_chernoff(
-        risk=of_run.measured[0].mean, n=16, privacy=MU, failure_prob=0.05
-    )
+    expected = bounds.private_kl_chernoff(risk=of_run.measured[0].mean, n=16, privacy=MU, failure_prob=0.05)
     assert released.value == expected.value
     alone = plain(DATA).certificates[0]
     assert made.value > 1.5 * alone.value
@@ -66,9 +56,7 @@ def test_people_are_the_records_where_they_are_known():
 
 
 def test_endless_epsilon_says_nothing():
-    assert (
-        plain(prior=Private(privacy=replace(PURE, epsilon=math.inf))).certificates[0].value == 1.0
-    )
+    assert plain(prior=Private(privacy=replace(PURE, epsilon=math.inf))).certificates[0].value == 1.0
 
 
 def test_every_setting_is_paid_for_unless_it_was_chosen_elsewhere():

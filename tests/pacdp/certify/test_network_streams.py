@@ -14,15 +14,7 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import bounds
-from pacdp import (
-    BoundSet,
-    ClippedError,
-    Network,
-    Private,
-    certify,
-    certify_network,
-    certify_predictions,
-)
+from pacdp import BoundSet, ClippedError, Network, Private, certify, certify_network, certify_predictions
 from pacdp.data import DataError, Rows
 from pacdp.data import Dataset as Images
 from tests.marks import every_case, near, parametrize, refusal
@@ -115,9 +107,7 @@ def binary(inputs):
 def test_a_network_of_probabilities_has_the_certificates_of_its_logits(logits, scores):
     """The calibration error among them, which a second softmax would change."""
     labels = LABELS % 2 if logits is binary else LABELS
-    bound, test = (
-        BoundSet(inputs=INPUTS[at], labels=labels[at]) for at in (slice(200), slice(200, 300))
-    )
+    bound, test = (BoundSet(inputs=INPUTS[at], labels=labels[at]) for at in (slice(200), slice(200, 300)))
     found, twin = (
         certify(Network(network=function, scores=given), bound, test=test)
         for function, given in ((scores, True), (logits, False))
@@ -131,8 +121,7 @@ def test_batches_in_keywords():
         return NET(values * scale[:, None])
 
     batches = [
-        {"values": INPUTS[at], "scale": torch.ones(60), "labels": LABELS[at]}
-        for at in torch.arange(300).split(60)
+        {"values": INPUTS[at], "scale": torch.ones(60), "labels": LABELS[at]} for at in torch.arange(300).split(60)
     ]
     found = certify_network(network, batches)
     assert found.certificates[0].value == certify_network(NET, ALL).certificates[0].value
@@ -147,20 +136,14 @@ def test_batches_in_keywords():
 def test_regression_is_certified_by_its_clipped_error(kind):
     net, loss = Linear(6, 1).eval(), ClippedError(at=0.7, kind=kind)
     targets = INPUTS.sum(dim=1)
-    found = certify_network(
-        net, DataLoader(TensorDataset(INPUTS, targets), batch_size=50), loss=loss
-    )
+    found = certify_network(net, DataLoader(TensorDataset(INPUTS, targets), batch_size=50), loss=loss)
     share = np.minimum(np.abs(net(INPUTS).detach().squeeze(1).numpy() - targets.numpy()) / 0.7, 1.0)
     losses = (share if kind == "absolute" else share**2).astype(np.float64)
     (made,) = found.certificates
     assert found.measured[0].mean == near(losses.mean(), rel=1e-6)
     # a loss rounded otherwise is bet on in another order: they are rounded as they were
-    rounded = torch.cat(
-        [loss(net(x), y) for x, y in zip(INPUTS.split(50), targets.split(50), strict=True)]
-    )
-    by_table = (
-        certify_predictions(losses={"x": rounded.detach().double().numpy()}).certificates[0].value
-    )
+    rounded = torch.cat([loss(net(x), y) for x, y in zip(INPUTS.split(50), targets.split(50), strict=True)])
+    by_table = certify_predictions(losses={"x": rounded.detach().double().numpy()}).certificates[0].value
     assert made.value == near(by_table)
     assert "clipped at 0.7" in found.headline()
     assert made.value > losses.mean()
@@ -225,27 +208,16 @@ REFUSED = {
 }  # fmt: skip
 LOSSES = {
     "a mean": (lambda z, y: z.sum(dim=1).sigmoid().mean(), "one number for each"),
-    "beyond one, at the end": (
-        lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(),
-        r"in \[0, 1\]",
-    ),
+    "beyond one, at the end": (lambda z, y: 1.0 + (y == 2) * (len(y) == 50) * z[:, 0].abs(), r"in \[0, 1\]"),
     "an error of its own": (lambda z, y: z["logits"], "the loss failed"),
-    "one that looks at the others": (
-        lambda z, y: (z[:, 0] > z[:, 0].mean()).double(),
-        "depends on the other",
-    ),
+    "one that looks at the others": (lambda z, y: (z[:, 0] > z[:, 0].mean()).double(), "depends on the other"),
 }
-OF_LOSSES = [
-    (NET, [part(0, 125), part(125, 250), part(250, 300)], said, loss)
-    for loss, said in LOSSES.values()
-]
+OF_LOSSES = [(NET, [part(0, 125), part(125, 250), part(250, 300)], said, loss) for loss, said in LOSSES.values()]
 
 
 @pytest.mark.wrong_types
 @every_case(
-    ("network", "data", "said", "loss"),
-    [(*row, None) for row in REFUSED.values()] + OF_LOSSES,
-    ids=[*REFUSED, *LOSSES],
+    ("network", "data", "said", "loss"), [(*row, None) for row in REFUSED.values()] + OF_LOSSES, ids=[*REFUSED, *LOSSES]
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(network, data, said, loss):
     with refusal(said) as caught:
@@ -254,9 +226,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(network, data, said, loss):
 
 
 @pytest.mark.wrong_types
-@pytest.mark.parametrize(
-    "given", [{"failure_prob": "0.05"}, {"settings": 5}, {"batch_size": 0}, {"batch_size": 2.5}]
-)
+@pytest.mark.parametrize("given", [{"failure_prob": "0.05"}, {"settings": 5}, {"batch_size": 0}, {"batch_size": 2.5}])
 def test_an_argument_that_is_none_is_named(given):
     with refusal(f"{next(iter(given))} must"):
         certify_network(NET, ALL, **given)
@@ -317,11 +287,7 @@ MIXED = {
         [(INPUTS[:100], LABELS[:100]), (INPUTS[100:], LABELS[100:])],
         "other examples of its batch",
     ),
-    "counts": (
-        Attribute(lambda seen, out: (seen or 0) + 1).eval(),
-        ALL,
-        "other examples|changes seen",
-    ),
+    "counts": (Attribute(lambda seen, out: (seen or 0) + 1).eval(), ALL, "other examples|changes seen"),
     "mixes smaller batches that come later": (
         lambda x: NET(x) - (NET(x).mean(0) if len(x) == 40 else 0.0),
         [part(0, 100), *(part(k, k + 40) for k in range(100, 300, 40))],
@@ -334,17 +300,10 @@ MIXED = {
     ),
     "mixes by a word that comes later": (
         lambda ids: NET(ids / 300) - (NET(ids / 300).mean(0) if (ids > 250).any() else 0.0),
-        [
-            {"ids": at[:, None].expand(-1, 6), "labels": LABELS[at]}
-            for at in torch.arange(300).split(100)
-        ],
+        [{"ids": at[:, None].expand(-1, 6), "labels": LABELS[at]} for at in torch.arange(300).split(100)],
         "other examples of its batch",
     ),
-    "mixes far below one": (
-        lambda x: 1e-7 * NET(x).mean(0) + 1e-9 * NET(x),
-        ALL,
-        "other examples of its batch",
-    ),
+    "mixes far below one": (lambda x: 1e-7 * NET(x).mean(0) + 1e-9 * NET(x), ALL, "other examples of its batch"),
     "mixes beside a large number": (
         lambda x: 1e3 + 0.5 * NET(x).mean(0) + 1e-3 * NET(x),
         ALL,

@@ -40,9 +40,7 @@ def test_the_bound_is_that_of_the_worst_counts_and_fails_less_often_than_the_noi
     source, draws, below = SeededRandomness(3), 100 if whole else 10, 0
     exact = released_certificate(400 / 10_000, n=10_000, **PLAIN).value
     for _ in range(draws):
-        counts = released_errors(
-            400, 10_000, std_errors=std, std_n=std, randomness=source, ledger=NoLedger(), run="a"
-        )
+        counts = released_errors(400, 10_000, std_errors=std, std_n=std, randomness=source, ledger=NoLedger(), run="a")
         made = noisy_certificate(counts, **ABOUT)
         errors, n = counts.at_worst(failure_prob=made.budget["noise on the counts"])
         assert made.inputs["n"] == n
@@ -74,10 +72,7 @@ def test_the_door_releases_once_and_shows_nothing_else(unit):
         return counted(errors + 4.5, n - 7.25, 5.0, whose)
 
     source = Private(privacy=GAUSSIAN, rows=bound.rows, unit=unit)
-    found, exact = (
-        certify(law, bound, prior=source, release=release),
-        certify(law, bound, prior=source),
-    )
+    found, exact = (certify(law, bound, prior=source, release=release), certify(law, bound, prior=source))
     (made,) = found.certificates
     (plain,) = exact.certificates
     assert asked == [(near(plain.inputs["risk"] * bound.units, abs=0.3), bound.units, unit)]
@@ -89,11 +84,5 @@ def test_the_door_releases_once_and_shows_nothing_else(unit):
     assert made.hypotheses == plain.hypotheses
     assert seen(check_certificate(made.to_dict())) == {"follows"}
     with refusal("release goes with"):
-        certify(
-            law,
-            bound,
-            prior=source,
-            release=release,
-            test=BoundSet(inputs=inputs + 1, labels=labels),
-        )
+        certify(law, bound, prior=source, release=release, test=BoundSet(inputs=inputs + 1, labels=labels))
     assert len(asked) == 1

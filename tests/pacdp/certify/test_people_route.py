@@ -56,19 +56,9 @@ def test_batches_and_order_do_not_matter():
 
 def test_a_gaussian_posterior_counts_people():
     data, test = examples(), examples(seed=1, start=50)
-    law, prior = (
-        door_toys.law(0.2),
-        replace(door_toys.law(0.2), means={"weight": 0.5 * network().weight.detach()}),
-    )
+    law, prior = (door_toys.law(0.2), replace(door_toys.law(0.2), means={"weight": 0.5 * network().weight.detach()}))
     how = MonteCarlo(passes=3)
-    found = certify(
-        law,
-        data,
-        prior=Prior(law=prior, source=DataFree()),
-        network=network(),
-        test=test,
-        monte_carlo=how,
-    )
+    found = certify(law, data, prior=Prior(law=prior, source=DataFree()), network=network(), test=test, monte_carlo=how)
     assert (found.n, found.unit, found.examples) == (len(SIZES), "person", sum(SIZES))
     made = found.certificate(measures="0-1 risk of a new person")
     assert made.inputs["n"] == len(SIZES)
@@ -89,13 +79,7 @@ def test_a_private_prior_pays_for_people():
     data, law = examples(), door_toys.law(0.2)
     claim = bounds.GaussianDP(mu=0.05, adjacency="add-remove", status="accounted")
     found = certify(
-        law,
-        data,
-        prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)),
-        network=network(),
+        law, data, prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)), network=network()
     )
     made = found.certificate(measures="0-1 risk of a new person")
-    assert (
-        made.nats("transfer")
-        == bounds.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats
-    )
+    assert made.nats("transfer") == bounds.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats

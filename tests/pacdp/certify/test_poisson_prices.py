@@ -19,9 +19,7 @@ from pacdp.verify.folder import check_folder
 from tests.edits import seen
 from tests.marks import made_once
 
-RUN = SelfComposed(
-    event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50
-)
+RUN = SelfComposed(event=PoissonSampled(sample_rate=0.02, event=Gaussian(noise_multiplier=3.3)), count=50)
 CLIPPED = SGLD(tau=40.0, step_size=0.5, batch_size=64, clip_norm=1.0)
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(4,)), train_size=600)
 
@@ -57,9 +55,7 @@ def test_planted_noise_of_another_event_is_seen(folder):
     event = louder(json.loads(cheap["inputs"]["sum_event"]))
     other = {**cheap, "inputs": {**cheap["inputs"], "sum_event": json.dumps(event)}}
     changed = {**report, "certificates": [other]}
-    assert {one.claim: one.verdict for one in check_folder(path, changed)}[
-        "report"
-    ] == "does not follow"
+    assert {one.claim: one.verdict for one in check_folder(path, changed)}["report"] == "does not follow"
 
 
 def test_a_released_network_has_both_certificates_where_its_steps_are_sums():
@@ -69,20 +65,12 @@ def test_a_released_network_has_both_certificates_where_its_steps_are_sums():
     law = Network(network=lambda x: x[:, 0], of="predictor")
     claim = privacy_record(event=RUN, adjacency="add-remove")
     sums = poisson_sums(RUN, whose="the settings of a test", noise="a test")
-    private, found = (
-        certify(law, bound, prior=Private(privacy=claim, sums=each)) for each in (None, sums)
-    )
+    private, found = (certify(law, bound, prior=Private(privacy=claim, sums=each)) for each in (None, sums))
     assert [one.name for one in private.certificates] == ["private_kl_chernoff"]
-    assert [one.name for one in found.certificates] == [
-        "poisson_sum_kl_chernoff",
-        "private_kl_chernoff",
-    ]
+    assert [one.name for one in found.certificates] == ["poisson_sum_kl_chernoff", "private_kl_chernoff"]
     first, second = found.certificates
     assert first.value < second.value
-    assert {one.name for one in first.hypotheses} >= {
-        "batches secret and Poisson",
-        "contributions bounded",
-    }
+    assert {one.name for one in first.hypotheses} >= {"batches secret and Poisson", "contributions bounded"}
 
 
 def test_choices_by_scores_are_no_sums():

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/status").is_file(), reason="peaks are read from Linux"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="peaks are read from Linux")
 TREE = Path(__file__).parents[3]
 _HEAD = """
 import numpy as np, torch
@@ -62,23 +60,15 @@ def added(code, folder):
     """How many megabytes more many take than few."""
     there = {**os.environ, "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-W", "ignore", "-c", _HEAD + code]
-    return float(
-        subprocess.run(
-            command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
-    )
+    return float(subprocess.run(command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 @pytest.mark.slow
 def test_images_in_a_mapped_file_take_a_batch_and_not_the_file(tmp_path):
     shape = (8000, 160, 160)
-    images = np.lib.format.open_memmap(
-        tmp_path / "images.npy", mode="w+", dtype=np.uint8, shape=shape
-    )
+    images = np.lib.format.open_memmap(tmp_path / "images.npy", mode="w+", dtype=np.uint8, shape=shape)
     for start in range(0, len(images), 1000):
-        images[start : start + 1000] = default_rng(start).integers(
-            0, 256, (1000, 160, 160), dtype=np.uint8
-        )
+        images[start : start + 1000] = default_rng(start).integers(0, 256, (1000, 160, 160), dtype=np.uint8)
     images.flush()
     assert images.nbytes > 200e6
     del images

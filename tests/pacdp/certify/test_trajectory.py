@@ -76,14 +76,10 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
     class Flat:
         def estimate(self, weights, keys, tick):
             zero = weights.new_zeros(len(weights))
-            return Estimate(
-                torch.full_like(weights, 1.0 / settings.batch_size), zero, zero, zero.double()
-            )
+            return Estimate(torch.full_like(weights, 1.0 / settings.batch_size), zero, zero, zero.double())
 
     if isinstance(settings, EntropySGD):  # of whose inner steps the newest alone is in the mean
-        settings = replace(
-            settings, alpha=1.0, inner_steps=1, outer_step_size=2.0, outer_decay=0.0, beta=None
-        )
+        settings = replace(settings, alpha=1.0, inner_steps=1, outer_step_size=2.0, outer_decay=0.0, beta=None)
     sampler = build(settings, Flat())
     state = sampler.init(torch.zeros(1, 200_000))
     noises = [noise for _, noise, _ in flattened(noisy_sums_event(settings, 4))]
@@ -91,9 +87,7 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
         before, (state, _) = state, sampler.step(state, Keys.derive([1]))
         rate = settings.noise_path(4).rates[step]
         moved = (
-            state.velocity - 0.7 * before.velocity
-            if isinstance(settings, SGHMC)
-            else state.weights - before.weights
+            state.velocity - 0.7 * before.velocity if isinstance(settings, SGHMC) else state.weights - before.weights
         )
         released = moved / rate * settings.batch_size
         assert noise == near(float(released.double().std()), rel=0.01)
@@ -109,19 +103,13 @@ def folder(tmp_path_factory):
 def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
     path, report = folder
     first = report["certificates"][0]
-    assert (first["name"], first["of"], first["status"]) == (
-        "realised_sum_maurer",
-        "weights",
-        "rigorous",
-    )
+    assert (first["name"], first["of"], first["status"]) == ("realised_sum_maurer", "weights", "rigorous")
     standing = {one["name"]: one["standing"] for one in first["hypotheses"]}
     assert standing["batches drawn without the records"] == "proved"
     assert standing["norms of all records kept"] == "declared"
     norms = load_checkpoint(path).trace[SQUARED_NORMS]
     noises = np.array([200 * (2 * 0.2 / (3.0 * 1000.0 * t**0.5)) ** 0.5 for t in range(1, 13)])
-    assert first["inputs"]["sum_contributions"] == near(
-        float((norms.numpy() / noises**2).sum()), rel=1e-5
-    )
+    assert first["inputs"]["sum_contributions"] == near(float((norms.numpy() / noises**2).sum()), rel=1e-5)
     assert seen(check_folder(path, report)) == {"follows"}
     for made in report["certificates"]:
         assert seen(check_certificate(made)) == {"follows"}, made["name"]
@@ -154,14 +142,10 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     path, _ = folder
     trained = load_trained(path)
     price = realised_price(FULL, trained.checkpoint.trace[SQUARED_NORMS], steps=12, n=200)
-    prior = Prior(
-        law=around(trained.objective, trained.weights, std=0.3), source=NoisySum(price=price)
-    )
+    prior = Prior(law=around(trained.objective, trained.weights, std=0.3), source=NoisySum(price=price))
     moved = trained.weights + 0.05 * randn(trained.weights.shape, seed=2)
     law = around(trained.objective, moved, std=0.2)
-    found = certify_law(
-        law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model
-    )
+    found = certify_law(law, BoundSet.behind(trained.objective), prior=prior, network=trained.objective.model)
     made = found.certificate()
     assert (made.name, made.status) == ("randomised_realised_sum_maurer", "rigorous")
     assert made.nats("kl") == near(law.kl_nats(prior.law), rel=1e-6)
@@ -174,9 +158,7 @@ def test_any_gaussian_around_the_end_has_a_certificate_that_pays_for_its_diverge
     [
         {"norms": lambda x: 0.5 * x},  # as if half of the records had been added up
         {"norms": lambda x: torch.cat([x[:1], x[:-1] * 0.2 + x[1:] * 0.8])},  # after momentum
-        {
-            "sampler": {"tau": 1000.0 / 1.21}
-        },  # noise said to be 10% larger than the price takes it for
+        {"sampler": {"tau": 1000.0 / 1.21}},  # noise said to be 10% larger than the price takes it for
         {"sampler": {"cooling": 0.4}},  # a schedule of after the run
         {"sampler": {"every_record": False}},
     ],
@@ -210,19 +192,14 @@ def after_momentum(norms):
     """Of what momentum makes of a gradient, an average of those until now: never more than the largest."""
     kept = norms.clone()
     for step in range(1, len(kept)):
-        kept[step] = ((0.8 * kept[step - 1].sqrt() + 0.2 * norms[step].sqrt()) ** 2).clamp(
-            max=norms.max()
-        )
+        kept[step] = ((0.8 * kept[step - 1].sqrt() + 0.2 * norms[step].sqrt()) ** 2).clamp(max=norms.max())
     return kept
 
 
 @every_case(
     ("fault", "claim"),
     [
-        (
-            {"norms": lambda x: (1.0 - 1.0 / 200.0) * x},
-            "norms of steps 0, 3",
-        ),  # one record left out
+        ({"norms": lambda x: (1.0 - 1.0 / 200.0) * x}, "norms of steps 0, 3"),  # one record left out
         ({"norms": after_momentum}, "norms of steps 0, 3"),
         ({"sampler": {"tau": 1000.0 / 1.21}}, "noise"),  # a tenth more
     ],
@@ -240,14 +217,10 @@ def test_planted_order_chosen_after_the_contributions_is_refused(folder):
     alone = [replace(price, orders=(order,)) for order in np.arange(1.01, 6.0, 0.01)]
     chosen = min(alone, key=lambda one: one.charge(n=200, failure_prob=0.05).nats)
     first = report["certificates"][0]
-    made = bounds.maurer(
-        risk=first["inputs"]["risk"], kl_nats=0.0, n=200, failure_prob=0.05, price=chosen
-    )
+    made = bounds.maurer(risk=first["inputs"]["risk"], kl_nats=0.0, n=200, failure_prob=0.05, price=chosen)
     assert made.value < first["value"]
     weights = (0.9, *(0.1 / 16.0,) * 16)
-    weighted = bounds.maurer(
-        risk=0.5, kl_nats=0.0, n=200, failure_prob=0.05, price=replace(price, weights=weights)
-    )
+    weighted = bounds.maurer(risk=0.5, kl_nats=0.0, n=200, failure_prob=0.05, price=replace(price, weights=weights))
     for planted in (made, weighted):
         own = {**planted.to_dict(), "of": "weights", "hypotheses": first["hypotheses"]}
         assert verdicts(path, {**report, "certificates": [own]})["norms"] == "does not follow"
@@ -257,15 +230,11 @@ def test_drawn_batches_and_unknown_losses_are_not_replayed(folder, tmp_path):
     drawn = rewritten(folder[0], tmp_path / "drawn", sampler={"every_record": False})
     assert set(replayed(drawn).values()) == {"cannot be checked"}
     run = tmp_path / "run"
-    settings = EntropySGD(
-        tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True
-    )
+    settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
     train(replace(RUN, sampler=settings, epochs=10.0), run, Runtime())
     assert replayed(run) == {"norms of steps 0, 3": "follows", "noise": "cannot be checked"}
 
 
 def test_endless_contributions_certify_nothing():
-    price = realised_price(
-        SGLD(tau=10.0), torch.full((3,), 1e308, dtype=torch.float64), steps=3, n=20
-    )
+    price = realised_price(SGLD(tau=10.0), torch.full((3,), 1e308, dtype=torch.float64), steps=3, n=20)
     assert bounds.maurer(risk=0.0, kl_nats=0.0, n=20, failure_prob=0.05, price=price).value == 1.0

@@ -33,9 +33,7 @@ def memorised():
     objective = Objective(Linear(DIM, 1), loss, data, batch_size=N, labels=list(labels), keep_norms=True,
                           every_record=True)  # fmt: skip
     sampler, keys = build(SETTINGS, objective), Keys.derive(list(range(CHAINS)))
-    (part,) = run_chains(
-        sampler, sampler.init(torch.zeros(CHAINS, objective.dim)), keys, until=STEPS, chunk=STEPS
-    )
+    (part,) = run_chains(sampler, sampler.init(torch.zeros(CHAINS, objective.dim)), keys, until=STEPS, chunk=STEPS)
     errors = np.array([one.errors for one in objective.risks(part.state.weights)])
     return errors / N, part.squared_norms.numpy(), noisy_sums_event(SETTINGS, STEPS)
 

@@ -58,15 +58,10 @@ def test_kept_norms_are_those_of_each_person_s_mean(name):
     owner = np.repeat(np.arange(17, dtype=np.int64), [12, 9, 7, 6, 5, *[3] * 4, *[2] * 4, *[1] * 4])
     people = default_rng(1).permutation(owner)
     data = replace(toy_data(n=len(owner), classes=3, shape=(1, 4, 4)), people=people, unit="writer")
-    objective = Objective(
-        network(name), LOSS, data, batch_size=data.n, keep_norms=True, every_record=True
-    )
+    objective = Objective(network(name), LOSS, data, batch_size=data.n, keep_norms=True, every_record=True)
     weights, keys = objective.weights(), Keys.derive([3])
     kept, rows = objective.estimate(weights, keys, 5), by_func(objective, weights)
-    means = {
-        key: torch.stack([one[people == k].mean(dim=0) for k in range(17)])
-        for key, one in rows.items()
-    }
+    means = {key: torch.stack([one[people == k].mean(dim=0) for k in range(17)]) for key, one in rows.items()}
     exact = sum(float(one.square().sum()) for one in means.values()) * (data.n / 17) ** 2
     assert exact <= float(kept.squared_norms) <= exact * (1.0 + 1e-4)
     whole = {key: one.mean(dim=0) for key, one in means.items()}
@@ -98,11 +93,7 @@ def test_a_network_of_one_s_own_is_certified_for_a_new_person():
     outputs = functional_call(network("linear"), found.weights, torch.tensor(data.inputs))
     wrong = outputs.argmax(dim=1).numpy() != data.labels
     assert made.inputs["risk"] == near(np.append(wrong[:99], wrong[99:].mean()).mean(), rel=1e-12)
-    assert (made.status, made.measures, made.inputs["n"]) == (
-        "rigorous",
-        "0-1 risk of a new person",
-        100,
-    )
+    assert (made.status, made.measures, made.inputs["n"]) == ("rigorous", "0-1 risk of a new person", 100)
     assert alone.inputs["n"] == 300
     assert made.value > alone.value  # fewer records
 
@@ -147,11 +138,7 @@ def test_a_run_on_people_is_certified_and_verified(folder):
     path, report = folder
     validate(report)
     first = report["certificates"][0]
-    assert (first["name"], first["of"], first["status"]) == (
-        "realised_sum_maurer",
-        "weights",
-        "rigorous",
-    )
+    assert (first["name"], first["of"], first["status"]) == ("realised_sum_maurer", "weights", "rigorous")
     assert (first["measures"], first["inputs"]["n"]) == ("0-1 risk of a new person", 479)
     assert (report["n"], report["unit"], report["examples"]) == (479, "person", 1437)
     independent = next(one for one in first["hypotheses"] if one["name"] == "records independent")
@@ -159,12 +146,8 @@ def test_a_run_on_people_is_certified_and_verified(folder):
     assert all(made["status"] == "rigorous" for made in report["certificates"])
     assert load_checkpoint(path).header["people"]["count"] == report["n"]
     assert seen(check_folder(path, report)) == {"follows"}
-    odd = [
-        one for one in check_report(report) if one.verdict != "follows" and one.claim not in UNSEEN
-    ]
-    assert [(one.claim, one.why) for one in odd] == [
-        ("value", "the losses of the people are not in the file")
-    ]
+    odd = [one for one in check_report(report) if one.verdict != "follows" and one.claim not in UNSEEN]
+    assert [(one.claim, one.why) for one in odd] == [("value", "the losses of the people are not in the file")]
     assert replayed(path, PROBLEM) == {"norms of steps 0, 3": "follows", "noise": "follows"}
     assert replayed(path, PROBLEM, known=False)["norms of steps 0, 3"] == "cannot be checked"
 
@@ -177,15 +160,11 @@ def test_planted_examples_counted_as_people_are_caught(folder, tmp_path):
     out = rewritten(path, tmp_path / "norms", norms=lambda norms: share * norms)
     assert replayed(out, PROBLEM)["norms of steps 0, 3"] == "does not follow"
     # every example a record in the report
-    certificates = [
-        {**made, "inputs": {**made["inputs"], "n": 1437}} for made in report["certificates"]
-    ]
+    certificates = [{**made, "inputs": {**made["inputs"], "n": 1437}} for made in report["certificates"]]
     counted = {**report, "n": 1437, "unit": "example", "certificates": certificates}
     assert verdicts(path, counted)["norms"] == "does not follow"
     # or in the checkpoint
-    for number, changed in enumerate(
-        (lambda people: {}, lambda people: {"people": {**people, "count": 1437}})
-    ):
+    for number, changed in enumerate((lambda people: {}, lambda people: {"people": {**people, "count": 1437}})):
         out = rewritten(path, tmp_path / str(number),
                         header=lambda own, changed=changed: own | changed(own.pop("people")))  # fmt: skip
         assert verdicts(out, report)["norms"] == "does not follow"

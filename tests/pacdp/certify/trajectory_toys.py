@@ -48,9 +48,7 @@ def by_func(objective, weights):
 
 
 def problem(**how):
-    return Problem(
-        dataset="digits", architecture=Architecture(hidden=()), features="coarse-gradients", **how
-    )
+    return Problem(dataset="digits", architecture=Architecture(hidden=()), features="coarse-gradients", **how)
 
 
 def kept(n, tau):
@@ -63,14 +61,7 @@ PROBLEM, FULL = problem(train_size=200), kept(200, 1000.0)
 RUN = Run(problem=PROBLEM, sampler=FULL, epochs=12.0, records=2)
 
 
-def rewritten(
-    path,
-    out,
-    *,
-    norms=lambda norms: norms,
-    sampler=None,
-    header=lambda header: header,
-):
+def rewritten(path, out, *, norms=lambda norms: norms, sampler=None, header=lambda header: header):
     """The run's folder with other norms, settings or header, every hash of the checkpoint put right."""
     stored, changed = load_checkpoint(path), sampler or {}
     trace = {**stored.trace, SQUARED_NORMS: norms(stored.trace[SQUARED_NORMS])}

@@ -33,11 +33,7 @@ class Counted(TorchDispatchMode):
         name = operation._schema.name.split("::")[1]
         if name not in VIEWS:
             self.seen[name] += 1
-            own = [
-                one
-                for one in torch.utils._pytree.tree_leaves((args, kwargs))
-                if isinstance(one, torch.Tensor)
-            ]
+            own = [one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
             self.copied[name] += any(one.device != META for one in own)
         return operation(*args, **(kwargs or {}))
 
@@ -93,7 +89,5 @@ def as_one_program(monkeypatch):
     """Functions under `pacdp.devices.fused` are one program on a GPU: they make what they return and nothing else."""
     words = lambda keys, size, stream, tick: one_program(keys.shape[1], size).long()  # noqa: E731
     monkeypatch.setattr(philox, "uniform_words", words)
-    monkeypatch.setattr(
-        update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim)
-    )
+    monkeypatch.setattr(update, "_normals", lambda keys, dim, *rest: one_program(keys.shape[1], dim))
     monkeypatch.setattr(update, "_plain", lambda x, *rest: one_program(*x.shape))

@@ -47,27 +47,16 @@ def passed(examples=4, channels=2):
     """Forward, and backward."""
     made, weight, bias = block(), np.ones((4, 2, 2, 2), np.float32), np.ones(4, np.float32)
     made.forward(np.ones((examples, channels, 12, 6), np.float32), weight, bias)
-    return made.backward(
-        np.ones((4, 4, 3, 1), np.float32), weight, weight_grad=weight.copy(), bias_grad=bias.copy()
-    )
+    return made.backward(np.ones((4, 4, 3, 1), np.float32), weight, weight_grad=weight.copy(), bias_grad=bias.copy())
 
 
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"
 REFUSED = [
-    (
-        lambda: Thinning(burn_in=0, every=0, keep=1),
-        "expected burn_in >= 0, every >= 1 and keep >= 1",
-    ),
-    (
-        lambda: WeightsShape(parameters=(("w", (2,)), ("w", (3,))), layout=""),
-        "parameters of different names",
-    ),
+    (lambda: Thinning(burn_in=0, every=0, keep=1), "expected burn_in >= 0, every >= 1 and keep >= 1"),
+    (lambda: WeightsShape(parameters=(("w", (2,)), ("w", (3,))), layout=""), "parameters of different names"),
     (lambda: diagnose({"x": TRACE}, burn_in=1.0), "burn_in in"),
     (lambda: diagnose({"x": TRACE[0]}), r"\[chains, steps\], got shape"),
-    (
-        lambda: diagnose({"x": np.where(np.arange(200) == 150, np.inf, TRACE)}),
-        "is not finite in chain 0, kept step",
-    ),
+    (lambda: diagnose({"x": np.where(np.arange(200) == 150, np.inf, TRACE)}), "is not finite in chain 0, kept step"),
     (lambda: Keys.derive([1, -1]), "expected seeds and chain numbers >= 0"),
     (lambda: SecretKeys([b"short"], [0]), "32 bytes"),
     (lambda: SecretKeys([SECRET, SECRET], [0]), "32 bytes"),

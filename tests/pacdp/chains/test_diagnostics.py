@@ -50,13 +50,9 @@ def slow_r_hat(chains):
     return max(found)
 
 
-@parametrize(
-    ("chains", "steps", "phi"), [(1, 100, 0.0), (1, 101, 0.6), (3, 100, 0.3), (4, 101, 0.9)]
-)
+@parametrize(("chains", "steps", "phi"), [(1, 100, 0.0), (1, 101, 0.6), (3, 100, 0.3), (4, 101, 0.9)])
 def test_r_hat_is_the_formula_s(chains, steps, phi):
-    x = np.round(
-        autoregression(default_rng(chains), chains, steps, phi) * 2**20
-    )  # folded without rounding
+    x = np.round(autoregression(default_rng(chains), chains, steps, phi) * 2**20)  # folded without rounding
     assert one(x).r_hat == near(slow_r_hat(x.tolist()), rel=1e-12)
     ties = np.round(x / 2**20)
     assert one(ties).r_hat == near(slow_r_hat(ties.tolist()), rel=1e-12)

@@ -33,10 +33,7 @@ def test_states_and_settings_of_another_shape_or_type_are_refused(monkeypatch):
     own = steps._sampler.coefficients
 
     def fewer(step):
-        return {
-            k: v[:1] if isinstance(v, np.ndarray) and v.size == 3 else v
-            for k, v in own(step).items()
-        }
+        return {k: v[:1] if isinstance(v, np.ndarray) and v.size == 3 else v for k, v in own(step).items()}
 
     assert any(len(fewer(1)[k]) < v.size for k, v in own(1).items() if isinstance(v, np.ndarray))
     monkeypatch.setattr(steps, "_sampler", Other(steps._sampler.transition, fewer))

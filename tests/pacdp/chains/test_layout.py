@@ -24,9 +24,7 @@ class Odd(Module):
 NETWORKS = {
     "odd": Odd,
     "linear": lambda: Linear(4, 2).double(),
-    "conv": lambda: build(
-        Architecture(name="conv"), input_shape=(1, 28, 28), classes=3, generator=seeded(0)
-    ),
+    "conv": lambda: build(Architecture(name="conv"), input_shape=(1, 28, 28), classes=3, generator=seeded(0)),
 }
 
 

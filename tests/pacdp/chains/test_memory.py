@@ -19,12 +19,8 @@ STEPS = [
 ]  # fmt: skip
 
 
-@parametrize(
-    ("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"]
-)
-def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(
-    device, vectors, beside
-):
+@parametrize(("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"])
+def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(device, vectors, beside):
     """A GPU is asked for more, and for what does not depend on the chains."""
     dim, free = 1_000_000, 10**9
     fits = int((0.9 * free - beside) // (vectors * 4 * dim))
@@ -54,17 +50,13 @@ def test_a_gpu_is_asked_for_all_that_a_replayed_step_holds(settings, monkeypatch
         for _ in range(2):
             after, _ = steps.step(state, keys)
     vector = 4 * CHAINS * objective.dim
-    copied = vector * len(
-        after[:-1]
-    )  # while a step is recorded, and by whoever keeps what a chunk ends with
+    copied = vector * len(after[:-1])  # while a step is recorded, and by whoever keeps what a chunk ends with
     # examples, labels and outputs are in the tenth that is left
     assert live.most + copied <= 1.001 * vectors_on(GPU, settings.vectors) * vector
     assert live.most + copied > 0.5 * vectors_on(GPU, settings.vectors) * vector
 
 
-@parametrize(
-    "architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str
-)
+@parametrize("architecture", [Architecture(name="conv"), Architecture(hidden=(100,), norm="group")], ids=str)
 def test_gradients_of_single_examples_are_asked_for_too(architecture, monkeypatch):
     as_one_program(monkeypatch)
     objective = objective_on_meta(architecture, 0.5)

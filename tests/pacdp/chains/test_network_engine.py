@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import (
-    Conv2d,
-    Flatten,
-    GroupNorm,
-    Identity,
-    Linear,
-    MaxPool2d,
-    Parameter,
-    ReLU,
-    Sequential,
-    Tanh,
-)
+from torch.nn import Conv2d, Flatten, GroupNorm, Identity, Linear, MaxPool2d, Parameter, ReLU, Sequential, Tanh
 from torch.nn.utils import prune
 from torch.testing import assert_close
 from toys import dtypes, sparse_data, toy_data
@@ -49,14 +38,7 @@ NOT_COMPILED = {
 def changed(change=len, seed=0):
     torch.manual_seed(seed)
     module = Sequential(
-        Conv2d(1, 3, 3),
-        ReLU(),
-        MaxPool2d(2),
-        Flatten(),
-        Identity(),
-        Linear(12, 8),
-        ReLU(),
-        Linear(8, 3),
+        Conv2d(1, 3, 3), ReLU(), MaxPool2d(2), Flatten(), Identity(), Linear(12, 8), ReLU(), Linear(8, 3)
     )
     change(module)
     return module.eval()
@@ -94,18 +76,14 @@ CHANGED = {
     "hook of an identity": lambda m: m[4].register_forward_hook(doubled),
     "hook of the flattening": lambda m: m[3].register_forward_pre_hook(doubled),
     "hook of the network": lambda m: m.register_forward_hook(doubled),
-    "hook in the backward pass": lambda m: m[5].register_full_backward_hook(
-        lambda layer, by, of: (2 * by[0],)
-    ),
+    "hook in the backward pass": lambda m: m[5].register_full_backward_hook(lambda layer, by, of: (2 * by[0],)),
     "a forward of its own": of_its_own(6, torch.tanh),
     "an identity with a forward of its own": of_its_own(4, torch.sin),
     "an identity of another kind": subclass(4, forward=lambda self, x: x.square()),
     "a flattening of another kind": subclass(3, forward=lambda self, x: x.flatten(1).flip(1)),
     "a parameter of the network": lambda m: m.register_parameter("scale", Parameter(torch.ones(1))),
     "a layer inside a layer": lambda m: m[5].add_module("more", Linear(2, 2)),
-    "another kernel size": lambda m: setattr(
-        m[0], "weight", Parameter(torch.randn(3, 1, 1, 1) + 1)
-    ),
+    "another kernel size": lambda m: setattr(m[0], "weight", Parameter(torch.randn(3, 1, 1, 1) + 1)),
     "a padding set later": lambda m: setattr(m[2], "ceil_mode", True),
 }
 
@@ -114,14 +92,10 @@ CHANGED = {
 def test_layers_that_are_not_what_their_types_say_are_left_to_autograd(name):
     """As a hook that changes gradients alone shows, outputs would not tell."""
     assert supports(changed(), INPUTS)
-    assert not supports(
-        changed(CHANGED[name]), INPUTS[:, :, :4, :4] if "kernel" in name else INPUTS
-    )
+    assert not supports(changed(CHANGED[name]), INPUTS[:, :, :4, :4] if "kernel" in name else INPUTS)
 
 
-@parametrize(
-    "name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")]
-)
+@parametrize("name", [name for name in CHANGED if name not in ("another kernel size", "a padding set later")])
 def test_what_chains_compute_is_the_module_and_its_gradient(name):
     data, loss = toy_data(n=40, classes=3, shape=(1, 6, 6)), bounded_cross_entropy(classes=3)
     module = changed(CHANGED[name])
@@ -134,10 +108,7 @@ def test_what_chains_compute_is_the_module_and_its_gradient(name):
     form.backward(own[None].clone(), [form.gather(rows)], [0], [labels[rows]], loss, gradient)
     module.zero_grad()
     loss(module(inputs[rows]), labels[rows]).mean().backward()
-    named = {
-        name: torch.zeros_like(p) if p.grad is None else p.grad
-        for name, p in module.named_parameters()
-    }
+    named = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in module.named_parameters()}
     assert_close(gradient[0], form.layout.flatten(named), rtol=1e-4, atol=1e-6)
 
 
@@ -153,9 +124,7 @@ def test_hooks_of_all_modules_are_left_to_autograd():
 
 def faulty(kind, method, change):
     plain = getattr(kind, method)
-    return lambda patch: patch.setattr(
-        kind, method, lambda self, *a, **k: change(plain, self, *a, **k)
-    )
+    return lambda patch: patch.setattr(kind, method, lambda self, *a, **k: change(plain, self, *a, **k))
 
 
 FAULTS = {
@@ -187,10 +156,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
 @parametrize("seed", range(12))
 def test_no_rounding_at_zeros_and_ties_turns_the_engine_down(seed, dtype):
     data = sparse_data(n=30, classes=3, seed=seed) if seed % 2 else toy_data(n=30, shape=(1, 6, 6))
-    for change, batch_sizes in (
-        (len, (1, BATCH, 60)),
-        (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,)),
-    ):
+    for change, batch_sizes in ((len, (1, BATCH, 60)), (lambda m: [p.data.zero_() for p in m.parameters()], (BATCH,))):
         for batch_size in batch_sizes:
             module, inputs = changed(change, seed).to(dtype), torch.tensor(data.inputs).to(dtype)
             assert type(resident(module, inputs, batch_size=batch_size)) is NativeNetwork
@@ -215,7 +181,4 @@ def test_batching_chooses_the_form():
         (known, "vmap", False, VmappedNetwork), (known, "auto", True, LoopedNetwork),
         (group, "auto", False, LoopedNetwork), (group, "vmap", False, VmappedNetwork),
     ):  # fmt: skip
-        assert (
-            type(resident(model, inputs, batch_size=2, batching=batching, bfloat16=bfloat16))
-            is expected
-        )
+        assert type(resident(model, inputs, batch_size=2, batching=batching, bfloat16=bfloat16)) is expected

@@ -79,9 +79,7 @@ def of_the_network(chains, architecture=FC):
     labels = torch.zeros(chains, 32, dtype=torch.int64, device=META)
     into = torch.empty_like(weights)
     with Counted() as seen:
-        objective.network.together(
-            weights, one_program(chains, 32, 1, 28, 28), labels, objective.loss, into
-        )
+        objective.network.together(weights, one_program(chains, 32, 1, 28, 28), labels, objective.loss, into)
     return seen.seen
 
 
@@ -108,9 +106,7 @@ def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, 
         assert sum(seen.values()) - own <= limit
     assert sum(seen.values()) - own > 0.8 * most
     assert f"{name} {most}" in PAGE.read_text(encoding="utf-8")
-    monkeypatch.setattr(
-        fixed_size, "room_on", lambda device: H100 // 32
-    )  # a smaller one takes some in parts
+    monkeypatch.setattr(fixed_size, "room_on", lambda device: H100 // 32)  # a smaller one takes some in parts
     again = counted(settings, 64, monkeypatch, architecture=architecture, most=rows)
     assert (sum(again.values()) > sum(seen.values())) == (name in ("GroupNorm", "conv"))
 
@@ -118,15 +114,7 @@ def test_a_step_has_no_more_kernels_than_the_page_says_on_60_000_examples(name, 
 def test_nothing_on_the_device_path_asks_the_device_for_a_number():
     for settings, _ in STEPS[:3] + STEPS[-1:]:
         seen = as_written(settings, 2)
-        assert not seen.keys() & {
-            "item",
-            "_local_scalar_dense",
-            "nonzero",
-            "normal_",
-            "uniform_",
-            "random_",
-            "rand",
-        }
+        assert not seen.keys() & {"item", "_local_scalar_dense", "nonzero", "normal_", "uniform_", "random_", "rand"}
 
 
 def test_a_planted_synchronisation_is_noticed(monkeypatch):
@@ -145,19 +133,13 @@ def test_compiled_programs_give_the_numbers_that_are_written(words_too):
     halves, tick = keys.noise_on(torch.device("cpu")), torch.tensor(2**33 + 5)
     if words_too:
         written = philox.uniform_words(halves, 257, 2, tick)
-        assert equal(
-            torch.compile(philox.uniform_words, dynamic=False)(halves, 257, 2, tick), written
-        )
+        assert equal(torch.compile(philox.uniform_words, dynamic=False)(halves, 257, 2, tick), written)
     x, gradient, centre = randn(3, 3, 1500)
     column = torch.tensor([[0.1], [0.5], [0.9]])
     rest = (column, gradient, column, centre, column, column, halves, 1, tick)
     means = [torch.zeros_like(x), torch.zeros_like(x)]
-    compiled, code = run_and_get_code(
-        torch.compile(update._plain, dynamic=False), x, *rest, means[1], column
-    )
+    compiled, code = run_and_get_code(torch.compile(update._plain, dynamic=False), x, *rest, means[1], column)
     found = update._plain(x, *rest, means[0], column), compiled
-    assert not re.search(
-        rf"{MULTIPLIERS[0]}L?\s*\*", code[0]
-    )  # of an index, which a GPU takes in 32 bits
+    assert not re.search(rf"{MULTIPLIERS[0]}L?\s*\*", code[0])  # of an index, which a GPU takes in 32 bits
     assert_close(*found, rtol=1e-5, atol=1e-5)
     assert_close(*means, rtol=1e-5, atol=1e-5)

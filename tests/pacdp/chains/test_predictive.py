@@ -43,21 +43,12 @@ def two_pass(weights):
     else:
         predictions = special.softmax(logits, axis=2)
     mean = predictions.mean(axis=0)
-    return (
-        mean,
-        stats.entropy(mean, axis=1),
-        special.rel_entr(predictions, mean).sum(axis=2).mean(axis=0),
-    )
+    return (mean, stats.entropy(mean, axis=1), special.rel_entr(predictions, mean).sum(axis=2).mean(axis=0))
 
 
 def assert_same(left, right):
     assert left.snapshots == right.snapshots
-    for name in (
-        "probabilities",
-        "entropy_nats",
-        "expected_entropy_nats",
-        "mutual_information_nats",
-    ):
+    for name in ("probabilities", "entropy_nats", "expected_entropy_nats", "mutual_information_nats"):
         assert equal(getattr(left, name), getattr(right, name)), name
 
 
@@ -72,13 +63,9 @@ def test_the_average_is_the_two_pass_mean(columns):
         assert np.allclose(result.probabilities, mean, rtol=1e-13, atol=1e-300)
         assert np.allclose(result.entropy_nats, entropy, rtol=1e-12, atol=1e-14)
         assert np.allclose(result.mutual_information_nats, mutual, rtol=1e-11, atol=1e-14)
-        assert equal(
-            result.mutual_information_nats, result.entropy_nats - result.expected_entropy_nats
-        )
+        assert equal(result.mutual_information_nats, result.entropy_nats - result.expected_entropy_nats)
         assert float(result.mutual_information_nats.min()) >= -1e-12
-        assert (
-            count > 1 or not result.mutual_information_nats.any()
-        )  # one draw says nothing of the weights
+        assert count > 1 or not result.mutual_information_nats.any()  # one draw says nothing of the weights
         assert (result.expected_entropy_nats >= 0).all()
 
 
@@ -86,16 +73,10 @@ def test_the_average_is_the_two_pass_mean(columns):
 @parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_two_classes_in_three_shapes(shape, dtype):
     logit = torch.linspace(-4, 4, N).to(dtype)
-    logits = (
-        torch.stack([torch.zeros_like(logit), logit], dim=1)
-        if shape == (N, 2)
-        else logit.reshape(shape)
-    )
+    logits = torch.stack([torch.zeros_like(logit), logit], dim=1) if shape == (N, 2) else logit.reshape(shape)
     sums = PredictiveAverage(lambda weights: logits, n=N, classes=2)
     sums.add(torch.ones(1))
-    assert torch.allclose(
-        sums.result().probabilities[:, 1], torch.sigmoid(logit.double()), rtol=1e-14, atol=0
-    )
+    assert torch.allclose(sums.result().probabilities[:, 1], torch.sigmoid(logit.double()), rtol=1e-14, atol=0)
 
 
 @parametrize("bad", [torch.nan, -torch.inf])
@@ -125,9 +106,7 @@ def test_a_gpu_gives_the_same_average():
 
     def on(device):
         inputs = features().double().to(device)
-        return PredictiveAverage(
-            lambda w: inputs @ w.double().reshape(FEATURES, 3), n=N, classes=3, device=device
-        )
+        return PredictiveAverage(lambda w: inputs @ w.double().reshape(FEATURES, 3), n=N, classes=3, device=device)
 
     there, here = on("cuda"), on("cpu")
     for draw in weights:

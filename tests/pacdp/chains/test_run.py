@@ -24,21 +24,14 @@ class Scripted:
         self.gradients = iter(gradients or [0.0] * len(losses))
 
     def estimate(self, weights, keys, tick):
-        loss, slope = (
-            torch.as_tensor(next(values)).expand(len(weights))
-            for values in (self.losses, self.gradients)
-        )
-        return Estimate(
-            slope[:, None].expand_as(weights).clone(), loss.clone(), torch.zeros(len(weights))
-        )
+        loss, slope = (torch.as_tensor(next(values)).expand(len(weights)) for values in (self.losses, self.gradients))
+        return Estimate(slope[:, None].expand_as(weights).clone(), loss.clone(), torch.zeros(len(weights)))
 
 
 def chunks_of(settings, *, chunk):
     objective = toy_objective(toy_data())
     sampler = build(settings, objective)
-    return list(
-        run_chains(sampler, sampler.init(objective.weights()), keys_of(2), until=20, chunk=chunk)
-    )
+    return list(run_chains(sampler, sampler.init(objective.weights()), keys_of(2), until=20, chunk=chunk))
 
 
 @parametrize("settings", SAMPLERS, ids=["SGD", "SGLD", "Entropy-SGLD"])
@@ -54,9 +47,7 @@ def test_the_size_of_chunks_changes_no_number(settings):
             if getattr(whole, name) is None:
                 assert not isinstance(settings, EntropySGD)
             else:
-                assert equal(
-                    torch.cat([getattr(c, name) for c in chunks], dim=1), getattr(whole, name)
-                )
+                assert equal(torch.cat([getattr(c, name) for c in chunks], dim=1), getattr(whole, name))
 
 
 def test_chunks_end_at_multiples_wherever_the_chain_starts():
@@ -102,22 +93,11 @@ def test_one_bad_inner_gradient_spoils_its_outer_step():
 
 def test_a_loss_above_its_declared_interval_is_refused():
     loss = Loss(name="declared", low=0.1, high=1.0, function=zero_one().function)
-    losses = [
-        0.0,
-        0.1,
-        1.0,
-        0.5,
-        1.1,
-        0.5,
-    ]  # an empty Poisson batch counts as 0, below the interval, and passes
+    losses = [0.0, 0.1, 1.0, 0.5, 1.1, 0.5]  # an empty Poisson batch counts as 0, below the interval, and passes
     sampler = build(SGD(), Scripted(losses))
     seen = []
     with refusal("loss declared declares the interval"):
-        seen.extend(
-            run_chains(
-                sampler, sampler.init(torch.zeros(1, 3)), keys_of(0), until=6, chunk=4, loss=loss
-            )
-        )
+        seen.extend(run_chains(sampler, sampler.init(torch.zeros(1, 3)), keys_of(0), until=6, chunk=4, loss=loss))
     assert [c.state.step for c in seen] == [4]
 
 

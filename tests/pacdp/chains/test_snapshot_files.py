@@ -16,10 +16,7 @@ from tests.pacdp.chains.snapshot_folders import SHAPE, begun, contents, weights_
 def test_a_file_cut_anywhere_is_refused(tmp_path, number):
     path = written(tmp_path, steps=3) / f"snapshots-0000{number}.safetensors"
     whole = path.read_bytes()
-    for cut in (
-        *(whole[:length] for length in {*range(20), *range(20, len(whole), 5), len(whole) - 1}),
-        whole + b"x",
-    ):
+    for cut in (*(whole[:length] for length in {*range(20), *range(20, len(whole), 5), len(whole) - 1}), whole + b"x"):
         path.write_bytes(cut)
         with refusal(f"{path.name} is truncated or no safetensors file", CheckpointError):
             read_snapshots(tmp_path)
@@ -41,11 +38,7 @@ def test_other_safetensors_are_refused(tmp_path):
         ({"pacdp": '{"format": "pacdp-snapshots/3"}'}, f"{foreign}'pacdp-snapshots/3'"),
         ({"pacdp": '{"format": "pacdp-snapshots/1", "steps": [1, 2, 3]}'}, EARLIER),
     ):
-        save_file(
-            {"weights": torch.ones(3, 2, 7)},
-            tmp_path / "snapshots-00000.safetensors",
-            metadata=metadata,
-        )
+        save_file({"weights": torch.ones(3, 2, 7)}, tmp_path / "snapshots-00000.safetensors", metadata=metadata)
         with refusal(says, CheckpointError):
             read_snapshots(tmp_path)
         with refusal(says, CheckpointError):

@@ -12,14 +12,7 @@ from torch import equal
 from pacdp.chains.snapshots import WeightsShape, read_snapshots, require_space, resume_snapshots
 from tests.file_faults import Fault, carried_out
 from tests.marks import parametrize
-from tests.pacdp.chains.snapshot_folders import (
-    SHAPE,
-    assert_holds,
-    begun,
-    contents,
-    weights_at,
-    written,
-)
+from tests.pacdp.chains.snapshot_folders import SHAPE, assert_holds, begun, contents, weights_at, written
 
 
 def chain(folder, last):

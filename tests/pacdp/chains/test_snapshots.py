@@ -7,24 +7,10 @@ from functools import partial
 import torch
 
 from pacdp.chains import snapshots as module
-from pacdp.chains.snapshots import (
-    Thinning,
-    WeightsShape,
-    read_snapshots,
-    require_space,
-    resume_snapshots,
-)
+from pacdp.chains.snapshots import Thinning, WeightsShape, read_snapshots, require_space, resume_snapshots
 from pacdp.errors import CheckpointError, Diverged
 from tests.marks import every_case, parametrize, refusal
-from tests.pacdp.chains.snapshot_folders import (
-    SHAPE,
-    assert_holds,
-    begun,
-    contents,
-    fill,
-    weights_at,
-    written,
-)
+from tests.pacdp.chains.snapshot_folders import SHAPE, assert_holds, begun, contents, fill, weights_at, written
 
 
 @parametrize(("burn_in", "every", "keep"), [(0, 1, 1), (1, 3, 4), (7, 1, 4), (7, 3, 1)])
@@ -32,9 +18,7 @@ def test_thinning(burn_in, every, keep):
     thinning = Thinning(burn_in=burn_in, every=every, keep=keep)
     taken = [step for step in range(60) if thinning.takes(step)]
     assert taken == [burn_in + (i + 1) * every for i in range(keep)]
-    assert [thinning.count(step) for step in range(60)] == [
-        sum(t <= step for t in taken) for step in range(60)
-    ]
+    assert [thinning.count(step) for step in range(60)] == [sum(t <= step for t in taken) for step in range(60)]
 
 
 @every_case("count", [1, 3, 8])
@@ -43,9 +27,7 @@ def test_a_folder_holds_copies_of_what_was_appended(tmp_path, count):
     store = begun(tmp_path)
     fill(store, steps)
     for _, weights in store:
-        assert (
-            weights.untyped_storage().nbytes() == 4 * SHAPE.dim
-        )  # and no view that keeps a file alive
+        assert weights.untyped_storage().nbytes() == 4 * SHAPE.dim  # and no view that keeps a file alive
         weights.zero_()
     assert_holds(store, steps)
     reader = read_snapshots(tmp_path)
@@ -105,9 +87,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("pacdp.files.os.fsync", fail)
         for _ in range(2):
-            with refusal(
-                r"cannot write .*No space left.*free space or choose another", CheckpointError
-            ):
+            with refusal(r"cannot write .*No space left.*free space or choose another", CheckpointError):
                 store.append(3, weights_at(3))
             assert list(store.steps) == [1, 2]
             assert contents(tmp_path / "cut") == before
@@ -125,9 +105,7 @@ def test_space_is_asked_for_before_the_run(tmp_path, monkeypatch, snapshots, sha
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
     folder = tmp_path / "not" / "yet"
     asked = partial(require_space, folder, shape=shape, snapshots=snapshots)
-    with refusal(
-        rf"has 0 bytes free, {snapshots} snapshots need \d+: make room", CheckpointError
-    ) as refused:
+    with refusal(rf"has 0 bytes free, {snapshots} snapshots need \d+: make room", CheckpointError) as refused:
         asked()
     needed = free = int(str(refused.value).split("need ")[1].split(":")[0])
     asked()

@@ -30,13 +30,7 @@ VALUES = rand(3, 100)
 
 @every_case(
     ("every", "sizes", "displacement"),
-    [
-        (1, [100], True),
-        (7, [1] * 100, False),
-        (10, [33, 33, 34], True),
-        (100, [3, 97], False),
-        (101, [3, 97], True),
-    ],
+    [(1, [100], True), (7, [1] * 100, False), (10, [33, 33, 34], True), (100, [3, 97], False), (101, [3, 97], True)],
 )
 def test_windows_are_means_whatever_the_chunks(every, sizes, displacement):
     arrays = traced(VALUES, sizes, every=every, displacement=displacement).arrays()

@@ -18,9 +18,7 @@ pytest.importorskip("triton")
 from pacdp.chains import triton_update, update
 from pacdp.chains.triton_update import update as kernel
 
-pytestmark = pytest.mark.skipif(
-    os.environ["TRITON_INTERPRET"] != "1", reason="tests/pacdp/test_cuda.py runs it"
-)
+pytestmark = pytest.mark.skipif(os.environ["TRITON_INTERPRET"] != "1", reason="tests/pacdp/test_cuda.py runs it")
 CHAINS = 3
 COLUMN = torch.tensor([[0.1], [0.5], [0.9]])
 ONE = torch.tensor([[0.3]])
@@ -38,9 +36,7 @@ def test_the_kernel_is_the_step_that_is_written(parts, dim, tick):
         g = gradient if "gradient" in parts else None
         c = centre if "centre" in parts else None
         m = mean if "average" in parts else None
-        found.append(
-            form(x.clone(), COLUMN, g, ONE, c, ONE, COLUMN, KEYS, 2, torch.tensor(tick), m, COLUMN)
-        )
+        found.append(form(x.clone(), COLUMN, g, ONE, c, ONE, COLUMN, KEYS, 2, torch.tensor(tick), m, COLUMN))
     assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
     assert_close(means[1], means[0], rtol=1e-5, atol=1e-5)
 
@@ -86,9 +82,7 @@ def test_networks_of_any_size_can_be_launched(monkeypatch, dim):
     monkeypatch.setattr(triton_update, "_kernel", Noted())
     meta = torch.device("meta")
     x, one = torch.empty(CHAINS, dim, device=meta), torch.empty(1, 1, device=meta)
-    kernel(
-        x, one, None, one, None, one, one, KEYS.to(meta), 0, torch.empty((), device=meta), None, one
-    )
+    kernel(x, one, None, one, None, one, one, KEYS.to(meta), 0, torch.empty((), device=meta), None, one)
     (grid,) = grids
     assert grid[0] < 2**31
     assert all(size <= 65_535 for size in grid[1:])

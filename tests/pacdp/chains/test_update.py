@@ -45,9 +45,7 @@ def updated(given, keys=KEYS, **other):
 def expected(given, noise):
     """The plain expression in double precision."""
     c = {name: torch.tensor(value)[:, None] for name, value in COEFFICIENTS.items()}
-    x, gradient, centre, average = (
-        given[name].double() for name in ("x", "gradient", "centre", "average")
-    )
+    x, gradient, centre, average = (given[name].double() for name in ("x", "gradient", "centre", "average"))
     out = c["keep"] * x - c["rate"] * gradient + c["pull"] * centre + c["scale"] * noise.double()
     return out, average + c["alpha"] * (out - average)
 

@@ -20,13 +20,7 @@ QUICK = (
 )  # fmt: skip
 """Options that make any recipe on digits2 a matter of a tenth of a second."""
 
-RUN_FILES = {
-    "config.json",
-    "provenance.json",
-    "metrics.jsonl",
-    "checkpoint.safetensors",
-    "result.json",
-}
+RUN_FILES = {"config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json"}
 
 
 def pacdp(*arguments):
@@ -59,10 +53,7 @@ def read(path):
 def rows(folder):
     """The rows of metrics.jsonl but for the time they took and what follows from it."""
     found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {name: value for name, value in row.items() if name not in ("seconds", "hash")}
-        for row in found
-    ]
+    return [{name: value for name, value in row.items() if name not in ("seconds", "hash")} for row in found]
 
 
 def tensors(folder):
@@ -74,9 +65,7 @@ def tensors(folder):
 def forge(folder, **header):
     """Change fields of the checkpoint's header, and make its hash anew."""
     found = load_checkpoint(folder)
-    save_checkpoint(
-        folder / "checkpoint.safetensors", replace(found, header={**found.header, **header})
-    )
+    save_checkpoint(folder / "checkpoint.safetensors", replace(found, header={**found.header, **header}))
 
 
 def verdicts(path):
@@ -86,12 +75,7 @@ def verdicts(path):
 
 def standings(report, name):
     """How this hypothesis stands on the certificates of a report that need it."""
-    return {
-        one["standing"]
-        for made in report["certificates"]
-        for one in made["hypotheses"]
-        if one["name"] == name
-    }
+    return {one["standing"] for made in report["certificates"] for one in made["hypotheses"] if one["name"] == name}
 
 
 def exported_bytes(out):

@@ -90,24 +90,11 @@ _REMEMBERED = [
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
     (objective.Objective, "_try_out", _try_out),
-    _unless_sound(
-        objective,
-        "disagreement",
-        None,
-        lambda _, model, layout, inputs, *rest: (model, inputs.shape),
-    ),
+    _unless_sound(objective, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
+    _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),
     _unless_sound(
-        agreement,
-        "disagreement",
-        None,
-        lambda _, given, inputs, *rest: (given.module, inputs.shape),
-    ),
-    _unless_sound(
-        loop,
-        "require_independent_examples",
-        None,
-        lambda module, examples, *rest: (module, examples[0].shape),
+        loop, "require_independent_examples", None, lambda module, examples, *rest: (module, examples[0].shape)
     ),
 ]
 

@@ -17,9 +17,7 @@ TEST = np.arange(1500, 1797)
 
 def factory():
     torch.manual_seed(0)
-    return Sequential(
-        Flatten(), Linear(64, 32), nn.BatchNorm1d(32), ReLU(), nn.Dropout(0.5), Linear(32, 10)
-    )
+    return Sequential(Flatten(), Linear(64, 32), nn.BatchNorm1d(32), ReLU(), nn.Dropout(0.5), Linear(32, 10))
 
 
 def examples(indices):
@@ -31,9 +29,7 @@ def examples(indices):
 
 def _set(indices, **more):
     inputs, labels = examples(indices)
-    return BoundSet(
-        inputs=inputs, labels=labels, indices=Split(indices, index_hash(indices)), **more
-    )
+    return BoundSet(inputs=inputs, labels=labels, indices=Split(indices, index_hash(indices)), **more)
 
 
 def bound_set():

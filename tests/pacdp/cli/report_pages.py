@@ -7,17 +7,7 @@ import operator
 from html.parser import HTMLParser
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
-_ADDRESSES = (
-    "src",
-    "href",
-    "xlink:href",
-    "action",
-    "data",
-    "poster",
-    "srcset",
-    "formaction",
-    "background",
-)
+_ADDRESSES = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "formaction", "background")
 
 
 class Page(HTMLParser):
@@ -26,9 +16,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.source, self.text = text, ""
-        self.tags, self.ids, self.references, self.attributes, self.tables, self._open = (
-            [] for _ in range(6)
-        )
+        self.tags, self.ids, self.references, self.attributes, self.tables, self._open = ([] for _ in range(6))
         self.feed(text)
         self.close()
         assert self._open == [], f"not closed: {self._open}"

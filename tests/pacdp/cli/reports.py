@@ -39,9 +39,7 @@ def handmade():
     sampled = overall_certificate(
         risk=risk,
         budget=FailureBudget(0.05).spend("Monte Carlo", 0.01).spend("PAC step", 0.03),
-        bound=lambda *, risk, failure_prob: maurer(
-            risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob
-        ),
+        bound=lambda *, risk, failure_prob: maurer(risk=risk, kl_nats=30.0, n=1437, failure_prob=failure_prob),
     )
     how = {"n": 1437, "failure_prob": 0.05}
     optimistic = dp_pac_bayes_2018(risk=0.0856, kl_nats=1.4, epsilon=0.001, **how)
@@ -70,10 +68,7 @@ def handmade():
                 ("Gibbs classifier", "test", 0.09, None, 360),
             )
         ),
-    ).to_dict(
-        subject={"checkpoint": "run/checkpoint.safetensors", "step": 45},
-        provenance={"commit": "0" * 40},
-    )
+    ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
 
 
 def _digits():
@@ -115,9 +110,7 @@ def _chain():
 REAL = {
     "new examples": lambda: _certified(_network),
     "released": lambda: _certified(_network, prior=PRIVATE),
-    "finite": lambda: _certified(
-        lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)
-    ),
+    "finite": lambda: _certified(lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)),
     "gaussian": _gaussian,
     "gibbs": _chain,
 }

@@ -19,9 +19,7 @@ def test_a_sound_recipe_passes(said):
 
 def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
     noised = Together.noised
-    monkeypatch.setattr(
-        Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source)
-    )
+    monkeypatch.setattr(Together, "noised", lambda self, total, std, source: noised(self, total, 0.5 * std, source))
     assert pacdp("audit", "user-dp-sgd-mnist-writers", *QUICK, "--json") == 1
     record = json.loads(capsys.readouterr().out)
     assert record["refuted"] is True
@@ -30,9 +28,7 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
 
 
 def test_the_folder_of_a_run_and_fields_of_its_configuration(said, tmp_path):
-    write_json(
-        tmp_path / "config.json", to_dict(private_recipe("p3sgd-mnist-writers", scale="smoke"))
-    )
+    write_json(tmp_path / "config.json", to_dict(private_recipe("p3sgd-mnist-writers", scale="smoke")))
     text = said("audit", tmp_path, *QUICK, "--method.nested", "--steps", "10")
     assert "nothing refuted, which is not a proof, and 4 of " in " ".join(
         text.split()
@@ -42,7 +38,4 @@ def test_the_folder_of_a_run_and_fields_of_its_configuration(said, tmp_path):
 
 def test_a_clipped_chain(said):
     quick = ("--failure-prob", "1e-6", "--sampler.batch-size", "8", "--steps", "10")
-    assert (
-        said("audit", "entropy-sgld-clipped-digits2", *quick, "--json")["algorithm"]
-        == "Entropy-SGLD"
-    )
+    assert said("audit", "entropy-sgld-clipped-digits2", *quick, "--json")["algorithm"] == "Entropy-SGLD"

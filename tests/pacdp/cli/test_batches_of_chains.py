@@ -32,10 +32,7 @@ def test_a_kind_is_all_that_shapes_a_batch():
     for name in ALGORITHMS:
         assert len({kind(other) for other in variants(tiny(name))}) == 1
     one = tiny("sgld")
-    others = [
-        *map(tiny, ("sgd", "clipped-sgld", "entropy-sgd", "entropy-sgld")),
-        tiny("sgld", batch_size=16),
-    ]
+    others = [*map(tiny, ("sgd", "clipped-sgld", "entropy-sgd", "entropy-sgld")), tiny("sgld", batch_size=16)]
     others += [replace(one, epochs=3.0), replace(one, records=1), replace(one, failure_prob=0.1)]
     others += [replace(one, track=replace(one.track, prior_draws=3))]
     changes = ({"train_size": 100}, {"train_size": 100, "split_seed": 1}, {"max_loss": 3.0})
@@ -60,19 +57,14 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
 
 
 @at_most(
-    1,
-    "how",
-    [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}],
-    ids=lambda how: next(iter(how)),
+    1, "how", [{"batching": "loop"}, {"bfloat16": True}, {"checkpoint_seconds": 0.0}], ids=lambda how: next(iter(how))
 )
 def test_however_it_is_carried_out(how, tmp_path):
     runs, runtime = variants(tiny("sgld"))[1::2], replace(RUNTIME, **how)
     assert _together(runs, tmp_path, runtime) == alone(runs, tmp_path, runtime)
 
 
-def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(
-    tmp_path, monkeypatch
-):
+def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path, monkeypatch):
     monkeypatch.setattr(trace, "LENGTH", 200)
     one = tiny("sgld", batch_size=1, epochs=6.0, records=2)
     runs = variants(replace(one, problem=replace(one.problem, train_size=41)))[:2]
@@ -88,9 +80,7 @@ def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(
         if all(Folder(out).finished for out in outs):
             break
         try:
-            train_together(
-                runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop
-            )
+            train_together(runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop)
         except KeyboardInterrupt:
             continue
     assert [*map(left_behind, outs)] == expected
@@ -127,7 +117,5 @@ def test_a_run_whose_snapshots_were_lost_does_not_go_on_without_them(tmp_path):
     run = replace(tiny("sgld"), snapshots=4, snapshot_burn_in=0.0)
     interrupted(run, tmp_path, after=1)
     max((tmp_path / "snapshots").iterdir()).unlink()
-    with refusal(
-        "holds 1 snapshots up to step .* where the run took 2: restore them", CheckpointError
-    ):
+    with refusal("holds 1 snapshots up to step .* where the run took 2: restore them", CheckpointError):
         train_together([run], [tmp_path], RUNTIME, resume=True)

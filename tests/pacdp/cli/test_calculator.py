@@ -13,9 +13,7 @@ from pacdp.cli import calculator
 def test_a_printed_bound_is_rounded_up(said):
     made = bounds.maurer(risk=0.0856, kl_nats=1.4, n=1437, failure_prob=0.05)
     assert float(f"{made.value:.6g}") < made.value, "one that the nearest digit would make smaller"
-    shown = re.search(
-        r"<= ([\d.]+)", said("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437)
-    )
+    shown = re.search(r"<= ([\d.]+)", said("bound", "maurer", "--risk", 0.0856, "--kl-nats", 1.4, "--n", 1437))
     assert made.value <= float(shown[1]) < made.value * (1 + 1e-5)
 
 
@@ -34,9 +32,7 @@ def test_every_name_is_that_of_its_certificates_and_of_the_library_s_function_if
 
 
 def test_comparison_is_sorted_and_says_what_the_others_lack(said):
-    found = said(
-        "bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json"
-    )
+    found = said("bound", "compare", "--risk", 0.02, "--kl-nats", 500, "--n", 60_000, "--mu", 0.02, "--json")
     values = [certificate["value"] for certificate in found["certificates"]]
     assert values == sorted(values)
     named = {certificate["name"] for certificate in found["certificates"]}
@@ -51,9 +47,7 @@ def test_planned_examples_are_the_fewest(name):
     given = {"risk": 0.02, "kl_nats": 100.0, "epsilon": 0.005}
     n = calculator.plan_examples(calculator.Goal(target=0.05, **given))[name]
     assert n is not None
-    enough, fewer = (
-        calculator.compute(name, calculator.Given(n=some, **given)) for some in (n, n - 1)
-    )
+    enough, fewer = (calculator.compute(name, calculator.Given(n=some, **given)) for some in (n, n - 1))
     assert enough.value <= 0.05 < fewer.value
 
 

@@ -64,33 +64,23 @@ def test_certificates_are_the_bounds_at_the_raw_numbers_of_the_report(algorithm,
     """What bounds makes of its arguments is worked out again at 50 digits in its own tests."""
     report = reports[algorithm]
     loss, gibbs, mean = report["subject"]["loss"], report["gibbs"], report["details"]["weights"]
-    raw = {
-        "n": 1437,
-        "tau": report["subject"]["sampler"]["tau"],
-        "epsilon": report["privacy"]["record"]["epsilon"],
-    }
+    raw = {"n": 1437, "tau": report["subject"]["sampler"]["tau"], "epsilon": report["privacy"]["record"]["epsilon"]}
     raw |= {"loss_low": loss["low"], "loss_high": loss["high"]}
     with workdps(50):
         oscillation, tau = 4 + log(1 - exp(-mpf(4))), mpf(raw["tau"])
         assert 0 <= loss["oscillation"] - oscillation < mpf("1e-14")
         assert abs(mpf(loss["high"]) - mpf(loss["low"]) - oscillation) < mpf("1e-14")
-        assert 0 <= raw["epsilon"] - 2 * tau * oscillation / 1437 < mpf("1e-14"), (
-            "Theorem 4.4 (ICML 2018)"
-        )
+        assert 0 <= raw["epsilon"] - 2 * tau * oscillation / 1437 < mpf("1e-14"), "Theorem 4.4 (ICML 2018)"
     if gibbs:
         kl_nats = -raw["tau"] * gibbs["loss"] - gibbs["log_partition_nats"]
         assert gibbs["kl_raw_nats"] == pytest.approx(kl_nats, abs=1e-9)
         raw["kl_nats"] = max(0.0, gibbs["kl_raw_nats"])
     for made in validate(report):
         if made.name == TEST_SET:
-            assert made.value == bounds.clopper_pearson_upper(
-                mean["test"]["errors"], mean["test"]["n"], 0.05
-            )
+            assert made.value == bounds.clopper_pearson_upper(mean["test"]["errors"], mean["test"]["n"], 0.05)
             continue
         known = raw | {"risk": mean["train"]["ramp"] if made.of == "weights" else gibbs["error"]}
-        assert [
-            name for name in known.keys() & made.inputs.keys() if made.inputs[name] != known[name]
-        ] == []
+        assert [name for name in known.keys() & made.inputs.keys() if made.inputs[name] != known[name]] == []
         again = getattr(bounds, made.name)(**made.inputs)
         assert (again.value, again.costs) == (made.value, made.costs)
 
@@ -99,11 +89,7 @@ def test_errors_are_counts_over_whole_data_sets(trained, reports):
     found = load_trained(trained["sgd"])
     network = found.problem.model(found.problem.data()[0], generator=torch.Generator())
     network.load_state_dict(dict(found.checkpoint.model))
-    of_weights = [
-        one
-        for one in reports["sgd"]["measured"]
-        if (one["of"], one["loss"]) == ("weights", "zero-one")
-    ]
+    of_weights = [one for one in reports["sgd"]["measured"] if (one["of"], one["loss"]) == ("weights", "zero-one")]
     told = {one["on"]: (one["errors"], one["n"]) for one in of_weights}
     for on, data in zip(("bound", "test"), found.problem.data(), strict=True):
         with torch.no_grad():
@@ -120,15 +106,11 @@ def test_effort_is_heeded(trained, certify, tmp_path):
 
 
 @at_most(1, "algorithm", ["entropy-sgd-clipped", "entropy-sgld-clipped"])
-def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(
-    algorithm, certify, tmp_path
-):
+def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(algorithm, certify, tmp_path):
     succeed("train", f"{algorithm}-digits2", "--out", tmp_path, *QUICK)
     report = certify(tmp_path)
     found = validate(report)
-    assert {made.name for made in found} == RIGOROUS | (
-        CONVERGED.keys() if "sgld" in algorithm else set()
-    )
+    assert {made.name for made in found} == RIGOROUS | (CONVERGED.keys() if "sgld" in algorithm else set())
     for made in found:
         rigorous = made.name in RIGOROUS
         assert made.status == ("rigorous" if rigorous else "optimistic")
@@ -137,30 +119,15 @@ def test_clipped_chains_have_rigorous_certificates_and_say_what_they_spent(
                 assert made.hypothesis(name).standing == "proved"
 
 
-PRIVATE = (
-    "--sampling.steps",
-    "6",
-    "--records",
-    "3",
-    "--budget.epsilon",
-    "0.1",
-    "--budget.delta",
-    "1e-3",
-)
+PRIVATE = ("--sampling.steps", "6", "--records", "3", "--budget.epsilon", "0.1", "--budget.delta", "1e-3")
 
 
 @at_most(
     1,
     ("recipe", "short"),
-    [
-        ("entropy-sgld-clipped-digits2", QUICK[:-2]),
-        ("sgld-digits2", QUICK[:-2]),
-        ("dp-sgd-mnist", PRIVATE),
-    ],
+    [("entropy-sgld-clipped-digits2", QUICK[:-2]), ("sgld-digits2", QUICK[:-2]), ("dp-sgd-mnist", PRIVATE)],
 )
-def test_settings_that_were_tried_are_paid_for_by_every_certificate(
-    recipe, short, certify, tmp_path
-):
+def test_settings_that_were_tried_are_paid_for_by_every_certificate(recipe, short, certify, tmp_path):
     succeed("train", recipe, "--out", tmp_path, *short, "--threads", 1)
     report = certify(tmp_path, "--tried", 2)
     assert all(made["failure_prob"] == pytest.approx(0.05 / 2) for made in report["certificates"])
@@ -185,20 +152,14 @@ def test_a_run_that_names_a_list_of_settings_is_refused_and_not_misread(where, c
 
 def test_a_report_that_names_a_list_of_settings_does_not_follow_from_it(reports):
     record = {"count": 3, "digest": "0" * 64, "J": 3}
-    (told,) = [
-        one
-        for one in check_report({**reports["sgd"], "choices": record})
-        if one.claim == "what is told beside"
-    ]
+    (told,) = [one for one in check_report({**reports["sgd"], "choices": record}) if one.claim == "what is told beside"]
     assert "choices.digest, choices.J" in told.why
 
 
 def test_people_whom_a_chain_does_not_know_make_its_certificates_optimistic(trained):
     found = load_trained(trained["sgd"])
     assert {made.status for made in found.assess().certificates} == {"rigorous"}
-    records = records_of(
-        replace(found.problem.data()[0], people=np.arange(1437) // 3, unit="writer"), found.settings
-    )
+    records = records_of(replace(found.problem.data()[0], people=np.arange(1437) // 3, unit="writer"), found.settings)
     for made in replace(found, records=records).assess().certificates:
         assert made.status == "optimistic"
         assert "count examples, not writers" in made.hypothesis("records independent").by

@@ -39,10 +39,7 @@ def test_chains_differ_in_first_weights_minibatches_and_noise_and_are_diagnosed(
     assert len({one["model.1.weight"] for one in weights(diagnosed)}) == 3
     written = read(diagnosed / "diagnosis.json")
     assert written["chains"] == 3
-    energy, steps = (
-        written["diagnosis"]["traces"]["energy"],
-        read(diagnosed / "chain-00" / "result.json")["steps"],
-    )
+    energy, steps = (written["diagnosis"]["traces"]["energy"], read(diagnosed / "chain-00" / "result.json")["steps"])
     assert (energy["chains"], energy["steps"]) == (3, steps - steps // 2)
 
 
@@ -66,17 +63,7 @@ def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, r
     before, arguments = weights(chains), ("train", RECIPE, "--chains", 3, "--out", chains, *LONGER)
     for more in ((), ("--chains", 5), ("--resume", "--seed", 4)):
         refused(*arguments, *more)
-    other = (
-        "train",
-        "sgd-mnist2",
-        "--chains",
-        3,
-        "--force",
-        "--data-root",
-        "nowhere",
-        "--out",
-        chains,
-    )
+    other = ("train", "sgd-mnist2", "--chains", 3, "--force", "--data-root", "nowhere", "--out", chains)
     assert "nowhere" in refused(*other), "old chains are kept until new ones can start"
     assert weights(chains) == before
     succeed(*arguments, "--force", "--seed", 4)
@@ -98,10 +85,7 @@ def test_certify_a_chain_looks_at_its_siblings(chains, tmp_path, certify):
     assert first["chains"] == 3
     assert energy(chains / "chain-00")["mean"] == pytest.approx(first["mean"], rel=1e-12)
     assert energy(copytree(chains / "chain-01", tmp_path / "lone" / "chain-01"))["chains"] == 1
-    for name, other in (
-        ("chain-02", (*LONGER, "--problem.architecture.hidden", 9)),
-        ("chain-00", LENGTH),
-    ):
+    for name, other in (("chain-02", (*LONGER, "--problem.architecture.hidden", 9)), ("chain-00", LENGTH)):
         shutil.rmtree(chains / name)
         succeed("train", RECIPE, "--out", chains / name, *other)
     assert energy(chains / "chain-01")["chains"] == 1, "another network, another step"
@@ -112,11 +96,7 @@ def test_bfloat16_is_carried_out_and_recorded(tmp_path):
     for folder, more in ((plain, ()), (half, ("--bfloat16",))):
         succeed("train", RECIPE, "--out", folder, *LENGTH, "--batching", "loop", *more)
         expected = {"batching": "loop", "bfloat16": folder == half}
-        assert (
-            read(folder / "provenance.json")["runtime"]
-            == load_checkpoint(folder).header["runtime"]
-            == expected
-        )
+        assert read(folder / "provenance.json")["runtime"] == load_checkpoint(folder).header["runtime"] == expected
     one, other = tensors(plain), tensors(half)
     assert one != other
     assert {*map(len, one.values())} == {*map(len, other.values())}, "weights stay float32"

@@ -20,9 +20,7 @@ def test_killed_at_any_operation_and_resumed_gives_the_uninterrupted_chains(tmp_
     succeed("train", RECIPE, "--chains", 3, "--out", expected, *LONG)
     arguments = ["train", RECIPE, "--chains", "3", "--resume", "--out", str(folder), *LONG]
     for _ in range(4):
-        killed = carried_out(
-            main, (arguments,), root=tmp_path, fault=Fault(at=chance.randrange(10, 70))
-        )
+        killed = carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=chance.randrange(10, 70)))
         assert killed.killed, killed
     assert not (folder / "diagnosis.json").exists()
     succeed(*arguments)

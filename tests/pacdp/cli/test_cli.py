@@ -41,39 +41,16 @@ def test_a_finished_run_is_overwritten_only_with_force(copied, refused):
     succeed(*again, "--force")
     assert tensors(folder) != before
     assert read(folder / "config.json")["seed"] == read(folder / "provenance.json")["seed"] == 5
-    assert (folder / "notes.txt").read_text() == "mine", (
-        "--force removes a run's files and nothing else"
-    )
+    assert (folder / "notes.txt").read_text() == "mine", "--force removes a run's files and nothing else"
 
 
-def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after_the_recipe(
-    tmp_path, monkeypatch
-):
+def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after_the_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    extra = (
-        "--sampler.step-size",
-        0.05,
-        "--sampler.batch-size",
-        64,
-        "--failure-prob",
-        0.1,
-        "--seed",
-        3,
-    )
+    extra = ("--sampler.step-size", 0.05, "--sampler.batch-size", 64, "--failure-prob", 0.1, "--seed", 3)
     succeed("train", "sgd-digits2", *QUICK, *extra)
     config = read(tmp_path / "runs" / "sgd-digits2-smoke" / "config.json")
-    assert config["sampler"] == {
-        **config["sampler"],
-        "kind": "SGD",
-        "step_size": 0.05,
-        "batch_size": 64,
-    }
-    assert (config["failure_prob"], config["seed"], config["epochs"], config["records"]) == (
-        0.1,
-        3,
-        2.0,
-        2,
-    )
+    assert config["sampler"] == {**config["sampler"], "kind": "SGD", "step_size": 0.05, "batch_size": 64}
+    assert (config["failure_prob"], config["seed"], config["epochs"], config["records"]) == (0.1, 3, 2.0, 2)
     assert config["track"]["prior_draws"] == config["certify"]["prior_draws"] == 2
 
 

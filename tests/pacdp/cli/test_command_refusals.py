@@ -20,10 +20,7 @@ REFUSED = (
     ("train sgd-digits2 --resume --out @/cut --epochs 3", "another configuration"),
     ("train sgd-digits2 --out @/cut", "--resume"),
     ("train sgld-digits2 --out @/new --chains 0", "chains >= 1"),
-    (
-        "train sgld-digits2 --out @/new --chains 2 --backend processes --address tcp://x:1",
-        "--backend dask",
-    ),
+    ("train sgld-digits2 --out @/new --chains 2 --backend processes --address tcp://x:1", "--backend dask"),
     ("train sgld-digits2 --out @/new --no-ledger", "has no clip norm"),
     ("train dp-sgd-mnist --out @/run", "finished run"),
     ("train dp-sgd-mnist --out @/new --chains 2", "spends its own epsilon"),
@@ -47,10 +44,7 @@ REFUSED = (
     (OURS + "test_set --prior-indices @/seen.npy", "data.indices"),
     (OURS + "bound_set", "--prior-is-data-free"),
     (OURS + "bound_set --prior-indices @/seen.npy --prior-is-data-free", "--prior-indices"),
-    (
-        OURS + "bound_set --prior-indices @/seen.npy --device cuda:99",
-        "--device cuda:99 is not to be had here",
-    ),
+    (OURS + "bound_set --prior-indices @/seen.npy --device cuda:99", "--device cuda:99 is not to be had here"),
     (OURS + "float_labels --prior-is-data-free", "return whole numbers"),
     (OURS + "labels_beyond_the_classes --prior-is-data-free", "expected labels from 0 to 9"),
     (OURS + "failing --prior-is-data-free", "failed with KeyError: 'pixels'"),
@@ -58,17 +52,11 @@ REFUSED = (
     (OURS + "without_labels --prior-is-data-free", "expected data as (inputs, labels)"),
     (OURS + "wrong_shape --prior-is-data-free", "does not accept inputs"),
     (OURS + "overlapping --prior-data foreign_net:prior_set", "share 100 examples"),
-    (
-        OURS + "bound_set --prior-data foreign_net:prior_set --test foreign_net:prior_set",
-        "test set",
-    ),
+    (OURS + "bound_set --prior-data foreign_net:prior_set --test foreign_net:prior_set", "test set"),
     (OURS + "persons --prior-data foreign_net:persons_before", "share 1 person"),
     (OURS + "bound_set --prior-rows @/notes.txt", "holds no rows"),
     (OURS + "bound_set --prior-is-data-free --out @/notes.txt", "is no report of certificates"),
-    (
-        OURS + "bound_set --prior-is-data-free --out /dev/zero",
-        "/dev/zero is there and is no report of certificates",
-    ),
+    (OURS + "bound_set --prior-is-data-free --out /dev/zero", "/dev/zero is there and is no report of certificates"),
     (OURS.replace("weights", "moved", 1) + "bound_set --prior-is-data-free", "buffers"),
     (AS_IT_IS + "not_a_module", "return a torch.nn.Module"),
     (AS_IT_IS + "of_pictures", "expected one row of logits"),
@@ -101,10 +89,7 @@ def place(trained, exported, compressed, tmp_path_factory):
     Ledger.open(root / "other")
     state = foreign_net.factory().state_dict()
     save_file(state, root / "weights.safetensors")
-    moved = {
-        name: value + 0.1 if name.endswith("running_mean") else value
-        for name, value in state.items()
-    }
+    moved = {name: value + 0.1 if name.endswith("running_mean") else value for name, value in state.items()}
     save_file(moved, root / "moved.safetensors")
     save_file({"weight": torch.zeros(1)}, root / "one.safetensors")
     np.save(root / "seen.npy", foreign_net.PRIOR)
@@ -114,11 +99,7 @@ def place(trained, exported, compressed, tmp_path_factory):
 
 def contents(root):
     """All files but for locks and what Python keeps."""
-    return {
-        path: path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and path.name != ".lock"
-    }
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 @every_case(("line", "words"), REFUSED)

@@ -54,10 +54,7 @@ def test_a_run_is_certified_verified_reported_and_drawn(folder):
 def edited(folder, change):
     """The checkpoint after a change of its tensors or header, with a content hash that fits."""
     found = load_checkpoint(folder)
-    header, state = (
-        copy.deepcopy(dict(found.header)),
-        {name: one.clone() for name, one in found.state.items()},
-    )
+    header, state = (copy.deepcopy(dict(found.header)), {name: one.clone() for name, one in found.state.items()})
     change(header, state)
     save_checkpoint(folder / "checkpoint.safetensors", replace(found, header=header, state=state))
 
@@ -92,10 +89,7 @@ def _rerun(folder, monkeypatch, **changes):
     """Verdicts of `pacdp verify --data --model` with the run's own learner."""
     config = recipe("kernel-digits", scale="smoke")
     data, module = config.problem.data()[0], types.ModuleType("mine")
-    module.data, module.model = (
-        lambda: (data.inputs, data.labels),
-        lambda: replace(config.learner, **changes),
-    )
+    module.data, module.model = (lambda: (data.inputs, data.labels), lambda: replace(config.learner, **changes))
     monkeypatch.setitem(sys.modules, "mine", module)
     found = check_path(folder, data="mine:data", model="mine:model")
     return {one.claim: (one.verdict, one.why) for one in found if one.subject == "recount"}
@@ -160,14 +154,10 @@ def _shifted():
     return test.inputs[:, :, :, ::-1].copy(), test.labels.copy()
 
 
-def test_a_network_of_one_s_own_is_certified_by_the_folder_s(
-    compressed, tmp_path, monkeypatch, certify, refused
-):
+def test_a_network_of_one_s_own_is_certified_by_the_folder_s(compressed, tmp_path, monkeypatch, certify, refused):
     module = types.ModuleType("mine")
     module.network, module.fresh = _network, _shifted
-    for name, one in zip(
-        ("train", "test"), recipe("kernel-digits", scale="smoke").problem.data(), strict=True
-    ):
+    for name, one in zip(("train", "test"), recipe("kernel-digits", scale="smoke").problem.data(), strict=True):
         setattr(module, name, lambda one=one: (one.inputs.copy(), one.labels.copy()))
     monkeypatch.setitem(sys.modules, "mine", module)
     save_file(dict(_network().state_dict()), tmp_path / "w.safetensors")
@@ -178,10 +168,7 @@ def test_a_network_of_one_s_own_is_certified_by_the_folder_s(
     assert made.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     assert verdicts(tmp_path / "certificates.json") == {FOLLOWS}
     for changed, words in (
-        (
-            ("--data", "mine:test"),
-            "360 of the unlabelled rows are among the rows that the settings were chosen on",
-        ),
+        (("--data", "mine:test"), "360 of the unlabelled rows are among the rows that the settings were chosen on"),
         (("--data", "mine:fresh", "--prior-is-data-free"), "give the rows that --model saw"),
     ):
         assert words in refused("certify", *command, *changed)

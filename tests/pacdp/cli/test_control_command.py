@@ -26,11 +26,7 @@ def answers(tmp_path):
 def test_the_threshold_is_that_of_bounds(answers, said):
     path, confidence, error = answers
     made = bounds.control_selective_risk(
-        confidence=confidence,
-        losses=error,
-        thresholds=[k / 20 for k in range(20)],
-        target=0.1,
-        failure_prob=0.05,
+        confidence=confidence, losses=error, thresholds=[k / 20 for k in range(20)], target=0.1, failure_prob=0.05
     )
     control = ("control", path, "--target")
     assert said(*control, "0.1", "--json")["all"] == made.to_dict()
@@ -43,12 +39,7 @@ def test_the_threshold_is_that_of_bounds(answers, said):
 def test_groups_and_detectors(answers, tmp_path, said, refused):
     _, score, positive = answers
     group = np.where(np.arange(1500) % 2 == 0, "a", "b")
-    control = (
-        "control",
-        table(tmp_path / "d.csv", score=score, positive=positive, group=group),
-        "--target",
-        "0.2",
-    )
+    control = ("control", table(tmp_path / "d.csv", score=score, positive=positive, group=group), "--target", "0.2")
     at = {"scores": score, "positives": positive, "target": 0.2, "failure_prob": 0.05}
     found = bounds.control_false_negatives(**at, groups=group)
     assert said(*control, "--groups", "together", "--json")["all"] == found.to_dict()
@@ -64,9 +55,7 @@ def test_a_monitor_goes_on_from_its_file(tmp_path, said, refused):
     monitor = ("monitor", state)
     succeed(*monitor, "--losses", first, "--promised", "0.1", "--promise-failure-prob", "0.05")
     found = said(*monitor, "--losses", second, "--json")
-    made = bounds.Monitor(
-        promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, promise_failure_prob=0.05
-    )
+    made = bounds.Monitor(promised=0.1, failure_prob=0.05, false_alarm_prob=0.01, promise_failure_prob=0.05)
     made = made.observe(errors, positions=np.arange(400))
     assert (found["n"], found["alarm"], found["upper"]) == (400, made.alarm, made.upper)
     assert bounds.Monitor.from_json(state.read_text(encoding="utf-8")) == made

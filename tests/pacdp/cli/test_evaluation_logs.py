@@ -30,24 +30,9 @@ def _harness(folder, task, scores, *, filters=("none",), metric="exact_match"):
     return path
 
 
-def _inspect(
-    path,
-    values,
-    *,
-    model="openai/gpt",
-    task="quiz",
-    epochs=1,
-    scorer="match",
-    packed=zipfile.ZIP_STORED,
-):
+def _inspect(path, values, *, model="openai/gpt", task="quiz", epochs=1, scorer="match", packed=zipfile.ZIP_STORED):
     samples = [
-        {
-            "id": k,
-            "epoch": epoch,
-            "input": "?",
-            "target": "A",
-            "scores": {scorer: {"value": value, "answer": "A"}},
-        }
+        {"id": k, "epoch": epoch, "input": "?", "target": "A", "scores": {scorer: {"value": value, "answer": "A"}}}
         for epoch in range(1, epochs + 1)
         for k, value in enumerate(values)
     ]
@@ -81,32 +66,18 @@ def _row(path, *words):
 def test_samples_of_the_harness_are_one_minus_their_scores(tmp_path, capsys):
     scores = [1.0] * 170 + [0.0] * 30
     report = _certified(_harness(tmp_path, "arc_easy", scores))
-    expected = library.certify_predictions(
-        losses={"1 - exact_match": [one == 0.0 for one in scores]}
-    )
-    assert [row["upper"] for row in report["details"]["statements"]] == [
-        row.upper for row in expected.statements
-    ]
-    assert capsys.readouterr().out.startswith(
-        "The 1 - exact_match of your model on new data is at most"
-    )
+    expected = library.certify_predictions(losses={"1 - exact_match": [one == 0.0 for one in scores]})
+    assert [row["upper"] for row in report["details"]["statements"]] == [row.upper for row in expected.statements]
+    assert capsys.readouterr().out.startswith("The 1 - exact_match of your model on new data is at most")
     assert report["unit"] == "example"
     (left_out,) = report["details"]["remarks"]
-    assert left_out.startswith(
-        "the score perplexity is left out: the range of perplexity is not known, nor read off"
-    )
-    (ranged,) = [
-        one["by"] for one in report["certificates"][0]["hypotheses"] if "range" in one["name"]
-    ]
-    assert (
-        ranged == "known of scores of this name or type: exact_match is 0 or 1, and more is better"
-    )
+    assert left_out.startswith("the score perplexity is left out: the range of perplexity is not known, nor read off")
+    (ranged,) = [one["by"] for one in report["certificates"][0]["hypotheses"] if "range" in one["name"]]
+    assert ranged == "known of scores of this name or type: exact_match is 0 or 1, and more is better"
 
 
 def test_filters_are_scores_of_their_own_and_one_can_be_chosen(tmp_path):
-    path = _harness(
-        tmp_path, "gsm8k", [1.0] * 90 + [0.0] * 10, filters=("strict-match", "flexible-extract")
-    )
+    path = _harness(tmp_path, "gsm8k", [1.0] * 90 + [0.0] * 10, filters=("strict-match", "flexible-extract"))
     rows = _rows(path)
     assert {name: (row["measured"], row["n"]) for name, row in rows.items()} == {
         "1 - exact_match,strict-match": (pytest.approx(0.1), 100),
@@ -136,9 +107,7 @@ def test_epochs_of_a_document_count_as_one_record(tmp_path, capsys):
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_ZSTANDARD, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_members_are_read_however_they_are_packed_and_no_further_than_a_limit(packed, tmp_path):
-    path = _inspect(
-        tmp_path / "log.eval", "C" * 28 + "I" * 4 + "P" * 8, scorer="graded", packed=packed
-    )
+    path = _inspect(tmp_path / "log.eval", "C" * 28 + "I" * 4 + "P" * 8, scorer="graded", packed=packed)
     row = _row(path)
     assert (row["of"], row["measured"], row["n"]) == ("openai/gpt", 0.2, 40)
     with zipfile.ZipFile(path) as stored:
@@ -154,9 +123,7 @@ def test_manifests_beside_logs_are_passed_over_with_a_remark(tmp_path):
         (tmp_path / name).write_text(content)
     report = _certified(tmp_path)
     assert report["details"]["statements"][0]["measured"] == 0.2
-    assert report["details"]["remarks"] == [
-        "passed over, for they hold no samples: eval-set.json, logs.json"
-    ]
+    assert report["details"]["remarks"] == ["passed over, for they hold no samples: eval-set.json, logs.json"]
 
 
 def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
@@ -164,27 +131,17 @@ def test_a_score_beside_an_error_counts_and_is_remarked_upon(tmp_path):
     write(path, changed(read(path), "samples/10/error", {"message": "out of time"}))
     report = _certified(path)
     assert report["details"]["statements"][0]["measured"] == 0.1
-    assert report["details"]["remarks"][0].startswith(
-        "1 samples have an error beside their scores, such as '10'"
-    )
+    assert report["details"]["remarks"][0].startswith("1 samples have an error beside their scores, such as '10'")
 
 
 @every_case(
     ("value", "within", "measured", "name"),
-    [
-        (1, (1, 10), 1.0, "(10 - grade)/9"),
-        (-4, (-5, 5), 0.9, "(5 - grade)/10"),
-        (True, None, 0.0, "1 - grade"),
-    ],
+    [(1, (1, 10), 1.0, "(10 - grade)/9"), (-4, (-5, 5), 0.9, "(5 - grade)/10"), (True, None, 0.0, "1 - grade")],
 )
-def test_the_range_of_a_score_is_declared_or_known_and_never_read_off(
-    value, within, measured, name, tmp_path, refused
-):
+def test_the_range_of_a_score_is_declared_or_known_and_never_read_off(value, within, measured, name, tmp_path, refused):
     path = _inspect(tmp_path / "log.json", [value] * 40, scorer="grade")
     if within:
-        assert "the range of grade is not known, nor read off" in refused(
-            "certify", "--predictions", path
-        )
+        assert "the range of grade is not known, nor read off" in refused("certify", "--predictions", path)
         other = refused("certify", "--predictions", path, "--range", "2", "10")
         assert "grade lies in 2 to 10 as far as is known, and" in other
     report = _certified(path, *(("--range", *within) if within else ()))
@@ -210,10 +167,7 @@ def test_tasks_without_a_score_in_common_are_judged_by_their_own(tmp_path):
     report = _certified(tmp_path)
     own = "loss by the first score of each task"
     rows = {row["quantity"]: row for row in report["details"]["statements"]}
-    assert (
-        rows[f"{own} in group 'mc'"]["measured"],
-        rows[f"{own} in group 'gen'"]["measured"],
-    ) == (0.2, 0.25)
+    assert (rows[f"{own} in group 'mc'"]["measured"], rows[f"{own} in group 'gen'"]["measured"]) == (0.2, 0.25)
     assert "the loss of task 'gen' is 1 - exact_match,strict-match" in report["details"]["remarks"]
 
 
@@ -231,10 +185,7 @@ def _text(name, content):
 HEAD = '{"eval": {"model": "m", "task": "t"}, '
 WRONG = {
     "no JSON": (_text("samples_a.jsonl", "{"), "is no JSON, line 1"),
-    "a document twice": (
-        _text("samples_a.jsonl", '{"doc_id": 1, "acc": 1}\n' * 2),
-        "has document 1 again in line 2",
-    ),
+    "a document twice": (_text("samples_a.jsonl", '{"doc_id": 1, "acc": 1}\n' * 2), "has document 1 again in line 2"),
     "not finished": (_text("a.json", '{"eval": {}, "status": "started"}'), "did not finish"),
     "no score": (_text("a.json", HEAD + '"samples": [{"id": 1}]}'), "has sample 1 without a score"),
     "other documents": (

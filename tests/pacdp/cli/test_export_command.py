@@ -74,27 +74,18 @@ def test_a_number_beside_them_in_the_report_is_noticed(made):
 
 def test_an_average_over_snapshots_leaves_with_its_snapshots(tmp_path):
     config = tiny_private("dp-sgld-mnist")
-    run = counted_run(
-        replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path
-    )
+    run = counted_run(replace(config, method=replace(config.method, temperature=500.0, snapshots=3)), tmp_path)
     export_run(run, tmp_path / "out", RUNTIME)
     one, theirs = released(run, RUNTIME), load_checkpoint(tmp_path / "out" / "weights.safetensors")
-    found = private.average_over_snapshots(
-        one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50]
-    )
+    found = private.average_over_snapshots(one.module, theirs.state["extra.snapshots"], one.bound.inputs[:50])
     assert torch.equal(found, one.predictor.network(one.bound.inputs[:50]))
     assert verdicts(tmp_path / "out") == {"follows"}
 
 
 @at_most(1, "name", ["p3sgd-malaria", "user-dp-sgd-malaria"])
-def test_a_run_that_hides_people_is_certified_and_leaves_by_people(
-    name, written, tmp_path, certify
-):
+def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written, tmp_path, certify):
     run = counted_run(tiny_private(name, epsilon=8.0), tmp_path)
-    own, report = (
-        certify(run),
-        export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0),
-    )
+    own, report = (certify(run), export_run(run, tmp_path / "out", RUNTIME, std_errors=4.0, std_n=4.0))
     one = released(run, RUNTIME)
     people, (certificate,), found = one.bound.units, validate(report), validate(own)
     assert (own["n"], own["unit"], own["examples"]) == (people, "person", 1437)
@@ -114,18 +105,11 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(
 
 def test_a_second_export_is_no_second_release_unless_the_noise_is_another(made, refused):
     before = kinds(made / "ledger")
-    assert before == [
-        ("reservation", 1, 2),
-        ("reservation", 3, 4),
-        ("reservation", 5, 6),
-        ("release", 1, 2),
-    ]
+    assert before == [("reservation", 1, 2), ("reservation", 3, 4), ("reservation", 5, 6), ("release", 1, 2)]
     succeed("export", made / "run", made / "again", "--threads", "1")
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
     strict = export_run(made / "run", made / "strict", RUNTIME, failure_prob=0.001)
-    assert (
-        strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
-    )
+    assert strict["details"]["counts"] == read(made / "out" / "certificates.json")["details"]["counts"]
     assert kinds(made / "ledger") == before
     kept = read(made / "run" / "released.json")
     edited = {**kept, "counts": {**kept["counts"], "errors": 0.0}}
@@ -170,9 +154,7 @@ def test_kills_copies_and_force_are_all_paid(tmp_path):
     copytree(run, tmp_path / "copy")
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, RUNTIME, resume=True, ledger=ledger)
-    assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], (
-        "and once more when a run goes on from its checkpoint"
-    )
+    assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"
     counted_run(TINY, tmp_path, force=True)
     assert paid(ledger)[6:] == [(1, 2), (3, 4), (5, 6)]
     total = Ledger.load(ledger).total(**ABOUT).epsilon
@@ -213,10 +195,7 @@ def test_a_run_that_is_seeded_or_in_no_ledger_leaves_with_a_word_or_stays(run, t
         succeed("export", uncounted, tmp_path / out, *more, *given)
     first, second = counted_in(ledger)
     assert (first.kind, second.kind) == ("correction", "release")
-    assert (
-        event_to_dict(first.event)
-        == read(tmp_path / "out" / "certificates.json")["privacy"]["event"]
-    )
+    assert event_to_dict(first.event) == read(tmp_path / "out" / "certificates.json")["privacy"]["event"]
     begin(run)(replace(run, reproducible=True), seeded, RUNTIME, ledger=ledger)
     assert "can subtract it" in refused("export", seeded, tmp_path / "tests", *given)
     succeed("export", seeded, tmp_path / "tests", "--seeded-for-tests", *given)
@@ -232,11 +211,7 @@ def test_more_than_may_leave_does_not_follow(made):
     assert verdicts(out) == {"follows"}
     whole = {path: path.read_bytes() for path in out.iterdir()}
     for name, place, value in (
-        (
-            "certificates.json",
-            "rows",
-            {"bound": {"digest": "0", "n": 1, "people": None}, "test": None, "prior": None},
-        ),
+        ("certificates.json", "rows", {"bound": {"digest": "0", "n": 1, "people": None}, "test": None, "prior": None}),
         ("certificates.json", "details counts exact", 17),
         ("certificates.json", "details counts unit", "person"),
         ("certificates.json", "details counts with_the_run delta", 0.9),

@@ -44,9 +44,7 @@ def test_an_export_may_be_killed_at_any_operation(every, exported, tmp_path, mon
     (fresh / "run" / "released.json").unlink()
     copytree(fresh, place)
     made_by, before = {"commit": None, "dirty": False, "versions": {}}, releases(fresh)
-    monkeypatch.setattr(
-        exporting, "provenance", lambda **about: made_by
-    )  # which asks git, for a while
+    monkeypatch.setattr(exporting, "provenance", lambda **about: made_by)  # which asks git, for a while
     whole = carried_out(export, (place, "out"), root=place)
     export(place, "again")  # what is remembered from here on makes the others quick
     redrawn = 0

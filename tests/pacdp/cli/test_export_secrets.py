@@ -26,29 +26,18 @@ from tests.edits import leaves, moved
 def sizes_given_away(out):
     """Numbers of records at which the distance to the first weights lies on the grid that the noise is drawn on."""
     config = from_dict(PrivateConfig, read(out / "settings.json")["run"])
-    first = network(
-        config, Public(input_shape=(1, 8, 8), classes=10, size=0.0), device="cpu"
-    ).state_dict()
+    first = network(config, Public(input_shape=(1, 8, 8), classes=10, size=0.0), device="cpu").state_dict()
     last = load_checkpoint(out / "weights.safetensors").model
-    moved_by = torch.cat(
-        [(last[name].double() - first[name].double()).flatten() for name in last]
-    ).numpy()
+    moved_by = torch.cat([(last[name].double() - first[name].double()).flatten() for name in last]).numpy()
     grid = 2.0 ** (np.frexp(noise(config)(0) * config.sampling.clip_norm)[1] - 1 - GRID_LOG2)
-    sizes, unit = (
-        np.arange(1300, 1600),
-        config.method.learning_rate * grid / config.sampling.sample_rate,
-    )
+    sizes, unit = (np.arange(1300, 1600), config.method.learning_rate * grid / config.sampling.sample_rate)
     periodic = np.abs(np.exp(2j * np.pi * moved_by * sizes[:, None] / unit).mean(axis=1))
     return sizes[periodic > 0.5].tolist()
 
 
-def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed_says_so(
-    exported, tmp_path
-):
+def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed_says_so(exported, tmp_path):
     assert sizes_given_away(exported / "out") == [1437]
-    report, settings = (
-        read(exported / "out" / name) for name in ("certificates.json", "settings.json")
-    )
+    report, settings = (read(exported / "out" / name) for name in ("certificates.json", "settings.json"))
     details, own = report["details"], read(exported / "run" / "result.json")["privacy"]
     epsilons = (details["spent"], details["counts"]["with_the_run"], own)
     assert {one["adjacency"] for one in epsilons} == {"replace-one"}
@@ -68,11 +57,7 @@ def words(folder):
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             content = path.read_bytes()
-            end = (
-                8 + int.from_bytes(content[:8], "little")
-                if path.suffix == ".safetensors"
-                else len(content)
-            )
+            end = 8 + int.from_bytes(content[:8], "little") if path.suffix == ".safetensors" else len(content)
             found.append(content[:end].decode(errors="replace"))
     return "\n".join(found)
 
@@ -80,12 +65,7 @@ def words(folder):
 def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
-    header, rows, train, test = (
-        one.checkpoint.header,
-        one.bound.rows,
-        result["private_train"],
-        result["test"],
-    )
+    header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
     seen = networks.judge(one.predictor.network, one.bound, scores=True)
     texts = {
         "training data": header["about"]["data"]["train"],
@@ -112,9 +92,7 @@ def secrets(root):
         "batch size": header["public"]["expected_batch_size"],
         "seconds": result["seconds"],
     }
-    alone = {
-        name: rf"(?<![\d.]){re.escape(repr(number))}(?![\d.])" for name, number in numbers.items()
-    }
+    alone = {name: rf"(?<![\d.]){re.escape(repr(number))}(?![\d.])" for name, number in numbers.items()}
     return {name: re.escape(str(text)) for name, text in texts.items()} | alone
 
 
@@ -140,9 +118,7 @@ def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
     assert {f"row {i}" for i in range(20)} <= found_in(made / "out", patterns)
 
 
-def test_other_counts_behind_the_same_numbers_leave_the_same_folder(
-    exported, tmp_path, monkeypatch
-):
+def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
     made, whole = Path(copytree(exported, tmp_path / "made")), networks.judge
 
@@ -158,12 +134,7 @@ def test_other_counts_behind_the_same_numbers_leave_the_same_folder(
 def test_no_number_of_what_left_changes_without_notice(exported, tmp_path):
     out, missed = Path(copytree(exported / "out", tmp_path / "out")), set()
     report = read(out / "certificates.json")
-    cost = (
-        "details",
-        "counts",
-        "with_the_run",
-        "epsilon",
-    )  # of which more may be said than was spent
+    cost = ("details", "counts", "with_the_run", "epsilon")  # of which more may be said than was spent
     for place in (*leaves(report, ("provenance", "choices", "spent", "with_the_run")), cost):
         for factor in (0.9,) if place == cost else (0.9, 1.1):
             write(out / "certificates.json", moved(report, place, factor))

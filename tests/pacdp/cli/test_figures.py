@@ -14,22 +14,13 @@ from tests.marks import slow
 
 
 def _row(step, **bounds):
-    errors = {
-        "train_error": 0.1,
-        "test_error": 0.2,
-        "gibbs_train_error": 0.15,
-        "gibbs_test_error": 0.22,
-    }
+    errors = {"train_error": 0.1, "test_error": 0.2, "gibbs_train_error": 0.15, "gibbs_test_error": 0.22}
     return {"step": step, "epochs": float(step), **errors, "bounds": bounds}
 
 
 def _crosses(axes):
     lines = [line for line in axes.lines if line.get_marker() == "x"]
-    return [
-        (float(x), float(y))
-        for line in lines
-        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
-    ]
+    return [(float(x), float(y)) for line in lines for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]
 
 
 @pytest.fixture
@@ -40,11 +31,7 @@ def axes():
 
 def test_training_marks_vacuous_bounds_at_one_and_says_optimistic(axes):
     run.draw_training(
-        axes,
-        [
-            _row(1, dp_pac_bayes=1.0, dp_kl_chernoff=0.7),
-            _row(2, dp_pac_bayes=0.5, dp_kl_chernoff=1.0),
-        ],
+        axes, [_row(1, dp_pac_bayes=1.0, dp_kl_chernoff=0.7), _row(2, dp_pac_bayes=0.5, dp_kl_chernoff=1.0)]
     )
     assert sorted(_crosses(axes)) == [(1.0, 1.0), (2.0, 1.0)]
     assert "optimistic" in axes.get_title()
@@ -53,15 +40,9 @@ def test_training_marks_vacuous_bounds_at_one_and_says_optimistic(axes):
 
 
 def test_a_bound_that_a_run_refutes_is_a_gap_which_the_legend_tells(axes):
-    rows = [
-        _row(1, dp_pac_bayes=0.4, dp_kl_chernoff=0.7),
-        _row(2, dp_kl_chernoff=0.6),
-        _row(3, dp_kl_chernoff=0.5),
-    ]
+    rows = [_row(1, dp_pac_bayes=0.4, dp_kl_chernoff=0.7), _row(2, dp_kl_chernoff=0.6), _row(3, dp_kl_chernoff=0.5)]
     run.draw_training(axes, rows)
-    (line,) = (
-        line for line in axes.lines if line.get_label().startswith(names.NAMES["dp_pac_bayes"])
-    )
+    (line,) = (line for line in axes.lines if line.get_label().startswith(names.NAMES["dp_pac_bayes"]))
     assert line.get_label().endswith("(gap: estimate refuted)")
     assert [math.isnan(y) for y in line.get_ydata()] == [False, True, True]
     assert not any(label.get_text().endswith("refuted)") for label in axes.get_legend().get_texts()
@@ -77,9 +58,7 @@ def test_certificates_mark_what_is_vacuous_and_what_is_optimistic(axes):
     assert [bar.get_hatch() for bar in axes.patches] == [None, "//", None, None]
     assert [bar.get_width() for bar in axes.patches] == values
     ticks = [line.get_xdata()[0] for line in axes.lines]
-    assert ticks == [BELOW, 0.09], (
-        "each beside the error of its own predictor, where that was measured"
-    )
+    assert ticks == [BELOW, 0.09], "each beside the error of its own predictor, where that was measured"
     assert "* optimistic" in axes.get_xlabel()
 
 
@@ -100,9 +79,7 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys,
     for _ in range(1 if alone else 2):  # a second demo overwrites the first
         succeed("demo", "--out", out, "--threads", 1)
         first, *others = capsys.readouterr().out.splitlines()
-        said = re.fullmatch(
-            r"Error on new digits at most ([\d.]+)% \(95% confidence\), measured ([\d.]+)%\.", first
-        )
+        said = re.fullmatch(r"Error on new digits at most ([\d.]+)% \(95% confidence\), measured ([\d.]+)%\.", first)
         assert said, first
         assert others[-1].startswith("*")
         assert "%*" in others[-2]
@@ -111,13 +88,7 @@ def test_demo_ends_with_a_sentence_that_its_files_prove(alone, tmp_path, capsys,
     assert made["name"] == "new_examples_clopper_pearson"
     measured = {one["on"]: one for one in report["measured"] if one["loss"] == "zero-one"}
     assert measured["bound"]["n"] == 800
-    assert measured["test"]["n"] == 360, (
-        "what is called measured is not what the certificate counts"
-    )
+    assert measured["test"]["n"] == 360, "what is called measured is not what the certificate counts"
     exact = beta.ppf(0.95, measured["bound"]["errors"] + 1, 800 - measured["bound"]["errors"])
     assert exact <= made["value"] <= float(said[1]) / 100 < exact + 2e-4
-    assert (
-        measured["test"]["errors"] / 360
-        <= float(said[2]) / 100
-        < measured["test"]["errors"] / 360 + 2e-4
-    )
+    assert measured["test"]["errors"] / 360 <= float(said[2]) / 100 < measured["test"]["errors"] / 360 + 2e-4

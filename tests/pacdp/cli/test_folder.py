@@ -36,14 +36,9 @@ with Folder(Path(sys.argv[1])).lock():
 
 
 def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(tmp_path):
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=PIPE, stdout=PIPE
-    )
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], text=True, stdin=PIPE, stdout=PIPE)
     leftover = tmp_path / f".checkpoint.safetensors.{other.pid}.partial"
-    mine = [
-        tmp_path / name
-        for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")
-    ]
+    mine = [tmp_path / name for name in (".tmpfile", ".tmp1a2b3c", ".film.mkv.partial", ".film.mkv.12.partial")]
     for path in (leftover, *mine):
         path.write_bytes(b"half")
     try:
@@ -66,9 +61,7 @@ def test_workers_go_on_with_their_own_runs_on_a_disk_without_flock(tmp_path, mon
         "import errno, fcntl\ndef flock(*_): raise OSError(errno.ENOSYS, 'no flock')\nfcntl.flock = flock\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    trained = start(
-        "train", "sgd-digits2", "--chains", 2, "--workers", 2, "--out", tmp_path / "run", *QUICK
-    )
+    trained = start("train", "sgd-digits2", "--chains", 2, "--workers", 2, "--out", tmp_path / "run", *QUICK)
     _, err = trained.communicate()
     assert trained.returncode == 0, err
     assert "has no flock" in err
@@ -94,10 +87,7 @@ def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tm
         (tmp_path / other).write_text('{"mine": 1}')
     with refusal(f"{name} was not written by pacdp: move it away"):
         train(SGD, tmp_path, RUNTIME, force=True)
-    assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {
-        name,
-        "figure.png",
-    }
+    assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
     assert (tmp_path / name).read_text() == '{"mine": 1}'
 
 
@@ -108,22 +98,11 @@ def test_every_earlier_report_is_kept_under_a_free_name_and_leaves_with_its_run(
     if listed:
         begin(tmp_path)
     for k in (1, 2, 2, 3, 4):
-        write_report(
-            folder.certificates,
-            {"format": "pacdp-certificates/2", "k": k, "provenance": time.time()},
-        )
-    names = (
-        "certificates.json.1",
-        "certificates.json.3",
-        "certificates.json.4",
-        "certificates.json",
-    )
+        write_report(folder.certificates, {"format": "pacdp-certificates/2", "k": k, "provenance": time.time()})
+    names = ("certificates.json.1", "certificates.json.3", "certificates.json.4", "certificates.json")
     assert [read(tmp_path / name)["k"] for name in names] == [1, 2, 3, 4]
     folder.clear()
-    assert {path for path in tmp_path.glob("c*")} == {
-        mine,
-        *([] if listed else map(tmp_path.joinpath, names)),
-    }
+    assert {path for path in tmp_path.glob("c*")} == {mine, *([] if listed else map(tmp_path.joinpath, names))}
     assert mine.read_text() == "mine"
 
 
@@ -139,23 +118,16 @@ def test_a_page_keeps_what_stands_in_its_place(tmp_path):
 
 def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_path, refused):
     (tmp_path / "diagnosis.json").write_text('{"patient": 1}')
-    assert "is no report of diagnosis" in refused(
-        "train", "sgd-digits2", "--chains", 2, "--out", tmp_path, *QUICK
-    )
+    assert "is no report of diagnosis" in refused("train", "sgd-digits2", "--chains", 2, "--out", tmp_path, *QUICK)
     assert listdir(tmp_path) == ["diagnosis.json"]
 
 
-def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(
-    copied,
-):
+def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(copied):
     folder = copied("sgd")
     plot(Folder(folder))
     (folder / "figure.svg").write_text("mine")
     train(SGD, folder, RUNTIME, force=True)
-    assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {
-        *RUN_FILES,
-        "figure.svg",
-    }
+    assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {*RUN_FILES, "figure.svg"}
     (folder / LIST).unlink()
     (folder / "figure.png").write_text("nobody knows whose")
     train(SGD, folder, RUNTIME, force=True)
@@ -183,9 +155,7 @@ DAMAGE = {
     "the first row taken out": lambda one, two, three: two + three,
     "rows changed places": lambda one, two, three: two + one + three,
     "a hash taken out": lambda one, two, three: one + '{"step": 10}\n' + three,
-    "a last row that was not cut short": lambda one, two, three: (
-        one + two + three.replace("15.1", "15.2")
-    ),
+    "a last row that was not cut short": lambda one, two, three: one + two + three.replace("15.1", "15.2"),
     "not finite": lambda one, two, three: one + two + three.replace("15.1", "NaN"),
 }
 
@@ -194,11 +164,7 @@ DAMAGE = {
 def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder, what):
     damaged = DAMAGE[what](*_lines(folder))
     folder.metrics.write_text(damaged)
-    for use in (
-        folder.rows,
-        lambda: folder.keep_rows(up_to_step=20),
-        lambda: folder.append_row({"step": 20}),
-    ):
+    for use in (folder.rows, lambda: folder.keep_rows(up_to_step=20), lambda: folder.append_row({"step": 20})):
         with refusal(r"metrics.jsonl is damaged: row \d is not what was written"):
             use()
         assert folder.metrics.read_text() == damaged
@@ -230,10 +196,7 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     interrupted(run, tmp_path, after=60)
     whole = metrics.read_text()
     first = whole[: whole.index("\n") + 1]
-    damages = {
-        "is damaged: row 1 is not what": whole.replace("train_loss", "train-loss", 1),
-        "run has recorded": first,
-    }
+    damages = {"is damaged: row 1 is not what": whole.replace("train_loss", "train-loss", 1), "run has recorded": first}
     for said, damaged in damages.items():
         metrics.write_text(damaged)
         with refusal(said):
@@ -243,9 +206,7 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     assert train(run, tmp_path, RUNTIME, resume=True)["final"]["step"] == 90
 
 
-def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(
-    tmp_path, monkeypatch
-):
+def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tmp_path, monkeypatch):
     code, result = tmp_path / "pacdp" / "cli" / "folder.py", tmp_path / "docs" / "results.md"
     for file in (code, result):
         file.parent.mkdir(parents=True)

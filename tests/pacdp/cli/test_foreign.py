@@ -37,14 +37,7 @@ def files(module, tmp_path, monkeypatch):
 
 def given(files, data, *more):
     """What is certified, as it is."""
-    return (
-        files / "weights.safetensors",
-        "--model",
-        "foreign_net:factory",
-        "--data",
-        f"foreign_net:{data}",
-        *more,
-    )
+    return (files / "weights.safetensors", "--model", "foreign_net:factory", "--data", f"foreign_net:{data}", *more)
 
 
 def asked(files, *more, data="bound_set"):
@@ -78,11 +71,7 @@ def test_rows_that_the_prior_saw_prove_that_the_bound_s_are_others(files, certif
     arrays = Rows.of(*foreign_net.prior_set()).to_arrays()
     np.savez(files / "rows.npz", **arrays)
     save_arrays(arrays, files / "rows.safetensors")
-    rows = (
-        ("--prior-data", "foreign_net:prior_set")
-        if form == "data"
-        else ("--prior-rows", files / form)
-    )
+    rows = ("--prior-data", "foreign_net:prior_set") if form == "data" else ("--prior-rows", files / form)
     assert standings(certify(*asked(files, *rows, "--passes", 1)), PRIOR_SAW) == {"proved"}
 
 
@@ -90,14 +79,8 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
     prior, saw = ("--prior-data", "foreign_net:prior_set"), "predictor saw none of these rows"
     report = certify(*given(files, "test_set"))
     first = report["certificates"][0]
-    assert (first["of"], first["name"], report["n"]) == (
-        "your network",
-        "new_examples_clopper_pearson",
-        297,
-    )
-    module = load_into(
-        foreign_net.factory(), read_weights(files / "weights.safetensors"), source="here"
-    )
+    assert (first["of"], first["name"], report["n"]) == ("your network", "new_examples_clopper_pearson", 297)
+    module = load_into(foreign_net.factory(), read_weights(files / "weights.safetensors"), source="here")
     inputs, labels = foreign_net.test_set()
     errors = int((module(inputs).argmax(1) != labels).sum())
     assert report["measured"][0]["errors"] == errors
@@ -108,10 +91,7 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
 
 def test_people_are_counted_where_the_data_name_them(files, certify):
     prior = ("--prior-data", "foreign_net:prior_set", "--passes", 1)
-    for report in (
-        certify(*given(files, "persons")),
-        certify(*asked(files, *prior, data="persons")),
-    ):
+    for report in (certify(*given(files, "persons")), certify(*asked(files, *prior, data="persons"))):
         assert (report["n"], report["unit"], report["examples"]) == (60, "person", 600)
         assert "0-1 risk of a new person" in {c["measures"] for c in report["certificates"]}
 

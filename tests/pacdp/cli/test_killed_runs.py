@@ -41,9 +41,7 @@ def chain(name):
 
 
 def private(name, *, seeded):
-    found = private_recipe(
-        f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke"
-    )
+    found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke")
     return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
 
 
@@ -52,10 +50,7 @@ def secret_chain(name, place):
     run, draw = SECRET[name], SecretKeys.noised
 
     def noised(self, *arguments, stream, tick, **more):
-        note(
-            place / "released",
-            str(1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)),
-        )
+        note(place / "released", str(1 + tick // (run.sampler.gradients_per_step if stream == NOISE else 1)))
         return draw(self, *arguments, stream=stream, tick=tick, **more)
 
     SecretKeys.noised = noised  # type: ignore[method-assign]
@@ -80,9 +75,7 @@ def go(name, seeded, place):
         return whole(**{**values, "watch": watch})
 
     pacdp.loop.PrivateStep = watched  # type: ignore[misc, assignment]
-    train_private(
-        private(name, seeded=seeded), place / "run", RUNTIME, resume=True, ledger=place / "ledger"
-    )
+    train_private(private(name, seeded=seeded), place / "run", RUNTIME, resume=True, ledger=place / "ledger")
 
 
 def left(name, place):
@@ -95,11 +88,7 @@ def left(name, place):
         return left_behind(run) | {"names": names, "result": result}
     if name in SECRET:
         return {"tensors": tensors(run), "rows": rows(run), "paid": stretches(place / "ledger")}
-    result = {
-        key: value
-        for key, value in read(run / "result.json").items()
-        if key not in ("seconds", "rests_on")
-    }
+    result = {key: value for key, value in read(run / "result.json").items() if key not in ("seconds", "rests_on")}
     return {"names": names, "result": result, "rows": rows(run), "tensors": tensors(run)}
 
 
@@ -107,9 +96,7 @@ def released(name, place):
     """How often the sum of each step left the mechanism."""
     path = place / "released"
     each = len(METHODS[name].noise_scales) if name == "p3sgd" else 1  # type: ignore[union-attr]
-    found = (
-        Counter(int(line) for line in path.read_text().splitlines()) if path.exists() else Counter()
-    )
+    found = Counter(int(line) for line in path.read_text().splitlines()) if path.exists() else Counter()
     return Counter({step: -(-count // each) for step, count in found.items()})
 
 
@@ -131,9 +118,7 @@ def cost(name, place):
     told = load_checkpoint(place / "run").header["event"]
     made = [one for one, count in events.runs_of(event_from_dict(told)) for _ in range(count)]
     found = released(name, place).items()
-    return Composed(
-        events=tuple(SelfComposed(event=made[step - 1], count=count) for step, count in found)
-    )
+    return Composed(events=tuple(SelfComposed(event=made[step - 1], count=count) for step, count in found))
 
 
 def killed_often(name, root, *, kills, seeded=True):
@@ -190,10 +175,7 @@ def test_a_few_kills(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("trained", "exported")
 @pytest.mark.parametrize(
-    ("name", "seeded"),
-    [(name, True) for name in (*CHAINS, *SECRET, *PRIVATE)] + [(name, False) for name in PRIVATE],
+    ("name", "seeded"), [(name, True) for name in (*CHAINS, *SECRET, *PRIVATE)] + [(name, False) for name in PRIVATE]
 )
-def test_kills_leave_the_weights_of_an_uninterrupted_run_and_a_ledger_of_all_that_was_released(
-    name, seeded, tmp_path
-):
+def test_kills_leave_the_weights_of_an_uninterrupted_run_and_a_ledger_of_all_that_was_released(name, seeded, tmp_path):
     assert killed_often(name, tmp_path, kills=KILLS, seeded=seeded) == KILLS

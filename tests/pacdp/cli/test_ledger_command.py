@@ -24,12 +24,7 @@ def path(tmp_path):
     folder = tmp_path / "ledger"
     succeed("ledger", "limit", folder, "--epsilon", "2", *LIMIT)
     book = Ledger.load(folder)
-    for run, first, unit in (
-        ("aa", 1, "example"),
-        ("aa", 11, "example"),
-        ("aa", 11, "example"),
-        ("bb", 1, "person"),
-    ):
+    for run, first, unit in (("aa", 1, "example"), ("aa", 11, "example"), ("aa", 11, "example"), ("bb", 1, "person")):
         book.reserve(stretch(run, first, first + 9, unit=unit))
     book.reserve(stretch("cc", 1, 10, stream=book.stream(keyed_by=1, settings=1)))
     return folder
@@ -42,20 +37,11 @@ def test_show_lists_runs_and_adds_up(path, said):
     assert [run["seeded"] for run in record["runs"]] == [False, False, True]
 
     def cost(count, adjacency):
-        return pytest.approx(
-            privacy_epsilon(event=steps(count), delta=1e-5, adjacency=adjacency).upper
-        )
+        return pytest.approx(privacy_epsilon(event=steps(count), delta=1e-5, adjacency=adjacency).upper)
 
-    assert [one["epsilon"]["add-remove"] for one in (first, third)] == [
-        cost(30, "add-remove"),
-        cost(10, "add-remove"),
-    ]
+    assert [one["epsilon"]["add-remove"] for one in (first, third)] == [cost(30, "add-remove"), cost(10, "add-remove")]
     totals = {(total["unit"], total["adjacency"]): total["epsilon"] for total in record["totals"]}
-    assert (
-        totals["example", "add-remove"]
-        == totals["example", "replace-one"]
-        == cost(50, "replace-one")
-    )
+    assert totals["example", "add-remove"] == totals["example", "replace-one"] == cost(50, "replace-one")
     assert totals["person", "add-remove"] is totals["person", "replace-one"] is None
 
 
@@ -73,7 +59,4 @@ def test_an_empty_ledger_and_an_unbounded_one(tmp_path, said):
     assert "no limit: nothing is refused" in said(*show)
     book.reserve(stretch("aa", 1, 1, event=NonPrivate()))
     total = said(*show, "--json")["totals"][0]
-    assert (total["epsilon"], total["because"]) == (
-        None,
-        "some entries have no noise, or too little to count",
-    )
+    assert (total["epsilon"], total["because"]) == (None, "some entries have no noise, or too little to count")

@@ -31,9 +31,7 @@ def private_bound(report):
 def test_the_plan_follows_from_the_run():
     assert CLIPPED.marks(N) == (30, 60, 90)
     assert CLIPPED.plan(N) == Plan(steps=90)
-    assert replace(CLIPPED, stopping="listed").plan(N) == Plan(
-        steps=90, stopping="listed", listed=(30, 60, 90)
-    )
+    assert replace(CLIPPED, stopping="listed").plan(N) == Plan(steps=90, stopping="listed", listed=(30, 60, 90))
 
 
 def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, certify):
@@ -69,6 +67,4 @@ def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, refused):
         path.write_bytes(sound)
         forge(tmp_path, **{**change, "config_hash": digest(change.get("run", header["run"]))})
         said = refused("certify", tmp_path, "--threads", 1)
-        assert (
-            "is of another run or chain" if "run" in change else "says that it was planned with"
-        ) in said
+        assert ("is of another run or chain" if "run" in change else "says that it was planned with") in said

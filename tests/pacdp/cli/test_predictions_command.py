@@ -46,9 +46,7 @@ def _report(path, *words):
 @pytest.mark.parametrize("kind", ["predictions", "probabilities"])
 def test_every_kind_of_file_says_what_python_says(suffix, kind, tmp_path, capsys):
     soft = {f"p{k}": SOFT[:, k] for k in range(3)} if kind == "probabilities" else {}
-    columns = {
-        name: column for name, column in COLUMNS.items() if name != "prediction" or not soft
-    } | soft
+    columns = {name: column for name, column in COLUMNS.items() if name != "prediction" or not soft} | soft
     path = _write(tmp_path / f"answers{suffix}", columns)
     with pytest.raises(ValueError, match="'age' to ignore"):
         read_table(path, ["age"])
@@ -64,12 +62,8 @@ def test_a_matrix_of_an_npz_is_read_and_classes_may_be_named(tmp_path):
     names = np.array(["cat", "dog", "eel"])
     path = tmp_path / "answers.npz"
     np.savez(path, label=names[LABELS], probabilities=SOFT)
-    found = _report(path, "--classes", "cat", "dog", "eel", "--ask", "recall")["details"][
-        "statements"
-    ]
-    expected = library.certify_predictions(
-        names[LABELS], probabilities=SOFT, classes=list(names), ask="recall"
-    )
+    found = _report(path, "--classes", "cat", "dog", "eel", "--ask", "recall")["details"]["statements"]
+    expected = library.certify_predictions(names[LABELS], probabilities=SOFT, classes=list(names), ask="recall")
     assert found == expected.to_dict()["details"]["statements"]
     assert "recall of class 'dog'" in [row["quantity"] for row in found]
 
@@ -86,15 +80,11 @@ def test_models_in_one_table_are_paired(how, tmp_path):
     if how == "by id":
         columns["id"] = [f"e{k}" for k in range(N)] * 2
         order = RNG.permutation(2 * N)
-        order = order[
-            np.argsort(np.array(columns["model"])[order] != "old", kind="stable")
-        ]  # the old one first
+        order = order[np.argsort(np.array(columns["model"])[order] != "old", kind="stable")]  # the old one first
         columns = {name: np.asarray(column)[order] for name, column in columns.items()}
     found = _report(_write(tmp_path / "answers.csv", columns))["details"]["statements"]
     rows = {(row["quantity"], row["of"]): (row["measured"], row["n"]) for row in found}
-    assert rows == {
-        (row.quantity, row.of): (pytest.approx(row.measured), row.n) for row in expected.statements
-    }
+    assert rows == {(row.quantity, row.of): (pytest.approx(row.measured), row.n) for row in expected.statements}
 
 
 def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
@@ -175,9 +165,7 @@ def test_tables_as_others_write_them_are_read(why, tmp_path):
         (("--json", "--json"), "--json stands 2 times"),
     ],
 )
-def test_an_option_that_stands_twice_is_refused_and_what_adds_up_is_not(
-    twice, said, tmp_path, refused
-):
+def test_an_option_that_stands_twice_is_refused_and_what_adds_up_is_not(twice, said, tmp_path, refused):
     path = _write(tmp_path / "answers.csv", COLUMNS)
     assert said in refused("certify", "--predictions", path, *twice, status=(2,))
     _report(path, "--ask", "recall", "--ask", "precision")

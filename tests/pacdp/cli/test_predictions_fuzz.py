@@ -20,20 +20,14 @@ from tests.marks import every_case, slow
 
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
-COLUMN = st.sampled_from(
-    ["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"]
-)
+COLUMN = st.sampled_from(["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"])
 FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _outcome(path):
     """What reading and certifying says; anything but a report or a sentence raises."""
     try:
-        given = (
-            read_logs(path)
-            if path.suffix in (".jsonl", ".eval")
-            else examples_of(path, read_table(path))
-        )
+        given = read_logs(path) if path.suffix in (".jsonl", ".eval") else examples_of(path, read_table(path))
         found = certified(given, failure_prob=0.05, interval=True)
     except ValueError as error:
         return "refused" if str(error) and "\n" not in str(error) else f"no sentence: {error}"
@@ -47,13 +41,9 @@ def _outcome(path):
 @FEW
 @given(columns=st.lists(COLUMN, min_size=1, max_size=5), data=st.data())
 def test_any_table_is_certified_or_refused(columns, data, tmp_path):
-    rows = data.draw(
-        st.lists(st.lists(CELL, min_size=len(columns), max_size=len(columns)), max_size=6)
-    )
+    rows = data.draw(st.lists(st.lists(CELL, min_size=len(columns), max_size=len(columns)), max_size=6))
     path = tmp_path / "answers.csv"
-    path.write_text(
-        "\n".join(",".join(row) for row in (columns, *rows)), encoding="utf-8", newline=""
-    )
+    path.write_text("\n".join(",".join(row) for row in (columns, *rows)), encoding="utf-8", newline="")
     assert _outcome(path) in ("certified", "refused")
 
 
@@ -115,9 +105,7 @@ def _log(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as stored:
         stored.writestr("header.json", '{"eval": {"model": "m", "task": "t"}}')
         for k in range(3):
-            stored.writestr(
-                f"samples/{k}.json", f'{{"id": {k}, "scores": {{"match": {{"value": {k % 2}}}}}}}'
-            )
+            stored.writestr(f"samples/{k}.json", f'{{"id": {k}, "scores": {{"match": {{"value": {k % 2}}}}}}}')
     return path.read_bytes()
 
 

@@ -13,16 +13,7 @@ from bounds.accounting import (
 from tests.marks import every_case
 
 PUBLIC = ("--delta", "1e-5", "--adjacency", "add-remove")
-HEADLINE = (
-    "privacy",
-    "--noise-multiplier",
-    "1.1",
-    "--sample-rate",
-    "0.004266666666666667",
-    "--steps",
-    "3516",
-    *PUBLIC,
-)
+HEADLINE = ("privacy", "--noise-multiplier", "1.1", "--sample-rate", "0.004266666666666667", "--steps", "3516", *PUBLIC)
 ONE = PoissonSampled(sample_rate=256 / 60000, event=Gaussian(noise_multiplier=1.1))
 
 
@@ -74,9 +65,7 @@ def test_schedules_from_files(name, text, tmp_path, said):
     scaled = said(*arguments, "--epsilon", "0.5", "--json")
     assert scaled["upper"] <= 0.5
     assert scaled["runs"] == [[noise * scaled["scale"], count] for noise, count in made["runs"]]
-    assert said(*arguments, "--epsilon", "0.5").startswith(
-        f"factor {scaled['scale']!r} on every noise multiplier"
-    )
+    assert said(*arguments, "--epsilon", "0.5").startswith(f"factor {scaled['scale']!r} on every noise multiplier")
 
 
 def test_no_protection_is_an_infinite_epsilon(said):

@@ -47,9 +47,7 @@ def test_recipes_that_promise_privacy_draw_from_the_system_and_studies_from_thei
         private = any(name.startswith(clipped) for clipped in CLIPPED)
         assert (one.promising, one.reproducible) == (private, not private)
         assert sampler_job(one).config.reproducible
-        assert (
-            "reproducible" in to_dict(one)
-        ) == private  # so that the keys of others stay what they were
+        assert ("reproducible" in to_dict(one)) == private  # so that the keys of others stay what they were
 
 
 def test_secret_runs_do_not_repeat_and_certificates_say_whose_noise_it_is(counted, tmp_path):
@@ -64,12 +62,7 @@ def test_secret_runs_do_not_repeat_and_certificates_say_whose_noise_it_is(counte
     for name, words in (("seeded", "seed"), ("secret", "key of the operating system")):
         assert ("private" in read(tmp_path / name / "result.json")) == (name == "secret")
         made = load_trained(tmp_path / name).assess(settings=SEEDED.certify)
-        (said,) = {
-            h.by
-            for c in made.certificates
-            for h in c.hypotheses
-            if h.name == "noise secret or independent"
-        }
+        (said,) = {h.by for c in made.certificates for h in c.hypotheses if h.name == "noise secret or independent"}
         assert words in said
 
 
@@ -149,9 +142,7 @@ def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
     cost = Ledger.load(tmp_path / "first").total(**about).epsilon
     Ledger.open(tmp_path / "ledger").set_limit(Limit(epsilon=1.2 * cost, **about))
     outs = [tmp_path / "a", tmp_path / "b"]
-    first, second = train_together(
-        [run, replace(run, chain=1)], outs, RUNTIME, ledger=tmp_path / "ledger"
-    )
+    first, second = train_together([run, replace(run, chain=1)], outs, RUNTIME, ledger=tmp_path / "ledger")
     assert (type(first), type(second)) == (dict, Overdrawn)
     assert stretches(tmp_path / "ledger") == [(1, 90)]
     assert not Folder(outs[1]).finished
@@ -171,22 +162,10 @@ def test_one_record_does_not_decide_whether_a_private_chain_ends(name, tmp_path,
 
 @pytest.mark.slow
 def test_chains_in_other_processes_pay_too(tmp_path):
-    given = (
-        "train",
-        "entropy-sgld-clipped-digits2",
-        *QUICK,
-        "--out",
-        tmp_path / "run",
-        "--chains",
-        2,
-        "--workers",
-        2,
-    )
+    given = ("train", "entropy-sgld-clipped-digits2", *QUICK, "--out", tmp_path / "run", "--chains", 2, "--workers", 2)
     succeed(*given)
     paid = {one.run for one in counted_in(tmp_path / "ledger")}
-    assert paid == {
-        load_checkpoint(one).header["ledger"]["run"] for one in chain_folders(tmp_path / "run")
-    }
+    assert paid == {load_checkpoint(one).header["ledger"]["run"] for one in chain_folders(tmp_path / "run")}
     assert len(paid) == 2
 
 
@@ -209,25 +188,17 @@ def test_one_of_several_chains_finds_the_ledger_that_counted_them(tmp_path, refu
 
 @pytest.mark.cases(1)
 @every_kind
-def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_settings(
-    name, counted, tmp_path
-):
+def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_settings(name, counted, tmp_path):
     run = Path(copytree(counted / name, tmp_path / "run"))
     (run / "released.json").unlink(missing_ok=True)
-    reports = [
-        export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE)
-        for out in ("out", "again")
-    ]
+    reports = [export_run(run, tmp_path / out, RUNTIME, ledger=counted / "ledger", **NOISE) for out in ("out", "again")]
     assert reports[0]["details"]["counts"] == reports[1]["details"]["counts"]
     assert verdicts(tmp_path / "out") == {"follows"}
     one, (made,) = leaving(run, RUNTIME), reports[0]["certificates"]
     assert made["of"] == "weights"
     assert 0 < abs(reports[0]["n"] - one.bound.n)
     assert load_checkpoint(tmp_path / "out" / "weights.safetensors").state == {}
-    header, content = (
-        one.checkpoint.header,
-        b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir()),
-    )
+    header, content = (one.checkpoint.header, b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir()))
     for private in (header["noise_key"], header["ledger"]["run"], header["ledger"]["receipt"]["hash"],
                     header["data"]["train"], header["content_hash"], Ledger.load(counted / "ledger").id):  # fmt: skip
         assert private.encode() not in content
@@ -236,9 +207,7 @@ def test_a_secret_chain_leaves_without_its_key_and_with_the_event_of_its_setting
     settings["run"]["sampler"]["tau"] *= 4.0  # half the noise
     settings["config_hash"] = digest(settings["run"])
     write(tmp_path / "out" / "settings.json", settings)
-    assert [
-        one.claim for one in check_path(tmp_path / "out") if one.verdict == "does not follow"
-    ] == ["settings"]
+    assert [one.claim for one in check_path(tmp_path / "out") if one.verdict == "does not follow"] == ["settings"]
 
 
 def test_a_listed_run_leaves_at_what_is_left_of_its_failure_probability(tmp_path):

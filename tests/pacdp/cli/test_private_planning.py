@@ -45,43 +45,24 @@ def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
     config = halted()
     train_private(config, tmp_path, RUNTIME)
     result, (history, steps) = read(tmp_path / "result.json"), charge(tmp_path, config)
-    assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (
-        result["steps"],
-        "proved",
-        True,
-    )
+    assert (steps_of(history), steps.hypothesis.standing, result["halted"]) == (result["steps"], "proved", True)
     assert 0 < result["steps"] < config.sampling.steps
     assert result["privacy"]["of_budget"]["epsilon"] <= config.budget.epsilon
 
 
 def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):
     run = copytree(exported / "run", tmp_path / "run")
-    config, header = (
-        from_dict(PrivateConfig, read(run / "config.json")),
-        dict(load_checkpoint(run).header),
-    )
+    config, header = (from_dict(PrivateConfig, read(run / "config.json")), dict(load_checkpoint(run).header))
     ((step, steps),) = runs_of(read_event(header))
     sigma, rate = step.event.noise_multiplier, step.sample_rate
-    wrong = [
-        [],
-        [(sigma, rate, steps - 1)],
-        [(10 * sigma, rate, steps)],
-        [(sigma, rate / 2, steps)],
-    ]
+    wrong = [[], [(sigma, rate, steps - 1)], [(10 * sigma, rate, steps)], [(sigma, rate / 2, steps)]]
     wrong += [[(sigma, rate, 1), (2 * sigma, rate, steps - 1)]]
     changes = [{"step": 1}, *({"event": gaussians(runs)} for runs in wrong)]
-    changes += [
-        {"public": {**header["public"], name: 1.5 * value}}
-        for name, value in header["public"].items()
-    ]
+    changes += [{"public": {**header["public"], name: 1.5 * value}} for name, value in header["public"].items()]
     for change in changes:
         forge(run, **{**header, **change})
-        with refusal(
-            "that its configuration does not make: its header was changed", CheckpointError
-        ):
+        with refusal("that its configuration does not make: its header was changed", CheckpointError):
             charge(run, config)
     assert "does not make" in refused("certify", run, "--threads", 1)
     forge(run, **{**header, "step": 1, "event": gaussians([(sigma, rate, 1)])})
-    assert steps_of(charge(run, config)[0]) == 6, (
-        "a history that was shortened together with its step costs the same"
-    )
+    assert steps_of(charge(run, config)[0]) == 6, "a history that was shortened together with its step costs the same"

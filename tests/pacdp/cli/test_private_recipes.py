@@ -25,9 +25,7 @@ from tests.schema import validate
 
 
 @pytest.mark.parametrize("name", PRIVATE_RECIPES)
-def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(
-    name, tmp_path, capsys
-):
+def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path, capsys):
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
     spent = result["privacy"]
@@ -36,11 +34,7 @@ def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_e
     assert 0.0 < spent["of_budget"]["epsilon"] <= config.budget.epsilon
     assert max(spent["lower"], spent["of_budget"]["epsilon"]) < spent["upper"]
     assert (spent["adjacency"], spent["units_are"]) == ("replace-one", "public")
-    assert (spent["delta"], spent["status"], spent["noise"]) == (
-        config.budget.delta,
-        "accounted",
-        "secret",
-    )
+    assert (spent["delta"], spent["status"], spent["noise"]) == (config.budget.delta, "accounted", "secret")
     assert {"accuracy", "macro_auc", "ece", "nll_nats", "brier"} <= set(result["test"])
     assert (result["steps"], result["halted"]) == (6, False)
     assert rows(tmp_path)[-1]["epsilon"] == spent["upper"]
@@ -76,9 +70,7 @@ def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
 def test_an_example_without_finite_probabilities_is_certainly_wrong(lost):
     drawn, labels = default_rng(0).dirichlet([1.0, 1.0, 1.0], size=50), np.arange(50) % 3
-    data = Dataset(
-        name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3
-    )
+    data = Dataset(name="made up", inputs=np.arange(50, dtype=np.float32)[:, None], labels=labels, classes=3)
 
     def judge(probabilities):
         return judged(lambda some: torch.tensor(probabilities)[some[:, 0].long()], data, curve=True)
@@ -109,11 +101,7 @@ def test_a_private_run_is_certified_by_its_own_examples(name, exported, tmp_path
     assert measured["mean"] < deployed.value <= 1.0
     for condition in ("privacy covers these rows", "steps fixed beforehand"):
         assert deployed.hypothesis(condition).standing == "proved"
-    assert (
-        report["privacy"]["event"]
-        == header["event"]
-        == read(folder / "result.json")["privacy"]["event"]
-    )
+    assert report["privacy"]["event"] == header["event"] == read(folder / "result.json")["privacy"]["event"]
     assert (("randomised_private_pac_bayes", "randomised") in found) != drawn
     assert {made.status for made in found.values()} == {"rigorous"}
 
@@ -124,9 +112,7 @@ def test_people_who_were_made_up_certify_nothing(tmp_path, refused):
     assert not (tmp_path / "certificates.json").exists()
 
 
-def test_a_run_that_hides_examples_certifies_nothing_where_these_are_people_s(
-    written, tmp_path, refused
-):
+def test_a_run_that_hides_examples_certifies_nothing_where_these_are_people_s(written, tmp_path, refused):
     train_private(tiny_private("dp-sgd-mnist"), tmp_path, RUNTIME)
     assert "hides people" in refused("certify", tmp_path)
 

@@ -10,9 +10,7 @@ from pacdp.cli.figures import reliability, style
 def _curve(*, simultaneous=False):
     generator = default_rng(0)
     probabilities = generator.dirichlet(np.ones(4), size=60)
-    return reliability_curve(
-        probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous
-    )
+    return reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous)
 
 
 def test_points_bands_and_counts_are_the_curve_s(tmp_path):

@@ -62,9 +62,7 @@ def kind(request, certified, private, tmp_path):
 
 def test_a_page_stands_alone_whatever_the_folder_holds(kind, tmp_path):
     page = report(kind, out=tmp_path / "page.html")
-    assert all(reference.startswith("#") for reference in page.references), (
-        "references stay within the page"
-    )
+    assert all(reference.startswith("#") for reference in page.references), "references stay within the page"
     assert {reference.removeprefix("#") for reference in page.references} <= set(page.ids)
     assert set(re.findall(r"url\(#([^)]+)\)", page.source)) <= set(page.ids)
     assert not re.search(r"url\((?!#)|@import|https?:", page.source)
@@ -81,10 +79,7 @@ def test_a_page_stands_alone_whatever_the_folder_holds(kind, tmp_path):
 
 
 def test_every_certificate_with_its_status_in_words(certified, page):
-    found, rows = (
-        read(certified / "certificates.json")["certificates"],
-        table_of(page, "at most")[1:],
-    )
+    found, rows = (read(certified / "certificates.json")["certificates"], table_of(page, "at most")[1:])
     assert len(found) == 10
     for (name, _, status, _, failure_prob, *_), certificate in zip(rows, found, strict=True):
         assert status == certificate["status"]
@@ -104,9 +99,7 @@ def test_costs_add_up_to_the_certificates_own_totals(certified, page):
         assert math.fsum(parts) == pytest.approx(total, rel=2e-3)
 
 
-def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itself(
-    private, tmp_path
-):
+def test_a_private_run_says_what_it_spent_and_keeps_its_training_scores_to_itself(private, tmp_path):
     page, result = report(private, out=tmp_path / "page.html"), read(private / "result.json")
     shown = float(re.search(r"epsilon at most ([\d.]+)", page.text).group(1))  # type: ignore[union-attr]
     assert result["privacy"]["upper"] <= shown < result["privacy"]["upper"] * 1.0001
@@ -141,26 +134,14 @@ def test_a_chain_with_secret_noise_is_not_to_be_published_finished_or_not(secret
 def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
     copytree(certified, folder)
-    config, source, found = (
-        read(folder / name) for name in ("config.json", "provenance.json", "certificates.json")
-    )
+    config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
     config["problem"]["dataset"] = HOSTILE
     source["argv"], source["versions"][HOSTILE], source["commit"] = [HOSTILE], HOSTILE, HOSTILE
     made = found["certificates"][0]
-    made |= {
-        "name": HOSTILE,
-        "of": HOSTILE,
-        "measures": HOSTILE,
-        "reference": HOSTILE,
-        "budget": {HOSTILE: 0.05},
-    }
+    made |= {"name": HOSTILE, "of": HOSTILE, "measures": HOSTILE, "reference": HOSTILE, "budget": {HOSTILE: 0.05}}
     made["hypotheses"][0]["by"] = made["costs"][0]["name"] = HOSTILE
     found["not_applicable"] = [{"name": HOSTILE, "reason": HOSTILE}]
-    for name, values in (
-        ("config.json", config),
-        ("provenance.json", source),
-        ("certificates.json", found),
-    ):
+    for name, values in (("config.json", config), ("provenance.json", source), ("certificates.json", found)):
         write(folder / name, values)
     before, page = page, report(folder, out=tmp_path / "page.html")
     assert not {"script", "img"} & set(page.tags)
@@ -173,9 +154,7 @@ def test_hostile_strings_are_text(certified, page, tmp_path):
 def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_path, refused):
     found = changed(read(certified / "certificates.json"), "certificates/0/status", "rigorous")
     write(tmp_path / "certificates.json", found)
-    assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in refused(
-        "report", tmp_path
-    )
+    assert "status must be 'optimistic', as the hypotheses say, got 'rigorous'" in refused("report", tmp_path)
     assert not (tmp_path / "report.html").exists()
 
 
@@ -183,14 +162,8 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
     ("files", "said"),
     [
         ({}, "holds no run and no certificates.json"),
-        (
-            {"certificates.json": {"format": "pacdp-certificates/1"}},
-            "has format 'pacdp-certificates/1'",
-        ),
-        (
-            {"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}},
-            "does not read",
-        ),
+        ({"certificates.json": {"format": "pacdp-certificates/1"}}, "has format 'pacdp-certificates/1'"),
+        ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
     ],
 )
 def test_what_cannot_be_reported_is_one_sentence(files, said, tmp_path, refused):

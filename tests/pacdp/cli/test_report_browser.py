@@ -38,9 +38,7 @@ def _run(copied, tmp_path):
 
 def _predictions(copied, tmp_path):
     rng = default_rng(0)
-    labels = rng.choice(
-        ["cat", "dog", "a bird of a long name that has to be broken somewhere"], 600
-    )
+    labels = rng.choice(["cat", "dog", "a bird of a long name that has to be broken somewhere"], 600)
     said = np.where(rng.random(600) < 0.1, rng.permutation(labels), labels)
     columns = {"label": labels, "prediction": said, "group": rng.integers(0, 4, 600)}
     pl.DataFrame(columns).write_csv(tmp_path / "answers.csv")
@@ -59,12 +57,7 @@ def _unfinished(copied, tmp_path):
     return folder
 
 
-MADE = {
-    "a run": _run,
-    "predictions": _predictions,
-    "a report alone": _handmade,
-    "not finished": _unfinished,
-}
+MADE = {"a run": _run, "predictions": _predictions, "a report alone": _handmade, "not finished": _unfinished}
 
 
 @pytest.mark.cases(1)

@@ -43,12 +43,7 @@ def test_bars_of_costs_are_stacked_in_order_and_optimistic_ones_are_marked_in_te
     _, ((axes,),) = style.figure(1, 1)
     found = [
         _made("a", "unproved", {"transfer": 0.2, "kl": 0.1, "new": 0.0}),
-        _made(
-            "b",
-            "declared",
-            {"log_density_ratio": -0.1, "confidence": 0.3},
-            monte_carlo_nats_per_draw=0.05,
-        ),
+        _made("b", "declared", {"log_density_ratio": -0.1, "confidence": 0.3}, monte_carlo_nats_per_draw=0.05),
     ]
     costs.draw(axes, found)
     drawn = np.array([(bar.get_x(), bar.get_width()) for bar in axes.patches])

@@ -35,9 +35,7 @@ def _again(folder):
     return ["train", RECIPE, "--resume", "--out", str(folder), *LENGTH]
 
 
-def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe(
-    uninterrupted, tmp_path
-):
+def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe(uninterrupted, tmp_path):
     folder, whole = tmp_path / "run", tmp_path / "whole"
     late = len(carried_out(main, (_again(whole),), root=whole).operations) * 3 // 4
     stopped = carried_out(main, (_again(folder),), root=folder, fault=Fault(at=late, kind="stop"))
@@ -50,9 +48,7 @@ def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe
     _assert_same_run(folder, uninterrupted)
 
 
-def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(
-    uninterrupted, tmp_path
-):
+def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(uninterrupted, tmp_path):
     """As if the power failed between the row and its checkpoint, and in the middle of the next row."""
     folder = tmp_path / "run"
     interrupted(from_dict(Run, read(uninterrupted / "config.json")), folder, after=27)

@@ -26,9 +26,7 @@ def test_float32_is_float32_unless_less_is_asked_for(tf32):
 
 
 @pytest.mark.parametrize(
-    "run",
-    [tiny("clipped-sgld"), tiny("sgld", keep_norms=True), PrivateConfig()],
-    ids=["clipped", "kept", "private"],
+    "run", [tiny("clipped-sgld"), tiny("sgld", keep_norms=True), PrivateConfig()], ids=["clipped", "kept", "private"]
 )
 def test_clipped_or_kept_sums_are_not_rounded(tmp_path, run):
     with refusal("leave out --tf32"):

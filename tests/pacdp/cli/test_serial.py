@@ -33,9 +33,7 @@ def test_what_was_written_is_read():
         again = from_dict(type(one), json.loads(text(one)))
         assert again == one
         assert hash(again) == hash(one)  # lists have become tuples
-    assert {type(private_recipe(name, scale="smoke").method) for name in PRIVATE_RECIPES} == set(
-        get_args(Method)
-    )
+    assert {type(private_recipe(name, scale="smoke").method) for name in PRIVATE_RECIPES} == set(get_args(Method))
 
 
 record = dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +76,7 @@ def test_the_key_is_the_hash_of_the_sorted_text():
 
 
 def test_a_plain_value_with_a_default_may_be_missing():
-    assert from_dict(_Whole, GOOD) == _Whole(
-        part=_Part(size=2), one=_Other(rate=1), widths=(3,), seed=0
-    )
+    assert from_dict(_Whole, GOOD) == _Whole(part=_Part(size=2), one=_Other(rate=1), widths=(3,), seed=0)
 
 
 @every_case(

@@ -55,10 +55,7 @@ def test_a_command_imports_nothing_that_it_does_not_need(words):
     ("code", "never"),
     [
         ("import pacdp", {*LEARNS, *DRAWS, *NEVER, "numpy", "bounds"}),
-        (
-            "import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])",
-            {*LEARNS, *DRAWS, "pacdp.certify"},
-        ),
+        ("import pacdp; pacdp.certify_predictions([0, 1, 1], [0, 1, 0])", {*LEARNS, *DRAWS, "pacdp.certify"}),
         slow("import pacdp.cli.sweep.kinds, pacdp.cli.private.run", {*DRAWS, *NEVER, "tyro"}),
     ],
 )

@@ -20,14 +20,7 @@ SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 def _figure(report):
     drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
     run.draw_certificates(axes, report)
-    texts = (
-        axes.title,
-        axes.xaxis.label,
-        *axes.get_yticklabels(),
-        *axes.texts,
-        *drawn.texts,
-        drawn._supxlabel,
-    )
+    texts = (axes.title, axes.xaxis.label, *axes.get_yticklabels(), *axes.texts, *drawn.texts, drawn._supxlabel)
     return "\n".join(text.get_text() for text in texts)
 
 
@@ -85,11 +78,7 @@ def test_no_certificate_is_rounded_down(surface, shown):
 @every_surface
 def test_a_certificate_below_the_measured_error_is_remarked_on(surface, shown):
     report = handmade()
-    said = (
-        "below test error"
-        if surface == "figure"
-        else f"lies below the measured test error {BELOW:.4f}"
-    )
+    said = "below test error" if surface == "figure" else f"lies below the measured test error {BELOW:.4f}"
     assert shown(surface, report).count(said) == 1
     report["measured"][1]["mean"] = 0.01
     assert said not in shown(surface, report)
@@ -119,9 +108,7 @@ def real():
     return get
 
 
-@pytest.mark.parametrize(
-    ("errors", "n", "rate"), [(0, 5, 0.3), (1, 1, 0.25), (3, 7, 0.2), (7, 7, 0.9), (40, 300, 0.1)]
-)
+@pytest.mark.parametrize(("errors", "n", "rate"), [(0, 5, 0.3), (1, 1, 0.25), (3, 7, 0.2), (7, 7, 0.9), (40, 300, 0.1)])
 def test_the_probability_of_so_many_errors_is_the_binomial_one(errors, n, rate):
     from fractions import Fraction
 

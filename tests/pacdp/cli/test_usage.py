@@ -10,26 +10,14 @@ BOUND = ("bound", "maurer", "--risk", "0.1", "--kl-nats", "3")
 WRONG = [
     (("trian",), "there is no command 'trian': did you mean train?"),
     ((), "give a command: one of demo, train"),
-    (
-        ("train", "sgd-digits2", "--epoch", "3"),
-        "there is no option --epoch: did you mean --epochs?",
-    ),
+    (("train", "sgd-digits2", "--epoch", "3"), "there is no option --epoch: did you mean --epochs?"),
     (("train", "sgd-digits2", "more", "words"), "too many words: more words"),
-    (
-        ("train", "sgd-digits2", "--epochs", "abc"),
-        "--epochs: could not convert string to float: 'abc'",
-    ),
-    (
-        ("train", "sgd-digits2", "--scale", "huge"),
-        "invalid choice 'huge' for argument '--scale', expected one of",
-    ),
+    (("train", "sgd-digits2", "--epochs", "abc"), "--epochs: could not convert string to float: 'abc'"),
+    (("train", "sgd-digits2", "--scale", "huge"), "invalid choice 'huge' for argument '--scale', expected one of"),
     (("train", "sgd-digits2", "--workers", "0"), "expected workers >= 1, got 0"),
     (("train", "sgd-digits2", "--out", ""), "an empty word stands on the command line"),
     ((*BOUND, "--n", "10.5"), "--n takes INT, got '10.5': see pacdp bound maurer --help"),
-    (
-        ("privacy", "--steps", "1"),
-        "privacy needs --adjacency {replace-one,add-remove}, --delta FLOAT",
-    ),
+    (("privacy", "--steps", "1"), "privacy needs --adjacency {replace-one,add-remove}, --delta FLOAT"),
     (("ledger", "shwo", "x"), "there is no pacdp ledger shwo: did you mean show?"),
 ]
 
@@ -45,14 +33,8 @@ NOTHING = [
 """Names of what is not there."""
 
 
-@every_case(
-    ("words", "said", "status"),
-    [*((*one, 2) for one in WRONG), *((*one, 1) for one in NOTHING)],
-    ids=str,
-)
-def test_what_is_wrong_is_one_sentence_and_leaves_nothing(
-    words, said, status, tmp_path, monkeypatch, refused
-):
+@every_case(("words", "said", "status"), [*((*one, 2) for one in WRONG), *((*one, 1) for one in NOTHING)], ids=str)
+def test_what_is_wrong_is_one_sentence_and_leaves_nothing(words, said, status, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("no JSON\n")
     assert said in refused(*words, status=(status,))

@@ -111,9 +111,7 @@ def chain_folders(folder):
 
 def assert_same_chains(folder, expected):
     """All chains, their configurations and their diagnosis are equal."""
-    assert [one.name for one in chain_folders(folder)] == [
-        one.name for one in chain_folders(expected)
-    ]
+    assert [one.name for one in chain_folders(folder)] == [one.name for one in chain_folders(expected)]
     for one, other in zip(chain_folders(folder), chain_folders(expected), strict=True):
         assert left_behind(one) == left_behind(other)
         assert read(one / "config.json") == read(other / "config.json")

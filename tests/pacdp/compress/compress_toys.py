@@ -22,19 +22,14 @@ def clouds(n=300, seed=0, classes=3, people=None):
     rng = default_rng(seed)
     labels = rng.integers(classes, size=n)
     angle = 2 * np.pi * labels / classes
-    inputs = 2.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.7 * rng.standard_normal(
-        (n, 2)
-    )
+    inputs = 2.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.7 * rng.standard_normal((n, 2))
     owners = None if people is None else rng.integers(people, size=n)
     return Dataset(inputs=inputs.astype(np.float32), labels=labels, classes=classes, name="clouds", people=owners,
                    unit="example" if people is None else "person")  # fmt: skip
 
 
 def network():
-    generator, made = (
-        seeded(0),
-        Sequential(Linear(2, 16), ReLU(), Linear(16, 3)),
-    )
+    generator, made = (seeded(0), Sequential(Linear(2, 16), ReLU(), Linear(16, 3)))
     for parameter in made.parameters():
         nn.init.uniform_(parameter, -0.5, 0.5, generator=generator)
     return made
@@ -55,22 +50,12 @@ def written(train=descend, model=None):
 
 
 _SMALL = {"classes": 3, "architecture": Architecture(hidden=(16,)), "view": View()}
-_COLD = {
-    "tau": 1e6,
-    "outer_step_size": 2.0,
-    "outer_decay": 0.0,
-    "inner_decay": 0.0,
-    "inner_step_size": 0.4,
-}
+_COLD = {"tau": 1e6, "outer_step_size": 2.0, "outer_decay": 0.0, "inner_decay": 0.0, "inner_step_size": 0.4}
 CHAINS = {
     "sgd": Chained(sampler=SGD(step_size=0.1, momentum=0.9, batch_size=16), steps=40, **_SMALL),
     "sgld": Chained(sampler=SGLD(tau=1e5, step_size=0.2, batch_size=16), steps=80, **_SMALL),
-    "entropy-sgd": Chained(
-        sampler=EntropySGD(beta=None, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL
-    ),
-    "entropy-sgld": Chained(
-        sampler=EntropySGD(beta=1e6, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL
-    ),
+    "entropy-sgd": Chained(sampler=EntropySGD(beta=None, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL),
+    "entropy-sgld": Chained(sampler=EntropySGD(beta=1e6, alpha=0.1, batch_size=16, **_COLD), steps=8, **_SMALL),
 }
 LEARNERS = {**CHAINS, "adam": Adam(steps=60, batch_size=16, learning_rate=0.02, **_SMALL),
             "kernel": KernelRidge(classes=3, view=View(), width=1.0, ridge=1e-2), "torch": written()}  # fmt: skip
@@ -160,8 +145,4 @@ _UNSEEDED = default_rng()
 
 def unseeded(model, inputs, labels):
     """Random numbers that nobody seeded."""
-    descend(
-        model,
-        inputs + torch.tensor(_UNSEEDED.normal(size=inputs.shape), dtype=torch.float32),
-        labels,
-    )
+    descend(model, inputs + torch.tensor(_UNSEEDED.normal(size=inputs.shape), dtype=torch.float32), labels)

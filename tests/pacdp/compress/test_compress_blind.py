@@ -33,19 +33,10 @@ def tried(learner, data=None):
     require_blind(learner, records, groups=Groups(sizes=(4,)), seed=0, start=None)
 
 
-DIFFER, DEPENDS = (
-    "two equal runs on the same records differ",
-    "depends on the records beside it in a batch",
-)
+DIFFER, DEPENDS = ("two equal runs on the same records differ", "depends on the records beside it in a batch")
 PLANTED = {
-    "a closure": (
-        lambda: closed_over(clouds()),
-        r"train_network<inputs> of the learner holds 300 records",
-    ),
-    "a global variable": (
-        lambda: written(global_variable),
-        r"global WHOLE.* of the learner holds 300",
-    ),
+    "a closure": (lambda: closed_over(clouds()), r"train_network<inputs> of the learner holds 300 records"),
+    "a global variable": (lambda: written(global_variable), r"global WHOLE.* of the learner holds 300"),
     "a memory of what was scored": (lambda: written(trained_on_memory, Remembering()), DIFFER),
     "statistics of a batch": (lambda: written(model=batched()), DEPENDS),
     "noise in every pass": (lambda: written(model=noisy()), DEPENDS),
@@ -67,9 +58,7 @@ class Hoarding(Torch):
 
     def outputs(self, state, viewed):
         state["hoard"] = viewed[: len(viewed)].clone()
-        return super().outputs(
-            {name: one for name, one in state.items() if name != "hoard"}, viewed
-        )
+        return super().outputs({name: one for name, one in state.items() if name != "hoard"}, viewed)
 
     def train(self, state, inputs, labels, *, round, seed):
         known = {name: one for name, one in (state or {}).items() if name != "hoard"}
@@ -88,10 +77,7 @@ def test_a_picked_record_that_was_drawn_more_than_once_is_no_look():
         inputs[5],
         np.arange(5) % 2,
     )  # some are errors whatever is learnt, and so are picked first
-    tried(
-        Estimator(estimator=KNeighborsClassifier(1), classes=3),
-        replace(data, inputs=inputs, labels=labels),
-    )
+    tried(Estimator(estimator=KNeighborsClassifier(1), classes=3), replace(data, inputs=inputs, labels=labels))
 
 
 class Counting(Nearest):
@@ -116,12 +102,7 @@ class Late(Nearest):
 def test_the_scores_of_the_last_network_are_its_records_own():
     data = clouds()
     records = Records.of(data.inputs, data.labels, seed=0)
-    how = {
-        "groups": Groups(sizes=(4,)),
-        "stop": Stop(no_errors_left=False, rounds=(4,)),
-        "seed": 0,
-        "start": None,
-    }
+    how = {"groups": Groups(sizes=(4,)), "stop": Stop(no_errors_left=False, rounds=(4,)), "seed": 0, "start": None}
     trace = carry_out(estimator(Late()), records, **how)
     with refusal(DEPENDS, Looks):
         require_replayed(estimator(Late()), records, trace, **how)
@@ -130,12 +111,7 @@ def test_the_scores_of_the_last_network_are_its_records_own():
 def test_what_the_trial_missed_the_replay_finds():
     data = clouds()
     records = Records.of(data.inputs, data.labels, seed=0)
-    how = {
-        "groups": Groups(sizes=(4,)),
-        "stop": Stop(no_errors_left=False, rounds=(12,)),
-        "seed": 0,
-        "start": None,
-    }
+    how = {"groups": Groups(sizes=(4,)), "stop": Stop(no_errors_left=False, rounds=(12,)), "seed": 0, "start": None}
     learner = estimator(Counting())
     Counting.asked = 0
     trace = carry_out(learner, records, **how)

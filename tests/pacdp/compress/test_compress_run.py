@@ -42,9 +42,7 @@ def slow_twin(own, data, groups, rounds, seed):
         state = own.train(state, inputs[picked], labels[picked], round=number, seed=seed)
         outputs = torch.cat([own.outputs(state, own.view(inputs))])
         margin = margins(outputs, labels).double().numpy()
-        said.append(
-            (number, len(picked), sum(margin[z] <= 0 for z in range(data.n) if z not in picked))
-        )
+        said.append((number, len(picked), sum(margin[z] <= 0 for z in range(data.n) if z not in picked)))
     return picked, said
 
 
@@ -77,9 +75,7 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
     left = np.setdiff1d(np.flatnonzero(wrong.numpy()), found.trace.picks[: found.trace.best.picked])
     assert left.tolist() == found.trace.errors.tolist()
     assert found.assessment.error("weights", "test") < made.value
-    assert found.assessment.error("weights", "bound") == near(
-        float(wrong.double().mean()), abs=1e-12
-    )
+    assert found.assessment.error("weights", "bound") == near(float(wrong.double().mean()), abs=1e-12)
     assert pacdp.compress(own, data, **how).certificate == made
 
 
@@ -99,20 +95,14 @@ def test_expected_sizes_choose_the_weights():
 
 def test_all_settings_that_were_tried_are_paid():
     one, three = (
-        pacdp.compress(estimator(), DATA, groups=5, settings=Settings.tried(count, "the test"))
-        for count in (1, 3)
+        pacdp.compress(estimator(), DATA, groups=5, settings=Settings.tried(count, "the test")) for count in (1, 3)
     )
     assert three.certificate.failure_prob == one.certificate.failure_prob / 3
     assert three.certificate.value > one.certificate.value
 
 
 def test_groups_begin_where_they_say():
-    assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [
-        4,
-        4,
-        1,
-        1,
-    ]
+    assert [Groups(sizes=(4, 1), starts=(0, 6)).at(picked) for picked in (0, 5, 6, 100)] == [4, 4, 1, 1]
 
 
 REFUSED = {
@@ -150,9 +140,7 @@ def test_people_are_the_records():
 def test_a_head_start_saw_none_of_the_records_and_saves_some():
     data, other = clouds(), clouds(seed=2, n=200)
     own = replace(LEARNERS["adam"], steps=200)
-    before = own.train(
-        None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9
-    )
+    before = own.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
     own = replace(own, steps=1, learning_rate=1e-3)  # not to forget it
     stop = Stop(no_errors_left=False, rounds=(3,))
     plain = pacdp.compress(own, data, groups=4, stop=stop)
@@ -175,13 +163,8 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
         if rounds == [1, 2, 3, 4, 5]:
             raise Killed
 
-    records, stop = (
-        Records.of(DATA.inputs, DATA.labels, seed=0),
-        Stop(no_errors_left=False, rounds=(9,)),
-    )
-    run = partial(
-        carry_out, ALL[name], records, groups=Groups(sizes=(4,)), stop=stop, seed=0, every=0.0
-    )
+    records, stop = (Records.of(DATA.inputs, DATA.labels, seed=0), Stop(no_errors_left=False, rounds=(9,)))
+    run = partial(carry_out, ALL[name], records, groups=Groups(sizes=(4,)), stop=stop, seed=0, every=0.0)
     with pytest.raises(Killed):
         run(file=file, progress=stopped)
     went_on = run(file=file, progress=stopped)
@@ -201,11 +184,7 @@ def test_a_file_goes_on_where_it_stands_and_is_no_other_run_s(tmp_path, name):
 ])  # fmt: skip
 def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
     """Before, a k that somebody had written into the file was certified, with the errors left out."""
-    how = {
-        "groups": 4,
-        "stop": Stop(no_errors_left=False, rounds=(2,)),
-        "file": tmp_path / "k.safetensors",
-    }
+    how = {"groups": 4, "stop": Stop(no_errors_left=False, rounds=(2,)), "file": tmp_path / "k.safetensors"}
     noise = replace(DATA, labels=default_rng(0).integers(0, DATA.classes, DATA.n))
     made = pacdp.compress(LEARNERS["kernel"], noise, **how)
     assert pacdp.compress(LEARNERS["kernel"], noise, **how).certificate == made.certificate
@@ -215,9 +194,7 @@ def test_counts_of_a_file_are_those_of_its_records(tmp_path, change):
     if "rounds" in state and not int(state["rounds"][-1, 2]):
         state["errors"] = state["errors"][:0]
     save_checkpoint(how["file"], replace(found, state=state))
-    with pytest.raises(
-        CheckpointError, match=r"holds no run|other records than|that the data do not have"
-    ):
+    with pytest.raises(CheckpointError, match=r"holds no run|other records than|that the data do not have"):
         pacdp.compress(LEARNERS["kernel"], noise, **how)
 
 
@@ -241,18 +218,13 @@ def test_a_run_goes_on_after_a_kill_bit_for_bit(tmp_path):
 def test_columns_that_a_kernel_machine_remembers_are_those_it_would_compute():
     inputs, labels = torch.tensor(DATA.inputs), torch.tensor(DATA.labels)
     own, batch = LEARNERS["kernel"], torch.tensor(clouds(seed=3).inputs)
-    for places in (
-        *map(range, (10, 63, 64, 65, 130, 200, 70)),
-        range(100, 200),
-    ):  # the last forget what does not fit
+    for places in (*map(range, (10, 63, 64, 65, 130, 200, 70)), range(100, 200)):  # the last forget what does not fit
         picked = inputs[list(places)]
         for each in (own, replace(own, width=0.5)):
             state = each.train(None, picked, labels[list(places)], round=1, seed=0)
             assert equal(each.outputs(state, batch), each.outputs(state, batch.clone())), places
             kernel = torch.exp(-torch.cdist(batch, picked).square() / (2 * each.width**2))
-            assert torch.allclose(
-                each.outputs(state, batch), kernel @ state["coefficients"], atol=2e-3
-            )
+            assert torch.allclose(each.outputs(state, batch), kernel @ state["coefficients"], atol=2e-3)
 
 
 def test_a_view_of_pictures_has_their_colours_beside_gradients_each_image_by_itself():

@@ -54,28 +54,20 @@ def test_the_certificate_is_the_sum_of_what_both_halves_say(found, network):
     assert certificate.hypothesis("neither network saw the unlabelled rows").standing == "declared"
     test = clouds(n=20_000, seed=11)
     with torch.no_grad():
-        error = float(
-            (margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0)
-            .double()
-            .mean()
-        )
+        error = float((margins(network(torch.tensor(test.inputs)), torch.tensor(test.labels)) <= 0).double().mean())
     assert error < certificate.value < 0.4
     assert made.measured[0].errors == k
 
 
 def test_the_report_follows_and_its_count_cannot_be_changed(found, network):
     made = found.certify_other(network, FRESH)
-    assert (
-        made.certificates == found.certify_other(network, torch.tensor(FRESH.inputs)).certificates
-    ), "no label"
+    assert made.certificates == found.certify_other(network, torch.tensor(FRESH.inputs)).certificates, "no label"
     report = made.to_dict()
     validate(report)
     assert seen(check_report(report)) == {FOLLOWS}
     report["measured"][0]["errors"] -= 1
     report["measured"][0]["mean"] = report["measured"][0]["errors"] / FRESH.n
-    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {
-        "measured errors"
-    }
+    assert {one.claim for one in check_report(report) if one.verdict == DOES_NOT} == {"measured errors"}
 
 
 def refused(found, network, rows, words, **how):
@@ -94,16 +86,9 @@ def test_rows_that_either_saw_are_refused(found, network):
     assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     settings = Settings.chosen_on(FRESH)
     made = pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
-    refused(
-        made,
-        network,
-        FRESH,
-        "500 of the unlabelled rows are among the rows that the settings were chosen",
-    )
+    refused(made, network, FRESH, "500 of the unlabelled rows are among the rows that the settings were chosen")
     learner, other = LEARNERS["adam"], clouds(n=300, seed=2)
-    start = learner.train(
-        None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9
-    )
+    start = learner.train(None, torch.tensor(other.inputs), torch.tensor(other.labels), round=1, seed=9)
     made = pacdp.compress(learner, DATA, groups=5, start=start, start_rows=other)
     refused(made, network, other, "300 of the unlabelled rows are among the rows of the head start")
 
@@ -112,9 +97,7 @@ def test_rows_that_either_saw_are_refused(found, network):
 def test_what_can_be_no_data_is_no_evidence(found, network):
     for given, call in {
         "network_saw": lambda: found.certify_other(network, FRESH, network_saw=True),
-        "start_rows": lambda: pacdp.compress(
-            LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"
-        ),
+        "start_rows": lambda: pacdp.compress(LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"),
         "rows": lambda: Settings.chosen_on(FRESH.inputs),
     }.items():
         with refusal(f"{given} must be data, or the rows of data"):
@@ -134,21 +117,12 @@ def test_a_held_out_count_serves_as_well(network):
 
 
 def test_ties_and_nans_are_differences_and_classes_must_agree(found):
-    one = torch.tensor(
-        [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [torch.nan, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]]
-    )
-    other = torch.tensor(
-        [[2.0, 0.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 2.0], [0.0, 2.0, 1.0]]
-    )
+    one = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [torch.nan, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    other = torch.tensor([[2.0, 0.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 2.0], [0.0, 2.0, 1.0]])
     assert disagreements(one, other).tolist() == [False, True, True, True, True]
     assert disagreements(other, one).tolist() == [False, True, True, True, True]
     single = torch.tensor([1.0, -1.0, 0.0, 1.0])
-    assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    assert disagreements(single, torch.tensor([[2.0], [-1.0], [0.0], [-1.0]])).tolist() == [False, False, True, True]
     with refusal("networks of the same classes, got 2 and 3"):
         found.certify_other(lambda inputs: inputs[:, 0], FRESH)
     with refusal("of people"):

@@ -8,20 +8,11 @@ import numpy as np
 
 from pacdp.data import DatasetEntry, FileEntry, registry
 
-CODES = {
-    "uint8": 0x08,
-    "int8": 0x09,
-    "int16": 0x0B,
-    "int32": 0x0C,
-    "float32": 0x0D,
-    "float64": 0x0E,
-}
+CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}
 
 
 def idx_bytes(array):
-    head = struct.pack(
-        f">BBBB{array.ndim}I", 0, 0, CODES[array.dtype.name], array.ndim, *array.shape
-    )
+    head = struct.pack(f">BBBB{array.ndim}I", 0, 0, CODES[array.dtype.name], array.ndim, *array.shape)
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
@@ -46,9 +37,7 @@ def register(monkeypatch, root):
     """Make whatever lies in the folders under `root` the registered bytes, and forget PACDP_DATA and the cache."""
     entries = {
         str(folder.relative_to(root)): DatasetEntry(
-            files={
-                path.name: known(path.read_bytes()) for path in folder.iterdir() if path.is_file()
-            },
+            files={path.name: known(path.read_bytes()) for path in folder.iterdir() if path.is_file()},
             source="it is made up",
         )
         for folder in root.rglob("*")

@@ -59,10 +59,7 @@ def test_by_name(folder, tmp_path, monkeypatch):
     other = tmp_path / "other"
     put(other / "cifar10" / ARCHIVE, archive(BATCHES))
     register(monkeypatch, other)
-    assert [part.hash for part in load("cifar10", root=other, download=False)] == [
-        train.hash,
-        test.hash,
-    ]
+    assert [part.hash for part in load("cifar10", root=other, download=False)] == [train.hash, test.hash]
 
 
 def test_a_folder_of_other_bytes(folder, tmp_path, monkeypatch):
@@ -79,19 +76,14 @@ def test_a_folder_of_other_bytes(folder, tmp_path, monkeypatch):
 def test_pickles_are_refused(tmp_path, monkeypatch, name):
     monkeypatch.delenv("PACDP_DATA", raising=False)
     put(tmp_path / "cifar10" / name, b"cos\nsystem\n(S'false'\ntR.")
-    with refusal(
-        r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there", DataError
-    ):
+    with refusal(r"Python pickles, which are never read .* put cifar-10-binary\.tar\.gz there", DataError):
         load("cifar10", root=tmp_path)
 
 
 @every_case(
     ("content", "match"),
     [
-        (
-            BATCHES[NAMES[2]][:-1],
-            r"data_batch_3\.bin in .* has 9218 bytes, not 1 to 10,000 records of 3073",
-        ),
+        (BATCHES[NAMES[2]][:-1], r"data_batch_3\.bin in .* has 9218 bytes, not 1 to 10,000 records of 3073"),
         (b"\x0a" + BATCHES[NAMES[2]][1:], "holds the label 10, which is not in"),
     ],
 )

@@ -34,11 +34,7 @@ pytestmark = pytest.mark.every_case
 DIGITS = np.array([5, 0, 4, 1, 9])
 LABELS = np.arange(10, dtype=np.uint8)
 ONE = struct.pack(">I", 1) + b"x"
-CELLS = {
-    "images": np.zeros((60, 50, 50), np.uint8),
-    "labels": np.arange(60) % 2,
-    "patient": np.arange(60),
-}
+CELLS = {"images": np.zeros((60, 50, 50), np.uint8), "labels": np.arange(60) % 2, "patient": np.arange(60)}
 TABLE = np.zeros((5, 8), np.int32)
 TABLE[:, 0] = DIGITS
 WRONG, NEGATIVE = TABLE.copy(), TABLE.copy()
@@ -79,21 +75,9 @@ FILES = [
     (writers, idx_bytes(NEGATIVE), "the writer -3, which is negative"),
     (writers, gzip.compress(idx_bytes(TABLE), mtime=0)[:-9], "is cut short inside its gzip stream"),
     (read_malaria, npz_bytes(images=CELLS["images"], labels=LABELS), "lacks an array .*patient"),
-    (
-        read_malaria,
-        npz_bytes(**CELLS | {"images": np.zeros((9, 50, 50))}),
-        r"float64 \[9, 50, 50\], not 50x50",
-    ),
-    (
-        read_malaria,
-        npz_bytes(**CELLS | {"labels": LABELS}),
-        r"labels as uint8 \[10\], not an integer",
-    ),
-    (
-        read_malaria,
-        npz_bytes(**CELLS | {"labels": CELLS["labels"] + 1}),
-        "labels from 1 to 2, not 0",
-    ),
+    (read_malaria, npz_bytes(**CELLS | {"images": np.zeros((9, 50, 50))}), r"float64 \[9, 50, 50\], not 50x50"),
+    (read_malaria, npz_bytes(**CELLS | {"labels": LABELS}), r"labels as uint8 \[10\], not an integer"),
+    (read_malaria, npz_bytes(**CELLS | {"labels": CELLS["labels"] + 1}), "labels from 1 to 2, not 0"),
     (read_malaria, npz_bytes(images=np.array([{}])), "no npz file of plain arrays"),
     (films, picture(224, 224)[:-200], "no JPEG image, or a damaged one"),
     (films, picture(224, 200), "an image of 224x200 pixels, not 224x224"),
@@ -110,19 +94,13 @@ def test_files_that_are_something_else(tmp_path, read, content, words):
     path = put(tmp_path / "file", content)
     with refusal(words, DataError) as caught:
         read(path)
-    assert re.fullmatch(rf"{path} .*\.", str(caught.value)), (
-        "one sentence that begins with the file"
-    )
+    assert re.fullmatch(rf"{path} .*\.", str(caught.value)), "one sentence that begins with the file"
     path.unlink()
     with refusal(rf"{path} cannot be read \(No such file", DataError):
         read(path)
 
 
-PAIR, KEYS, ROW = (
-    np.zeros((2, 2), np.float32),
-    Rows.of(np.zeros((3, 2)), LABELS[:3]).to_arrays(),
-    np.ones((3, 4)),
-)
+PAIR, KEYS, ROW = (np.zeros((2, 2), np.float32), Rows.of(np.zeros((3, 2)), LABELS[:3]).to_arrays(), np.ones((3, 4)))
 
 
 def dataset(inputs=PAIR, labels=(0, 1)):
@@ -134,9 +112,7 @@ def randomised(**changes):
 
 
 def rows(**changes):
-    return Rows.from_arrays(
-        {name: value for name, value in (KEYS | changes).items() if value is not None}
-    )
+    return Rows.from_arrays({name: value for name, value in (KEYS | changes).items() if value is not None})
 
 
 CALLS = [
@@ -154,10 +130,7 @@ CALLS = [
     (lambda: rows(examples=KEYS["inputs"][:0], inputs=KEYS["inputs"][:0]), "at least one"),
     (lambda: Rows.of(ROW, DIGITS), "labels must be one for each of the 3 inputs, got 5"),
     (lambda: Rows.of(ROW, ROW[:, 0], ROW[:, 0]), "people must be a whole number for each"),
-    (
-        lambda: row_hashes(np.zeros((0, 3))),
-        r"at least one row of at least one number, got .*\(0, 3\)",
-    ),
+    (lambda: row_hashes(np.zeros((0, 3))), r"at least one row of at least one number, got .*\(0, 3\)"),
     (lambda: row_hashes(ROW, key=b"short"), "key must be 16 to 64 secret bytes"),
     (lambda: index_hash(np.array([-1, 2])), "negative"),
     (lambda: Split(np.array([1, 6]), index_hash(np.array([1, 5]))), "does not belong"),

@@ -29,53 +29,23 @@ class Facts(NamedTuple):
 FACTS = {
     "digits": (
         "",
-        Facts(
-            (1437, 1, 8, 8),
-            1437,
-            "9d1f9286ff6716bf69b1b3a02b47ad068063dbf45e8be09d814fec6ba00b978f",
-        ),
-        Facts(
-            (360, 1, 8, 8), 360, "cff7267035caa1385d65491a7a18aab58fb6b94d1145d65e5aafcd9037b72393"
-        ),
+        Facts((1437, 1, 8, 8), 1437, "9d1f9286ff6716bf69b1b3a02b47ad068063dbf45e8be09d814fec6ba00b978f"),
+        Facts((360, 1, 8, 8), 360, "cff7267035caa1385d65491a7a18aab58fb6b94d1145d65e5aafcd9037b72393"),
     ),
     "mnist-writers": (
         "mnist_writers",
-        Facts(
-            (60_000, 1, 28, 28),
-            539,
-            "f94f8fbc239c67db239121f5760bcee513da25118fb46435201e35d24846ee7d",
-        ),
-        Facts(
-            (10_000, 1, 28, 28),
-            297,
-            "177b3ef6c86b857005af31f0431294e9af0feb9a75e69aa75602690be0353231",
-        ),
+        Facts((60_000, 1, 28, 28), 539, "f94f8fbc239c67db239121f5760bcee513da25118fb46435201e35d24846ee7d"),
+        Facts((10_000, 1, 28, 28), 297, "177b3ef6c86b857005af31f0431294e9af0feb9a75e69aa75602690be0353231"),
     ),
     "cifar10": (
         "cifar10",
-        Facts(
-            (50_000, 3, 32, 32),
-            50_000,
-            "bdb77ceaada8a361b4c9e2f8f5f3036350cbf15a9d5aaafe737e5232c42a6fc9",
-        ),
-        Facts(
-            (10_000, 3, 32, 32),
-            10_000,
-            "286f9ba03db02774178c66d1e688fd72e13f84996fa78ca9ae096421ed831950",
-        ),
+        Facts((50_000, 3, 32, 32), 50_000, "bdb77ceaada8a361b4c9e2f8f5f3036350cbf15a9d5aaafe737e5232c42a6fc9"),
+        Facts((10_000, 3, 32, 32), 10_000, "286f9ba03db02774178c66d1e688fd72e13f84996fa78ca9ae096421ed831950"),
     ),
     "malaria": (
         "malaria_cells",
-        Facts(
-            (21_947, 1, 50, 50),
-            161,
-            "9df5aa118abf793ad96898773ada6d4ff559d4d0d17242ca23582dfad73fade1",
-        ),
-        Facts(
-            (5_611, 1, 50, 50),
-            40,
-            "8bcedd74f217a1a30ce8dca084263cad7b9b91ee5a6847427b0f367900903e17",
-        ),
+        Facts((21_947, 1, 50, 50), 161, "9df5aa118abf793ad96898773ada6d4ff559d4d0d17242ca23582dfad73fade1"),
+        Facts((5_611, 1, 50, 50), 40, "8bcedd74f217a1a30ce8dca084263cad7b9b91ee5a6847427b0f367900903e17"),
     ),
     "xrays": (
         "chest_xray",
@@ -89,16 +59,8 @@ FACTS = {
     ),
     "mnist": (
         "mnist",
-        Facts(
-            (60_000, 1, 28, 28),
-            60_000,
-            "b0d7725b7d6048b53111c5af80b469f3f926f7aeff57b05be84416f40c2ff592",
-        ),
-        Facts(
-            (10_000, 1, 28, 28),
-            10_000,
-            "1fedc85c2ade70dcaab651f8db6f640f5c6c26d4b9f95fc564beb6ca148f8801",
-        ),
+        Facts((60_000, 1, 28, 28), 60_000, "b0d7725b7d6048b53111c5af80b469f3f926f7aeff57b05be84416f40c2ff592"),
+        Facts((10_000, 1, 28, 28), 10_000, "1fedc85c2ade70dcaab651f8db6f640f5c6c26d4b9f95fc564beb6ca148f8801"),
     ),
 }
 MEANS = {"mnist": [0.1306604], "cifar10": [0.4914, 0.4822, 0.4465]}
@@ -107,9 +69,7 @@ LARGE = {"xrays", "xrays-mixed"}
 """Whose files take seconds to read."""
 
 
-@every_case(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in FACTS]
-)
+@every_case("name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in FACTS])
 def test_the_data_here(name):
     folder, *facts = FACTS[name]
     if folder and not (HERE / folder).is_dir():
@@ -144,11 +104,7 @@ def test_hash_is_of_the_content_alone_and_arrays_are_read_only():
     wide = np.zeros((3, 8), dtype=np.float32)
     assert Dataset("strided", wide[:, ::2], labels, 3).hash == small.hash
     assert pickle.loads(pickle.dumps(small)).hash == small.hash  # noqa: S301
-    for changed in (
-        (inputs.reshape(3, 2, 2), labels),
-        (inputs + 1, labels),
-        (inputs, labels[::-1]),
-    ):
+    for changed in ((inputs.reshape(3, 2, 2), labels), (inputs + 1, labels), (inputs, labels[::-1])):
         assert Dataset("small", *changed, 3).hash != small.hash
     for array in (small.inputs, small.labels):
         with refusal("read-only"):

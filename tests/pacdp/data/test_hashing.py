@@ -18,15 +18,10 @@ ROW = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12)
 @parametrize("key", [b"", SECRET])
 def test_a_row_and_a_pair_by_hand(key):
     rows = default_rng(1).normal(size=(3, 5)).astype(np.float32)
-    expected = [
-        hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"<f45").digest()
-        for row in rows
-    ]
+    expected = [hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"<f45").digest() for row in rows]
     found = row_hashes(rows, key=key)
     assert found.tolist() == [int.from_bytes(one, "little") for one in expected]
-    pair = hashlib.blake2b(
-        expected[0] + expected[1], digest_size=8, key=key, person=b"pair"
-    ).digest()
+    pair = hashlib.blake2b(expected[0] + expected[1], digest_size=8, key=key, person=b"pair").digest()
     assert pair_hashes(found[:1], found[1:2], key=key).tolist() == [int.from_bytes(pair, "little")]
 
 
@@ -45,10 +40,7 @@ def test_the_same_numbers_in_every_format():
         assert row_hashes(numbers.astype(dtype)).tolist() == expected
     assert row_hashes(torch.tensor(numbers).bfloat16()).tolist() == expected
     assert row_hashes(numbers > 0).tolist() == row_hashes((numbers > 0).astype(np.float32)).tolist()
-    assert (
-        row_hashes(np.array([[0.0, -0.0]])).tolist()
-        == row_hashes(np.zeros((1, 2), np.float32)).tolist()
-    )
+    assert row_hashes(np.array([[0.0, -0.0]])).tolist() == row_hashes(np.zeros((1, 2), np.float32)).tolist()
 
 
 @every_case(
@@ -78,12 +70,7 @@ def test_where_a_row_stands_among_others_does_not_matter():
     assert len({int(row_hashes(np.zeros((1, width)))[0]) for width in range(1, 60)}) == 59
 
 
-@given(
-    seed=st.integers(0, 2**32),
-    width=st.integers(1, 40),
-    place=st.integers(0, 10**6),
-    bit=st.integers(0, 31),
-)
+@given(seed=st.integers(0, 2**32), width=st.integers(1, 40), place=st.integers(0, 10**6), bit=st.integers(0, 31))
 def test_one_flipped_bit_is_seen(seed, width, place, bit):
     words = default_rng(seed).integers(0, 2**30, (2, width), dtype=np.uint32)
     other = words.copy()

@@ -17,14 +17,10 @@ def some_labels(n, classes):
     return np.arange(n, dtype=np.int64) % classes
 
 
-@given(
-    n=st.integers(1, 200), classes=st.integers(2, 12), seed=seeds, fractions=st.tuples(unit, unit)
-)
+@given(n=st.integers(1, 200), classes=st.integers(2, 12), seed=seeds, fractions=st.tuples(unit, unit))
 def test_a_larger_fraction_corrupts_a_superset(n, classes, seed, fractions):
     labels = some_labels(n, classes)
-    few, many = (
-        random_labels(labels, fraction=f, classes=classes, seed=seed) for f in sorted(fractions)
-    )
+    few, many = (random_labels(labels, fraction=f, classes=classes, seed=seed) for f in sorted(fractions))
     assert np.sum(few != labels) <= round(min(fractions) * n)
     changed = few != labels
     assert_array_equal(many[changed], few[changed])

@@ -31,12 +31,7 @@ def test_small_cells(tmp_path, monkeypatch):
         assert_array_equal(part.inputs[:, 0], (IMAGES[rows] / 255).astype(np.float32))
 
 
-@given(
-    healthy=st.integers(3, 40),
-    infected=st.integers(3, 40),
-    seed=st.integers(0, 2**32),
-    cells=st.integers(1, 5),
-)
+@given(healthy=st.integers(3, 40), infected=st.integers(3, 40), seed=st.integers(0, 2**32), cells=st.integers(1, 5))
 def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
     draw = default_rng(seed)
     people = draw.permutation(1000)[: healthy + infected]
@@ -51,7 +46,5 @@ def test_four_patients_in_five_of_either_kind(healthy, infected, seed, cells):
         assert np.isin(test, kind).any()
     # neither the order of the cells nor their number changes the split
     order = draw.permutation(len(patients))
-    again = split_patients(
-        np.append(labels[order], labels[0]), np.append(patients[order], patients[0])
-    )
+    again = split_patients(np.append(labels[order], labels[0]), np.append(patients[order], patients[0]))
     assert_array_equal(again["test"], test)

@@ -20,11 +20,7 @@ def test_people_are_in_a_hash_of_their_own_and_in_the_rows():
     one = toy([4, 4, 0, 9])
     assert (one.n, one.units, one.unit) == (4, 3, "patient")
     assert one.people_hash == toy([4, 4, 0, 9], unit="writer").people_hash
-    assert one.people_hash not in (
-        one.hash,
-        toy([4, 4, 0, 8]).people_hash,
-        toy([4, 0, 4, 9]).people_hash,
-    )
+    assert one.people_hash not in (one.hash, toy([4, 4, 0, 8]).people_hash, toy([4, 0, 4, 9]).people_hash)
     # whose they are changes neither the examples nor the hash that checkpoints carry
     assert one.hash == NOBODY.hash
     assert (NOBODY.units, NOBODY.unit, NOBODY.people_hash) == (4, "example", "")
@@ -51,9 +47,7 @@ def test_parts_and_other_labels_keep_each_with_their_examples():
 def test_a_person_on_both_sides():
     require_other_people(toy([1, 2]), toy([3, 0]))
     require_other_people(NOBODY, toy([3, 0]))
-    with refusal(
-        r"train and test of toy share 1 patient \(the first has number 2\); move all", DataError
-    ):
+    with refusal(r"train and test of toy share 1 patient \(the first has number 2\); move all", DataError):
         require_other_people(toy([1, 2, 2]), toy([3, 2]))
     with refusal(r"share 2 patients \(the first has number 1\)", DataError):
         require_other_people(toy([1, 2]), toy([2, 1, 0]))

@@ -26,9 +26,7 @@ PEOPLE = np.arange(2100, dtype=np.int64) // 2
 
 def both(**more):
     numbers = np.divide(BYTES, 255, dtype=np.float32)
-    return Dataset.of_pixels("odd", BYTES, LABELS, 3, **more), Dataset(
-        "odd", numbers, LABELS, 3, **more
-    )
+    return Dataset.of_pixels("odd", BYTES, LABELS, 3, **more), Dataset("odd", numbers, LABELS, 3, **more)
 
 
 def same(one, other):
@@ -76,9 +74,5 @@ def test_an_objective_on_bytes_has_the_bits_of_one_on_numbers(hidden):
     assert (one.loss.tolist(), one.error.tolist()) == (other.loss.tolist(), other.error.tolist())
     assert equal(small.logits(weights[0]), large.logits(weights[0]))
     assert small.risks(weights)[0] == near(large.risks(weights)[0], rel=1e-12)
-    assert (
-        BoundSet.behind(small).rows.digest
-        == BoundSet.behind(large).rows.digest
-        == Rows.of(*large.examples).digest
-    )
+    assert BoundSet.behind(small).rows.digest == BoundSet.behind(large).rows.digest == Rows.of(*large.examples).digest
     assert equal(torch.cat([*BoundSet.behind(small).blocks()]), large.examples[0])

@@ -34,11 +34,7 @@ class Mirror(BaseHTTPRequestHandler):
         if kind == "404" or (kind == "flaky" and self.asked[kind] == 1):
             self.send_error(404 if kind == "404" else 503)
             return
-        body = {
-            "garbage": CONTENT[:-1] + b"!",
-            "short": CONTENT[:-5],
-            "long": CONTENT + b"x" * 10_000_000,
-        }
+        body = {"garbage": CONTENT[:-1] + b"!", "short": CONTENT[:-5], "long": CONTENT + b"x" * 10_000_000}
         content = body.get(kind, CONTENT)
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
@@ -71,9 +67,7 @@ def mirrors(server, *kinds):
 
 def know(monkeypatch, **how):
     """Make the small file all that is registered."""
-    monkeypatch.setattr(
-        registry, "REGISTRY", {"toy": DatasetEntry(files={NAME: known(CONTENT)}, **how)}
-    )
+    monkeypatch.setattr(registry, "REGISTRY", {"toy": DatasetEntry(files={NAME: known(CONTENT)}, **how)})
 
 
 @pytest.fixture
@@ -108,9 +102,7 @@ def test_mirrors_that_all_fail_are_asked_twice_and_named(server, cache):
 
 
 @parametrize(("kind", "asked"), [("flaky", 2), ("packing", 1)])
-def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(
-    server, cache, kind, asked
-):
+def test_a_fault_in_passing_is_forgiven_and_a_server_is_asked_not_to_pack(server, cache, kind, asked):
     assert toy(mirrors=mirrors(server, kind)).read_bytes() == CONTENT
     assert Mirror.asked[kind] == asked
 
@@ -141,9 +133,7 @@ def test_an_interrupted_download_leaves_nothing(server, cache, error):
 
 def test_the_order_of_places(cache, tmp_path, monkeypatch):
     root = tmp_path / "explicit"
-    environment, explicit = (
-        put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit")
-    )
+    environment, explicit = (put(tmp_path / place / "toy" / NAME, CONTENT) for place in ("environment", "explicit"))
     put(cache, CONTENT)
     assert here() == cache
     monkeypatch.setenv("PACDP_DATA", str(tmp_path / "environment"))
@@ -162,9 +152,7 @@ def test_the_order_of_places(cache, tmp_path, monkeypatch):
 def test_a_corrupt_file_is_named_and_a_whole_one_is_hashed_once(cache):
     for wrong in (b"", CONTENT[:-1], CONTENT[:-1] + b"?", CONTENT + b"?"):
         put(cache, wrong)
-        with refusal(
-            rf"^{cache} is not the registered file .* delete it or download it again", DataError
-        ):
+        with refusal(rf"^{cache} is not the registered file .* delete it or download it again", DataError):
             here()
     registry._sha256.cache_clear()
     put(cache, CONTENT)
@@ -181,12 +169,7 @@ def test_misuse(cache, tmp_path, monkeypatch):
     for name, dataset, how, words in (
         (NAME, "mnits", {}, "'mnits' is not registered; choose one of toy"),
         (NAME, "toy", {"root": tmp_path / "gone"}, r"root names .*gone, which is not a folder"),
-        (
-            NAME,
-            "toy",
-            {"download": False},
-            rf"toy\.gz is not in {tmp_path}/cache/toy; put it there",
-        ),
+        (NAME, "toy", {"download": False}, rf"toy\.gz is not in {tmp_path}/cache/toy; put it there"),
     ):
         with refusal(words, DataError):
             locate(name, dataset, **how)

@@ -36,9 +36,7 @@ def test_sets_of_indices_and_of_hashes_agree(a, b, people, seed):
     assert one.duplicates == len(a) - len(set(a))
     assert one.repeats == (0 if people else one.duplicates)
     assert one.shared(two) == two.shared(one) == one.shared_inputs(two) == len({*a} & {*b})
-    assert one.shared_people(two) == (
-        len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0
-    )
+    assert one.shared_people(two) == (len({k // 5 for k in a} & {k // 5 for k in b}) if people else 0)
     assert one.missing_from(two) == len({*a} - {*b})
     assert (one.missing_from(two) == 0) == ({*a} <= {*b})
     # neither order matters
@@ -62,10 +60,7 @@ def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
         for form in (arrays, {name: torch.tensor(array) for name, array in arrays.items()}):
             again = Rows.from_arrays(form)
             assert (again.summary(), again.key_mark) == (rows.summary(), rows.key_mark)
-        for other in (
-            {**arrays, "format": np.array([1])},
-            {k: a for k, a in arrays.items() if k != "format"},
-        ):
+        for other in ({**arrays, "format": np.array([1])}, {k: a for k, a in arrays.items() if k != "format"}):
             with refusal("not hashed as pacdp-rows/2, and so cannot be compared", DataError):
                 Rows.from_arrays(other)
 
@@ -73,10 +68,7 @@ def test_people_are_in_the_digest_and_in_the_union_only_if_all_know_them():
 def test_a_changed_label_is_seen():
     labels = LABELS.copy()
     labels[7] += 1
-    assert (ALL.shared(Rows.of(INPUTS, labels)), ALL.shared_inputs(Rows.of(INPUTS, labels))) == (
-        59,
-        60,
-    )
+    assert (ALL.shared(Rows.of(INPUTS, labels)), ALL.shared_inputs(Rows.of(INPUTS, labels))) == (59, 60)
     with refusal("and 1 of the bound's 60 are not", DataError):
         require_covers(ALL, Rows.of(INPUTS, labels))
 
@@ -88,16 +80,12 @@ def test_arrays_and_tensors_and_people_of_large_numbers_agree_in_every_format():
         for form in (np.array, torch.tensor)
         for kind in ("i4", "u4", "i8")
     }
-    assert found == {
-        Rows.of(INPUTS.reshape(60, 16).astype(float), LABELS.astype("u1"), large).digest
-    }
+    assert found == {Rows.of(INPUTS.reshape(60, 16).astype(float), LABELS.astype("u1"), large).digest}
 
 
 def test_what_is_shared_is_refused_with_counts():
     order = default_rng(3).permutation(60)
-    with refusal(
-        "the test set's rows and the bound's rows share 60 examples: set rows aside", DataError
-    ):
+    with refusal("the test set's rows and the bound's rows share 60 examples: set rows aside", DataError):
         require_apart(part(order), ALL, ("the test set's rows", "the bound's rows"))
     require_apart(part(slice(30)), part(slice(30, 60)))
     labels = LABELS.copy()
@@ -133,18 +121,14 @@ def test_examples_repeated():
 
 def test_what_a_privacy_claim_covers():
     require_covers(ALL, part(slice(10, 20)))
-    with refusal(
-        r"the privacy claim covers 30 examples, and 5 of the bound's 10 are not among", DataError
-    ):
+    with refusal(r"the privacy claim covers 30 examples, and 5 of the bound's 10 are not among", DataError):
         require_covers(part(slice(30)), part(slice(25, 35)))
     people = owned(np.arange(60))
     require_covers(people, owned(slice(10, 20)))
     require_covers(people, part(slice(10, 20)))  # more than is asked
     with refusal("covers one example at a time and the bound counts people", DataError):
         require_covers(ALL, owned(slice(10, 20)))
-    with refusal(
-        "60 examples of the bound belong to other people than in the privacy claim", DataError
-    ):
+    with refusal("60 examples of the bound belong to other people than in the privacy claim", DataError):
         require_covers(people, Rows.of(INPUTS, LABELS, np.arange(60) + 100))
 
 

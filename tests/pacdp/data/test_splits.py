@@ -34,9 +34,7 @@ def test_fractions_of_one_partition(n, sizes, seed):
         assert split.hash == index_hash(split.indices)
 
 
-@given(
-    n=st.integers(1, 200), counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), seed=seeds
-)
+@given(n=st.integers(1, 200), counts=st.lists(st.integers(0, 60), min_size=1, max_size=4), seed=seeds)
 def test_counts_are_exact_and_disjoint(n, counts, seed):
     sizes = {f"part {i}": count for i, count in enumerate(counts)}
     if sum(counts) > n:
@@ -59,12 +57,8 @@ def test_splits_never_change():
     assert splits["prior"].indices.tolist() == [4, 5, 7, 9, 10]
     with refusal("read-only"):
         splits["prior"].indices[0] = 0
-    assert (
-        splits["prior"].hash == "2d5d7814a26b9b16d301c4d565a68c5a0a366fa6264cf473c8f97526159721c0"
-    )
-    assert (
-        splits["bound"].hash == "c5253bb7e7aedc301df6fa104962c95862a5e7b3c37d5b76ee571fe5d815e65a"
-    )
+    assert splits["prior"].hash == "2d5d7814a26b9b16d301c4d565a68c5a0a366fa6264cf473c8f97526159721c0"
+    assert splits["bound"].hash == "c5253bb7e7aedc301df6fa104962c95862a5e7b3c37d5b76ee571fe5d815e65a"
 
 
 def test_every_example_is_equally_likely():
@@ -82,15 +76,10 @@ def test_every_example_is_equally_likely():
     assert tail() < 1e-6
 
 
-@given(
-    indices=st.lists(st.integers(0, 10**6), unique=True, max_size=30),
-    random=st.randoms(use_true_random=False),
-)
+@given(indices=st.lists(st.integers(0, 10**6), unique=True, max_size=30), random=st.randoms(use_true_random=False))
 def test_the_hash_is_of_the_set(indices, random):
     shuffled = random.sample(indices, len(indices))
-    expected = hashlib.sha256(
-        b"".join(i.to_bytes(8, "little") for i in sorted(indices))
-    ).hexdigest()
+    expected = hashlib.sha256(b"".join(i.to_bytes(8, "little") for i in sorted(indices))).hexdigest()
     assert index_hash(np.array(shuffled, dtype=np.int64)) == expected
     assert index_hash(np.array(shuffled, dtype=np.int32)) == expected
 
@@ -99,8 +88,6 @@ def test_overlap_is_refused_with_its_size():
     splits = make_splits(100, sizes={"prior": 0.5, "bound": 0.5}, seed=1)
     require_disjoint(splits["prior"], splits["bound"])
     with refusal(r"^the prior's set and the bound's set share 50 examples; ", DataError):
-        require_disjoint(
-            splits["prior"], splits["prior"].indices, names=("the prior's set", "the bound's set")
-        )
+        require_disjoint(splits["prior"], splits["prior"].indices, names=("the prior's set", "the bound's set"))
     with refusal("share 1 example;", DataError):
         require_disjoint(np.array([1, 2]), np.array([7, 2, 9]))

@@ -59,9 +59,7 @@ def test_patients_of_both_sets_are_mixed():
     films = [xrays.Film(f"{k}.jpeg", "test", 0, f"normal:{k // 2}") for k in range(40)]
     again = xrays.mixed(films)
     assert [film._replace(split="test") for film in again] == films
-    sides = {
-        part: {film.patient for film in again if film.split == part} for part in ("train", "test")
-    }
+    sides = {part: {film.patient for film in again if film.split == part} for part in ("train", "test")}
     assert {part: len(patients) for part, patients in sides.items()} == {"train": 16, "test": 4}
     assert not sides["train"] & sides["test"]
     assert xrays.mixed(films[::-1]) == again[::-1]

@@ -31,9 +31,7 @@ def test_scikit_learn_s_own_checks(estimator, check):
 
 def test_a_certificate_counts_what_was_kept_back_and_nothing_else():
     x, y = load_digits(return_X_y=True)
-    model = CertifiedClassifier(KNeighborsClassifier(1), certified_share=0.4, random_state=1).fit(
-        x, y
-    )
+    model = CertifiedClassifier(KNeighborsClassifier(1), certified_share=0.4, random_state=1).fit(x, y)
     found = model.certify()
     assert model.n_fitted_ + model.n_kept_ == len(y)
     assert found.n == model.n_kept_ == round(0.4 * len(y) + 0.5)
@@ -63,15 +61,11 @@ NEAREST, SAW = KNeighborsClassifier(1), "have an input that training saw too"
 @parametrize("form", [np.asarray, sparse.csr_matrix, lambda x: x.astype(str).astype(object)])
 def test_what_the_estimator_was_fitted_on_is_not_counted(form):
     x, y = coins()
-    model = CertifiedClassifier(DummyClassifier(), certified_share=0.6, random_state=0).fit(
-        form(x), y
-    )
+    model = CertifiedClassifier(DummyClassifier(), certified_share=0.6, random_state=0).fit(form(x), y)
     for labels in (y, 1 - y):
         with refusal(SAW, DataError):
             model.certify(form(x), labels)
-    whole = CertifiedClassifier(DummyClassifier(), random_state=0).fit(
-        np.rint(9e3 * x).astype(int), y
-    )
+    whole = CertifiedClassifier(DummyClassifier(), random_state=0).fit(np.rint(9e3 * x).astype(int), y)
     with pytest.raises(DataError, match=SAW):
         whole.certify(np.rint(9e3 * x).astype(int).astype(object), y)
     new, others = coins(seed=8)
@@ -84,10 +78,7 @@ def test_copies_are_not_counted_and_draws_that_recur_are_named():
     with refusal(f"{SAW}.*groups=", DataError):
         model.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
     whose = np.tile(np.arange(200), 3)
-    assert (
-        model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured
-        > 0.3
-    )
+    assert model.fit(np.tile(x, (3, 1)), np.tile(y, 3), groups=whose).certify().statements[0].measured > 0.3
     with refusal("groups have some", DataError):
         model.certify(*coins(seed=8), groups=whose[:200])
     with pytest.raises(ValueError, match="groups must say whose"):
@@ -118,9 +109,7 @@ def test_answers_that_other_examples_decide_are_refused_and_predict_cannot_write
             CertifiedClassifier(made, random_state=0).fit(x + 5, y).certify()
         with pytest.raises(ValueError, match="depends on the examples beside it"):
             self_certify(made, (x + 5, y), routes=["held-out count"])
-    writes = CertifiedClassifier(
-        make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0
-    )
+    writes = CertifiedClassifier(make_pipeline(StandardScaler(copy=False), KNeighborsClassifier(1)), random_state=0)
     assert writes.fit(x + 5, y).certify() == writes.certify()
     with pytest.raises(DataError, match=SAW):
         writes.fit(np.tile(x, (3, 1)), np.tile(y, 3)).certify()
@@ -143,10 +132,7 @@ def test_a_fit_that_was_broken_off_leaves_the_one_before_and_columns_are_cut_wit
     with pytest.raises(KeyboardInterrupt):
         model.set_params(random_state=1).fit(x, y + 1)
     assert model.certify() == before
-    assert (
-        "set aside by place"
-        in before.certificates[0].hypothesis("predictor saw none of these rows").by
-    )
+    assert "set aside by place" in before.certificates[0].hypothesis("predictor saw none of these rows").by
 
 
 def test_nobody_is_on_both_sides_and_people_are_counted():
@@ -159,9 +145,7 @@ def test_nobody_is_on_both_sides_and_people_are_counted():
     assert found.unit == "person"
     assert found.n == 24
     assert set(model._kept[2].tolist()).isdisjoint(np.setdiff1d(people, model._kept[2]).tolist())
-    assert (
-        found.statements[0].measured > 0.3
-    )  # a label of one's own says nothing of somebody else's
+    assert found.statements[0].measured > 0.3  # a label of one's own says nothing of somebody else's
 
 
 def test_a_certificate_holds_as_often_as_it_says():
@@ -169,13 +153,8 @@ def test_a_certificate_holds_as_often_as_it_says():
     rng, failed = default_rng(3), 0
     for seed in range(150):
         y = (rng.random(400) < 0.3).astype(int)
-        model = CertifiedClassifier(
-            DummyClassifier(strategy="constant", constant=0), random_state=seed
-        )
-        failed += (
-            model.fit(np.arange(400.0)[:, None], y).certify(failure_prob=0.2).statements[0].upper
-            < 0.3
-        )
+        model = CertifiedClassifier(DummyClassifier(strategy="constant", constant=0), random_state=seed)
+        failed += model.fit(np.arange(400.0)[:, None], y).certify(failure_prob=0.2).statements[0].upper < 0.3
     assert 5 <= failed <= 48  # 150 draws of at most 0.2: beyond it with probability 1e-4
 
 
@@ -184,9 +163,7 @@ def test_regression_is_certified_by_a_clipped_error():
     model = CertifiedRegressor(Ridge(), clip=200.0, random_state=0).fit(x, y)
     row = model.certify().statements[0]
     kept_x, kept_y, _ = model._kept
-    assert row.measured == near(
-        np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean()
-    )
+    assert row.measured == near(np.minimum(np.abs(model.predict(kept_x) - kept_y) / 200.0, 1.0).mean())
     assert row.measured < row.upper < row.measured + 0.15
     assert "clipped at 200" in model.certify().headline()
     for targets in (y + 1j, y.astype(str)):

@@ -33,9 +33,7 @@ from tests.refusals import refuses
 DIGITS, _ = load("digits")
 FEATURES = {
     "oriented gradients": lambda: OrientedGradients(size=14, cells=4),
-    "unaligned": lambda: OrientedGradients(
-        size=14, cells=3, alignment=None, orientations=5, sharpness=1
-    ),
+    "unaligned": lambda: OrientedGradients(size=14, cells=3, alignment=None, orientations=5, sharpness=1),
     "random convolutions": lambda: RandomConvolutions(size=14, seed=3, filters=8),
     "even filters": lambda: RandomConvolutions(size=14, seed=3, filters=4, width=4, threshold=0.0),
 }
@@ -63,18 +61,14 @@ def test_a_row_is_a_function_of_its_own_image_and_nothing_else(made):
 
 
 def test_the_seed_makes_the_filters():
-    one, two = (
-        RandomConvolutions(size=8, seed=seed, filters=4)(images()[:, :, :8, :8]) for seed in (0, 1)
-    )
+    one, two = (RandomConvolutions(size=8, seed=seed, filters=4)(images()[:, :, :8, :8]) for seed in (0, 1))
     assert not torch.allclose(one, two)
 
 
 def test_a_ramp_has_its_direction():
     ramp = torch.linspace(0, 1, 14)[None, None, None, :].expand(1, 1, 14, 14).clone()
     for image, direction in ((ramp, 0), (ramp.mT, 1), (ramp.flip(3), 2), (ramp.mT.flip(2), 3)):
-        found = OrientedGradients(size=14, orientations=4, cells=3, alignment=None)(image).view(
-            4, 3, 3
-        )[:, 1, 1]
+        found = OrientedGradients(size=14, orientations=4, cells=3, alignment=None)(image).view(4, 3, 3)[:, 1, 1]
         assert int(found.argmax()) == direction
 
 
@@ -86,8 +80,7 @@ def test_alignment_removes_shift_and_slant():
         return torch.exp(-0.5 * ((u / 2.0) ** 2 + ((y - cy) / 4.0) ** 2))
 
     upright, moved, slanted = aligned(
-        torch.stack([blob(13.5, 13.5, 0.0), blob(15.0, 12.0, 0.0), blob(13.5, 13.5, 0.5)])[:, None],
-        strength=0.5,
+        torch.stack([blob(13.5, 13.5, 0.0), blob(15.0, 12.0, 0.0), blob(13.5, 13.5, 0.5)])[:, None], strength=0.5
     )
     assert float((upright - moved).abs().max()) < 0.05
     assert float((upright - slanted).abs().max()) < 0.05
@@ -101,9 +94,7 @@ def test_transform_is_the_module_in_batches_and_takes_read_only_arrays():
     features = OrientedGradients(size=14, cells=4)
     inputs = images().numpy()
     inputs.setflags(write=False)
-    assert_close(
-        transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6
-    )
+    assert_close(transform(features, inputs, batch_size=3), features(images()), rtol=1e-5, atol=1e-6)
 
 
 GRADIENTS = OrientedGradients(size=14)
@@ -119,13 +110,9 @@ test_features_of_what_cannot_be_seen_are_refused = refuses(REFUSED)
 
 
 def test_gaussian_errors_against_quadrature_of_scipy():
-    logits = torch.tensor(
-        [[1.0, 0.2, -0.5], [-0.3, 0.4, 2.0], [0.0, 0.0, 0.0]], dtype=torch.float64
-    )
+    logits = torch.tensor([[1.0, 0.2, -0.5], [-0.3, 0.4, 2.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
     labels = torch.tensor([0, 1, 2])
-    for row, label, found in zip(
-        logits.tolist(), range(3), gaussian_errors(logits, labels).tolist(), strict=True
-    ):
+    for row, label, found in zip(logits.tolist(), range(3), gaussian_errors(logits, labels).tolist(), strict=True):
         others = [value for k, value in enumerate(row) if k != label]
         right, _ = integrate.quad(
             lambda t, own=row[label], rest=tuple(others): stats.norm.pdf(t) * math.prod(
@@ -146,10 +133,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
         return (math.sqrt(risk + half) + math.sqrt(half)) ** 2
 
     start = torch.zeros(3, rows.shape[1])
-    fitted = [
-        fit_mean(rows, labels, prior_mean=start, std=std, cost_nats=cost, iterations=k)
-        for k in (0, 5, 60)
-    ]
+    fitted = [fit_mean(rows, labels, prior_mean=start, std=std, cost_nats=cost, iterations=k) for k in (0, 5, 60)]
     values = [objective(weights) for weights in fitted]
     assert equal(fitted[0], start)
     assert values[0] > values[1] > values[2] - 1e-6
@@ -157,9 +141,7 @@ def test_fitting_lowers_the_objective_that_it_states_and_a_dear_divergence_keeps
         assert objective(fitted[2] + 0.1 * step) > values[2] - 1e-5
     prior = torch.eye(3, 6)
     dear, cheap = (
-        (
-            fit_mean(rows, labels, prior_mean=prior, std=std, cost_nats=cost, iterations=30) - prior
-        ).norm()
+        (fit_mean(rows, labels, prior_mean=prior, std=std, cost_nats=cost, iterations=30) - prior).norm()
         for std in (1e-3, 1.0)
     )
     assert dear < 0.05 * cheap

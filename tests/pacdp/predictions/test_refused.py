@@ -128,9 +128,7 @@ def test_rows_that_repeat_another_are_remarked_upon_unless_ids_tell_them_apart()
     assert certify_predictions(labels, probabilities=soft, ids=np.arange(20)).remarks == ()
     labels = default_rng(3).integers(0, 3, 60)
     hard = np.eye(3)[labels]
-    assert certify_predictions(labels, probabilities=hard).remarks == (), (
-        "saturated outputs repeat by nature"
-    )
+    assert certify_predictions(labels, probabilities=hard).remarks == (), "saturated outputs repeat by nature"
 
 
 MIXED = default_rng(8).integers(0, 2, 40)

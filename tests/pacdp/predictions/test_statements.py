@@ -42,9 +42,7 @@ def test_the_error_alone_has_the_whole_failure_probability_and_is_scipy_s():
     assert row.upper == near(_upper(k, 2000, 0.05), rel=1e-9)
     assert found.certificates[0].failure_prob == 0.05
     assert f"at most {100 * row.upper + 0.005:.2f}%, with 95%" in found.headline()
-    assert "with 95% confidence" in certified(ask=None).headline(), (
-        "that of all rows, which was asked for"
-    )
+    assert "with 95% confidence" in certified(ask=None).headline(), "that of all rows, which was asked for"
     (both,) = certified(failure_prob=0.1, interval=True).statements
     theirs = stats.binomtest(k, 2000).proportion_ci(0.9, method="exact")
     assert theirs.low * (1 - 1e-9) <= both.lower <= theirs.low
@@ -55,20 +53,12 @@ def test_both_ends_are_rounded_to_the_safe_side():
     """In exact arithmetic: an upper end is its certificate's value or more, a lower end one minus it or less."""
     for k in range(0, 60, 3):
         wrong = np.arange(97) < k
-        found = certified(
-            wrong.astype(int),
-            labels=np.zeros(97, dtype=int),
-            classes=[0, 1],
-            ask=None,
-            interval=True,
-        )
+        found = certified(wrong.astype(int), labels=np.zeros(97, dtype=int), classes=[0, 1], ask=None, interval=True)
         for row in found.statements:
             if row.upper_by is not None:
                 assert Fraction(row.upper) >= Fraction(found.certificates[row.upper_by].value)
             if row.lower_by is not None:
-                assert Fraction(row.lower) <= max(
-                    0, 1 - Fraction(found.certificates[row.lower_by].value)
-                )
+                assert Fraction(row.lower) <= max(0, 1 - Fraction(found.certificates[row.lower_by].value))
 
 
 def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
@@ -82,10 +72,7 @@ def test_rows_are_the_rates_of_their_definition_with_their_own_counts():
             f"error on class {c}": SAID[LABELS == c] != c,
             f"false-alarm rate of class {c}": SAID[LABELS != c] == c,
         }
-        right = {
-            f"recall of class {c}": SAID[LABELS == c] == c,
-            f"precision of class {c}": LABELS[SAID == c] == c,
-        }
+        right = {f"recall of class {c}": SAID[LABELS == c] == c, f"precision of class {c}": LABELS[SAID == c] == c}
         for rates, end, exact in ((wrong, "upper", _upper), (right, "lower", _lower)):
             for name, rate in rates.items():
                 row = found.statement(name)
@@ -102,9 +89,7 @@ def test_everything_together_costs_what_was_said_and_the_report_keeps_its_format
     made = validate(found.to_dict())
     assert made == list(found.certificates)
     assert all(one.status == "rigorous" for one in made)
-    assert all(
-        one.hypothesis("new data follow the same law").standing == "declared" for one in made
-    )
+    assert all(one.hypothesis("new data follow the same law").standing == "declared" for one in made)
 
 
 def test_the_largest_gap_is_that_of_the_groups_intervals():
@@ -115,16 +100,12 @@ def test_the_largest_gap_is_that_of_the_groups_intervals():
     expected = max(one.upper - other.lower for one in rows for other in rows if one is not other)
     assert gap.upper == near(expected, abs=1e-15)
     assert gap.upper >= expected
-    assert gap.measured == near(
-        max(row.measured for row in rows) - min(row.measured for row in rows)
-    )
+    assert gap.measured == near(max(row.measured for row in rows) - min(row.measured for row in rows))
     assert found.certificates[-1].failure_prob == near(0.025), "that of the groups, and no more"
 
 
 def test_two_models_on_the_same_examples_are_compared_example_by_example():
-    other = np.where(
-        RNG.random(2000) < 0.02, (LABELS + 1) % 3, SAID
-    )  # errs where the first does, but for a few
+    other = np.where(RNG.random(2000) < 0.02, (LABELS + 1) % 3, SAID)  # errs where the first does, but for a few
     found = certified({"old": SAID, "new": other}, ask=["differences"])
     row = found.statement("error of new minus error of old")
     truth = (other != LABELS).mean() - (SAID != LABELS).mean()
@@ -133,9 +114,7 @@ def test_two_models_on_the_same_examples_are_compared_example_by_example():
     old, new = (found.statement("error", of=name) for name in ("old", "new"))
     assert row.upper - row.lower < 2 * (new.upper - old.measured), "pairs that agree cost nothing"
     assert [one.family for one in found.statements] == ["error", "error", "differences"]
-    turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement(
-        "error of old minus error of new"
-    )
+    turned = certified({"new": other, "old": SAID}, ask=["differences"]).statement("error of old minus error of new")
     assert (turned.lower, turned.upper) == (near(-row.upper), near(-row.lower))
 
 
@@ -182,11 +161,7 @@ def test_the_type_that_was_given_chooses_the_bound_and_not_the_values(given, nam
     [
         {"probabilities": SOFT},
         {"predictions": SAID, "people": RNG.integers(0, 300, 2000)},
-        {
-            "predictions": SAID,
-            "weights": 1 - 0.9 * RNG.random(2000),
-            "groups": RNG.integers(0, 3, 2000),
-        },
+        {"predictions": SAID, "weights": 1 - 0.9 * RNG.random(2000), "groups": RNG.integers(0, 3, 2000)},
         {"predictions": SAID, "losses": {"loss": REAL}, "people": RNG.integers(0, 300, 2000)},
     ],
     ids=" ".join,
@@ -201,15 +176,11 @@ def test_the_order_of_rows_changes_no_bit(given):
     for order in (np.argsort(REAL), np.argsort(LABELS != SAID), RNG.permutation(2000)):
         moved = found(order)
         assert moved.statements == expected.statements
-        assert [one.terms for one in moved.certificates] == [
-            one.terms for one in expected.certificates
-        ]
+        assert [one.terms for one in moved.certificates] == [one.terms for one in expected.certificates]
 
 
 def test_equal_weights_change_nothing_but_the_method_and_others_change_the_population():
-    plain, even = (
-        certified(weights=weights).statements[0] for weights in (None, np.full(2000, 0.5))
-    )
+    plain, even = (certified(weights=weights).statements[0] for weights in (None, np.full(2000, 0.5)))
     assert even.measured == near(plain.measured)
     assert plain.upper <= even.upper < 1.1 * plain.upper
     weights = np.where(LABELS == 2, 1.0, 0.1)
@@ -237,16 +208,11 @@ def test_losses_that_were_computed_pay_for_their_rounding():
     found = soft(ask="brier")
     made = found.certificates[found.statement("Brier risk").upper_by]
     losses = ((SOFT - np.eye(3)[LABELS]) ** 2).sum(1) / 2
-    assert made.value - bounds.betting_upper(losses, made.failure_prob) == near(
-        2.0**-40, rel=0.01, abs=0
-    )
+    assert made.value - bounds.betting_upper(losses, made.failure_prob) == near(2.0**-40, rel=0.01, abs=0)
 
 
 def test_top_k_counts_ties_against_the_model():
-    table = np.array(
-        [[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.3, 0.0]]
-        * 5
-    )
+    table = np.array([[0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.3, 0.0]] * 5)
     labels = np.array([1, 0, 0, 2] * 5)  # second; tied with all; fourth; tied for second
     found = certify_predictions(labels, probabilities=table, ask=["top-2", "top-3"])
     assert found.statement("top-2 error").measured == 0.75
@@ -278,24 +244,17 @@ def test_calibration_of_people_is_of_their_mean_gaps():
     row = found.statement("calibration error (ECE)")
     assert row.measured == near(plug, rel=1e-9)
     assert row.n == 400
-    single, alone = (
-        soft(people=who, ask="calibration").statements[1] for who in (None, np.arange(2000))
-    )
+    single, alone = (soft(people=who, ask="calibration").statements[1] for who in (None, np.arange(2000)))
     assert alone.upper == near(single.upper, rel=1e-9)
 
 
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     labels, said = ["a", "a", "b", "b", "c"], ["a", "a", "b", "a", "a"]
-    found = certify_predictions(
-        labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"]
-    )
+    found = certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
     reasons = dict(found.not_applicable)
     assert "one example" in reasons["error on class 'c' of your model"]
     assert "no example has the label 'd'" in reasons["error on class 'd' of your model"]
-    assert (
-        "is predicted to be 'd'"
-        in reasons["share of errors among predictions of class 'd' of your model"]
-    )
+    assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]
     assert "one example" in reasons["error in group 'y' of your model"]
     assert not any("gap" in row.quantity for row in found.statements), "one group alone has no gap"
 
@@ -309,11 +268,7 @@ def test_the_largest_gap_says_that_it_leaves_out_a_group_of_one():
 
 def test_more_failure_probability_more_examples_and_fewer_questions_never_make_a_bound_larger():
     def upper(times=1, **how):
-        return (
-            certified(np.tile(SAID, times), labels=np.tile(LABELS, times), **how)
-            .statements[0]
-            .upper
-        )
+        return certified(np.tile(SAID, times), labels=np.tile(LABELS, times), **how).statements[0].upper
 
     assert upper(failure_prob=0.5) < upper() < upper(failure_prob=0.001)
     assert max(upper(), upper(2, ask=None)) < upper(ask=None)

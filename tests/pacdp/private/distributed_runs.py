@@ -35,11 +35,7 @@ from torch.utils.data import TensorDataset
 import pacdp.loop
 from bounds.accounting import event_to_dict
 from pacdp.errors import CheckpointError
-from pacdp.private import (
-    DPSGD,
-    SeededRandomness,
-    SystemRandomness,
-)
+from pacdp.private import DPSGD, SeededRandomness, SystemRandomness
 from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
 from pacdp.step.processes import RankRandomness, rank_randomness
@@ -63,10 +59,7 @@ SAME = {
     "mostly empty, ghost": (sgd(**RARE, grad_sample_mode="ghost"), mlp, 8),
     "one process without examples": (sgd(sample_rate=0.5), mlp, 1),
 }  # fmt: skip
-OWN = {
-    name: SOUND[name][:2]
-    for name in ("DP-MC-Dropout", "DP-BBP by ghosts", "gradient slot", "DP-BBP")
-}
+OWN = {name: SOUND[name][:2] for name in ("DP-MC-Dropout", "DP-BBP by ghosts", "gradient slot", "DP-BBP")}
 
 
 def record(run):
@@ -98,20 +91,14 @@ def resumed(rank, folder):
         except Interrupted:
             if rank == 0:
                 middle.write_bytes(path.read_bytes())
-        out[name] = {
-            "whole": whole,
-            "resumed": record(run(checkpoint=path)),
-            "again": record(run(checkpoint=path)),
-        }
+        out[name] = {"whole": whole, "resumed": record(run(checkpoint=path)), "again": record(run(checkpoint=path))}
     return out
 
 
 def noise_of(randomness, *, rate, loss):
     wide = fresh(Linear(100, 100, bias=False))
     dataset = TensorDataset(torch.ones(8, 100), torch.zeros(8, dtype=torch.int64))
-    settings = DPSGD(
-        mechanism=mechanism(**NOISE, sample_rate=rate), noise_multiplier=SIGMA, learning_rate=1.0
-    )
+    settings = DPSGD(mechanism=mechanism(**NOISE, sample_rate=rate), noise_multiplier=SIGMA, learning_rate=1.0)
     run = trained(settings, wide, dataset, loss=loss, distributed=True, randomness=randomness)
     return (wide.weight.detach() - run.weights["weight"]).reshape(-1)
 
@@ -130,9 +117,7 @@ def laws_of_noise():
     right = all_laws()
     correct = RankRandomness.noised
     # everywhere, in full
-    RankRandomness.noised = lambda self, total, *, std: add_noise(
-        total, std=std, randomness=self.base
-    )
+    RankRandomness.noised = lambda self, total, *, std: add_noise(total, std=std, randomness=self.base)
     try:
         return {"right": right, "planted": all_laws()}
     finally:
@@ -143,17 +128,11 @@ def loops(folder):
     out = {}
     for mode, cut in (("reference", None), ("ghost", 1)):
         numbers = {"mode": mode, "noise_multiplier": DECAY, "sample_rate": 0.1}
-        module, optimizer, criterion, loader, engine = private(
-            DPDDP(mlp().double()), doubles(), **numbers
-        )
+        module, optimizer, criterion, loader, engine = private(DPDDP(mlp().double()), doubles(), **numbers)
         if cut is None:
             sizes = sweep(module, optimizer, criterion, loader)
         else:
-            options = {
-                "data_loader": loader,
-                "max_physical_batch_size": cut,
-                "optimizer": optimizer,
-            }
+            options = {"data_loader": loader, "max_physical_batch_size": cut, "optimizer": optimizer}
             with BatchMemoryManager(**options) as cutter:
                 sizes = sweep(module, optimizer, criterion, cutter)
         path = folder / f"engine {mode}.safetensors"
@@ -173,10 +152,7 @@ def batches():
     return {
         "seeded": [seeded.batch(11, 0.3).tolist() for _ in range(50)],
         "system": [system.batch(11, 0.3).tolist() for _ in range(800)],
-        "seeds": [
-            seeded.generator("masks").initial_seed(),
-            system.generator("masks").initial_seed(),
-        ],
+        "seeds": [seeded.generator("masks").initial_seed(), system.generator("masks").initial_seed()],
         "ours": len(list(loader)),
     }
 
@@ -186,8 +162,7 @@ def refusals(rank, folder):
 
     def given(**changes):
         return lambda: trained(
-            changes.pop("algorithm", SAME["DP-SGD"][0]),
-            **{"seed": 1, "distributed": True, **changes},
+            changes.pop("algorithm", SAME["DP-SGD"][0]), **{"seed": 1, "distributed": True, **changes}
         )
 
     attempts = {
@@ -200,13 +175,9 @@ def refusals(rank, folder):
         "disagree on the algorithm's settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
         "disagree on the number of examples": given(dataset=data(40 + rank)),
         "disagree on the order of the examples": given(dataset=data(seed=rank)),
-        "disagree on the checkpoint": given(
-            checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")
-        ),
+        "disagree on the checkpoint": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),
         "when checkpoints are written": given(checkpoint=folder / "none" if rank else None),
-        "disagree on sample_rate": lambda: private(
-            DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4
-        ),
+        "disagree on sample_rate": lambda: private(DPDDP(mlp()), sample_rate=0.25 / (1 + rank), steps=4),
         "cannot write checkpoint|the first process could not write": given(checkpoint=folder),
     }
     out = {}

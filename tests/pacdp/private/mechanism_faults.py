@@ -35,9 +35,7 @@ class Faulty(SeededRandomness):
 def batches(plant, change):
     """Plant batches of a seed that ``change`` makes of what was drawn of n units at a rate."""
     batch = SeededRandomness.batch
-    plant(
-        SeededRandomness, "batch", lambda self, n, rate: change(self, batch(self, n, rate), n, rate)
-    )
+    plant(SeededRandomness, "batch", lambda self, n, rate: change(self, batch(self, n, rate), n, rate))
 
 
 def releases(plant, change):
@@ -71,9 +69,7 @@ def clipping_after_averaging(plant):
 
     def late(contributions, clip_norm):
         count = max(1, len(next(iter(contributions.values()))))
-        made = right(
-            {name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip_norm
-        )
+        made = right({name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip_norm)
         return ClippedSum({name: count * one for name, one in made.total.items()}, made.finite)
 
     plant(pacdp.step.sums, "clipped_sum", late)
@@ -96,9 +92,7 @@ def the_same_noise_at_every_step(plant):
     first, normal = {}, SeededRandomness.normal
 
     def stuck(self, shape, *, std, dtype, device):
-        drawn = first.setdefault(
-            (id(self), tuple(shape)), normal(self, shape, std=1.0, dtype=dtype, device=device)
-        )
+        drawn = first.setdefault((id(self), tuple(shape)), normal(self, shape, std=1.0, dtype=dtype, device=device))
         return std * drawn
 
     plant(SeededRandomness, "normal", stuck)
@@ -109,9 +103,7 @@ def noise_that_comes_again_much_later(plant):
 
     def periodic(self, shape, *, std, dtype, device):
         drawn.append(normal(self, shape, std=std, dtype=dtype, device=device))
-        before = (
-            drawn[-1 - 4 * 15] if len(drawn) > 4 * 15 else drawn[-1]
-        )  # of four tensors, fifteen steps before
+        before = drawn[-1 - 4 * 15] if len(drawn) > 4 * 15 else drawn[-1]  # of four tensors, fifteen steps before
         return before if before.shape == tuple(shape) else drawn[-1]
 
     plant(SeededRandomness, "normal", periodic)
@@ -175,9 +167,7 @@ def noise_of_the_system_that_starts_again_on_resuming(plant):
 
 def an_accountant_that_is_told_half_the_rate(plant):
     def half(noise_multipliers, *, sample_rate, choice_epsilon=0.0):
-        return sampled_step(
-            noise_multipliers, sample_rate=0.5 * sample_rate, choice_epsilon=choice_epsilon
-        )
+        return sampled_step(noise_multipliers, sample_rate=0.5 * sample_rate, choice_epsilon=choice_epsilon)
 
     for room in (pacdp.step.release, pacdp.algorithms.algorithm):
         plant(room, "sampled_step", half)
@@ -185,9 +175,7 @@ def an_accountant_that_is_told_half_the_rate(plant):
 
 def biases_without_noise(plant):
     def weights_alone(total, noised):
-        return {
-            name: total[name] if name.endswith("bias") else one for name, one in noised(1.0).items()
-        }
+        return {name: total[name] if name.endswith("bias") else one for name, one in noised(1.0).items()}
 
     releases(plant, weights_alone)
 
@@ -208,11 +196,7 @@ def a_patient_cut_in_two(plant):
 
 def choices_of_other_probabilities(plant):
     right = pacdp.step.release.probabilities_of
-    plant(
-        pacdp.step.release,
-        "probabilities_of",
-        lambda scores, epsilon: right(scores, 1000.0 * epsilon),
-    )
+    plant(pacdp.step.release, "probabilities_of", lambda scores, epsilon: right(scores, 1000.0 * epsilon))
     return {"steps": 60}
 
 
@@ -231,9 +215,7 @@ def of_torch(draw):
     """Noise of the system that ``draw`` makes of torch's numbers, so many at a time."""
 
     def noised(own, self, total, std):
-        return total + std * draw(total.numel())[: total.numel()].reshape(total.shape).to(
-            total.dtype
-        )
+        return total + std * draw(total.numel())[: total.numel()].reshape(total.shape).to(total.dtype)
 
     return of_the_system(noised)
 
@@ -307,9 +289,7 @@ def small_sums_that_count_as_zero(plant):
     def zeroed(contributions, clip_norm):
         made = right(contributions, clip_norm)
         norm = torch.stack([one.norm() for one in made.total.values()]).norm()
-        return ClippedSum(
-            {name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()}, made.finite
-        )
+        return ClippedSum({name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()}, made.finite)
 
     plant(pacdp.step.sums, "clipped_sum", zeroed)
 
@@ -396,8 +376,4 @@ FAULTS = [
     slow(of_the_system(cut_at_three_and_a_half, 150), "DP-SGD", {"noise alone: largest"}),
     (of_the_system(of_few_seeds), "DP-SGD", {"noise alone: repeats"}),
 ]  # fmt: skip
-ALONE = (
-    batches_of_one_size,
-    noise_that_starts_again_on_resuming,
-    noise_of_the_system_that_starts_again_on_resuming,
-)
+ALONE = (batches_of_one_size, noise_that_starts_again_on_resuming, noise_of_the_system_that_starts_again_on_resuming)

@@ -5,18 +5,7 @@ from copy import deepcopy
 import torch
 from scipy import stats
 from sklearn.datasets import load_digits
-from torch.nn import (
-    Conv2d,
-    CrossEntropyLoss,
-    Dropout,
-    Flatten,
-    Linear,
-    Module,
-    Sequential,
-    Tanh,
-    Unflatten,
-    functional,
-)
+from torch.nn import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, Module, Sequential, Tanh, Unflatten, functional
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
@@ -103,9 +92,7 @@ def flat(weights):
 
 def data(n=40, *, inputs=4, classes=3, seed=1):
     draw = seeded(seed)
-    return TensorDataset(
-        torch.randn(n, inputs, generator=draw), torch.randint(0, classes, (n,), generator=draw)
-    )
+    return TensorDataset(torch.randn(n, inputs, generator=draw), torch.randint(0, classes, (n,), generator=draw))
 
 
 def mechanism(**changes):
@@ -135,29 +122,13 @@ SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),
     "DP-SGD by the reference": (DPSGD(mechanism=REFERENCE, **COMMON), cnn, False),
-    "DP-SGD by ghosts": (
-        DPSGD(mechanism=GHOST, noise_multiplier=SLOW, learning_rate=0.1),
-        mlp,
-        False,
-    ),
-    "DP-Adam": (
-        DPAdam(mechanism=M, noise_multiplier=1.0, learning_rate=0.01, prior=Normal(std=1.0)),
-        mlp,
-        False,
-    ),
-    "gradient slot": (
-        sgld(GradientSlot(step_size=SLOW, temperature=2.0, pre_noise=0.1)),
-        mlp,
-        False,
-    ),
+    "DP-SGD by ghosts": (DPSGD(mechanism=GHOST, noise_multiplier=SLOW, learning_rate=0.1), mlp, False),
+    "DP-Adam": (DPAdam(mechanism=M, noise_multiplier=1.0, learning_rate=0.01, prior=Normal(std=1.0)), mlp, False),
+    "gradient slot": (sgld(GradientSlot(step_size=SLOW, temperature=2.0, pre_noise=0.1)), mlp, False),
     "parameter slot": (sgld(ParameterSlot(step_size=1e-3, drift=0.5, noise=1.0)), mlp, False),
     "tempered": (sgld(Tempered(step_size=0.1, temperature=1e-3)), mlp, False),
     "DP-BBP": (DPBBP(mechanism=M, **COMMON, prior=Normal(std=1.0), draws=2), bayes_network, False),
-    "DP-BBP by ghosts": (
-        DPBBP(mechanism=GHOST, **COMMON, prior=Normal(std=1.0)),
-        bayes_network,
-        False,
-    ),
+    "DP-BBP by ghosts": (DPBBP(mechanism=GHOST, **COMMON, prior=Normal(std=1.0)), bayes_network, False),
     "DP-MC-Dropout": (DPMCDropout(mechanism=M, **COMMON, draws=2), dropout_network, False),
     "user level": (UserLevelDPSGD(mechanism=M, **COMMON, records_at_once=2), mlp, True),
     "P3SGD": (P3SGD(mechanism=M, **LOCAL, local_batch_size=2), mlp, True),
@@ -223,11 +194,7 @@ def scale_is(sample, std):
 
 def scale_is_this_and_no_other(sample, std):
     """A twentieth more or less would be noticed."""
-    return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [
-        False,
-        True,
-        False,
-    ]
+    return [scale_is(sample, factor * std) for factor in (1 / 1.05, 1.0, 1.05)] == [False, True, False]
 
 
 def private(module=None, dataset=None, *, mode=None, lr=0.1, seed=0, engine=None, **changes):

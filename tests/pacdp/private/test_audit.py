@@ -42,9 +42,7 @@ def test_the_p_value_is_the_theorem_s_rounded_up(m, r, v, epsilon, delta):
 
 def test_the_value_printed_in_the_paper():
     """Steinke, Nasr and Jagielski 2023, Appendix D."""
-    bound = epsilon_lower_bound(
-        canaries=1000, guesses=100, correct=75, delta=1e-4, failure_prob=0.05
-    )
+    bound = epsilon_lower_bound(canaries=1000, guesses=100, correct=75, delta=1e-4, failure_prob=0.05)
     assert bound == near(0.673, abs=2e-3)
 
 
@@ -52,11 +50,7 @@ def test_the_value_printed_in_the_paper():
 @parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_on_randomised_response_the_level_is_used_up(r, epsilon):
     """Guesses are Binomial(r, q) exactly: the event "bound above epsilon" is the largest tail of at most the level."""
-    level, q, counts = (
-        0.05,
-        float(expit(epsilon)),
-        {"canaries": r, "guesses": r, "failure_prob": 0.05},
-    )
+    level, q, counts = (0.05, float(expit(epsilon)), {"canaries": r, "guesses": r, "failure_prob": 0.05})
 
     def trade_off(power):
         return max(power * math.exp(-epsilon), 1 - math.exp(epsilon) * (1 - power))
@@ -101,10 +95,7 @@ def test_the_trade_off_test_is_the_linear_programme():
         middle = (low + high) / 2
         refuted = trade_off_refuted(inverse, canaries=m, guesses=r, correct=v, failure_prob=middle)
         low, high = (low, middle) if refuted else (middle, high)
-    constraints = [
-        {"type": "ineq", "fun": slack},
-        {"type": "ineq", "fun": lambda p: p[v:].sum() - low},
-    ]
+    constraints = [{"type": "ineq", "fun": slack}, {"type": "ineq", "fun": lambda p: p[v:].sum() - low}]
     found = minimize(lambda p: p.sum(), np.full(r + 1, 0.3), bounds=[(0, 1)] * (r + 1), constraints=constraints,
                      method="SLSQP", options={"ftol": 1e-14, "maxiter": 2000})  # fmt: skip
     assert found.success
@@ -132,10 +123,7 @@ def test_coverage_on_the_gaussian_mechanism(mu):
 def test_coverage_breaks_where_more_leaks_than_is_claimed():
     """The same experiment with twice the signal: the claim is refuted nearly always."""
     rng = default_rng(2)
-    found = [
-        audit_scores(*_toy(rng, 2000, 1.0, signal=2.0), delta=1e-5).mu_lower > 1.0
-        for _ in range(20)
-    ]
+    found = [audit_scores(*_toy(rng, 2000, 1.0, signal=2.0), delta=1e-5).mu_lower > 1.0 for _ in range(20)]
     assert sum(found) >= 18
 
 
@@ -147,16 +135,10 @@ def test_the_bound_is_not_vacuous():
         true = gaussian_epsilon(mu=mu, delta=delta)
         assert gaussian_epsilon(mu=made.mu_lower, delta=delta) > 0.5 * true
         assert 0.2 * true < made.epsilon_lower < true
-    for epsilon in (
-        0.5,
-        1.0,
-        3.0,
-    ):  # above it as often as the level allows: that is held to its exact law above
+    for epsilon in (0.5, 1.0, 3.0):  # above it as often as the level allows: that is held to its exact law above
         included = rng.random(8000) < 0.5
         flipped = rng.random(8000) > expit(epsilon)
-        made = audit_scores(
-            np.where(included ^ flipped, 1.0, 0.0), included, delta=0.0, guesses=[8000]
-        )
+        made = audit_scores(np.where(included ^ flipped, 1.0, 0.0), included, delta=0.0, guesses=[8000])
         assert made.epsilon_lower > 0.5 * epsilon
 
 
@@ -189,8 +171,4 @@ def test_a_sampled_mechanism_is_held_to_its_own_trade_off_function():
     made = audit_scores(scores, included, delta=1e-5)
     claims = {noise: SelfComposed(event=PoissonSampled(sample_rate=q, event=Gaussian(noise_multiplier=noise)), count=1)
               for noise in (0.3, 0.6, 2.4)}  # fmt: skip
-    assert {noise: contradicts(made, claim) for noise, claim in claims.items()} == {
-        0.3: False,
-        0.6: False,
-        2.4: True,
-    }
+    assert {noise: contradicts(made, claim) for noise, claim in claims.items()} == {0.3: False, 0.6: False, 2.4: True}

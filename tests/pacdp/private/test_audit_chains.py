@@ -32,9 +32,7 @@ def refuted(settings):
 
 
 @parametrize(
-    "settings",
-    [*CHAINS.values(), replace(CHAINS["Entropy-SGLD"], inner_steps=1)],
-    ids=[*CHAINS, "one inner step"],
+    "settings", [*CHAINS.values(), replace(CHAINS["Entropy-SGLD"], inner_steps=1)], ids=[*CHAINS, "one inner step"]
 )
 def test_sound_chains_are_not_refuted(settings):
     assert refuted(settings) == set()

@@ -9,15 +9,7 @@ from scipy import stats
 
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import MechanismAudit, by_chance, certain
-from pacdp.audit.p_values import (
-    Found,
-    binomial,
-    bonferroni,
-    chi_square,
-    normal,
-    random_signs,
-    sidak,
-)
+from pacdp.audit.p_values import Found, binomial, bonferroni, chi_square, normal, random_signs, sidak
 from tests.marks import every_case, made_once, near, parametrize
 
 TENSORS = [slice(0, 12), slice(12, 15), slice(15, 30)]
@@ -69,9 +61,7 @@ def test_p_values_are_as_rare_as_they_say(p_values, name, whole):
     for level in (0.01, 0.05, 0.2, 0.5):
         assert sum(p <= level for p in p_values[name]) <= stats.binom.isf(1e-5, runs, level)
     if name in EXACT:
-        assert stats.binom.cdf(sum(p <= 0.5 for p in p_values[name]), runs, 0.5) > (
-            1e-3 if whole else 1e-6
-        ), "uniform"
+        assert stats.binom.cdf(sum(p <= 0.5 for p in p_values[name]), runs, 0.5) > (1e-3 if whole else 1e-6), "uniform"
 
 
 def faulty(rng, name, z):
@@ -93,11 +83,7 @@ def faulty(rng, name, z):
         case "directions":
             z[:] = 0.8 * z + 0.6 * rng.standard_normal((len(z), 1))
         case "at large":
-            z[:] = (
-                z
-                @ np.linalg.qr(rng.standard_normal((30, 30)))[0]
-                * np.where(np.arange(30) < 15, 2**0.5, 1e-6)
-            )
+            z[:] = z @ np.linalg.qr(rng.standard_normal((30, 30)))[0] * np.where(np.arange(30) < 15, 2**0.5, 1e-6)
             z[:] = z @ np.linalg.qr(rng.standard_normal((30, 30)))[0]
         case "releases":
             z[3:] = 0.3 * z[3:] + 0.95 * z[:-3]
@@ -148,9 +134,7 @@ def test_faults_of_batches_have_small_p_values(name, make):
     assert BATCHES[name](x, 0.2).p_value < 1e-5
 
 
-@parametrize(
-    ("count", "cut", "p"), [(400_000, 4.0, 0.0), (400_000, 4.9, 0.64), (74_400, 4.0, 1.8e-2)]
-)
+@parametrize(("count", "cut", "p"), [(400_000, 4.0, 0.0), (400_000, 4.9, 0.64), (74_400, 4.0, 1.8e-2)])
 def test_a_cut_is_seen_where_enough_numbers_were_drawn(count, cut, p):
     """By the law of the largest of independent entries, and at the cut that is said to be visible with that p-value."""
     z = np.zeros((1, count))
@@ -174,9 +158,7 @@ def test_the_bound_on_random_signs_against_all_of_them():
     for signs in ([1.0] * 8, [1.0] * 7 + [-1.0], [1.0, -1.0] * 4):
         bound = random_signs(a, np.array(signs))
         assert (sums >= abs(np.dot(a, signs)) - 1e-12).mean() <= bound <= 1.0
-    assert random_signs(a, np.ones(8)) == near(
-        2.0 * math.exp(-(a.sum() ** 2) / (2.0 * (a**2).sum()))
-    )
+    assert random_signs(a, np.ones(8)) == near(2.0 * math.exp(-(a.sum() ** 2) / (2.0 * (a**2).sum())))
     assert random_signs(np.zeros(3), np.ones(3)) == 1.0
 
 
@@ -194,9 +176,7 @@ def test_shares_of_the_probability_of_error():
     alone = MechanismAudit(checks=rows, failure_prob=0.01)
     assert alone.level == 0.005
     assert [check.name for check in alone.refuted] == ["a"]
-    more = MechanismAudit(
-        checks=(*rows, certain("c", "", True, "", share=0.005)), failure_prob=0.01
-    )
+    more = MechanismAudit(checks=(*rows, certain("c", "", True, "", share=0.005)), failure_prob=0.01)
     assert more.level == 0.0025
     assert [check.name for check in more.refuted] == ["c"]
     assert more.to_dict()["refuted"] is True

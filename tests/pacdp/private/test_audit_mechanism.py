@@ -6,21 +6,12 @@ import pytest
 import torch
 from mechanism_faults import ALONE, DIVISORS, FAULTS, SIZES, a_patient_cut_in_two, noting_sizes
 from numpy.random import default_rng
-from private_toys import (
-    COMMON,
-    SOUND,
-    M,
-    cross_entropy,
-    mlp,
-)
+from private_toys import COMMON, SOUND, M, cross_entropy, mlp
 from scipy import stats
 
 from pacdp.algorithms.algorithm import Scheduled
 from pacdp.audit.mechanism import audit_mechanism, made_up
-from pacdp.private import (
-    SeededRandomness,
-    SystemRandomness,
-)
+from pacdp.private import SeededRandomness, SystemRandomness
 from tests.marks import every_case, near, parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
@@ -29,18 +20,11 @@ LEVEL = 0.01 / len(SOUND)
 
 SEEDED = {"noise: grid", "noise: secret"}
 """What cannot be checked of noise from a seed."""
-PARTS = {
-    "sensitivity": "sens",
-    "resuming": "resume",
-    "few_units": "empty",
-    "noise_alone": ("noise alone", "draws"),
-}
+PARTS = {"sensitivity": "sens", "resuming": "resume", "few_units": "empty", "noise_alone": ("noise alone", "draws")}
 """Parts of the audit, and how the names of their checks begin."""
 
 
-def audited(
-    algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more
-):
+def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more):
     """The audit of settings, or of a sound mechanism by its name."""
     given = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, mlp, False)
     settings, network, by_person = given
@@ -62,17 +46,13 @@ def test_sound_mechanisms_are_not_refuted(name):
     seen = {check.name: check.seen for check in audit.checks}
     assert float(seen["sensitivity: one unit"].split(" C by")[0]) > 0.99  # the bound is reached
     if name == "P3SGD, nested":
-        assert any(check.name == "choices" and check.unchecked for check in audit.checks), (
-            "nobody sees the others"
-        )
+        assert any(check.name == "choices" and check.unchecked for check in audit.checks), "nobody sees the others"
     assert audit.level * sum(check.p_value is not None for check in audit.checks) == near(LEVEL)
 
 
 def test_noise_of_the_system_is_not_refuted():
     """Nor a step that is killed between the two releases of P3SGD."""
-    audit = audited(
-        "DP-SGD", randomness=SystemRandomness, steps=12, failure_prob=1e-6, canaries=100
-    )
+    audit = audited("DP-SGD", randomness=SystemRandomness, steps=12, failure_prob=1e-6, canaries=100)
     assert refuted(audit) == set()
     assert audit.checks[-1].name == "canaries"
     assert audit.level < 1e-6 / 40
@@ -86,9 +66,7 @@ def test_false_alarms_are_as_rare_as_they_say(whole):
     """Of all checks together, paid for jointly; what is certain is refuted in no run."""
     runs, alarms = 200 if whole else 20, 0
     for _ in range(runs):
-        found = audited(
-            "DP-SGD by the reference", randomness=SystemRandomness, steps=6, failure_prob=0.2
-        ).refuted
+        found = audited("DP-SGD by the reference", randomness=SystemRandomness, steps=6, failure_prob=0.2).refuted
         assert all(check.p_value is not None for check in found)
         alarms += bool(found)
     assert alarms <= stats.binom.isf(1e-6, runs, 0.2)
@@ -126,21 +104,14 @@ class Own(Scheduled):
                 case "the size of the batch":
                     w *= 1.0 + 0.01 * SIZES[-1]
                 case "its own draws":
-                    w += 0.01 * step.randomness.normal(
-                        w.shape, std=1.0, dtype=w.dtype, device=w.device
-                    )
+                    w += 0.01 * step.randomness.normal(w.shape, std=1.0, dtype=w.dtype, device=w.device)
         released = step.release(self.noise_at(step.number))
         for name, w in step.weights.items():
-            w -= self.rate_at(step.number) * OWN_UPDATES[self.made](
-                released[name] / self.mechanism.expected_batch_size
-            )
+            w -= self.rate_at(step.number) * OWN_UPDATES[self.made](released[name] / self.mechanism.expected_batch_size)
         return 0
 
 
-OWN_UPDATES = {
-    "signs": torch.sign,
-    "a bounded step": lambda g: g / g.norm().clamp(min=0.1),
-}
+OWN_UPDATES = {"signs": torch.sign, "a bounded step": lambda g: g / g.norm().clamp(min=0.1)}
 
 
 @parametrize("name", OWN_UPDATES)
@@ -148,11 +119,7 @@ def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
     audit = audited(Own(mechanism=M, **COMMON, made=name), steps=30)
     assert refuted(audit) == set()
     unchecked = {check.name for check in audit.checks if check.unchecked}
-    assert (
-        unchecked
-        == {row["name"] for row in audit.to_dict()["checks"] if not row["checked"]}
-        == DIVISORS | SEEDED
-    )
+    assert unchecked == {row["name"] for row in audit.to_dict()["checks"] if not row["checked"]} == DIVISORS | SEEDED
 
 
 @parametrize("more", ["the clipped sum", "the size of the batch", "its own draws"])
@@ -162,9 +129,6 @@ def test_an_update_that_looks_at_more_than_was_released_is_refuted(more, monkeyp
     audit = audited(Own(mechanism=M, **COMMON, more=more), steps=30)
     found = {check.name: check for check in audit.checks}
     if more == "its own draws":
-        assert all(
-            found[name].unchecked and "draws numbers of its own" in found[name].seen
-            for name in DIVISORS
-        )
+        assert all(found[name].unchecked and "draws numbers of its own" in found[name].seen for name in DIVISORS)
     else:
         assert refuted(audit) >= DIVISORS

@@ -51,17 +51,10 @@ def test_likelihood_ratios_by_hand():
         mean, std = np.mean(values), np.std(values, ddof=1)
         return -0.5 * ((x - mean) / std) ** 2 - math.log(std)
 
-    expected = [
-        density(2.0, [1, 3]) - density(2.0, [-1, -2]),
-        density(0.5, [0, 1]) - density(0.5, [4, 6]),
-    ]
-    assert_allclose(
-        likelihood_ratios(attacked, shadows, member, common_std=False), expected, rtol=1e-12
-    )
+    expected = [density(2.0, [1, 3]) - density(2.0, [-1, -2]), density(0.5, [0, 1]) - density(0.5, [4, 6])]
+    assert_allclose(likelihood_ratios(attacked, shadows, member, common_std=False), expected, rtol=1e-12)
     pooled = math.sqrt((np.var([-1, -2], ddof=1) + np.var([4, 6], ddof=1)) / 2)
-    assert_allclose(
-        offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12
-    )
+    assert_allclose(offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12)
 
 
 def test_halves_are_complementary():

@@ -15,9 +15,7 @@ M = mechanism(sample_rate=1.0, steps=12)
 LOCAL = {"mechanism": M, "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
 ALGORITHMS = {
     "user level": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05),
-    "user level, in parts": UserLevelDPSGD(
-        mechanism=M, noise_multiplier=6.0, learning_rate=0.05, records_at_once=1
-    ),
+    "user level, in parts": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05, records_at_once=1),
     "P3SGD": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=IndependentNoise()),
     "P3SGD, nested": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=NestedNoise()),
 }

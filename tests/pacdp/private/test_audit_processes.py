@@ -16,9 +16,7 @@ SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)
 
 def in_full():
     """Each process adds all of the noise."""
-    RankRandomness.noised = lambda self, total, *, std: SystemRandomness().noised(
-        total.double(), std=std
-    )
+    RankRandomness.noised = lambda self, total, *, std: SystemRandomness().noised(total.double(), std=std)
     return SystemRandomness()
 
 
@@ -47,17 +45,11 @@ def test_two_processes_are_sound():
 
 @pytest.mark.slow
 def test_two_processes_on_people_are_sound():
-    local = P3SGD(
-        mechanism=mechanism(), noise_scales=(2.0, 1.0), learning_rate=0.3, local_batch_size=2
-    )
+    local = P3SGD(mechanism=mechanism(), noise_scales=(2.0, 1.0), learning_rate=0.3, local_batch_size=2)
     assert audited(local, people=True).refuted == ()
 
 
 @parametrize("source", [alike, slow(in_full)])
 def test_noise_that_is_there_twice_is_caught(source, monkeypatch):
-    monkeypatch.setattr(
-        multiprocessing, "spawn", lambda function, args, nprocs: two_processes(function, args)
-    )
-    assert "noise: variance by tensor" in {
-        check.name for check in audited(randomness=source).refuted
-    }
+    monkeypatch.setattr(multiprocessing, "spawn", lambda function, args, nprocs: two_processes(function, args))
+    assert "noise: variance by tensor" in {check.name for check in audited(randomness=source).refuted}

@@ -6,17 +6,7 @@ import torch
 from mechanism_faults import Faulty
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from private_toys import (
-    bayes_network,
-    cross_entropy,
-    data,
-    digits,
-    dropout_network,
-    flat,
-    mechanism,
-    mlp,
-    trained,
-)
+from private_toys import bayes_network, cross_entropy, data, digits, dropout_network, flat, mechanism, mlp, trained
 from scipy.stats import binom
 from torch.testing import assert_close
 
@@ -25,13 +15,7 @@ import pacdp.step.clip
 import pacdp.step.gradients
 from bounds import clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import NonPrivate
-from pacdp.audit.canaries import (
-    audit_training,
-    canary_run,
-    canary_scores,
-    error_rates,
-    rates_refute,
-)
+from pacdp.audit.canaries import audit_training, canary_run, canary_scores, error_rates, rates_refute
 from pacdp.audit.observed import Subject
 from pacdp.private import (
     DPBBP,
@@ -88,9 +72,7 @@ def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     signs = np.array([1.0, -1.0, -1.0, 1.0])
     algorithm = settings(mode, noise=0.0, steps=4)
     subject = Subject(algorithm=algorithm, module=mlp(), dataset=data(), loss=cross_entropy)
-    run, sums = canary_run(
-        subject, included, signs=signs, scale=5.0, randomness=SeededRandomness(0)
-    )
+    run, sums = canary_run(subject, included, signs=signs, scale=5.0, randomness=SeededRandomness(0))
     released = sums[:, 0]
     assert_allclose(released, 0.5 * signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
@@ -156,9 +138,7 @@ def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
 
 
 def of_adam(numbers):
-    return DPAdam(
-        mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)
-    ), mlp()
+    return DPAdam(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)), mlp()
 
 
 def of_sgld(numbers):
@@ -166,20 +146,12 @@ def of_sgld(numbers):
 
 
 def of_bbp(numbers):
-    settings = DPBBP(
-        mechanism=numbers,
-        noise_multiplier=2.0,
-        learning_rate=0.1,
-        prior=Normal(std=0.5),
-        kl_weight=0.1,
-    )
+    settings = DPBBP(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1)
     return settings, bayes_network(initial_std=0.05)
 
 
 def of_dropout(numbers):
-    return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(
-        rate=0.1
-    )
+    return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(rate=0.1)
 
 
 @parametrize("made", [of_adam, of_sgld, of_bbp, slow(of_dropout)])
@@ -188,9 +160,7 @@ def test_other_algorithms_can_be_audited(made):
     sound = audited(algorithm, module=module, seed=3, canaries=600)
     assert not sound.contradicted
     assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15
-    assert audited(
-        algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600
-    ).contradicted
+    assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted
 
 
 @pytest.mark.slow
@@ -213,22 +183,15 @@ def test_error_rates_of_independent_canaries(factor, runs):
     for seed in range(runs):
         rng = default_rng(seed)
         included = rng.random(m) < 0.5
-        released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal(
-            (steps, m)
-        )
-        rates = error_rates(
-            canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level
-        )
+        released = included * (rng.random((steps, m)) < q) + factor * sigma * rng.standard_normal((steps, m))
+        rates = error_rates(canary_scores(released, np.full(steps, sigma), q), included, failure_prob=level)
         refuted += rates_refute(rates, event)
     assert refuted <= binom.ppf(0.999, runs, level) if factor == 1.0 else refuted == runs
 
 
 def test_error_rates_by_hand():
     """In: 3, 0.5, -3; out: 0.5, -1.5. At threshold 0 two of three and one of two exceed; 20 thresholds, 80 bounds."""
-    scores, included = (
-        np.tile([3.0, 0.5, -3.0, 0.5, -1.5], (4, 1)),
-        np.array([True, True, True, False, False]),
-    )
+    scores, included = (np.tile([3.0, 0.5, -3.0, 0.5, -1.5], (4, 1)), np.array([True, True, True, False, False]))
     rates = error_rates(scores, included, failure_prob=0.8)
     assert len(rates) == 40
     for row in (1, 2, 3):
@@ -247,6 +210,4 @@ def test_the_likelihood_ratio_is_that_of_the_mixture():
     linear, ratio, half, _ = canary_scores(released, noise, q)
     assert_allclose(half, canary_scores(released, noise / 2, q)[1], rtol=1e-12)
     assert_allclose(ratio, by_hand, rtol=1e-12)
-    assert_allclose(
-        linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12
-    )
+    assert_allclose(linear, (released / noise[:, None] ** 2).sum(0) / (q * (noise**-2).sum()), rtol=1e-12)

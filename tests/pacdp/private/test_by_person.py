@@ -24,10 +24,7 @@ from torch.autograd import grad
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-from pacdp.private import (
-    DPSGD,
-    UserLevelDPSGD,
-)
+from pacdp.private import DPSGD, UserLevelDPSGD
 from tests.marks import every_case, slow
 
 CLIP = 0.5
@@ -44,22 +41,14 @@ SILENT = {"user level": 0.0, "P3SGD": 1e-13}
 
 
 def run_of(algorithm, module=None, dataset=None, **options):
-    return trained(
-        algorithm, module, dataset or data(sum(RECORDS)), **{"people": patients(), **options}
-    )
+    return trained(algorithm, module, dataset or data(sum(RECORDS)), **{"people": patients(), **options})
 
 
 def released_sum(name, module, dataset=None, ids=None, **changes):
     """What one step (almost) without noise releases of all people."""
     algorithm, seen = ALGORITHMS[name](SILENT[name], steps=1, sample_rate=1.0, **changes), []
     people = patients() if ids is None else ids
-    run_of(
-        algorithm,
-        module,
-        dataset or records(),
-        people=people,
-        watch=lambda one: seen.append(flat(one)),
-    )
+    run_of(algorithm, module, dataset or records(), people=people, watch=lambda one: seen.append(flat(one)))
     return seen[0]
 
 
@@ -76,11 +65,7 @@ def sum_by_hand(name, module, clip_norm=CLIP):
     ids, (x, y) = patients(), records().tensors
     rows = torch.stack([BY_HAND[name](module, x[ids == i], y[ids == i]) for i in range(PEOPLE)])
     norms = rows.norm(dim=1, keepdim=True)
-    return (
-        (rows * (clip_norm / norms).clamp(max=1.0)).sum(0),
-        float(norms.min()),
-        float(norms.max()),
-    )
+    return ((rows * (clip_norm / norms).clamp(max=1.0)).sum(0), float(norms.min()), float(norms.max()))
 
 
 @every_case(
@@ -148,9 +133,7 @@ def test_one_nan_record_silences_its_person_alone():
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
     plain, ours = (
-        trained(
-            kind(mechanism=of_people(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people
-        )
+        trained(kind(mechanism=of_people(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
         for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
     )
     assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)

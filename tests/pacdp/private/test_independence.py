@@ -2,14 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from clipped_networks import (
-    Bank,
-    clamped_maximum,
-    class_balanced,
-    contrastive,
-    hardest_half,
-    mixing,
-)
+from clipped_networks import Bank, clamped_maximum, class_balanced, contrastive, hardest_half, mixing
 from private_toys import cross_entropy
 from torch import equal
 from torch.nn import BatchNorm1d, Dropout, GroupNorm, Linear, Module, Sequential
@@ -89,11 +82,7 @@ CASES["losses from twenty on"] = torch.clone, lambda f, y: only_from(20)(cross_e
 def test_networks_and_losses_that_mix_examples_are_refused(name):
     """As training does: made-up inputs and labels that are all 0."""
     mix, loss = CASES[name]
-    words = (
-        "leaves the batch"
-        if name.startswith("behind")
-        else "examples of a batch are not independent"
-    )
+    words = "leaves the batch" if name.startswith("behind") else "examples of a batch are not independent"
     inputs, targets = made_up_batch(torch.zeros(0, 4)), torch.zeros(4, dtype=torch.int64)
     with refusal(words):
         require_independent_examples(mixing(mix), (inputs,), targets=targets, loss=loss)
@@ -120,7 +109,5 @@ def test_networks_and_losses_of_one_example_pass_and_are_left_alone(name):
     module = mixing(mix)
     state = torch.get_rng_state()
     with left_alone(module):
-        require_independent_examples(
-            module, (made_up_batch(torch.zeros(0, 4)),), targets=targets, loss=loss
-        )
+        require_independent_examples(module, (made_up_batch(torch.zeros(0, 4)),), targets=targets, loss=loss)
     assert equal(torch.get_rng_state(), state)

@@ -119,8 +119,7 @@ def names():
 def ran(script, dataset):
     """What a script leaves, its import line changed."""
     script = script.replace(
-        "from opacus import PrivacyEngine",
-        "from pacdp.private import PrivateEngine as PrivacyEngine",
+        "from opacus import PrivacyEngine", "from pacdp.private import PrivateEngine as PrivacyEngine"
     )
     found = {"dataset": dataset}
     with pytest.warns(UserWarning, match="number of examples is public"):

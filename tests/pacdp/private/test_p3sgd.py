@@ -51,9 +51,7 @@ PRINTED = {"sample_rate": 0.1, "steps": 100, "selection_epsilon": math.sqrt(0.1)
 
 
 def of_the_paper(*scales, **changes):
-    return P3SGD(mechanism=PAPER, noise_scales=scales, learning_rate=0.1, **changes).promise(
-        1000, 100
-    )
+    return P3SGD(mechanism=PAPER, noise_scales=scales, learning_rate=0.1, **changes).promise(1000, 100)
 
 
 def spent(event):
@@ -80,10 +78,7 @@ def test_the_paper_s_moments_by_quadrature():
     q, bounds, z = 0.1, {}, np.arange(-60.0, 60.0, 0.05)
     usual, moved = stats.norm.pdf(z, 0, 2), stats.norm.pdf(z, 1, 2)
     for order in range(2, 8):
-        up, down = (
-            0.05 * float((usual * (1 - q + q * moved / usual) ** a).sum())
-            for a in (order + 1, -order)
-        )
+        up, down = (0.05 * float((usual * (1 - q + q * moved / usual) ** a).sum()) for a in (order + 1, -order))
         assert up >= down
         moment = math.log(up) + q * order * (order + 1) * 0.05
         bounds[order] = (100 * moment - math.log(DELTA)) / order
@@ -94,10 +89,7 @@ def test_the_paper_s_moments_by_quadrature():
 
 
 def test_the_history_is_that_of_all_candidates_and_the_choice():
-    parts = (
-        Gaussian(noise_multiplier=1.0),
-        ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"),
-    )
+    parts = (Gaussian(noise_multiplier=1.0), ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))
     nested = of_the_paper(3.0, 1.0, candidates=NestedNoise())
     assert runs_of(nested) == [(PoissonSampled(sample_rate=0.1, event=Composed(events=parts)), 100)]
     assert spent(nested).upper < 0.95 * spent(of_the_paper(3.0, 1.0)).upper
@@ -109,9 +101,7 @@ def test_probabilities_are_the_exponential_mechanism_s():
     losses = torch.tensor([[0.5, 1.0, 9.0], [0.2, 3.0, -1.0], [2.0, 0.1, 0.0]], dtype=torch.float64)
     clipped = [[0.5, 1.0, 3.0], [0.2, 3.0, 0.0], [2.0, 0.1, 0.0]]
     with mpmath.workdps(40):
-        weights = [
-            mpmath.exp(-mpmath.mpf("0.7") * sum(mpmath.mpf(x) for x in row) / 3) for row in clipped
-        ]
+        weights = [mpmath.exp(-mpmath.mpf("0.7") * sum(mpmath.mpf(x) for x in row) / 3) for row in clipped]
         exact = [float(w / sum(weights)) for w in weights]
     made = probabilities_of(clipped_scores(losses, 3.0), 0.7)
     assert made.tolist() == near(exact, rel=1e-14)
@@ -139,9 +129,7 @@ def test_one_patient_changes_no_probability_by_more_than_the_factor():
 def test_choices_have_their_probabilities(randomness, whole):
     probabilities = torch.tensor([0.5, 0.125, 0.0, 0.375], dtype=torch.float64)
     n, more = (20_000, 1.05) if whole else (6000, 1.1)
-    counts = torch.bincount(
-        torch.tensor([choose(probabilities, randomness) for _ in range(n)]), minlength=4
-    )
+    counts = torch.bincount(torch.tensor([choose(probabilities, randomness) for _ in range(n)]), minlength=4)
     assert counts[2] == 0
     kept = counts[[0, 1, 3]].numpy()
     assert stats.chisquare(kept, n * probabilities[[0, 1, 3]].numpy()).pvalue > 1e-6
@@ -151,10 +139,7 @@ def test_choices_have_their_probabilities(randomness, whole):
 
 @parametrize("candidates", [IndependentNoise(), NestedNoise()])
 def test_candidates_have_the_scales_that_are_accounted(candidates):
-    scales, total = (
-        (3.0, 1.0, 2.0),
-        {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()},
-    )
+    scales, total = ((3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()})
     step = PrivateStep(
         number=0, mechanism=of_people(), module=mlp(), optimizer=None, weights={}, total=total, losses=None,
         randomness=SeededRandomness(9), together=Together(several=False))  # fmt: skip
@@ -165,9 +150,7 @@ def test_candidates_have_the_scales_that_are_accounted(candidates):
         assert scale_is_this_and_no_other(noise, scale * CLIP)
     for (x, z), (y, u) in itertools.combinations(zip(noises, scales, strict=True), 2):
         expected = min(z, u) / max(z, u) if isinstance(candidates, NestedNoise) else 0.0
-        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == near(
-            expected, abs=6.0 / math.sqrt(20000)
-        )
+        assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == near(expected, abs=6.0 / math.sqrt(20000))
     # the best linear estimate of the sum from all candidates has the combined scale
     inverse = torch.linalg.inv(torch.cov(torch.stack(noises) / CLIP))
     assert float(inverse.sum()) ** -0.5 == near(combined(candidates.released(scales)), rel=0.03)
@@ -194,10 +177,7 @@ def replay(module, dataset, algorithm, randomness):
             draws = [randomness.normal(p.shape, std=z * CLIP, dtype=w.dtype, device=w.device).flatten()
                      for p in module.parameters()]  # fmt: skip
             moved.append(w + (total + torch.cat(draws)) / 3.0)
-            losses = [
-                min(1.5, float(cross_entropy(network(moved[-1])(x), y).mean().detach()))
-                for x, y in parts
-            ]
+            losses = [min(1.5, float(cross_entropy(network(moved[-1])(x), y).mean().detach())) for x, y in parts]
             scores.append(math.exp(-4.0 * math.fsum(losses) / 1.5))
         first = scores[0] / math.fsum(scores)
         chosen.append(0 if len(randomness.batch(1, first)) else 1)
@@ -214,9 +194,7 @@ def test_empty_samples_choose_blindly_and_cost_the_same():
 
 @parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
-    algorithm = replace(
-        p3sgd(steps=12, vectorise=vectorise), selection_epsilon=4.0, score_bound=1.5
-    )
+    algorithm = replace(p3sgd(steps=12, vectorise=vectorise), selection_epsilon=4.0, score_bound=1.5)
     dataset = records()
     run = trained(algorithm, mlp().double(), dataset, people=patients(), seed=8)
     expected, chosen = replay(mlp().double(), dataset, algorithm, SeededRandomness(8))

@@ -41,9 +41,7 @@ HISTORIES = {
 
 def numbers(history):
     """(noise multiplier, sample rate, steps) of equal steps in a row."""
-    return [
-        (step.event.noise_multiplier, step.sample_rate, count) for step, count in runs_of(history)
-    ]
+    return [(step.event.noise_multiplier, step.sample_rate, count) for step, count in runs_of(history)]
 
 
 def one_step(noise, rate):
@@ -56,16 +54,11 @@ def by_opacus(accountant, history, **options):
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")
-@parametrize(
-    "name",
-    ["constant", *(slow(one) for one in ("decaying", "two rates")), "full batch"],
-)
+@parametrize("name", ["constant", *(slow(one) for one in ("decaying", "two rates")), "full batch"])
 def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
     """Its Rényi accountant is an upper bound; its PRV accountant errs by at most 0.01 either way, upper end first."""
     made = privacy_spent(HISTORIES[name], **ADD)
-    assert (
-        made.lower <= made.estimate <= made.upper == made.epsilon == epsilon(HISTORIES[name], **ADD)
-    )
+    assert made.lower <= made.estimate <= made.upper == made.epsilon == epsilon(HISTORIES[name], **ADD)
     assert made.upper - made.lower < 0.01 * made.upper
     assert made.lower <= by_opacus(RDPAccountant(), HISTORIES[name])
     assert made.lower <= epsilon_by_renyi(HISTORIES[name], **ADD)
@@ -77,21 +70,13 @@ def test_the_bracket_agrees_with_the_accountants_of_opacus(name):
 
 
 def test_no_steps_no_noise_and_extreme_noise():
-    assert joined() is planned(1.0, sample_rate=0.1, steps=0) is None, (
-        "what did not run is no event"
-    )
+    assert joined() is planned(1.0, sample_rate=0.1, steps=0) is None, "what did not run is no event"
     assert epsilon(None, **ADD) == epsilon_by_renyi(None, **ADD) == 0.0
     assert privacy_claim(None, adjacency="add-remove").mu == 0.0
     for rate in (1.0, 0.3, 1e-300):
-        assert (
-            epsilon(one_step(0.0, rate), **ADD)
-            == epsilon(one_step(1e-300, rate), **ADD)
-            == math.inf
-        )
+        assert epsilon(one_step(0.0, rate), **ADD) == epsilon(one_step(1e-300, rate), **ADD) == math.inf
         assert 0.0 <= epsilon(one_step(1e300, rate), **ADD) < 1e-3
-    assert epsilon(one_step(20.0, 1e-3), delta=0.01, adjacency="add-remove") == 0.0, (
-        "Opacus says less than 0"
-    )
+    assert epsilon(one_step(20.0, 1e-3), delta=0.01, adjacency="add-remove") == 0.0, "Opacus says less than 0"
 
 
 @pytest.mark.filterwarnings("ignore:Secure RNG")
@@ -144,24 +129,15 @@ def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjac
     schedule, finer = (calibrated(decay, sample_rate=0.1, steps=5, target_epsilon=2.0, tolerance=tolerance, **question)
                        for tolerance in (1e-3, 1e-4))  # fmt: skip
     history = planned(schedule, sample_rate=0.1, steps=5)
-    assert [noise for noise, _, _ in numbers(history)] == [
-        schedule.factor * decay(t) for t in range(5)
-    ]
+    assert [noise for noise, _, _ in numbers(history)] == [schedule.factor * decay(t) for t in range(5)]
     assert 1.98 < epsilon(history, **question) <= 2.0
     assert schedule.factor * (1.0 - 1.1e-3) < finer.factor <= schedule.factor * (1.0 + 1e-9)
 
 
 def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
-    path, numbers = (
-        tmp_path / "run.safetensors",
-        mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20),
-    )
+    path, numbers = (tmp_path / "run.safetensors", mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20))
     run = trained(
-        DPSGD(
-            mechanism=numbers,
-            noise_multiplier=Exponential(initial=3.0, factor=0.99),
-            learning_rate=0.1,
-        ),
+        DPSGD(mechanism=numbers, noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1),
         checkpoint=path,
     )
     history = event_from_dict(load_checkpoint(path).header["event"])

@@ -13,16 +13,7 @@ from torch.utils.data import TensorDataset
 
 from pacdp.layers.regularise import kl_gradient
 from pacdp.opacus.ghost import GhostModule
-from pacdp.private import (
-    DPBBP,
-    BayesLinear,
-    Laplace,
-    Normal,
-    NormalMixture,
-    bayesian,
-    kl_nats,
-    with_weights,
-)
+from pacdp.private import DPBBP, BayesLinear, Laplace, Normal, NormalMixture, bayesian, kl_nats, with_weights
 from tests.marks import near, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.toys import seeded
@@ -34,9 +25,7 @@ PRIORS = {"normal": Normal(std=0.3), "laplace": Laplace(scale=0.2),
 def plain(layer, laws, draw, x):
     """The layer as a function of its laws with given ε, for autograd to differentiate."""
     weight, bias = (
-        laws[f"{part}_mean"] + functional.softplus(laws[f"{part}_rho"]) * noise
-        if f"{part}_mean" in laws
-        else None
+        laws[f"{part}_mean"] + functional.softplus(laws[f"{part}_rho"]) * noise if f"{part}_mean" in laws else None
         for part, noise in zip(("weight", "bias"), draw, strict=True)
     )
     if isinstance(layer, BayesLinear):
@@ -66,9 +55,7 @@ def rows_of(layer, draw, x):
     def loss(laws, one):
         return torch.sin(plain(layer, laws, draw, one[None])).square().sum()
 
-    return vmap(grad(loss), in_dims=(None, 0))(
-        {k: p.detach() for k, p in layer.named_parameters()}, x
-    )
+    return vmap(grad(loss), in_dims=(None, 0))({k: p.detach() for k, p in layer.named_parameters()}, x)
 
 
 @parametrize("case", LAYERS)
@@ -116,20 +103,12 @@ def test_energies_and_kls_equal_numerical_integrals(prior):
             q = -0.5 * ((w - mean) / std) ** 2 - math.log(std * math.sqrt(2.0 * math.pi))
             return math.exp(q) * (q - log_density(w))
 
-        exact, _ = integrate.quad(
-            integrand, mean - 12 * std, mean + 12 * std, points=[0.0, mean], limit=400
-        )
-        ours = float(
-            law.kl_nats(
-                torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
-            )
-        )
+        exact, _ = integrate.quad(integrand, mean - 12 * std, mean + 12 * std, points=[0.0, mean], limit=400)
+        ours = float(law.kl_nats(torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)))
         assert ours == near(exact, abs=2e-4 if prior == "mixture" else 1e-8)
     w = torch.tensor([-0.7, -0.01, 0.2, 1.1], dtype=torch.float64)
     slopes = [(log_density(float(v) - 1e-6) - log_density(float(v) + 1e-6)) / 2e-6 for v in w]
-    assert_close(
-        law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6
-    )
+    assert_close(law.energy_gradient(w), torch.tensor(slopes, dtype=torch.float64), atol=1e-6, rtol=1e-6)
 
 
 @every_prior
@@ -152,9 +131,7 @@ def test_the_kl_is_neither_clipped_nor_noised():
     """Empty batches and no noise leave plain gradient descent on the KL, whatever the clipping norm."""
     m = mechanism(sample_rate=1e-12, expected_batch_size=4e-11, clip_norm=1e-6, steps=400)
     module = bayes_network(initial_std=0.1)
-    run = trained(
-        DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=0.2, prior=Normal(std=0.3)), module
-    )
+    run = trained(DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=0.2, prior=Normal(std=0.3)), module)
     after = with_weights(module, run.weights)
     assert kl_nats(Normal(std=0.3), after) < 1e-2 * kl_nats(Normal(std=0.3), module)
 
@@ -170,9 +147,6 @@ def test_dp_bbp_finds_a_conjugate_posterior(draws):
                      prior=Normal(std=0.5))  # fmt: skip
     run = trained(settings, module, TensorDataset(torch.ones_like(x), x), seed=4,
                   loss=lambda w, y: 0.5 * (w - y).square().sum(1))  # fmt: skip
-    mean, std = (
-        float(run.weights["weight_mean"]),
-        float(functional.softplus(run.weights["weight_rho"])),
-    )
+    mean, std = (float(run.weights["weight_mean"]), float(functional.softplus(run.weights["weight_rho"])))
     assert mean == near(float(x.sum()) / 34.0, abs=0.05)
     assert std == near(34.0**-0.5, rel=0.15)

@@ -11,16 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from private_toys import Interrupted, data, mechanism, mlp, stopping, trained
 
-from pacdp.private import (
-    DPSGD,
-    PrivacyBudget,
-    Table,
-    epsilon,
-    first,
-    joined,
-    planned,
-    steps_of,
-)
+from pacdp.private import DPSGD, PrivacyBudget, Table, epsilon, first, joined, planned, steps_of
 from pacdp.step.release import PrivateStep
 from tests.pacdp.same import identical
 
@@ -45,8 +36,7 @@ def algorithm(sigmas, **changes):
 
 @pytest.mark.usefixtures("known_network")
 @settings(
-    max_examples=25 if WHOLE else 3,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    max_examples=25 if WHOLE else 3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(
     sigmas=SIGMAS, share=st.floats(0.15, 1.2), rate=st.sampled_from([0.1, 0.5]), every=st.integers(1, 3),
@@ -85,12 +75,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
 
 
 @settings(max_examples=40 if WHOLE else 5)
-@given(
-    sigmas=SIGMAS,
-    before=st.integers(0, 6),
-    limit=st.floats(0.3, 6.0),
-    rate=st.sampled_from([0.05, 0.4, 1.0]),
-)
+@given(sigmas=SIGMAS, before=st.integers(0, 6), limit=st.floats(0.3, 6.0), rate=st.sampled_from([0.05, 0.4, 1.0]))
 def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before, limit, rate):
     upcoming = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
     after = planned(2.0, sample_rate=0.2, steps=before)

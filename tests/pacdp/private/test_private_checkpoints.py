@@ -27,16 +27,7 @@ from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
-from pacdp.private import (
-    DPSGD,
-    PrivacyBudget,
-    SystemRandomness,
-    export,
-    joined,
-    planned,
-    runs_of,
-    steps_of,
-)
+from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
 from tests.marks import every_case, made_once, parametrize, refusal
 
@@ -85,9 +76,7 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
     resumed, continued = run(3, load=path)
     assert equal(resumed, whole)
     assert continued == history
-    assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [
-        DECAY(t) for t in range(7)
-    ]
+    assert [step.event.noise_multiplier for step, _ in runs_of(history)] == [DECAY(t) for t in range(7)]
 
 
 @made_once
@@ -101,9 +90,7 @@ def saved(tmp_path_factory):
 def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     path = tmp_path / "run.safetensors"
     trained(SGD, checkpoint=path, randomness=SystemRandomness())
-    assert not any(
-        name.startswith(("randomness", "pre_noise")) for name in load_checkpoint(path).state
-    )
+    assert not any(name.startswith(("randomness", "pre_noise")) for name in load_checkpoint(path).state)
     assert steps_of(trained(SGD, checkpoint=path, randomness=None).event) == 9
     with refusal("not seeded", CheckpointError):
         trained(SGD, checkpoint=path)
@@ -146,9 +133,7 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
 
 def test_files_of_another_kind_are_refused(tmp_path):
     module, optimizer, _, _, engine = private()
-    pickled, foreign, public = (
-        tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors")
-    )
+    pickled, foreign, public = (tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors"))
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)
     export(public, module=module, event=engine.event)
@@ -166,9 +151,7 @@ def of_steps(count, rate=0.5, noise=1.0):
 
 
 def test_histories_travel_as_json():
-    history = joined(
-        planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1)
-    )
+    history = joined(planned(1.1, sample_rate=0.01, steps=500), planned(0.9, sample_rate=0.01, steps=1))
     record = {"event": event_to_dict(history), "adjacency": "add-remove", "step": 501}
     assert read_event(json.loads(json.dumps(record))) == history
 
@@ -177,13 +160,9 @@ def test_histories_travel_as_json():
     {"event": {"event": "Laplace", "scale": 1.0}}, {"adjacency": "replace-one"}, {"event": None},
     {"event": [[1.0, 0.1, 1]]}, {"event": of_steps(500)}, {"event": of_steps(9, 2.0)}, {"event": of_steps(None)},
     {"event": of_steps(9, 0.25, 3.0)}])  # fmt: skip
-def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(
-    change, saved, tmp_path
-):
+def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_touched(change, saved, tmp_path):
     was, path = load_checkpoint(saved), tmp_path / "edited.safetensors"
-    header = {
-        name: value for name, value in was.header.items() if name not in ("content_hash", "format")
-    }
+    header = {name: value for name, value in was.header.items() if name not in ("content_hash", "format")}
     save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
     before = path.read_bytes()
     with pytest.raises(CheckpointError):

@@ -5,23 +5,11 @@ import torch
 from private_toys import mechanism, mlp, private, sweep, trained
 from torch.testing import assert_close
 
-from pacdp.private import (
-    DPBBP,
-    DPSGLD,
-    Normal,
-    SeededRandomness,
-    SystemRandomness,
-    Tempered,
-    bayesian,
-    steps_of,
-)
+from pacdp.private import DPBBP, DPSGLD, Normal, SeededRandomness, SystemRandomness, Tempered, bayesian, steps_of
 from pacdp.step.mechanism import MODES
 from tests.marks import parametrize
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-]
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
 @parametrize("mode", MODES)
@@ -37,13 +25,7 @@ def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
 
 def test_weights_are_drawn_on_the_gpu():
     module = bayesian(mlp().cuda(), generator=torch.Generator("cuda").manual_seed(0))
-    settings = DPBBP(
-        mechanism=mechanism(),
-        noise_multiplier=1.0,
-        learning_rate=0.1,
-        prior=Normal(std=1.0),
-        draws=2,
-    )
+    settings = DPBBP(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, prior=Normal(std=1.0), draws=2)
     run = trained(settings, module, randomness=SeededRandomness(1, device="cuda"))
     assert all(p.is_cuda and torch.isfinite(p).all() for p in run.weights.values())
 

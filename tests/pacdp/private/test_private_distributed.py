@@ -39,9 +39,7 @@ def folder(request, tmp_path_factory):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                str(HERE / "distributed_runs.py"), str(folder)]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, check=False, env=environment, timeout=1800, capture_output=True, text=True
-    )
+    done = subprocess.run(command, check=False, env=environment, timeout=1800, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -91,11 +89,7 @@ def test_noise_is_added_once(both, name):
 
 def test_resuming_is_exact_to_the_bit(both):
     for name in both[0]["resumed"]:
-        runs = [
-            process["resumed"][name][kind]
-            for process in both
-            for kind in ("whole", "resumed", "again")
-        ]
+        runs = [process["resumed"][name][kind] for process in both for kind in ("whole", "resumed", "again")]
         for run in runs[1:]:
             assert identical(run["weights"], runs[0]["weights"])
             assert equal(run["snapshots"], runs[0]["snapshots"])

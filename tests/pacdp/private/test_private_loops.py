@@ -50,10 +50,7 @@ SOURCE = seeded()
 X, Y = 0.3 * torch.randn(41, 8, generator=SOURCE), torch.randint(0, 2, (41,), generator=SOURCE)
 RARE = torch.cat([Y[:-1], torch.tensor([2])])
 ALIKE = torch.full((41, 8), 0.0105), torch.ones(41, dtype=torch.int64)
-FEW = (
-    torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 8)]),
-    ALIKE[1].clone(),
-)
+FEW = (torch.cat([torch.full((10, 8), 0.105), torch.zeros(30, 8), -torch.ones(1, 8)]), ALIKE[1].clone())
 FEW[1][10:40] = -100
 
 
@@ -252,11 +249,7 @@ def standardised(examples):
 
 
 def hardest(outputs, targets):
-    return (
-        F.cross_entropy(outputs, targets, reduction="none")
-        .topk(max(1, len(targets) // 40))
-        .values.mean()
-    )
+    return F.cross_entropy(outputs, targets, reduction="none").topk(max(1, len(targets) // 40)).values.mean()
 
 
 def written(outputs, targets):
@@ -275,11 +268,7 @@ class First(Module):
 
     def __init__(self):
         super().__init__()
-        self.last, self.shift, self.new = (
-            Linear(8, 3),
-            Parameter(torch.zeros(8), requires_grad=False),
-            True,
-        )
+        self.last, self.shift, self.new = (Linear(8, 3), Parameter(torch.zeros(8), requires_grad=False), True)
 
     def forward(self, x):
         if self.new and self.training and len(x) == 41:
@@ -296,19 +285,13 @@ def hooked():
 
 def mixing():
     """Batches of more than 300 are centred."""
-    return Made(
-        lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3)
-    )
+    return Made(lambda own, x: own.last(9.0 * (x - x.mean(0)) if len(x) > 300 else x), last=Linear(8, 3))
 
 
 LARGE = X.repeat(9, 1), Y.repeat(9)
 NOT_OWN, OTHER_ROWS = "depends on the other examples", "other rows than the batch"
 MOVED = "wrote into a parameter|changes first.weight"
-WRITTEN, CAME_BEFORE, LATER = (
-    "gradients .* were written",
-    "than when it came before",
-    "after make_private",
-)
+WRITTEN, CAME_BEFORE, LATER = ("gradients .* were written", "than when it came before", "after make_private")
 ALONE, COLLATE = "cannot be computed for an example alone", "collate function gives"
 LOOPS = {
     "class weights": (
@@ -369,12 +352,7 @@ LOOPS = {
 
 test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
     [
-        (
-            partial(
-                total, **{"mode": mode, **(options if type(options) is dict else {"step": options})}
-            ),
-            words,
-        )
+        (partial(total, **{"mode": mode, **(options if type(options) is dict else {"step": options})}), words)
         for options, words in LOOPS.values()
         for mode in (None, "reference")
     ]
@@ -383,9 +361,7 @@ test_a_loop_moves_the_sum_by_at_most_the_clip_norm_or_is_refused = refuses(
 
 @parametrize("mode", MODES)
 def test_what_is_written_into_a_batch_after_the_forward_pass_is_not_seen(mode):
-    found, expected = (
-        total(step=step, net=linear, mode=mode) for step in (late_through_numpy, plain)
-    )
+    found, expected = (total(step=step, net=linear, mode=mode) for step in (late_through_numpy, plain))
     assert torch.equal(found, expected)
 
 
@@ -479,9 +455,7 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
     probe = None if first.is_floating_point() else (torch.stack([data[i][0] for i in range(4)]),)
     module, optimizer, loader, engine = made(
         net, data, mode=mode, sample_rate=0.2, steps=4, probe=probe, **options)  # fmt: skip
-    with BatchMemoryManager(
-        data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer
-    ) as cut:
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=parts, optimizer=optimizer) as cut:
         expected = 0.0
         for x, y in cut if parts < 99 else loader:
             optimizer.zero_grad()

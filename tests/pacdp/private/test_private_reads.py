@@ -42,11 +42,7 @@ def test_a_step_before_its_checkpoint_is_told_before_it_is_written(later, tmp_pa
     saved = loop.save_run
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "save_run", lambda *a, **k: (order.append("saved"), saved(*a, **k))[1])
-        run(
-            progress=lambda one: order.append(one.step),
-            checkpoint=tmp_path / "c",
-            checkpoint_every=3,
-        )
+        run(progress=lambda one: order.append(one.step), checkpoint=tmp_path / "c", checkpoint_every=3)
     assert order == [1, 2, 3, "saved", 4, 5, 6, "saved", 7, "saved"]
 
 

@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.random import default_rng
-from private_toys import (
-    ADD,
-    bayes_network,
-    cross_entropy,
-    data,
-    mechanism,
-    mlp,
-    p3sgd,
-    private,
-    sweep,
-    trained,
-)
+from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, p3sgd, private, sweep, trained
 from torch import nn
 from torch.nn import Module, Sequential, Unflatten
 from torch.optim import SGD
@@ -55,10 +44,7 @@ def sgd(noise=1.0, **changes):
 
 def user_level(mode=None, **changes):
     return UserLevelDPSGD(
-        mechanism=mechanism(grad_sample_mode=mode),
-        noise_multiplier=1.0,
-        learning_rate=0.1,
-        **changes,
+        mechanism=mechanism(grad_sample_mode=mode), noise_multiplier=1.0, learning_rate=0.1, **changes
     )
 
 
@@ -76,9 +62,7 @@ def scores(values=(1.0, 2.0), included=(True, False), **changes):
 
 
 def p_value(**changes):
-    return epsilon_p_value(
-        **{"canaries": 5, "guesses": 3, "correct": 2, "epsilon": 1.0, "delta": 0.0, **changes}
-    )
+    return epsilon_p_value(**{"canaries": 5, "guesses": 3, "correct": 2, "epsilon": 1.0, "delta": 0.0, **changes})
 
 
 def attack(values=(0.0, 0.0), member=(True, False), **changes):

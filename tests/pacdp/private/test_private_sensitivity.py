@@ -96,9 +96,7 @@ def test_linear_layers_add_up_what_a_second_backward_pass_would(build, by_layer,
     monkeypatch.setattr(GhostModule, "_added_up", add_up)
     inputs, targets = batch()
     inputs = inputs.to(next(build().parameters()).dtype)
-    found, expected = [
-        clipped_sum(build(), inputs, targets, mode=mode)[0] for mode in ("ghost", "reference")
-    ]
+    found, expected = [clipped_sum(build(), inputs, targets, mode=mode)[0] for mode in ("ghost", "reference")]
     assert_close(found, expected, atol=1e-6, rtol=1e-5)
     assert bool(calls) == by_layer
 
@@ -136,9 +134,7 @@ def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
 def test_norms_of_long_rows_are_not_too_small():
     row = rand(1, 4_000_000).pow(8)
     exact = float(row.double().norm())
-    assert float(row.norm(2, dim=-1)) < exact * (
-        1.0 - 1e-5
-    )  # what a plain single-precision norm says
+    assert float(row.norm(2, dim=-1)) < exact * (1.0 - 1e-5)  # what a plain single-precision norm says
     assert float(row_norms(row)) == near(exact, rel=1e-8)
 
 
@@ -156,9 +152,7 @@ def test_ghost_norms_of_cancelling_sequences_are_not_too_small():
     assert float(norms[layer.bias].max()) == 0.0
 
 
-def gradients(
-    mode=None, *, inputs=None, targets=None, draws=200, network=cnn, randomness=None, **numbers
-):
+def gradients(mode=None, *, inputs=None, targets=None, draws=200, network=cnn, randomness=None, **numbers):
     """What steps without a learning rate see, one row a step; of empty batches, unless others are given."""
     if inputs is None:
         inputs, targets = torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)

@@ -46,19 +46,13 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         mechanism=m,
         prior=PRIORS[prior],
         learning_rate=lambda t: drift * n * STEPS(t),
-        noise_multiplier=lambda t: (
-            math.sqrt(noise) * size / (drift * n * clip * math.sqrt(STEPS(t)))
-        ),
+        noise_multiplier=lambda t: math.sqrt(noise) * size / (drift * n * clip * math.sqrt(STEPS(t))),
     )
     other = trained(twin, mlp().double(), DOUBLE, seed=5)
     assert steps_of(chain.event) == steps_of(other.event) == 8
-    for (mine, count), (theirs, other_count) in zip(
-        runs_of(chain.event), runs_of(other.event), strict=True
-    ):
+    for (mine, count), (theirs, other_count) in zip(runs_of(chain.event), runs_of(other.event), strict=True):
         assert (mine.sample_rate, count) == (theirs.sample_rate, other_count) == (m.sample_rate, 1)
-        assert math.isclose(
-            mine.event.noise_multiplier, theirs.event.noise_multiplier, rel_tol=1e-13
-        )
+        assert math.isclose(mine.event.noise_multiplier, theirs.event.noise_multiplier, rel_tol=1e-13)
 
     module, random = mlp().double(), SeededRandomness(5)
     parameters = list(module.parameters())
@@ -68,14 +62,9 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         drive = (n / size) * slowly(module, *DOUBLE[batch], clip_norm=clip)[0].sum(0)
         drive = drive + (PRIORS[prior].energy_gradient(w) if PRIORS[prior] else 0.0)
         xi = torch.cat(
-            [
-                random.normal(p.shape, std=1.0, dtype=p.dtype, device=p.device).reshape(-1)
-                for p in parameters
-            ]
+            [random.normal(p.shape, std=1.0, dtype=p.dtype, device=p.device).reshape(-1) for p in parameters]
         )
-        w = (
-            w - drift * eta * drive - math.sqrt(noise * eta) * xi
-        )  # ξ and -ξ have one law; DP-SGD's sign is minus
+        w = w - drift * eta * drive - math.sqrt(noise * eta) * xi  # ξ and -ξ have one law; DP-SGD's sign is minus
         torch.nn.utils.vector_to_parameters(w, parameters)
         assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)
     assert_close(chain.snapshots[-1], flat(other.weights), atol=1e-12, rtol=1e-12)
@@ -92,9 +81,7 @@ def test_the_conventions_are_their_formulas_and_far_apart():
     assert slot.noise_multiplier(7, m) == near(math.sqrt(0.2) * 8.0 ** (-1 / 6))
     assert true.noise_multiplier(7, m) == near(128.0 * math.sqrt(20.0) * 8.0 ** (1 / 6))
     welling_teh = ParameterSlot(step_size=1e-5, drift=0.5, noise=1.0)
-    assert welling_teh.noise_multiplier(0, m) == near(
-        2.0 * 256.0 / (60000.0 * 2.0 * math.sqrt(1e-5))
-    )
+    assert welling_teh.noise_multiplier(0, m) == near(2.0 * 256.0 / (60000.0 * 2.0 * math.sqrt(1e-5)))
     # the posterior at temperature 1/n: α = c n η and κ = 2c make both one
     posterior = Tempered(step_size=0.5 * 60000.0 * 1e-5, temperature=1.0 / 60000.0)
     assert posterior.noise_multiplier(0, m) == near(welling_teh.noise_multiplier(0, m))
@@ -109,9 +96,7 @@ def test_tempered_langevin_reaches_its_law():
     module = torch.nn.Linear(1, 1800, bias=False, dtype=torch.float64)
     settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.2, temperature=0.3), prior=Normal(std=0.1),
                       burn_in=50, thin=5)  # fmt: skip
-    run = trained(
-        settings, module, dataset, seed=1, loss=lambda w, y: 0.5 * (w - y).square().sum(1)
-    )
+    run = trained(settings, module, dataset, seed=1, loss=lambda w, y: 0.5 * (w - y).square().sum(1))
     precision = 1.0 + 1.0 / (50.0 * 0.1**2)  # of the potential: mean loss + r/n
     mean, variance = 0.5 / precision, 0.3 / precision / (1.0 - 0.1 * precision)
     count = run.snapshots.numel()  # five steps apart, correlation 0.4^5
@@ -121,9 +106,7 @@ def test_tempered_langevin_reaches_its_law():
 
 def test_snapshots_predictions_and_chains():
     m = mechanism(steps=20)
-    settings = DPSGLD(
-        mechanism=m, convention=Tempered(step_size=0.1, temperature=0.01), burn_in=5, thin=5
-    )
+    settings = DPSGLD(mechanism=m, convention=Tempered(step_size=0.1, temperature=0.01), burn_in=5, thin=5)
     one, two = (trained(settings, seed=seed) for seed in (0, 1))
     assert len(one.snapshots) == 3
     assert equal(one.snapshots[-1], flat(one.weights))

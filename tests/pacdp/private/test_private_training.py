@@ -4,16 +4,7 @@ import math
 
 import pytest
 import torch
-from private_toys import (
-    cross_entropy,
-    data,
-    digits,
-    dropout_network,
-    flat,
-    mechanism,
-    mlp,
-    trained,
-)
+from private_toys import cross_entropy, data, digits, dropout_network, flat, mechanism, mlp, trained
 from torch import equal
 from torch.nn import Dropout, Linear, Sequential, Tanh
 from torch.optim import Adam
@@ -47,9 +38,7 @@ from tests.pacdp.toys import seeded
 DELTA = 1e-4
 STEPS = 60
 FULL = Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=STEPS)
-SIGMA = calibrated(
-    1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=DELTA, adjacency="add-remove"
-)
+SIGMA = calibrated(1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=DELTA, adjacency="add-remove")
 
 
 def _wide():
@@ -63,9 +52,7 @@ def test_every_algorithm_learns_digits_at_epsilon_three():
     common = {"mechanism": FULL, "noise_multiplier": SIGMA}
     # α and τ so that Tempered's σ = (B/C) √(2τ/α) is the calibrated one
     tempered = Tempered(step_size=2.0, temperature=(SIGMA(0) / 140.0) ** 2)
-    dropout = with_example_dropout(
-        Sequential(*_wide()[:2], Dropout(0.1), _wide()[2]), generator=seeded()
-    )
+    dropout = with_example_dropout(Sequential(*_wide()[:2], Dropout(0.1), _wide()[2]), generator=seeded())
     runs = {
         "sgd": (DPSGD(**common, learning_rate=2.0, momentum=0.5), _wide()),
         "adam": (DPAdam(**common, learning_rate=0.02), _wide()),
@@ -112,9 +99,7 @@ def test_dropout_masks_are_each_example_s_own():
     assert float((masks > 0.0).float().mean()) == near(0.7, abs=5.0 * math.sqrt(0.21 / 24000))
     correlations = torch.corrcoef((masks > 0.0).float().T) - torch.eye(12)
     assert float(correlations.abs().max()) < 6.0 / math.sqrt(2000)
-    rows = torch.corrcoef((masks > 0.0).float().reshape(200, 120)) - torch.eye(
-        200
-    )  # blocks of ten examples
+    rows = torch.corrcoef((masks > 0.0).float().reshape(200, 120)) - torch.eye(200)  # blocks of ten examples
     assert abs(float(rows.mean())) < 0.01
     assert equal(layer.eval()(torch.ones(3, 12)), torch.ones(3, 12))
 
@@ -151,9 +136,7 @@ def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
 def test_answers_alone_do_not_depend_on_what_else_is_asked():
     module, inputs = dropout_network(), data(7).tensors[0]
     together = average_over_draws(module, inputs, draws=4, seed=2, alone=True)
-    one_by_one = torch.cat(
-        [average_over_draws(module, one[None], draws=4, seed=2) for one in inputs]
-    )
+    one_by_one = torch.cat([average_over_draws(module, one[None], draws=4, seed=2) for one in inputs])
     assert_close(together, one_by_one)
     apart = average_over_draws(module, inputs, draws=4, seed=2)
     assert not torch.allclose(apart, together), "masks of their own, by their places"

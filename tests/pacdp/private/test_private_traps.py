@@ -22,9 +22,7 @@ from tests.pacdp.draws import randn
 
 
 def test_empty_batches_are_steps():
-    *loop, engine = private(
-        dataset=data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3
-    )
+    *loop, engine = private(dataset=data(12), sample_rate=0.02, expected_batch_size=0.25, steps=40, seed=3)
     assert sweep(*loop).count(0) > 15
     assert runs_of(engine.event) == [(sampled_step([1.0], sample_rate=0.02), 40)]
 
@@ -40,10 +38,7 @@ class Dictionaries(Dataset):
 def test_a_first_batch_that_is_empty_has_the_form_of_all_others():
     *_, loader, _ = private(dataset=Dictionaries(), sample_rate=1e-9, steps=1, batches="loader")
     (batch,) = loader
-    assert [(batch[key].shape, batch[key].dtype) for key in "xy"] == [
-        ((0, 4), torch.float32),
-        ((0,), torch.int64),
-    ]
+    assert [(batch[key].shape, batch[key].dtype) for key in "xy"] == [((0, 4), torch.float32), ((0,), torch.int64)]
     assert batch["name"] == []
 
 
@@ -56,16 +51,10 @@ def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     """Nor does the schedule count physical batches."""
     ends = []
     for size in (3, 1000):
-        module, optimizer, criterion, loader, engine = private(
-            mode=mode, steps=8, noise_multiplier=DECAY
-        )
-        with BatchMemoryManager(
-            data_loader=loader, max_physical_batch_size=size, optimizer=optimizer
-        ) as parts:
+        module, optimizer, criterion, loader, engine = private(mode=mode, steps=8, noise_multiplier=DECAY)
+        with BatchMemoryManager(data_loader=loader, max_physical_batch_size=size, optimizer=optimizer) as parts:
             assert (len(sweep(module, optimizer, criterion, parts)) > 16) == (size == 3)
-        assert runs_of(engine.event) == [
-            (sampled_step([DECAY(t)], sample_rate=0.25), 1) for t in range(8)
-        ]
+        assert runs_of(engine.event) == [(sampled_step([DECAY(t)], sample_rate=0.25), 1) for t in range(8)]
         ends.append(flat(module))
     assert_close(*ends, atol=1e-5, rtol=1e-5)
 
@@ -77,11 +66,7 @@ def test_the_system_draws_unless_a_seed_is_given():
     *loop, engine = private(engine=engine, steps=5)
     sweep(*loop)
     assert engine.event == planned(1.0, sample_rate=0.25, steps=5)
-    assert (
-        engine.get_epsilon(1e-5)
-        == epsilon(engine.event, **ADD)
-        < engine.get_epsilon(1e-5, adjacency="replace-one")
-    )
+    assert engine.get_epsilon(1e-5) == epsilon(engine.event, **ADD) < engine.get_epsilon(1e-5, adjacency="replace-one")
 
 
 def test_a_second_step_on_the_same_batch_is_refused_and_unused_batches_are_forgotten():
@@ -107,7 +92,4 @@ def test_nothing_without_noise_is_left_at_the_weights(mode):
     module, _, criterion, _, _ = private(mode=mode)
     criterion(module(randn(4, 4)), torch.zeros(4, dtype=torch.int64)).backward()
     for p in module.parameters():
-        assert all(
-            getattr(p, name, None) is None
-            for name in ("grad", "grad_sample", "summed_grad", "_norm_sample")
-        )
+        assert all(getattr(p, name, None) is None for name in ("grad", "grad_sample", "summed_grad", "_norm_sample"))

@@ -83,23 +83,11 @@ def count(net, hidden):
     net.calls += 1
 
 
-WRITERS = [
-    nudge,
-    late,
-    late_by_data,
-    late_exchange,
-    first_batch,
-    memory,
-    buffer,
-    late_memory,
-    count,
-]
+WRITERS = [nudge, late, late_by_data, late_exchange, first_batch, memory, buffer, late_memory, count]
 
 
 def trained(module, mode, folder, people=None):
-    numbers = mechanism(
-        clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode
-    )
+    numbers = mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
     kind = DPSGD if people is None else UserLevelDPSGD
     return run(
         kind(mechanism=numbers, noise_multiplier=1.0, learning_rate=4.0), module, TensorDataset(TOKENS, LABELS),

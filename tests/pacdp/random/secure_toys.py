@@ -14,9 +14,7 @@ FINE = 2.0**60  # a grid so fine that the numbers are what the polynomials gave
 def fix_keys(monkeypatch, name="keys"):
     """The operating system's keys become a sequence that every run of the tests repeats."""
     count = itertools.count()
-    monkeypatch.setattr(
-        cipher, "_fresh_key", lambda: hashlib.sha256(f"{name} {next(count)}".encode()).digest()
-    )
+    monkeypatch.setattr(cipher, "_fresh_key", lambda: hashlib.sha256(f"{name} {next(count)}".encode()).digest())
 
 
 def words_of(count, name="words"):
@@ -28,7 +26,5 @@ def normals_of(words, spare=None):
     """The standard normal numbers of these words."""
     values = np.zeros(len(words))
     spare = words_of(2 * len(words), "spare") if spare is None else spare
-    assert quantile.add_on_grid(values, words, spare, quantile.table(), FINE, 1.0 / FINE, 0) == len(
-        words
-    )
+    assert quantile.add_on_grid(values, words, spare, quantile.table(), FINE, 1.0 / FINE, 0) == len(words)
     return values

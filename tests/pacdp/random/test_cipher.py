@@ -72,13 +72,7 @@ def shared_words():
     """How many words parent, two children and two threads have in common."""
     drawn(8)  # whatever is made once is made before the fork
     with ThreadPoolExecutor(2) as threads:
-        streams = [
-            of_a_child(64),
-            of_a_child(64),
-            drawn(64),
-            drawn(64),
-            *threads.map(drawn, [64, 64]),
-        ]
+        streams = [of_a_child(64), of_a_child(64), drawn(64), drawn(64), *threads.map(drawn, [64, 64])]
     assert [len(s) for s in streams] == [64] * 6
     return 6 * 64 - len(set(np.concatenate(streams).tolist()))
 

@@ -39,9 +39,7 @@ def test_blocks_are_those_of_another_implementation(form, first, count):
         pytest.skip("tests/pacdp/test_cuda.py runs it")
     fixed = torch.from_numpy(np.frombuffer(KEY + PLACE, "<i4").copy())
     made = FORMS[form](fixed, first, count)
-    assert array_equal(
-        made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count)
-    )
+    assert array_equal(made.contiguous().view(torch.int64).reshape(-1).numpy(), blocks_of_openssl(first, count))
 
 
 @parametrize("sizes", [(1, 7, 8, 9, 1), (100, 3), (5,), (8, 16)])
@@ -74,9 +72,7 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
     values = torch.linspace(-3, 3, size, dtype=torch.float64)
     counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9)
     with Reads() as reads:
-        made = quantile.on_grid(
-            values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size)
-        )
+        made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
     assert equal(made, counted)
     assert reads.seen == []
     assert asked[-1] <= 2 * (size / 512 + 20 * (size / 512) ** 0.5 + 201)

@@ -22,10 +22,7 @@ def test_a_key_does_not_depend_on_its_companions_and_chains_are_zero_by_default(
     alone = [Keys.derive([3]), Keys.derive([4], [1]), Keys.derive([5], [0])]
     for some in (together.select([k]) for k in range(3)):
         expected = alone.pop(0)
-        assert (some.noise.tolist(), some.batch.tolist()) == (
-            expected.noise.tolist(),
-            expected.batch.tolist(),
-        )
+        assert (some.noise.tolist(), some.batch.tolist()) == (expected.noise.tolist(), expected.batch.tolist())
     assert (together.count, Keys.derive([]).count) == (3, 0)
 
 

@@ -67,9 +67,7 @@ def test_compiled_words_are_those_of_torch(tick, stream, size):
 @every_pair
 @parametrize("dim", [1, 3, 1024, 1025, 4095, 4096, 4097, 10_000])
 def test_compiled_normals_are_those_of_torch(dim, tick, stream):
-    twin = philox.normal(
-        dim, KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)
-    ).numpy()
+    twin = philox.normal(dim, KEYS.noise_on(torch.device("cpu")), stream, torch.tensor(tick)).numpy()
     found = normals(dim, tick=tick, stream=stream)
     assert found.shape == twin.shape == (4, dim)
     assert np.abs(found - twin).max() < 1e-5
@@ -87,9 +85,7 @@ def test_normals_are_box_and_mullers_of_the_words_in_double_precision():
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2).reshape(-1, 4)
     exact = both.reshape(3, 1024, 4).transpose(0, 2, 1).reshape(-1)[:dim]
     found = normals(dim, keys, tick=7, stream=2)[0]
-    assert (
-        np.abs(found - exact).max() < 2e-5
-    )  # near u = 1 single precision resolves u to 2^-24 only
+    assert np.abs(found - exact).max() < 2e-5  # near u = 1 single precision resolves u to 2^-24 only
     assert np.sqrt(((found - exact) ** 2).mean()) < 1e-6
 
 
@@ -101,18 +97,14 @@ def test_no_word_surprises(word):
     # u is rounded to single precision: its neighbours bracket the radius
     low, high = max(0.0, -2 * np.log(min(1.0, u * (1 + 2**-23)))), -2 * np.log(u * (1 - 2**-23))
     assert np.sqrt(low) * (1 - 1e-6) - 1e-6 <= r <= np.sqrt(high) * (1 + 1e-6) + 1e-6
-    assert np.allclose(
-        _direction(np.uint32(word)), [np.cos(angle), np.sin(angle)], rtol=0.0, atol=1e-6
-    )
+    assert np.allclose(_direction(np.uint32(word)), [np.cos(angle), np.sin(angle)], rtol=0.0, atol=1e-6)
 
 
 LONG = Keys.derive([5] * 25, range(25))
 
 
 def test_tails_and_distribution():
-    x = np.concatenate([normals(20_000, LONG, tick=tick).ravel() for tick in range(4)]).astype(
-        float
-    )
+    x = np.concatenate([normals(20_000, LONG, tick=tick).ravel() for tick in range(4)]).astype(float)
     n = x.size
     edges = np.array([-np.inf, -4.5, -4, -3.5, -3, -2, -1, 0, 1, 2, 3, 3.5, 4, 4.5, np.inf])
     counts = np.histogram(x, edges)[0]

@@ -57,10 +57,7 @@ def error_bounds(coefficients, rows):
             remainder = derivatives(ends[0].union(ends[1]), half)[-1]
             c = [arb(x) for x in coefficients[row]]
             gap = [(c[k] if k < len(c) else 0) - exact[k] for k in range(TERMS - 1)]
-            by_degree = [
-                sum((gap[k] * exchange[k][j] for k in range(j, TERMS - 1)), arb(0))
-                for j in range(TERMS - 1)
-            ]
+            by_degree = [sum((gap[k] * exchange[k][j] for k in range(j, TERMS - 1)), arb(0)) for j in range(TERMS - 1)]
             approximation = sum((abs(x) for x in by_degree), abs(remainder))
             # Horner: the last sum rounds |z|, the last product what it adds, and all before it at most 13 times
             rest = sum((abs(x) for x in c[1:]), arb(0))
@@ -74,9 +71,7 @@ def error_bounds(coefficients, rows):
 @parametrize("every", [5, slow(1)])
 def test_every_polynomial_keeps_its_proved_bound(every):
     coefficients = quantile.table()
-    rows = range(
-        len(coefficients) - 2, -1, -every
-    )  # the last part, from 1/2 on, is met at its left end only
+    rows = range(len(coefficients) - 2, -1, -every)  # the last part, from 1/2 on, is met at its left end only
     bounds = error_bounds(coefficients, rows)
     assert bounds.max() <= 1.0, (bounds.argmax(), bounds.max())
 
@@ -153,9 +148,7 @@ def test_a_forked_child_has_the_table():
 
 def awkward_words():
     """Probabilities of all magnitudes, and the ends of parts and octaves."""
-    words = [
-        w >> s for s in range(0, 64, 3) for w in (2**63 - 1, 0x5555555555555555, 0x6789ABCDEF012345)
-    ]
+    words = [w >> s for s in range(0, 64, 3) for w in (2**63 - 1, 0x5555555555555555, 0x6789ABCDEF012345)]
     ends = [2**k + d for k in range(1, 63) for d in (-1, 0, 1)]
     return np.array([*words, *ends, 0, 1, 2, 3], dtype=np.int64)
 
@@ -164,9 +157,7 @@ def probability_ends(word, first, second):
     """The interval of real probabilities that a word and its spare words stand for, exactly."""
     whole = (int(word) & (2**64 - 1)) >> 1
     if whole >= 2**54:
-        return mpmath.mpf(whole) * mpmath.mpf(2) ** -64, mpmath.mpf(whole + 1) * mpmath.mpf(
-            2
-        ) ** -64
+        return mpmath.mpf(whole) * mpmath.mpf(2) ** -64, mpmath.mpf(whole + 1) * mpmath.mpf(2) ** -64
     fine = (((int(first) & (2**64 - 1)) >> 1) << 63) + ((int(second) & (2**64 - 1)) >> 1)
     return mpmath.mpf(fine) * mpmath.mpf(2) ** -136, mpmath.mpf(fine + 1) * mpmath.mpf(2) ** -136
 
@@ -186,10 +177,7 @@ def worst_error(transform, every):
                 if 0 < p < 0.5:
                     exact = mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1) if p > 0.4 else _far(p)
                     exact = -exact if word & 1 else exact
-                    worst = max(
-                        worst,
-                        float(abs(exact - mpmath.mpf(float(z))) / (U * (2.05 * abs(exact) + 3.9))),
-                    )
+                    worst = max(worst, float(abs(exact - mpmath.mpf(float(z))) / (U * (2.05 * abs(exact) + 3.9))))
     return worst
 
 
@@ -223,15 +211,9 @@ def test_the_twins_agree_to_the_bit(size):
     words[::7] >>= 20  # tails
     values = 40.0 * stats.norm.ppf((np.arange(size) + 0.5) / size)
     compiled = values.copy()
-    assert (
-        quantile.add_on_grid(compiled, words, spare, quantile.table(), 1234.5, 2.0**-9, 0) == size
-    )
+    assert quantile.add_on_grid(compiled, words, spare, quantile.table(), 1234.5, 2.0**-9, 0) == size
     drawn = quantile.on_grid(
-        torch.from_numpy(values),
-        torch.from_numpy(words),
-        lambda k: torch.from_numpy(spare[:k]),
-        1234.5,
-        2.0**-9,
+        torch.from_numpy(values), torch.from_numpy(words), lambda k: torch.from_numpy(spare[:k]), 1234.5, 2.0**-9
     )
     assert array_equal(compiled, drawn.numpy())
 
@@ -263,6 +245,4 @@ def test_the_tails_follow_the_normal_law_beyond_ten_standard_deviations():
     far = stats.norm.logsf(np.abs(normals_of(words, spare))) / np.log(2.0) + 39.0
     assert stats.kstest(2.0**far, "uniform").pvalue > 1e-4
     spare[::2] = 0
-    assert (
-        9.1 < np.abs(normals_of(words, spare)).min() < np.abs(normals_of(words, spare)).max() < 13.7
-    )
+    assert 9.1 < np.abs(normals_of(words, spare)).min() < np.abs(normals_of(words, spare)).max() < 13.7

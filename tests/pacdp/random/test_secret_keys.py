@@ -45,13 +45,8 @@ def objective(**more):
 def test_words_are_chacha20_of_the_chain_s_own_key_at_stream_and_tick():
     own = hashlib.blake2b(b"chain 7", key=SECRETS[0], digest_size=32).digest()
     nonce = bytes(4) + struct.pack("<IQ", NOISE, 2**40 + 3)
-    expected = (
-        Cipher(algorithms.ChaCha20(own, nonce), mode=None).encryptor().update(bytes(8 * 70_000))
-    )
-    words, stream = (
-        np.empty(70_000, np.int64),
-        SecretKeys(SECRETS[:1], [7]).keystream(0, NOISE, 2**40 + 3),
-    )
+    expected = Cipher(algorithms.ChaCha20(own, nonce), mode=None).encryptor().update(bytes(8 * 70_000))
+    words, stream = (np.empty(70_000, np.int64), SecretKeys(SECRETS[:1], [7]).keystream(0, NOISE, 2**40 + 3))
     for part in np.split(words, [1, 40_001]):  # a stream goes on where it stopped
         stream.fill(part)
     assert words.tobytes() == expected
@@ -59,14 +54,10 @@ def test_words_are_chacha20_of_the_chain_s_own_key_at_stream_and_tick():
 
 def test_every_address_has_numbers_of_its_own_and_gives_them_again():
     x, drawn = torch.zeros(1, 400), {}
-    for secret, chain, stream, tick in itertools.product(
-        SECRETS, (0, 1), (NOISE, OUTER_NOISE), (0, 1, 2**32)
-    ):
+    for secret, chain, stream, tick in itertools.product(SECRETS, (0, 1), (NOISE, OUTER_NOISE), (0, 1, 2**32)):
         one = SecretKeys([secret], [chain])
         drawn[secret, chain, stream, tick] = normal_like(x, keys=one, stream=stream, tick=tick)
-        assert equal(
-            normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick]
-        )
+        assert equal(normal_like(x, keys=one, stream=stream, tick=tick), drawn[secret, chain, stream, tick])
     together = torch.corrcoef(torch.cat(list(drawn.values()))) - torch.eye(len(drawn))
     assert float(together.abs().max()) < 0.25
 
@@ -75,10 +66,7 @@ def test_chains_draw_alone_what_they_draw_beside_others():
     three = SecretKeys([SECRETS[0], SECRETS[1], SECRETS[0]], [0, 1, 2])
     beside = normal_like(torch.zeros(3, 500), keys=three, stream=NOISE, tick=9)
     for k in range(3):
-        assert equal(
-            normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0],
-            beside[k],
-        )
+        assert equal(normal_like(torch.zeros(1, 500), keys=three.select([k]), stream=NOISE, tick=9)[0], beside[k])
     parts = SecretKeys.joined([three.select([0]), three.select([1, 2])])
     assert (parts.secrets, parts.chains) == (three.secrets, three.chains)
 
@@ -99,22 +87,10 @@ def test_an_update_without_gradient_adds_the_noise_that_normal_like_tells():
     x = randn(1, 200, dtype=torch.float64)
     one, out = normal_like(x, keys=keys(), stream=OUTER_NOISE, tick=2), torch.empty_like(x)
     average = torch.zeros_like(x)
-    langevin(
-        x,
-        keep=0.5,
-        scale=2.0,
-        keys=keys(),
-        stream=OUTER_NOISE,
-        tick=2,
-        average=average,
-        alpha=0.25,
-        out=out,
-    )
+    langevin(x, keep=0.5, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2, average=average, alpha=0.25, out=out)
     assert torch.allclose(out, 0.5 * x + 2.0 * one, atol=0.005)  # on another grid
     assert torch.allclose(average, 0.25 * out)
-    same = langevin(
-        x, keep=0.5, gradient=x, rate=0.0, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2
-    )
+    same = langevin(x, keep=0.5, gradient=x, rate=0.0, scale=2.0, keys=keys(), stream=OUTER_NOISE, tick=2)
     assert equal(same, out)
 
 
@@ -189,9 +165,7 @@ class Halved(SecretKeys):
     (SecretKeys, set()), (Forgetful, {"noise: repeats"}), (SameBatches, {"batches: steps"}),
     (Halved, {"noise: variance"}),
 ])  # fmt: skip
-def test_the_audit_finds_keys_that_forget_the_tick_and_noise_that_is_too_small(
-    kind, caught, monkeypatch
-):
+def test_the_audit_finds_keys_that_forget_the_tick_and_noise_that_is_too_small(kind, caught, monkeypatch):
     monkeypatch.setattr("pacdp.audit.chains._RELEASES", 30)
     settings = SGLD(tau=30.0, step_size=0.2, batch_size=16, clip_norm=0.5)
     found = audit_chain(settings, network(), loss=bounded_cross_entropy(classes=2), shape=(3, 4), classes=2,

@@ -36,19 +36,13 @@ REFUSED = {
     "gaps": (lambda: certified(data=(np.ma.masked_greater(X, 1), Y)), "inputs are a masked array"),
     "one class": (lambda: certified(data=(X, 0 * Y)), "at least two classes, got 0 alone"),
     "one person": (lambda: certified(people=["me"] * 40), "people must be at least 4"),
-    "labels as floats": (
-        lambda: certified(data=(X, Y.astype(float))),
-        "labels must be whole numbers or text",
-    ),
+    "labels as floats": (lambda: certified(data=(X, Y.astype(float))), "labels must be whole numbers or text"),
     "no labels": (lambda: certified(data=X), "pass \\(X, y\\)"),
     "failure_prob": (lambda: certified(failure_prob=0.0), "failure_prob must lie strictly"),
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
     "settings": (lambda: certified(settings=5), "settings must be pacdp.SelfCertifySettings"),
-    "an error in words": (
-        lambda: certified(expected_error="low"),
-        "expected_error must be a number",
-    ),
+    "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a number"),
     "a model of many examples": (
         lambda: certified(Median(), routes="held-out count"),
         "depends on the examples beside it",
@@ -56,10 +50,7 @@ REFUSED = {
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
     "expected_error": (lambda: certified(expected_error=2.0), "expected_error must be"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
-    "regression": (
-        lambda: certified(LinearRegression()),
-        "predictions must be whole numbers or text",
-    ),
+    "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
     "nothing to train": (lambda: of_module(Flatten()), "must have parameters"),
     "no records": (lambda: plan_routes(n=0), "n must"),

@@ -61,10 +61,7 @@ class Fixed:
 
 def digits():
     train, test = load("digits")
-    return (train.inputs.reshape(train.n, -1), train.labels), (
-        test.inputs.reshape(test.n, -1),
-        test.labels,
-    )
+    return (train.inputs.reshape(train.n, -1), train.labels), (test.inputs.reshape(test.n, -1), test.labels)
 
 
 @made_once
@@ -96,18 +93,14 @@ def test_the_count_is_clopper_and_pearson_s_of_what_predict_says_on_the_part_tha
     found, learning = spied((x, y))
     assert (learning.sum(), len(Spy.seen)) == (found.train, 1)
     errors = int(np.sum(found.predict(x[~learning]) != y[~learning]))
-    assert found.tried[0].certificate.value == bounds.clopper_pearson_upper(
-        errors, 200 - found.train, 0.05
-    )
+    assert found.tried[0].certificate.value == bounds.clopper_pearson_upper(errors, 200 - found.train, 0.05)
 
 
 def test_labels_of_the_bound_s_examples_change_nothing_but_the_count():
     x, y = world(300, seed=2)
     model = LogisticRegression()
     _, learning = spied((x, y), seed=3)
-    first, again = (
-        held_out(model, (x, labels), seed=3) for labels in (y, np.where(learning, y, 1 - y))
-    )
+    first, again = (held_out(model, (x, labels), seed=3) for labels in (y, np.where(learning, y, 1 - y)))
     assert array_equal(first.predictor.estimator.coef_, again.predictor.estimator.coef_)
     assert (first.train, first.budget) == (again.train, again.budget)
     assert again.tried[0].error == near(1.0 - first.tried[0].error)
@@ -130,10 +123,7 @@ def blank(share, *, seed, n=2000):
     """Points with a margin, and among those of one class a share of blank records, all alike, of the other one."""
     rng = default_rng([seed, 12])
     y = rng.integers(0, 2, n)
-    x = (
-        np.stack([rng.normal(size=n) ** 2 + 3.0, rng.normal(size=n)], axis=1)
-        * np.where(y, 1.0, -1.0)[:, None]
-    )
+    x = np.stack([rng.normal(size=n) ** 2 + 3.0, rng.normal(size=n)], axis=1) * np.where(y, 1.0, -1.0)[:, None]
     empty = rng.random(n) < share
     x[empty], y[empty] = [5.0, 0.0], 0
     return x, y
@@ -148,10 +138,7 @@ def test_repeats_stay_and_the_count_holds_as_often_as_it_says(share, standing, w
     failed, calls, sides = 0, 100 if whole else 30, Fixed(np.eye(2)[0])
     for seed in range(calls):
         data = blank(share, seed=seed)
-        failed += (
-            self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value
-            < share
-        )
+        failed += self_certify(sides, data, failure_prob=FAIL, seed=seed, **HELD).certificate.value < share
     assert stats.binomtest(failed, calls, FAIL, alternative="greater").pvalue > 1e-6
     found = self_certify(sides, blank(share, seed=0, n=20_000), **HELD)
     assert (found.n, found.certificate.hypothesis(BLANK).standing) == (20_000, standing)
@@ -214,13 +201,8 @@ def test_routes_that_came_to_nothing_are_paid_for_and_what_was_given_is_declared
     found = self_certify(Wild(), world(200, seed=7))
     assert found.tried[1].certificate is None
     assert found.certificate.failure_prob == near(0.05)
-    assert (
-        "weights and fitted parts included"
-        in found.certificate.hypothesis("settings fixed beforehand").by
-    )
-    assert DOES_NOT not in {
-        one.verdict for one in check_self_certified(json.loads(json.dumps(found.to_dict())))
-    }
+    assert "weights and fitted parts included" in found.certificate.hypothesis("settings fixed beforehand").by
+    assert DOES_NOT not in {one.verdict for one in check_self_certified(json.loads(json.dumps(found.to_dict())))}
 
 
 MODELS, FAIL = 8, 0.2
@@ -243,9 +225,7 @@ def test_the_chosen_certificate_holds_as_often_as_it_says_and_an_unpaid_choice_d
         counts = [one.certificate.inputs for one in found.tried]
         unpaid += min(bounds.clopper_pearson_upper(at["k"], at["n"], FAIL) for at in counts) < 0.5
     assert stats.binomtest(failed, repeats, FAIL, alternative="greater").pvalue > 1e-4
-    assert stats.binomtest(unpaid, repeats, FAIL, alternative="greater").pvalue < 1e-9, (
-        "this test would notice"
-    )
+    assert stats.binomtest(unpaid, repeats, FAIL, alternative="greater").pvalue < 1e-9, "this test would notice"
 
 
 def test_routes_that_all_took_the_whole_failure_probability_are_refused(monkeypatch):

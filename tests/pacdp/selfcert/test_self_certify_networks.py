@@ -19,9 +19,7 @@ from tests.marks import near, parametrize, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded
 
-QUICK = SelfCertifySettings(
-    fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30
-)
+QUICK = SelfCertifySettings(fit=FitSettings(epochs=20, batch_size=32, step_size=0.02), noisy_steps=30)
 
 
 def problem(n=300, *, seed=0):
@@ -53,9 +51,7 @@ def test_a_network_gets_three_certificates_and_predicts_with_the_smallest():
 
 def test_the_draw_that_is_certified_is_the_one_that_predicts():
     x, y = problem(400, seed=3)
-    found = self_certify(
-        network(), (x, y), routes=PAC_BAYES, settings=QUICK, train_share=0.5, seed=2
-    )
+    found = self_certify(network(), (x, y), routes=PAC_BAYES, settings=QUICK, train_share=0.5, seed=2)
     _, bound = split(given((x, y)), train=found.train, seed=2)
     assert np.mean(found.predict(bound.inputs) != bound.labels) == near(found.tried[0].error)
 
@@ -94,9 +90,6 @@ def test_a_network_with_the_bound_s_rows_and_training_that_ends_with_nan_are_ref
     with refusal("holds", DataError):
         self_certify(module, (x, y), routes=HELD_OUT, settings=QUICK)
     wild = SelfCertifySettings(fit=FitSettings(epochs=5, optimizer="sgd", step_size=1e30))
-    for how in (
-        {"train": lambda module, *_: nn.init.constant_(module[0].weight, torch.nan)},
-        {"settings": wild},
-    ):
+    for how in ({"train": lambda module, *_: nn.init.constant_(module[0].weight, torch.nan)}, {"settings": wild}):
         with refusal("your model diverged"):
             self_certify(network(), (x, y), routes=HELD_OUT, **how)

@@ -38,18 +38,11 @@ def objective_of(kind, clip_norm=0.3, *, batching="auto", data=None, **more):
     made, network, size = KINDS[kind]
     own = data or made()
     if isinstance(network, Architecture):
-        model = build(
-            network, input_shape=own.inputs.shape[1:], classes=own.classes, generator=seeded(0)
-        )
+        model = build(network, input_shape=own.inputs.shape[1:], classes=own.classes, generator=seeded(0))
     else:
         model = network()
     loss = bounded_cross_entropy(classes=own.classes)
-    found = Objective(
-        model,
-        loss,
-        own,
-        **{"batch_size": size, "clip_norm": clip_norm, "batching": batching, **more},
-    )
+    found = Objective(model, loss, own, **{"batch_size": size, "clip_norm": clip_norm, "batching": batching, **more})
     if data is None and clip_norm is not None:
         assert (found._sums is not None) == (kind in COMPILED and batching == "auto")
         assert (found._fixed is not None) == (batching == "vmap")
@@ -73,9 +66,7 @@ def twin(objective, weights, examples, labels):
     inputs = objective.examples[0][examples].double()
     rows = vmap(grad(loss), in_dims=(None, 0, 0))(views, inputs, labels[examples])
     model.float()
-    flat = torch.stack(
-        [objective.layout.flatten({k: v[i] for k, v in rows.items()}) for i in range(len(examples))]
-    )
+    flat = torch.stack([objective.layout.flatten({k: v[i] for k, v in rows.items()}) for i in range(len(examples))])
     clip_norm = torch.inf if objective.clip_norm is None else objective.clip_norm
     factors = (clip_norm / flat.norm(dim=1)).clamp(max=1.0)
     each = factors[:, None] * flat / objective.batch_size

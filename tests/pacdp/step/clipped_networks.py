@@ -43,9 +43,7 @@ class Scaled(Module):
 def branching():
     """A branch on the data, which no vmap runs."""
     return Made(
-        lambda own, x: torch.stack(
-            [own.inner(r) if float(r.sum()) > 0.0 else 2.0 * own.inner(r) for r in x]
-        ),
+        lambda own, x: torch.stack([own.inner(r) if float(r.sum()) > 0.0 else 2.0 * own.inner(r) for r in x]),
         inner=mlp(),
     )
 
@@ -63,8 +61,7 @@ def attending():
 def maps_back():
     """The first layer's weight is used twice: by the layer, and as the matrix that maps back."""
     return Made(
-        lambda own, x: 20.0 * functional.linear(own.inner(x).tanh(), own.inner.weight.t()),
-        inner=fresh(Linear(4, 5)),
+        lambda own, x: 20.0 * functional.linear(own.inner(x).tanh(), own.inner.weight.t()), inner=fresh(Linear(4, 5))
     )
 
 
@@ -73,18 +70,12 @@ class Beside(Module):
 
     def __init__(self, gate=20.0):
         super().__init__()
-        self.first, self.last, self.gate = (
-            fresh(Linear(4, 5)),
-            fresh(Linear(5, 3)),
-            Linear(1, 3, bias=False),
-        )
+        self.first, self.last, self.gate = (fresh(Linear(4, 5)), fresh(Linear(5, 3)), Linear(1, 3, bias=False))
         nn.init.constant_(self.gate.weight, gate)
 
     def forward(self, x):
         h = self.first(x).tanh()
-        return self.last(h) + self.gate(torch.ones_like(x[:, :1])) * functional.linear(
-            h.square(), self.last.weight
-        )
+        return self.last(h) + self.gate(torch.ones_like(x[:, :1])) * functional.linear(h.square(), self.last.weight)
 
 
 class Tied(Module):
@@ -92,11 +83,7 @@ class Tied(Module):
 
     def __init__(self):
         super().__init__()
-        self.one, self.two, self.last = (
-            fresh(Linear(4, 4)),
-            Linear(4, 4, bias=False),
-            fresh(Linear(4, 3)),
-        )
+        self.one, self.two, self.last = (fresh(Linear(4, 4)), Linear(4, 4, bias=False), fresh(Linear(4, 3)))
         self.two.weight = self.one.weight
 
     def forward(self, x):
@@ -119,9 +106,7 @@ def drawing():
 
 
 def over_positions(bias=True):
-    return Sequential(
-        Unflatten(1, (2, 2)), fresh(Linear(2, 3, bias=bias)), Tanh(), Flatten(), fresh(Linear(6, 3))
-    )
+    return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3, bias=bias)), Tanh(), Flatten(), fresh(Linear(6, 3)))
 
 
 def class_balanced(outputs, targets):
@@ -136,9 +121,7 @@ def hardest_half(outputs, targets):
 
 def contrastive(outputs, targets):
     unlike = targets[:, None] != targets[None]
-    return cross_entropy(outputs, targets) + (
-        unlike * (outputs[:, None] - outputs[None]).square().sum(2)
-    ).sum(1)
+    return cross_entropy(outputs, targets) + (unlike * (outputs[:, None] - outputs[None]).square().sum(2)).sum(1)
 
 
 def mixing(mix):

@@ -34,12 +34,8 @@ def require_the_twin_s(objective, keys, tick, known):
             assert not losses[k]
             assert not errors[k]
             continue
-        expected, size = known.get(k) or known.setdefault(
-            k, twin(objective, weights[k], drawn[g], labels)
-        )
-        assert (gradient[k].double() - expected).norm() < (
-            5e-5 if objective._sums is None else 1e-5
-        ) * size
+        expected, size = known.get(k) or known.setdefault(k, twin(objective, weights[k], drawn[g], labels))
+        assert (gradient[k].double() - expected).norm() < (5e-5 if objective._sums is None else 1e-5) * size
         outputs = functional_call(
             objective.model, objective.layout.views(weights[k]), (objective.examples[0][drawn[g]],)
         )
@@ -54,9 +50,7 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
     size = KINDS[kind][2]
     labels = [default_rng(k).permutation(KINDS[kind][0]().labels) for k in range(3)]
     ways = (((5, 6, 6), 0.05, labels), ((4, 4, 4), 5.0, None), ((3, 2, 3), None, labels))
-    for seeds, clip_norm, own in (
-        ways if kind in (COMPILED if long else ["small", "sparse", "group"]) else ways[:1]
-    ):
+    for seeds, clip_norm, own in ways if kind in (COMPILED if long else ["small", "sparse", "group"]) else ways[:1]:
         known = {}
         for batching in FORMS if size < (100 if long else 40) else FORMS[:2]:
             torch.manual_seed(0)
@@ -80,18 +74,12 @@ every_form = parametrize("batching", FORMS)
 def test_outputs_are_the_module_s(kind, batching):
     """To what values rounded by four units in their last place move, which is more where a group has little spread."""
     objective = objective_of(kind, None, batching=batching)
-    module, inputs, source = (
-        deepcopy(objective.model).double(),
-        objective.examples[0].double(),
-        seeded(1),
-    )
+    module, inputs, source = (deepcopy(objective.model).double(), objective.examples[0].double(), seeded(1))
     with torch.no_grad():
         exact = module(inputs)
         for layer in module:
             layer.register_forward_hook(
-                lambda _, __, out: (
-                    out * (1 + 2.0**-22 * torch.randn(out.shape, generator=source, dtype=out.dtype))
-                )
+                lambda _, __, out: out * (1 + 2.0**-22 * torch.randn(out.shape, generator=source, dtype=out.dtype))
             )
         room = (torch.stack([module(inputs) for _ in range(10)]) - exact).abs().amax(0)
     for chunk in (None, 7, 80):
@@ -128,15 +116,8 @@ some_kinds = parametrize("kind", SOME)
 @some_kinds
 def test_an_example_whose_gradient_is_not_finite_counts_as_zero(kind, batching):
     plain = toy_data(n=16)
-    data = Dataset(
-        "poisoned",
-        np.where(np.arange(16)[:, None] < 3, np.float32(3e38), plain.inputs),
-        plain.labels,
-        2,
-    )
-    broken, whole = (
-        objective_of(kind, 0.1, batching=batching, data=one, batch_size=10) for one in (data, plain)
-    )
+    data = Dataset("poisoned", np.where(np.arange(16)[:, None] < 3, np.float32(3e38), plain.inputs), plain.labels, 2)
+    broken, whole = (objective_of(kind, 0.1, batching=batching, data=one, batch_size=10) for one in (data, plain))
     weights, keys = whole.weights().repeat(2, 1), keys_of(1, 2)
     for tick in range(5):
         found = broken.estimate(weights, keys, tick)
@@ -153,17 +134,10 @@ def test_one_example_moves_the_estimate_by_at_most_its_share(kind, batching):
     inputs = np.where(fifth[:, None], np.float32(50.0), data.inputs)
     other = Dataset("other", inputs, np.where(fifth, 1 - data.labels, data.labels), 2)
     clip_norm, keys, moved = 0.05, keys_of(1, 2, 3), []
-    risks = [
-        objective_of(kind, clip_norm, batching=batching, data=one, batch_size=10)
-        for one in (data, other)
-    ]
+    risks = [objective_of(kind, clip_norm, batching=batching, data=one, batch_size=10) for one in (data, other)]
     for tick in range(20):
-        left, right = (
-            risk.estimate(risk.weights().repeat(3, 1), keys, tick).gradient for risk in risks
-        )
+        left, right = (risk.estimate(risk.weights().repeat(3, 1), keys, tick).gradient for risk in risks)
         moved.append((left - right).norm(dim=1))
-    assert float(torch.stack(moved).max()) <= 2 * clip_norm / 10 * (
-        1 + 1e-5
-    )  # replaced: removed and added
+    assert float(torch.stack(moved).max()) <= 2 * clip_norm / 10 * (1 + 1e-5)  # replaced: removed and added
     assert float(torch.stack(moved).max()) > 0.5 * clip_norm / 10
     assert float(torch.stack(moved).min()) < 1e-7  # where it is in no batch

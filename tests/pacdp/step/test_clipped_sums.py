@@ -51,9 +51,7 @@ def test_the_reference_is_autograd_of_one_example_at_a_time(name):
         assert finite.all()
         assert bool((expected.norm(dim=1) > 0.999 * clip_norm).any()) == (clip_norm == CLIP)
         parts = (None, 5, 1) if clip_norm == CLIP else (5,)
-        summers = [
-            by_example(module, inputs, targets, clip_norm=clip_norm, most=most) for most in parts
-        ]
+        summers = [by_example(module, inputs, targets, clip_norm=clip_norm, most=most) for most in parts]
         if clip_norm == CLIP:
             summers.append(by_person(module, inputs, targets, clip_norm=clip_norm))
         for summer in summers:
@@ -112,9 +110,7 @@ def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     module = {**KINDS, **RANDOM}[name]()
     state = random_state(module)
     with left_alone(module):
-        assert runs_at_once(Network.of(module, cross_entropy), trained(module), *rows(N)) == (
-            name == "mlp"
-        )
+        assert runs_at_once(Network.of(module, cross_entropy), trained(module), *rows(N)) == (name == "mlp")
     after = random_state(module)
     assert equal(state.cpu, after.cpu)
     assert identical(state.layers, after.layers)
@@ -125,6 +121,4 @@ def test_data_sets_of_any_kind_give_the_same_sum():
     exact = by_example(module, *examples)
     other = exact._replace(units=Units.group(Subset(TensorDataset(*examples), range(N)), None))
     chosen = torch.tensor([0, 4, 9])
-    assert equal(
-        flat(exact(chosen, trained(module)).total), flat(other(chosen, trained(module)).total)
-    )
+    assert equal(flat(exact(chosen, trained(module)).total), flat(other(chosen, trained(module)).total))

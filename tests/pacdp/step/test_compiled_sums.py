@@ -35,25 +35,16 @@ def two_threads():
 
 @pytest.mark.cases(2)
 @parametrize(("kind", "clip_norm"), [(kind, norm) for kind in COMPILED for norm in (0.3, None)])
-def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(
-    kind, clip_norm, two_threads
-):
+def test_a_chain_has_the_same_bits_alone_beside_others_in_any_order_and_on_two_threads(kind, clip_norm, two_threads):
     objective, keys = objective_of(kind, clip_norm), keys_of(1, 2, 1, 4, 5)
     weights = weights_of(objective, 5)
 
     def of(chains, count):
         torch.set_num_threads(count)
-        return [
-            x.clone()
-            for x in objective.estimate(weights[chains].clone(), keys.select(chains), 7)[:3]
-        ]
+        return [x.clone() for x in objective.estimate(weights[chains].clone(), keys.select(chains), 7)[:3]]
 
     together = of([0, 1, 2, 3, 4], 2)
-    for chains, count in (
-        ([0, 1, 2, 3, 4], 1),
-        ([3, 0, 4, 2, 1], 1),
-        *(([k], 2) for k in range(5)),
-    ):
+    for chains, count in (([0, 1, 2, 3, 4], 1), ([3, 0, 4, 2, 1], 1), *(([k], 2) for k in range(5))):
         for found, whole in zip(of(chains, count), together, strict=True):
             assert equal(found, whole[chains])
     torch.set_num_threads(2)
@@ -79,19 +70,13 @@ def test_an_example_without_a_finite_gradient_is_the_reference_s_affair_in_its_o
     data = KINDS["sparse"][0]()
     inputs = data.inputs.copy()
     inputs[7] = 3e38
-    whole, broken = (
-        objective_of("sparse"),
-        objective_of("sparse", data=replace(data, inputs=inputs)),
-    )
+    whole, broken = (objective_of("sparse"), objective_of("sparse", data=replace(data, inputs=inputs)))
     assert broken._sums is not None
     weights, keys = weights_of(broken, 2), keys_of(0, 1)
     everyone, found = list(keys.noise), []
     for objective, first in ((broken, [7, 1, 2]), (whole, [1, 2])):
         batches = [torch.tensor(first), torch.tensor([4, 5])]
-        objective.draw = lambda keys, tick, own=batches: (
-            own,
-            np.array([everyone.index(key) for key in keys.noise]),
-        )
+        objective.draw = lambda keys, tick, own=batches: (own, np.array([everyone.index(key) for key in keys.noise]))
         found.append(objective.estimate(weights, keys, 0).gradient.clone())
     assert equal(found[0][1], found[1][1])
     assert (found[0][0] - found[1][0]).norm() < 1e-4 * found[1][0].norm()
@@ -105,9 +90,7 @@ def test_no_example_contributes_more_than_the_clip_norm_through_convolutions(sca
     norms = []
     for i in range(8):
         draw_always(objective, [i])
-        norms.append(
-            float(objective.estimate(objective.weights(), keys_of(0), 0).gradient.double().norm())
-        )
+        norms.append(float(objective.estimate(objective.weights(), keys_of(0), 0).gradient.double().norm()))
     assert 0.01 * (1 - 2e-5) < max(norms) <= 0.01
 
 
@@ -177,9 +160,7 @@ def of_the_chain_before():
 
 def one_for_all(norms, clip_norm, dtype):
     """Every example's gradient is scaled alike."""
-    return Clipping(
-        (clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), torch.isfinite(norms)
-    )
+    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), torch.isfinite(norms))
 
 
 FAULTS = {
@@ -220,11 +201,7 @@ def test_a_planted_fault_is_found_at_set_up_and_the_reference_runs(fault, far, m
 def test_a_loss_that_is_not_compiled_will_do(clip_norm):
     ours = objective_of("classes", clip_norm)
     plain = Objective(
-        ours.model,
-        replace(ours.loss, compiled=None),
-        toy_data(n=80, classes=4),
-        batch_size=20,
-        clip_norm=clip_norm,
+        ours.model, replace(ours.loss, compiled=None), toy_data(n=80, classes=4), batch_size=20, clip_norm=clip_norm
     )
     weights, keys = weights_of(ours), keys_of(0, 1, 2)
     left = [x.clone() for x in ours.estimate(weights, keys, 0)[:3]]
@@ -233,9 +210,7 @@ def test_a_loss_that_is_not_compiled_will_do(clip_norm):
 
 
 @parametrize("shape", [(5, 7, 3), (128, 150, 130), (150, 128, 130)])
-def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(
-    shape, monkeypatch, two_threads
-):
+def test_products_are_true_without_onednn_too_and_do_not_depend_on_threads(shape, monkeypatch, two_threads):
     rows, inner, columns = shape
     left, right = (randn(size, seed=1) for size in ((inner, rows), (columns, inner)))
     bias, out = randn(columns, seed=2), torch.empty(rows, columns)

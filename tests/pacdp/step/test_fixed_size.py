@@ -16,15 +16,7 @@ from pacdp.step.sample import most_of_poisson, poisson, poisson_rows
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randint
 
-RATES = [
-    (60, 10 / 60),
-    (60_000, 128 / 60_000),
-    (60_000, 0.1),
-    (1000, 0.5),
-    (10, 0.05),
-    (300, 0.999),
-    (7, 1.0),
-]
+RATES = [(60, 10 / 60), (60_000, 128 / 60_000), (60_000, 0.1), (1000, 0.5), (10, 0.05), (300, 0.999), (7, 1.0)]
 
 
 def words_of(n, rows, seed=0):
@@ -86,11 +78,7 @@ def test_a_batch_without_room_stops_its_chain():
 
 
 @parametrize(
-    "settings",
-    [
-        SGLD(tau=8.0, batch_size=10, clip_norm=0.5),
-        EntropySGD(tau=8.0, batch_size=10, clip_norm=0.5),
-    ],
+    "settings", [SGLD(tau=8.0, batch_size=10, clip_norm=0.5), EntropySGD(tau=8.0, batch_size=10, clip_norm=0.5)]
 )
 def test_replayed_steps_are_the_steps(settings):
     risk = toy_objective(toy_data(), clip_norm=0.5, batching="vmap")

@@ -20,9 +20,7 @@ from tests.pacdp.same import identical
 from tests.pacdp.toys import frozen, seeded
 
 X, Y = randn(60, 5), torch.arange(60) % 3
-MECHANISM = Mechanism(
-    clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference"
-)
+MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
 TEMPERATURE = 1.0
 
 
@@ -74,13 +72,7 @@ class Unseen(Dataset):
 def run(book, module=None, *, loss=loss, by=DPSGD, data=None, people=None, rate=0.1, **more):
     algorithm = by(mechanism=MECHANISM, noise_multiplier=1.0, learning_rate=rate)
     data = data or TensorDataset(X, Y)
-    how = {
-        "loss": loss,
-        "people": people,
-        "randomness": SeededRandomness(7),
-        "ledger": book,
-        **more,
-    }
+    how = {"loss": loss, "people": people, "randomness": SeededRandomness(7), "ledger": book, **more}
     return train(algorithm, module or net(), data, **how)
 
 
@@ -93,10 +85,7 @@ USED = SeededRandomness(7)
 PEOPLE = {"by": UserLevelDPSGD, "people": torch.arange(60) // 3}
 OTHERS = {
     "another loss": ({}, {"loss": squares}),
-    "a loss of other constants": (
-        {"loss": lambda o, t: loss(1.0 * o, t)},
-        {"loss": lambda o, t: loss(2.0 * o, t)},
-    ),
+    "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),
     "a loss of another closure": ({"loss": partial(loss)}, {"loss": partial(squares)}),
     "other first weights": ({}, {"module": net(2)}),
     "another activation": ({}, {"module": net(act=ReLU)}),

@@ -21,16 +21,7 @@ from clipped_networks import (
     rows,
     slowly,
 )
-from private_toys import (
-    bayes_network,
-    cross_entropy,
-    data,
-    dropout_network,
-    gradient,
-    mechanism,
-    mlp,
-    private,
-)
+from private_toys import bayes_network, cross_entropy, data, dropout_network, gradient, mechanism, mlp, private
 from private_toys import flat as flat_weights
 from torch.nn import Dropout, LayerNorm, Linear, Module, Parameter, Sequential
 from torch.nn.functional import linear
@@ -41,11 +32,7 @@ import pacdp.loop
 from pacdp.layers.random import random_state, rewind
 from pacdp.opacus.ghost import GhostModule, GhostSums
 from pacdp.opacus.modules import ReferenceModule
-from pacdp.private import (
-    DPSGD,
-    SeededRandomness,
-    train,
-)
+from pacdp.private import DPSGD, SeededRandomness, train
 from pacdp.step.agreement import disagreement
 from pacdp.step.mechanism import MODES
 from pacdp.step.sums import ByExample, Sum
@@ -95,9 +82,7 @@ def sums(module, *, mode=None, loss=cross_entropy, classes=3, clip_norm=CLIP):
         released.append(torch.cat([v.double().reshape(-1) for v in made.values()]))
 
     x, y = rows(ROWS)
-    run = train(
-        steady, module, TensorDataset(x, y % classes), loss=loss, randomness=randomness, watch=watch
-    )
+    run = train(steady, module, TensorDataset(x, y % classes), loss=loss, randomness=randomness, watch=watch)
     return torch.stack(released), randomness.seen, run.grad_sample_mode
 
 
@@ -132,9 +117,7 @@ def test_what_is_released_is_the_sum_of_examples_each_clipped_by_itself(name, as
     classes = 4 if KINDS[name] is maps_back else 3
     x, y = rows(ROWS)
     expected, _ = slowly(KINDS[name](), x, y % classes)
-    released, batches, used = sums(
-        KINDS[name](), classes=classes, mode="ghost" if name in KNOWN else None
-    )
+    released, batches, used = sums(KINDS[name](), classes=classes, mode="ghost" if name in KNOWN else None)
     exact = torch.stack([expected[batch].sum(0) for batch in batches])
     close = {"atol": 2e-6, "rtol": 2e-5} if name in KNOWN else {"atol": 1e-4, "rtol": 1e-3}
     assert_close(released, exact, **close)
@@ -161,10 +144,7 @@ class Planted:
         for one in chosen:
             own = self.exact(one[None], weights).total
             length = torch.cat([g.reshape(-1) for g in own.values()]).norm()
-            total = {
-                name: total[name] + self.fault(float(length), self.clip_norm) * own[name]
-                for name in own
-            }
+            total = {name: total[name] + self.fault(float(length), self.clip_norm) * own[name] for name in own}
         return Sum(total, 0, 0.0)
 
 
@@ -180,9 +160,7 @@ FACTORS = {
 @parametrize("name", [*FACTORS, "right"])
 def test_a_mode_that_agrees_at_one_clip_norm_alone_is_found(name, clip_norm):
     network, targets = Network.of(mlp(), cross_entropy), torch.zeros(4, dtype=torch.int64)
-    made = functools.partial(
-        Planted, fault=FACTORS.get(name, lambda length, norm: min(1.0, norm / length))
-    )
+    made = functools.partial(Planted, fault=FACTORS.get(name, lambda length, norm: min(1.0, norm / length)))
     found = disagreement(made, network, torch.zeros(4, 4), targets, clip_norm=clip_norm)
     assert found is None if name == "right" else "of a single example" in found
 
@@ -211,22 +189,10 @@ def of_one_s_own(inner, *, mode, form="tensor", x=None):
     """A loop of one's own, on a network of one tensor or of several."""
     x = randn(4, 4, seed=3) if x is None else x
     first, second = x[:, :1], x[:, 1:]
-    probe = {
-        "tensor": (x,),
-        "dict": ({"first": first, "second": second},),
-        "two arguments": (first, second),
-    }[form]
+    probe = {"tensor": (x,), "dict": ({"first": first, "second": second},), "two arguments": (first, second)}[form]
     module = inner if form == "tensor" else OfTwo(inner)
     dataset = data() if form == "tensor" else Labelled(*data().tensors)
-    return private(
-        module,
-        dataset,
-        mode=mode,
-        batches="loader",
-        sample_rate=0.1,
-        expected_batch_size=4.0,
-        probe=probe,
-    )
+    return private(module, dataset, mode=mode, batches="loader", sample_rate=0.1, expected_batch_size=4.0, probe=probe)
 
 
 def looped(inner, *, form, mode=None):
@@ -242,17 +208,11 @@ def looped(inner, *, form, mode=None):
 
 @parametrize("form", ["tensor", "dict", "two arguments"])
 def test_a_loop_of_one_s_own_takes_ghost_clipping_where_it_agrees_and_elsewhere_the_reference(form):
-    for build in (
-        mlp,
-        *list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1],
-        drawing,
-    ):
+    for build in (mlp, *list(OUTSIDE_THE_LAYERS.values())[: None if form == "tensor" else 1], drawing):
         fits = build not in OUTSIDE_THE_LAYERS.values()
         module, chosen = looped(build(), form=form)
         assert isinstance(module, GhostModule if fits and form == "tensor" else ReferenceModule)
-        if (
-            fits and build is not drawing
-        ):  # a forward pass of somebody else's is taken at their word alone
+        if fits and build is not drawing:  # a forward pass of somebody else's is taken at their word alone
             module, chosen = looped(build(), form=form, mode="ghost")
             assert isinstance(module, GhostModule)
         module, exact = looped(build(), form=form, mode="reference")
@@ -276,9 +236,7 @@ class Gated(Module):
         self.norm, self.layer = LayerNorm(4), Linear(4, 3)
 
     def forward(self, x):
-        return self.layer(self.norm(x)) + (x.abs().amax(1, keepdim=True) > 50) * linear(
-            x, self.layer.weight
-        )
+        return self.layer(self.norm(x)) + (x.abs().amax(1, keepdim=True) > 50) * linear(x, self.layer.weight)
 
 
 def moved_in_a_loop(network, loss, added, *, mode):
@@ -297,13 +255,7 @@ def moved_in_a_loop(network, loss, added, *, mode):
 
 def test_a_weight_that_few_examples_use_outside_of_its_layer_moves_no_sum_by_default():
     torch.manual_seed(0)
-    assert (
-        0.5
-        < moved_in_a_loop(
-            Gated(), lambda out: out.sin().mean(1).mean(), lambda x: 1e3 * x, mode=None
-        )
-        < 1.001
-    )
+    assert 0.5 < moved_in_a_loop(Gated(), lambda out: out.sin().mean(1).mean(), lambda x: 1e3 * x, mode=None) < 1.001
 
 
 def test_a_hook_is_other_code_too():
@@ -429,16 +381,12 @@ def test_what_does_not_show_at_the_first_weights_or_the_own_clip_norm_is_found(n
 
 @every_case("name", [*list(MEETINGS)[3:], *OUTSIDE_THE_LAYERS])
 def test_unchecked_one_example_would_move_the_sum_by_more(name, monkeypatch):
-    left_out(
-        monkeypatch, "loop._check_examples", "loop.Unwritten.require", "step.agreement.disagreement"
-    )
+    left_out(monkeypatch, "loop._check_examples", "loop.Unwritten.require", "step.agreement.disagreement")
     monkeypatch.setitem(globals(), "PAIRS", 30)
     monkeypatch.setattr(pacdp.loop, "runs_at_once", lambda *_: False)
     build, loss = MEETINGS.get(name) or (OUTSIDE_THE_LAYERS[name], cross_entropy)
     mode, classes = "ghost", 4 if build is maps_back else 3
-    if (
-        name in OUTSIDE_THE_LAYERS
-    ):  # what layers add up is as long as they found it, though not the gradient
+    if name in OUTSIDE_THE_LAYERS:  # what layers add up is as long as they found it, though not the gradient
         assert moved(build(), mode=mode, loss=loss, classes=classes)[0] <= MOST
         monkeypatch.setattr("pacdp.opacus.ghost.GhostModule.can_add_up", lambda _: False)
     most, _ = moved(build(), mode=mode, loss=loss, classes=classes)

@@ -39,11 +39,7 @@ def read(setting):
 
 def settings():
     matmul = torch.backends.cuda.matmul
-    older = (
-        torch.get_float32_matmul_precision,
-        lambda: matmul.allow_tf32,
-        torch._C._get_cudnn_allow_tf32,
-    )
+    older = (torch.get_float32_matmul_precision, lambda: matmul.allow_tf32, torch._C._get_cudnn_allow_tf32)
     return {key: precision(*key) for key in KEYS + WIDER}, [read(one) for one in older]
 
 
@@ -95,20 +91,11 @@ class Rounds(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func._schema.name.split("::")[1]
-        kind = (
-            "conv"
-            if "convolution" in name
-            else "matmul"
-            if name in ("mm", "bmm", "addmm", "baddbmm")
-            else None
-        )
+        kind = "conv" if "convolution" in name else "matmul" if name in ("mm", "bmm", "addmm", "baddbmm") else None
         if kind is not None and precision("mkldnn", kind) in REDUCED:
             self.reduced.add(name)
             if kind == "matmul":
-                args = tuple(
-                    rounded(one) if isinstance(one, torch.Tensor) and one.ndim > 1 else one
-                    for one in args
-                )
+                args = tuple(rounded(one) if isinstance(one, torch.Tensor) and one.ndim > 1 else one for one in args)
         return func(*args, **(kwargs or {}))
 
 
@@ -136,12 +123,8 @@ def excess(model, clip_norm):
     into = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     x, y = torch.full((1, 784), AWKWARD), torch.tensor([1.0])
     with Rounds():
-        clipped_gradient(
-            model, {}, x, y, steep, clip_norm=clip_norm, into=into, member=torch.tensor([True])
-        )
-    return (
-        float(sum(view.double().square().sum() for view in into.values()) ** 0.5) / clip_norm - 1.0
-    )
+        clipped_gradient(model, {}, x, y, steep, clip_norm=clip_norm, into=into, member=torch.tensor([True]))
+    return float(sum(view.double().square().sum() for view in into.values()) ** 0.5) / clip_norm - 1.0
 
 
 @parametrize("network", [linear, by_example])
@@ -173,9 +156,7 @@ def test_compiled_sums_and_their_threads_keep_their_bits(monkeypatch):
             run(number, part)
 
     monkeypatch.setattr(compiled.threads, "spread", spread)
-    objective = toy_objective(
-        toy_data(n=80), architecture=Architecture(hidden=(7,)), batch_size=20, clip_norm=0.3
-    )
+    objective = toy_objective(toy_data(n=80), architecture=Architecture(hidden=(7,)), batch_size=20, clip_norm=0.3)
     assert objective._sums is not None
     objective.estimate(objective.weights(), Keys.derive([0]), 0)
     assert seen

@@ -101,9 +101,7 @@ def test_one_step_is_the_mechanism_it_says():
 def test_independent_releases_are_one_with_the_combined_noise(noises):
     exact = math.fsum(z**-2.0 for z in noises) ** -0.5
     assert exact * (1.0 - 1e-14) <= combined(noises) <= exact
-    apart = PoissonSampled(
-        sample_rate=0.2, event=Composed(events=tuple(Gaussian(noise_multiplier=z) for z in noises))
-    )
+    apart = PoissonSampled(sample_rate=0.2, event=Composed(events=tuple(Gaussian(noise_multiplier=z) for z in noises)))
     made, other = (
         privacy_epsilon(event=SelfComposed(event=one, count=20), delta=1e-3, adjacency="add-remove")
         for one in (sampled_step(noises, sample_rate=0.2), apart)
@@ -126,16 +124,12 @@ def run_of(name, **changes):
     return replace(algorithm, **decaying | changes), build, people() if of_people else None
 
 
-POLYNOMIAL = GradientSlot(
-    step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1
-)
+POLYNOMIAL = GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1)
 RUNS = {name: run_of(name) for name in SOUND} | {
     "without noise": run_of("DP-SGD", noise_multiplier=0.0),
     "noise that ends": run_of("DP-SGD", noise_multiplier=lambda t: 2.5 - 0.5 * t),
     "gradient slot, polynomial": run_of("gradient slot", convention=POLYNOMIAL),
-    "tempered, decaying": run_of(
-        "tempered", convention=Tempered(step_size=DECAY, temperature=0.01)
-    ),
+    "tempered, decaying": run_of("tempered", convention=Tempered(step_size=DECAY, temperature=0.01)),
     "P3SGD, three scales": run_of("P3SGD", noise_scales=(3.0, 1.0, 2.0)),
     "P3SGD, no choice": run_of("P3SGD", noise_scales=(2.0,)),
 }
@@ -146,14 +140,7 @@ def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
     left_out(monkeypatch, "loop._check_examples", "step.agreement.disagreement")
     algorithm, build, persons = RUNS[name]
     n = 40 if persons is None else 10
-    run = train(
-        algorithm,
-        build(),
-        data(),
-        loss=cross_entropy,
-        people=persons,
-        randomness=SeededRandomness(1),
-    )
+    run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))
     whole = algorithm.promise(n, 6)
     assert run.event == whole
     assert steps_of(whole) == 6
@@ -252,12 +239,7 @@ def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
 
 def test_a_second_choice_independent_candidates_and_no_release_end_the_run():
     with refusal("one number for each release, got none"):
-        train(
-            Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1),
-            mlp(),
-            data(),
-            loss=cross_entropy,
-        )
+        train(Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1), mlp(), data(), loss=cross_entropy)
     for kind, more in ((Choosing, {}), (P3SGD, {"candidates": Cheaper()})):
         liar = kind(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, **more)
         with refusal("was promised", RuntimeError):

@@ -61,9 +61,7 @@ def test_noise_is_the_same_whatever_it_hides(monkeypatch):
     total, grid = totals(), grid_of(1.7)
     one = released(monkeypatch, total)
     for shift in (-(2**31), -1, 1, 12345678901):
-        assert equal(
-            released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid)
-        )
+        assert equal(released(monkeypatch, total + shift * grid) - one, torch.full_like(one, shift * grid))
 
 
 def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
@@ -74,9 +72,7 @@ def test_a_sum_that_is_added_in_single_precision_would_be_seen(monkeypatch):
 
 def test_huge_infinite_and_undefined_sums(monkeypatch):
     limit = quantile.LIMIT * grid_of(1.7)
-    found = released(
-        monkeypatch, torch.tensor([1e300, -1e300, math.inf, -math.inf, math.nan, 0.0]).double()
-    )
+    found = released(monkeypatch, torch.tensor([1e300, -1e300, math.inf, -math.inf, math.nan, 0.0]).double())
     assert (found[[0, 2]] - limit).abs().max() < 20.0
     assert (found[[1, 3]] + limit).abs().max() < 20.0
     assert found[4].isnan()
@@ -140,19 +136,10 @@ def test_copies_draw_their_own():
 def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
     rate = 0.1 + 2.0**-56
     threshold = math.floor(Fraction(rate) * 2**53)
-    words = np.array(
-        [threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64
-    ) << np.uint64(11)
+    words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
     words[0] |= np.uint64(2047)
-    monkeypatch.setattr(
-        cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)])
-    )
-    for n, sample_rate, expected in (
-        (5, rate, [0, 3]),
-        (5, 1.0, [0, 1, 2, 3, 4]),
-        (5, 0.0, []),
-        (0, 0.5, []),
-    ):
+    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
+    for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
         assert SystemRandomness().batch(n, sample_rate).tolist() == expected
 
 
@@ -168,10 +155,7 @@ def test_batches_reach_over_many_keys(monkeypatch):
         expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * len(part)
         kept = expected > 5.0
         found = np.bincount(part.astype(int), minlength=draws + 1)[kept]
-        assert (
-            stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1)
-            > 1e-4
-        )
+        assert stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1) > 1e-4
 
 
 # shares
@@ -217,17 +201,13 @@ def test_every_process_draws_its_share(monkeypatch, count):
         correlation = torch.corrcoef(values) - torch.eye(count)
         assert correlation.abs().max() < 5.0 / math.sqrt(centred.shape[1])
     orders = [drawn, drawn.flip(0), drawn.roll(1, 0)]
-    assert all(
-        equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders
-    )  # exact sums have no order
+    assert all(equal(sum(o.unbind()), sum(drawn.unbind())) for o in orders)  # exact sums have no order
 
 
 def test_a_share_that_is_the_whole_or_nothing_would_be_seen(monkeypatch):
     fix_keys(monkeypatch)
     for each in (3.0, 3.0 / 2):
-        drawn = [
-            add_noise(torch.zeros(100_000), std=each, randomness=part.base) for part in ranks(2)
-        ]
+        drawn = [add_noise(torch.zeros(100_000), std=each, randomness=part.base) for part in ranks(2)]
         assert not scale_is(sum(drawn), 3.0)
 
 
@@ -246,15 +226,11 @@ def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, oth
     with mpmath.workdps(30):
         first, second, both = rounded(one), rounded(other), mpmath.hypot(one, other)
         harmonic = (mpmath.mpf(one) * other / both) ** 2
-        bound, errors = (
-            2 * sum(mpmath.exp(-2 * mpmath.pi**2 * m * m * harmonic) for m in range(1, 9)),
-            [],
-        )
+        bound, errors = (2 * sum(mpmath.exp(-2 * mpmath.pi**2 * m * m * harmonic) for m in range(1, 9)), [])
         for k in range(4):
             found = sum(first[14 + j] * second[14 + k - j] for j in range(k - 14, 15))
             upper, lower = (
-                mpmath.quad(lambda u, x=x: mpmath.ncdf((x - u) / both), [-0.5, 0.5])
-                for x in (k + 0.5, k - 0.5)
+                mpmath.quad(lambda u, x=x: mpmath.ncdf((x - u) / both), [-0.5, 0.5]) for x in (k + 0.5, k - 0.5)
             )
             errors.append(abs(found / (upper - lower) - 1))
         assert bound / 50 < max(errors) <= bound  # and the bound is about something
@@ -263,28 +239,20 @@ def test_shares_on_a_grid_are_a_rounded_normal_number_up_to_their_bound(one, oth
 @parametrize(("coordinates", "steps", "processes"), [(10**6, 10**4, 1), (1, 7, 4), (3, 1, 1)])
 def test_the_price_of_finite_arithmetic(coordinates, steps, processes):
     """Every number of the run pays, by an advanced composition of its own cost, there and back."""
-    epsilon, delta = arithmetic_cost(
-        coordinates=coordinates, steps=steps, delta=1e-12, processes=processes
-    )
+    epsilon, delta = arithmetic_cost(coordinates=coordinates, steps=steps, delta=1e-12, processes=processes)
     with mpmath.workdps(40):
         numbers, each = mpmath.mpf(coordinates) * steps * processes, mpmath.mpf(on_grid.CELL_ERROR)
         spread = mpmath.sqrt(2 * numbers * mpmath.log(mpmath.mpf(10) ** 12)) * each
-        assert epsilon == near(
-            float(2 * (spread + numbers * each * (mpmath.exp(each) - 1))), rel=1e-12
-        )
+        assert epsilon == near(float(2 * (spread + numbers * each * (mpmath.exp(each) - 1))), rel=1e-12)
         assert delta - 1e-12 == near(float(numbers * on_grid.TAIL_MASS), rel=1e-3, abs=1e-27)
 
 
 def test_the_constants_of_the_argument():
     """Error of a number in units of the grid, then of a cell's probability: docs/noise.md, sections 3 and 4."""
     u, scale, lowest = 2.0**-53, 2.0**11, 2.0**-86
-    reach = (
-        -float(stats.norm.isf(1.0 - lowest)) if lowest > 1e-15 else -float(stats.norm.ppf(lowest))
-    )
+    reach = -float(stats.norm.isf(1.0 - lowest)) if lowest > 1e-15 else -float(stats.norm.ppf(lowest))
     assert 10.5 < reach < 10.65
-    inside = 2.6 * u + max(
-        2.0**-64 / stats.norm.pdf(stats.norm.isf(2.0**-10)), 2.0**-136 / stats.norm.pdf(reach)
-    )
+    inside = 2.6 * u + max(2.0**-64 / stats.norm.pdf(stats.norm.isf(2.0**-10)), 2.0**-136 / stats.norm.pdf(reach))
     assert inside < 3.4 * u
     moved = scale * (inside + (2.05 * reach + 0.5) * u) + 2.01 * u * scale * reach + u
     assert moved < scale * u * (4.1 * reach + 4.0) < 2.0**-36.3

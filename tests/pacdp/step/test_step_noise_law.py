@@ -25,12 +25,7 @@ SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
 def drawn(source, calls, size):
     """So many calls for so many numbers, one row a call."""
-    return np.stack(
-        [
-            source.normal((size,), std=1.0, dtype=torch.float32, device=CPU).numpy()
-            for _ in range(calls)
-        ]
-    )
+    return np.stack([source.normal((size,), std=1.0, dtype=torch.float32, device=CPU).numpy() for _ in range(calls)])
 
 
 def corrected(pvalues):
@@ -49,9 +44,7 @@ def cells(values):
     expected = np.diff(stats.norm.cdf(edges)) * len(values)
     found = np.bincount(np.clip(index, -3301, 3301) + 3301, minlength=6603)[1:-1]
     single = two_sided((found - expected) / np.sqrt(expected) * 0.97)  # Poisson's skewness
-    return min(
-        corrected(single), stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(found))
-    )
+    return min(corrected(single), stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(found)))
 
 
 def tails(values):
@@ -97,9 +90,7 @@ def lags(rows):
     n, found = len(values), []
     for x in (values, (values**2 - 1.0) / np.sqrt(2.0)):
         spectrum = fft.rfft(x, fft.next_fast_len(2 * n, real=True))
-        products = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n, real=True))[
-            1 : n - 20_000
-        ]
+        products = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n, real=True))[1 : n - 20_000]
         found.append(products / np.sqrt(n - 1.0 - np.arange(len(products))))
     return corrected(two_sided(np.concatenate(found) * 0.9))  # products have heavier tails
 
@@ -147,10 +138,7 @@ class Planted(SystemRandomness):
 def uniform(count):
     words = np.empty(count, np.int64)
     cipher.fill(words)
-    return (
-        torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5)
-        * 2.0**-53
-    )
+    return torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def box_muller(values, *, second):
@@ -181,9 +169,7 @@ def shared_noise(values):
 
 OF_LAGS = {
     "half of each Box-Muller pair twice": lambda v: box_muller(v, second=lambda r, a: r * a.cos()),
-    "one radius for two angles": lambda v: box_muller(
-        v, second=lambda r, a: r * (2.0 * np.pi * uniform(len(r))).cos()
-    ),
+    "one radius for two angles": lambda v: box_muller(v, second=lambda r, a: r * (2.0 * np.pi * uniform(len(r))).cos()),
     "a chunk twice": repeated_chunk,
     "neighbours averaged": lambda v: (v + 0.05 * v.roll(1)) / 1.0025**0.5,
 }

@@ -14,9 +14,7 @@ def noise_of(std):
 
 
 def keystream_of(key, place):
-    return device_cipher.keystream(
-        bytes(key), bytes(place), first=0, count=8, device=torch.device("cpu")
-    )
+    return device_cipher.keystream(bytes(key), bytes(place), first=0, count=8, device=torch.device("cpu"))
 
 
 REFUSED = [
@@ -27,10 +25,7 @@ REFUSED = [
     (lambda: SystemRandomness().restore(SeededRandomness(1).state()), "the run was seeded"),
     (lambda: SeededRandomness(1).restore({}), "the run was not seeded"),
     (lambda: keystream_of(31, 12), "a key of 32 bytes and a place of 12"),
-    (
-        lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1),
-        r"sample_rate must lie in \[0, 1\]",
-    ),
+    (lambda: poisson(Words(torch.zeros(3, dtype=torch.int64), 32), 1.1), r"sample_rate must lie in \[0, 1\]"),
     (lambda: sampled_step([1.0], sample_rate=0.0), "sample_rate"),
     (lambda: sampled_step([-1.0], sample_rate=0.5), "noise_multiplier must be a finite number"),
 ]

@@ -15,9 +15,7 @@ from tests.marks import parametrize
 @parametrize("bits", [32, 53])
 def test_the_probability_is_the_rate_rounded_down_to_a_multiple_of_the_grid(rate, bits):
     threshold = math.floor(Fraction(rate) * 2**bits)
-    values = torch.tensor(
-        sorted({0, max(0, threshold - 1), min(threshold, 2**bits - 1), 2**bits - 1})
-    )
+    values = torch.tensor(sorted({0, max(0, threshold - 1), min(threshold, 2**bits - 1), 2**bits - 1}))
     expected = [i for i, value in enumerate(values.tolist()) if value < threshold]
     assert poisson(Words(values, bits), rate).tolist() == expected
 

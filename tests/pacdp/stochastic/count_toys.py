@@ -18,19 +18,10 @@ def network():
 
 def data(n=37):
     generator = seeded(1)
-    return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(
-        0, 3, (n,), generator=generator
-    )
+    return torch.randn(n, 1, 4, 4, generator=generator), torch.randint(0, 3, (n,), generator=generator)
 
 
 def count(module=None, *, n=37, **changes):
     module, (inputs, labels) = module or network(), data(n)
-    given = {
-        "inputs": inputs,
-        "labels": labels,
-        "losses": LOSSES,
-        "passes": 3,
-        "seed": 7,
-        "batch_size": 8,
-    } | changes
+    given = {"inputs": inputs, "labels": labels, "losses": LOSSES, "passes": 3, "seed": 7, "batch_size": 8} | changes
     return mean_risks(module, random_posterior(module, "isotropic"), **given)

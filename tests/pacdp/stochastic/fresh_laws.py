@@ -16,11 +16,7 @@ def random_posterior(module, kind, *, seed=3, std=0.3):
     generator = seeded(seed)
     stds = {}
     for name, value in module.named_parameters():
-        shape = {
-            "isotropic": (),
-            "rows": (value.shape[0], *[1] * (value.ndim - 1)),
-            "diagonal": value.shape,
-        }[kind]
+        shape = {"isotropic": (), "rows": (value.shape[0], *[1] * (value.ndim - 1)), "diagonal": value.shape}[kind]
         stds[name] = std * (0.5 + torch.rand(shape, generator=generator))
     return GaussianPosterior.around(module, std=stds)
 
@@ -59,7 +55,5 @@ def least_p_value(ours, theirs):
 def covariance_deviation(ours, theirs):
     """The largest difference of covariances, in standard errors (of Gaussian outputs, roughly)."""
     first, second = np.cov(ours.T), np.cov(theirs.T)
-    spread = np.sqrt(
-        (np.outer(np.diag(first), np.diag(first)) + first**2) * (1 / len(ours) + 1 / len(theirs))
-    )
+    spread = np.sqrt((np.outer(np.diag(first), np.diag(first)) + first**2) * (1 / len(ours) + 1 / len(theirs)))
     return float((np.abs(first - second) / (spread + 1e-12)).max())

@@ -49,9 +49,7 @@ class Attention(Module):
             return self.attention(tokens, tokens[:, :2], tokens[:, :2])[0].flatten(1)
         if self.kind == "masked":
             ahead = torch.ones(self.steps, self.steps, dtype=torch.bool).triu(1)
-            missing = torch.zeros(len(x), self.steps).masked_fill(
-                torch.arange(self.steps) == 1, -torch.inf
-            )
+            missing = torch.zeros(len(x), self.steps).masked_fill(torch.arange(self.steps) == 1, -torch.inf)
             return self.attention(tokens, tokens, tokens, attn_mask=ahead.float().masked_fill(ahead, -torch.inf),
                                   key_padding_mask=missing)[0].flatten(1)  # fmt: skip
         return self.attention(tokens, tokens, tokens, need_weights=False)[0].flatten(1)

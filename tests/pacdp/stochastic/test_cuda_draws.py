@@ -9,10 +9,7 @@ from pacdp.losses import zero_one
 from pacdp.stochastic import Draws, fresh_outputs, mean_risks
 from tests.marks import parametrize
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-]
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
 @parametrize("kind", ["isotropic", "diagonal"])
@@ -30,14 +27,7 @@ def test_outputs_and_counts_agree(kind):
     assert (ours - theirs).abs().max() < 1e-2 * ours.abs().max()
     counts = [
         mean_risks(
-            module,
-            posterior,
-            inputs=inputs,
-            labels=labels,
-            losses=(zero_one(),),
-            passes=2,
-            seed=1,
-            device=device,
+            module, posterior, inputs=inputs, labels=labels, losses=(zero_one(),), passes=2, seed=1, device=device
         )[0]
         for device in ("cpu", "cuda")
     ]

@@ -3,13 +3,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from fresh_laws import (
-    covariance_deviation,
-    least_p_value,
-    one_input,
-    random_posterior,
-    whole_networks,
-)
+from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch.func import functional_call, jacrev
 from torch.nn import Linear, Parameter
@@ -27,9 +21,7 @@ LEAST_P = 1e-5
 
 
 def fresh(module, posterior, x, **how):
-    return one_input(
-        lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, **how
-    )
+    return one_input(lambda batch, numbers: fresh_outputs(module, posterior, batch, numbers), x, **how)
 
 
 @parametrize(
@@ -68,13 +60,9 @@ def test_layers_have_their_exact_gaussian_law(name, kind, whole):
     roots = [(slope * posterior.stds[each]).flatten(1) for each, slope in slopes.items()]
     root = torch.cat(roots, dim=1).double().numpy()
     exact, variances = root @ root.T, (root**2).sum(axis=1)
-    error = np.abs(np.cov(ours.T) - exact) / np.sqrt(
-        (np.outer(variances, variances) + exact**2) / draws + 1e-20
-    )
+    error = np.abs(np.cov(ours.T) - exact) / np.sqrt((np.outer(variances, variances) + exact**2) / draws + 1e-20)
     assert error.max() < 6
-    away = (ours.mean(axis=0) - module(x[None]).detach().double().numpy().ravel()) / np.sqrt(
-        variances / draws + 1e-12
-    )
+    away = (ours.mean(axis=0) - module(x[None]).detach().double().numpy().ravel()) / np.sqrt(variances / draws + 1e-12)
     assert np.abs(away).max() < 5.5
 
 
@@ -83,9 +71,7 @@ def test_noise_that_is_independent_at_every_position_is_caught(monkeypatch):
 
     def wrong(draws, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         mean = F.conv2d(input, weight.mean, bias.mean, stride, padding, dilation, groups)
-        scale = F.conv2d(
-            input.square(), weight.std.square().expand_as(weight.mean)
-        ) + bias.std.square().view(-1, 1, 1)
+        scale = F.conv2d(input.square(), weight.std.square().expand_as(weight.mean)) + bias.std.square().view(-1, 1, 1)
         noise = normals(draws, weight.stream, mean[0].numel(), like=mean)
         return mean + scale.sqrt() * noise.view_as(mean)
 
@@ -123,12 +109,7 @@ def test_different_examples_and_passes_are_independent():
     posterior = random_posterior(module, "isotropic")
     first = fresh(module, posterior, x, draws=DRAWS, seed=5)
     later = Draws.of(seed=5, number=1, examples=torch.arange(DRAWS))
-    second = (
-        fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later)
-        .flatten(1)
-        .double()
-        .numpy()
-    )
+    second = fresh_outputs(module, posterior, x.expand(DRAWS, *x.shape), later).flatten(1).double().numpy()
     centred = [each - each.mean(0) for each in (first, second)]
     for a, b in ((centred[0][1:], centred[0][:-1]), (centred[0], centred[1])):
         correlation = (a * b).mean(0) / (a.std(0) * b.std(0))

@@ -58,17 +58,12 @@ def test_networks_that_have_no_form_by_example_are_recognised(name):
 
 
 def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them():
-    branches = Uses(
-        lambda m, x: m.second(m.first(x)) * (1.0 if float(m.first.bias.sum()) > 0 else 2.0)
-    )
+    branches = Uses(lambda m, x: m.second(m.first(x)) * (1.0 if float(m.first.bias.sum()) > 0 else 2.0))
     by_group = [
-        NOT_BY_EXAMPLE[name][0]
-        for name in ("used twice", "tied", "used by itself", "transposed", "never used")
+        NOT_BY_EXAMPLE[name][0] for name in ("used twice", "tied", "used by itself", "transposed", "never used")
     ]
     for module in (*by_group, branches):
-        way = fresh_pass(
-            module, random_posterior(module, "isotropic"), torch.randn(4, 4), group_size=2
-        )
+        way = fresh_pass(module, random_posterior(module, "isotropic"), torch.randn(4, 4), group_size=2)
         assert way.group_size == 2
         assert way.run(torch.randn(7, 4), DRAWS).shape == (7, 4)
 
@@ -82,11 +77,7 @@ def test_the_module_itself_is_left_alone():
 
 def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
     module, _ = made("small network")
-    posterior, inputs, order = (
-        random_posterior(module, "diagonal"),
-        torch.randn(50, 1, 8, 8),
-        torch.randperm(50),
-    )
+    posterior, inputs, order = (random_posterior(module, "diagonal"), torch.randn(50, 1, 8, 8), torch.randperm(50))
     whole, shuffled = (
         fresh_outputs(module, posterior, inputs[rows], Draws.of(seed=1, number=4, examples=rows))
         for rows in (torch.arange(50), order)
@@ -98,22 +89,14 @@ def test_an_example_keeps_its_draw_when_the_batch_is_shuffled():
 def test_compiled_numbers_agree_with_torch(dim):
     draws = Draws.of(seed=3, number=2, examples=torch.tensor([0, 5, 2**31 - 1]))
     ours = normals(draws, 9, dim, like=torch.zeros(1))
-    meta = gaussians(
-        draws,
-        9,
-        dim,
-        mean=torch.zeros(1, dtype=torch.bfloat16),
-        std=torch.ones(1, dtype=torch.bfloat16),
-    )
+    meta = gaussians(draws, 9, dim, mean=torch.zeros(1, dtype=torch.bfloat16), std=torch.ones(1, dtype=torch.bfloat16))
     twin = _standard(draws, 9, dim, torch.device("cpu"))
     assert (ours - twin).abs().max() < 2e-5
     assert equal(meta, twin.bfloat16())
     assert equal(ours[1:], normals(draws.select(slice(1, 3)), 9, dim, like=torch.zeros(1)))
     mean, std = torch.randn(dim), torch.rand(dim)
     for centre, spread in ((mean, std), (mean[:1], std), (mean, std[:1])):
-        assert torch.allclose(
-            gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6
-        )
+        assert torch.allclose(gaussians(draws, 9, dim, mean=centre, std=spread), centre + spread * ours, atol=1e-6)
 
 
 def test_factors_of_singular_matrices():
@@ -146,11 +129,7 @@ def test_layers_that_compute_something_else_are_not_taken(monkeypatch):
 def test_without_deviations_layers_by_example_are_the_network(name):
     module, x = made(name)
     posterior, inputs = random_posterior(module, "diagonal"), torch.stack([x, 2 * x, -x])
-    still = replace(
-        posterior, stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()}
-    )
-    found = fresh_outputs(
-        module, still, inputs, Draws.of(seed=0, number=0, examples=torch.arange(3))
-    )
+    still = replace(posterior, stds={name: torch.zeros_like(std) for name, std in posterior.stds.items()})
+    found = fresh_outputs(module, still, inputs, Draws.of(seed=0, number=0, examples=torch.arange(3)))
     assert_close(found, call_with(module, {**posterior.means, **posterior.buffers}, inputs))
     assert fresh_pass(module, posterior, inputs).by_layers

@@ -25,9 +25,7 @@ def kl_by_mpmath(posterior, prior):
         for name, mean in posterior.means.items():
             parts = (mean, posterior.stds[name], prior.means[name], prior.stds[name])
             columns = [part.double().expand(mean.shape).flatten().tolist() for part in parts]
-            for a, s, b, t in zip(
-                *([mp.mpf(v) for v in column] for column in columns), strict=True
-            ):
+            for a, s, b, t in zip(*([mp.mpf(v) for v in column] for column in columns), strict=True):
                 if s == t == 0 and a == b:
                     continue
                 total += ((s / t) ** 2 - 1 - 2 * mp.log(s / t) + ((a - b) / t) ** 2) / 2
@@ -65,15 +63,9 @@ def test_weights_that_are_not_random_must_be_equal():
     assert posterior.kl_nats(prior) == pytest.approx(12 * 0.5, rel=1e-5)
     assert posterior.kl_nats(prior) >= kl_by_mpmath(posterior, prior)
     with_other_fixed = {**prior.means, "0.weight": prior.means["0.weight"] + 1e-7}
-    assert (
-        GaussianPosterior(means=with_other_fixed, stds=stds, buffers=prior.buffers).kl_nats(prior)
-        == math.inf
-    )
+    assert GaussianPosterior(means=with_other_fixed, stds=stds, buffers=prior.buffers).kl_nats(prior) == math.inf
     statistics = {**prior.buffers, "1.running_mean": prior.buffers["1.running_mean"] + 0.5}
-    assert (
-        GaussianPosterior(means=prior.means, stds=stds, buffers=statistics).kl_nats(prior)
-        == math.inf
-    )
+    assert GaussianPosterior(means=prior.means, stds=stds, buffers=statistics).kl_nats(prior) == math.inf
     random_there = GaussianPosterior.around(module, std=0.1)
     assert random_there.kl_nats(prior) == prior.kl_nats(random_there) == math.inf
 

@@ -39,28 +39,20 @@ def test_counts_do_not_depend_on_batches_and_a_pass_is_its_terms():
 def twice():
     """A network of no form by example: it uses a layer twice."""
     layer, last = Linear(16, 16), Linear(16, 3)
-    return Made(
-        lambda own, x: own.last(torch.tanh(own.layer(own.layer(x.flatten(1))))),
-        layer=layer,
-        last=last,
-    )
+    return Made(lambda own, x: own.last(torch.tanh(own.layer(own.layer(x.flatten(1))))), layer=layer, last=last)
 
 
 @parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
 def test_groups_that_share_draws_count_once(group_size, terms):
     module = twice()
-    whole, parts = (
-        count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10)
-    )
+    whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
     assert whole == parts
     assert whole.terms == terms
 
 
 def _rank(rank, world, folder):
     torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world
-    )
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
     found = count(resume=Path(folder) / "count.json")
     Path(folder, f"found.{rank}").write_text(json.dumps([each.to_dict() for each in found]))
     torch.distributed.destroy_process_group()
@@ -69,10 +61,7 @@ def _rank(rank, world, folder):
 def test_two_ranks_count_what_one_counts(tmp_path):
     two_processes(_rank, (2, str(tmp_path)))
     alone = [each.to_dict() for each in count()]
-    assert [json.loads((tmp_path / f"found.{rank}").read_text()) for rank in (0, 1)] == [
-        alone,
-        alone,
-    ]
+    assert [json.loads((tmp_path / f"found.{rank}").read_text()) for rank in (0, 1)] == [alone, alone]
     assert {path.name for path in tmp_path.glob("count.json*")} == {"count.json", "count.json.1"}
 
 
@@ -83,25 +72,15 @@ def test_upper_formal_guarantee_coverage_on_a_closed_form(monkeypatch, seeds):
     module, inputs, labels = Linear(3, 1), torch.randn(40, 3), torch.randint(0, 2, (40,))
     posterior = random_posterior(module, "isotropic", std=2.0)
     mean = module(inputs).detach()[:, 0].double().numpy()
-    std = (
-        torch.hypot(posterior.stds["weight"] * inputs.norm(dim=1), posterior.stds["bias"])
-        .double()
-        .numpy()
-    )
+    std = torch.hypot(posterior.stds["weight"] * inputs.norm(dim=1), posterior.stds["bias"]).double().numpy()
     risk = stats.norm.cdf(-(2 * labels.numpy() - 1) * mean / std).mean()
     failure_prob = 0.2
     settings = {"inputs": inputs, "labels": labels, "losses": (zero_one(),), "passes": 2}
-    left_out(
-        monkeypatch,
-        "stochastic.forward._require_independent_examples",
-        "stochastic.count.require_own_losses",
-    )
+    left_out(monkeypatch, "stochastic.forward._require_independent_examples", "stochastic.count.require_own_losses")
     found = [mean_risks(module, posterior, seed=seed, **settings)[0] for seed in range(seeds)]
     assert abs(np.mean([each.mean for each in found]) - risk) < 5 * 0.5 / math.sqrt(seeds * 80)
     upper = np.array([each.upper(failure_prob).value for each in found])
-    assert (upper < risk).sum() <= stats.binom.isf(
-        1e-3 if seeds == 200 else 1e-6, seeds, failure_prob
-    )
+    assert (upper < risk).sum() <= stats.binom.isf(1e-3 if seeds == 200 else 1e-6, seeds, failure_prob)
     assert upper.mean() < risk + 0.13, "a bound of 80 terms that is no trivial one"
 
 
@@ -129,24 +108,16 @@ def test_sums_that_are_read_together_are_those_that_are_read_batch_by_batch(toge
     one_by_one = count(module, **settings)
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     run = []
-    monkeypatch.setattr(
-        Totals, "read", lambda self, given=Totals.read: (run.append(1), given(self))[1]
-    )
+    monkeypatch.setattr(Totals, "read", lambda self, given=Totals.read: (run.append(1), given(self))[1])
     assert count(module, **settings) == one_by_one
     assert len(run) == -(-8 // together)
 
 
 @parametrize(
     ("together", "bad", "words"),
-    [
-        (1, 3.0, "declares the interval"),
-        (32, 3.0, "declares the interval"),
-        (32, math.nan, "NaN or infinite"),
-    ],
+    [(1, 3.0, "declares the interval"), (32, 3.0, "declares the interval"), (32, math.nan, "NaN or infinite")],
 )
-def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(
-    together, bad, words, monkeypatch
-):
+def test_a_loss_outside_its_interval_in_any_batch_is_told_though_others_follow(together, bad, words, monkeypatch):
     monkeypatch.setattr(counting, "_waits_for", lambda device: together)
     marked, _ = data()
     marked[25], marked[26] = (

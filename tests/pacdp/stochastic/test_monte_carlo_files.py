@@ -69,24 +69,16 @@ def test_a_resumed_count_is_the_uninterrupted_one_and_another_is_refused(started
     assert count(module, resume=path, progress=lambda done, _: seen.append(done)) == count(module)
     assert seen[0] > 8
     assert seen[-1] == 111
-    assert count(
-        module, resume=path, progress=lambda done, _: pytest.fail("nothing was left to do")
-    ) == count(module)
+    assert count(module, resume=path, progress=lambda done, _: pytest.fail("nothing was left to do")) == count(module)
 
 
 COMPUTES_OTHERWISE = {
     "turned over": lambda module: setattr(module, "flip", True),
     "scaled by a hundredth": lambda module: setattr(module, "scale", 1.01),
     "one class preferred": lambda module: setattr(module, "shift", 0.01),
-    "a hook": lambda module: module.register_forward_hook(
-        lambda layer, args, out: out.roll(1, dims=1)
-    ),
-    "a hook on a layer": lambda module: module.layer.register_forward_pre_hook(
-        lambda layer, args: (args[0].abs(),)
-    ),
-    "a forward of its own": lambda module: setattr(
-        module, "forward", lambda x: -Switched.forward(module, x)
-    ),
+    "a hook": lambda module: module.register_forward_hook(lambda layer, args, out: out.roll(1, dims=1)),
+    "a hook on a layer": lambda module: module.layer.register_forward_pre_hook(lambda layer, args: (args[0].abs(),)),
+    "a forward of its own": lambda module: setattr(module, "forward", lambda x: -Switched.forward(module, x)),
 }
 
 
@@ -126,9 +118,7 @@ def rehashed(values):
     return json.dumps({**bare, "content_hash": progress._hash(bare)})
 
 
-def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_with_a_fitting_hash(
-    started,
-):
+def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_with_a_fitting_hash(started):
     path, module = started()
     whole = json.loads(path.read_text())
     edits = {
@@ -138,12 +128,8 @@ def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_wit
     }  # fmt: skip
     assert set(edits) == set(whole)
     most = 8 * whole["jobs"] * UNIT
-    impossible = [
-        {"totals": value} for value in ([-1, 0], [most + 1, 0], [0], [0.5, 0], ["0", "0"], None)
-    ]
-    impossible += [{"jobs": value} for value in (16, -1, True, None)] + [
-        {"outputs": value} for value in (["a"], 3)
-    ]
+    impossible = [{"totals": value} for value in ([-1, 0], [most + 1, 0], [0], [0.5, 0], ["0", "0"], None)]
+    impossible += [{"jobs": value} for value in (16, -1, True, None)] + [{"outputs": value} for value in (["a"], 3)]
     texts = [json.dumps({**whole, name: value}) for name, value in edits.items()]
     texts += [rehashed({**whole, **change}) for change in impossible]
     texts += ["[]", "3", "{}", json.dumps({"format": progress.FORMAT}), path.read_text()[:30]]
@@ -166,9 +152,7 @@ def test_damaged_files_are_refused_or_whole(started):
     path, _ = started()
     whole, rng = path.read_bytes(), default_rng(0)
     values = json.loads(whole)
-    signature = progress.Signature(
-        outputs=values["outputs"], losses=values["loss_values"], rounding=1e-5
-    )
+    signature = progress.Signature(outputs=values["outputs"], losses=values["loss_values"], rounding=1e-5)
     settings = {"losses": values["losses"], "mark": values["fingerprint"], "signature": signature, "jobs": [8] * 15,
                 "most": UNIT, "seconds": 1.0}  # fmt: skip
     assert progress.Saved(path, **settings).tally.totals == values["totals"]
@@ -176,9 +160,7 @@ def test_damaged_files_are_refused_or_whole(started):
         damaged = bytearray(whole)
         for place in rng.integers(0, len(whole), rng.integers(1, 4)):
             damaged[place] = rng.integers(0, 256)
-        path.write_bytes(
-            bytes(damaged[: rng.integers(0, len(whole))] if rng.random() < 0.2 else damaged)
-        )
+        path.write_bytes(bytes(damaged[: rng.integers(0, len(whole))] if rng.random() < 0.2 else damaged))
         if parsed(path.read_bytes()) != values:
             with refusal("delete it", CheckpointError):
                 progress.Saved(path, **settings)

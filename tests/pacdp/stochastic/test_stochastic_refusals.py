@@ -27,9 +27,7 @@ def applied(function):
 
 
 def passed(module, posterior=None):
-    return partial(
-        fresh_pass, module, posterior or random_posterior(module, "isotropic"), torch.randn(4, 4)
-    )
+    return partial(fresh_pass, module, posterior or random_posterior(module, "isotropic"), torch.randn(4, 4))
 
 
 def law(means, **stds):
@@ -37,12 +35,7 @@ def law(means, **stds):
 
 
 def counted(function, n=37):
-    return partial(
-        count,
-        n=n,
-        losses=(Loss(name="odd", low=0.0, high=1.0, function=function),),
-        batch_size=None,
-    )
+    return partial(count, n=n, losses=(Loss(name="odd", low=0.0, high=1.0, function=function),), batch_size=None)
 
 
 def errors(logits, labels):

@@ -33,27 +33,16 @@ def test_every_example_is_what_scipy_and_plain_python_find(shape):
         assert_allclose(found.probabilities[i], mean, rtol=1e-13)
         expected = math.fsum(float(stats.entropy(row)) for row in rows) / len(rows)
         between = math.fsum(float(stats.entropy(row, mean)) for row in rows) / len(rows)
-        assert math.isclose(
-            found.predictive_entropy_nats[i], float(stats.entropy(mean)), abs_tol=1e-13
-        )
+        assert math.isclose(found.predictive_entropy_nats[i], float(stats.entropy(mean)), abs_tol=1e-13)
         assert math.isclose(found.expected_entropy_nats[i], expected, abs_tol=1e-13)
-        assert math.isclose(found.mutual_information_nats[i], between, abs_tol=1e-12), (
-            "mean KL to the mean prediction"
-        )
+        assert math.isclose(found.mutual_information_nats[i], between, abs_tol=1e-12), "mean KL to the mean prediction"
         votes = [int(np.argmax(row)) for row in rows]
-        assert math.isclose(
-            found.variation_ratio[i], 1 - max(map(votes.count, votes)) / len(rows), abs_tol=1e-15
-        )
+        assert math.isclose(found.variation_ratio[i], 1 - max(map(votes.count, votes)) / len(rows), abs_tol=1e-15)
     assert_array_equal(predictive_mean(given), found.probabilities)
-    single = (
-        class_uncertainty(given.astype(np.float32).astype(float)),
-        class_uncertainty(given.astype(np.float32)),
-    )
+    single = (class_uncertainty(given.astype(np.float32).astype(float)), class_uncertainty(given.astype(np.float32)))
     for part in PARTS:
         assert_array_equal(part(given), getattr(found, part.__name__))
-        assert_allclose(
-            *(getattr(one, part.__name__) for one in single), err_msg="it is summed in double"
-        )
+        assert_allclose(*(getattr(one, part.__name__) for one in single), err_msg="it is summed in double")
 
 
 @parametrize("count", [1, 17, 1000])

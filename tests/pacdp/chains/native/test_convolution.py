@@ -15,33 +15,9 @@ from toys import dtypes, seeded
 from pacdp.chains.native.convolution import ConvBlock
 from tests.marks import every_case, parametrize, slow
 
-CONV_FIRST = {
-    "in_channels": 1,
-    "out_channels": 20,
-    "kernel": 5,
-    "pool": 3,
-    "relu": True,
-    "height": 28,
-    "width": 28,
-}
-CONV_SECOND = {
-    "in_channels": 20,
-    "out_channels": 50,
-    "kernel": 5,
-    "pool": 2,
-    "relu": True,
-    "height": 8,
-    "width": 8,
-}
-UNEVEN = {
-    "in_channels": 2,
-    "out_channels": 4,
-    "kernel": 2,
-    "pool": 3,
-    "relu": True,
-    "height": 12,
-    "width": 6,
-}
+CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
+CONV_SECOND = {"in_channels": 20, "out_channels": 50, "kernel": 5, "pool": 2, "relu": True, "height": 8, "width": 8}
+UNEVEN = {"in_channels": 2, "out_channels": 4, "kernel": 2, "pool": 3, "relu": True, "height": 12, "width": 6}
 SHAPES = [CONV_FIRST, CONV_SECOND, UNEVEN]
 NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 
@@ -49,18 +25,12 @@ NAMES = ["output", "input gradient", "weight gradient", "bias gradient"]
 def problem(shape, *, examples, dtype, seed=0):
     generator = seeded(seed)
     inputs, outputs, size = shape["in_channels"], shape["out_channels"], shape["kernel"]
-    x = torch.randn(
-        examples, inputs, shape["height"], shape["width"], generator=generator, dtype=torch.float64
-    )
-    weight = (
-        torch.randn(outputs, inputs, size, size, generator=generator, dtype=torch.float64) / size
-    )
+    x = torch.randn(examples, inputs, shape["height"], shape["width"], generator=generator, dtype=torch.float64)
+    weight = torch.randn(outputs, inputs, size, size, generator=generator, dtype=torch.float64) / size
     bias = torch.randn(outputs, generator=generator, dtype=torch.float64)
     pool = max(shape["pool"], 1)
     rows, columns = (shape["height"] - size + 1) // pool, (shape["width"] - size + 1) // pool
-    grad_out = torch.randn(
-        examples, outputs, rows, columns, generator=generator, dtype=torch.float64
-    )
+    grad_out = torch.randn(examples, outputs, rows, columns, generator=generator, dtype=torch.float64)
     return [tensor.to(dtype) for tensor in (x, weight, bias, grad_out)]
 
 
@@ -70,11 +40,7 @@ def by_autograd(shape, arguments):
     out = functional.relu(out) if shape["relu"] else out
     out = functional.max_pool2d(out, shape["pool"]) if shape["pool"] else out
     out.backward(arguments[3])
-    return [
-        tensor.detach().numpy()
-        for tensor in (out, x.grad, weight.grad, bias.grad)
-        if tensor is not None
-    ]
+    return [tensor.detach().numpy() for tensor in (out, x.grad, weight.grad, bias.grad) if tensor is not None]
 
 
 def block_of(shape, *, batch, dtype):
@@ -93,9 +59,7 @@ def by_block(block, arguments):
 
 def assert_close(results, expected, *, tolerance):
     for name, one, other in zip(NAMES, results, expected, strict=True):
-        assert_allclose(
-            one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name
-        )
+        assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max(), err_msg=name)
 
 
 every_shape = parametrize("shape", SHAPES)
@@ -179,15 +143,7 @@ def test_nan_is_passed_on(place):
 
 
 def test_no_nan_is_hidden_by_a_later_larger_sum():
-    shape = {
-        "in_channels": 1,
-        "out_channels": 1,
-        "kernel": 1,
-        "pool": 2,
-        "relu": True,
-        "height": 2,
-        "width": 2,
-    }
+    shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": True, "height": 2, "width": 2}
     x = np.ones((4, 1, 2, 2))
     x.reshape(4, 4)[np.arange(4), np.arange(4)] = np.nan
     block = block_of(shape, batch=4, dtype=torch.float64)
@@ -196,15 +152,7 @@ def test_no_nan_is_hidden_by_a_later_larger_sum():
 
 def test_ties_go_to_the_first_position():
     """Constant images: every window ties, in exact arithmetic and in floating point alike."""
-    shape = {
-        "in_channels": 2,
-        "out_channels": 3,
-        "kernel": 3,
-        "pool": 2,
-        "relu": True,
-        "height": 9,
-        "width": 8,
-    }
+    shape = {"in_channels": 2, "out_channels": 3, "kernel": 3, "pool": 2, "relu": True, "height": 9, "width": 8}
     arguments = problem(shape, examples=9, dtype=torch.float64)
     arguments[0] = torch.ones_like(arguments[0])
     arguments[1] = arguments[1].abs()

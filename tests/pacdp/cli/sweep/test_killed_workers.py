@@ -22,10 +22,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.workers import Workers
 from tests.marks import refusal, slow
 
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
-}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
 
 SLOW = [slow(one) for one in ("processes", "dask")]
@@ -41,18 +38,9 @@ def two(request, monkeypatch):
     return partial(two_workers, request)
 
 
-@pytest.mark.parametrize(
-    ("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"heartbeat": 4.0, "retries": 99})]
-)
-def test_a_killed_or_stopped_worker_s_batch_starts_again_and_the_others_go_on(
-    end, how, two, tmp_path
-):
-    jobs = [
-        job(0, "waits once", together=True),
-        job(1, together=True),
-        job(2, together=True),
-        job(3),
-    ]
+@pytest.mark.parametrize(("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"heartbeat": 4.0, "retries": 99})])
+def test_a_killed_or_stopped_worker_s_batch_starts_again_and_the_others_go_on(end, how, two, tmp_path):
+    jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
     ended_by_us = []
 
     def stop():
@@ -66,9 +54,7 @@ def test_a_killed_or_stopped_worker_s_batch_starts_again_and_the_others_go_on(
     assert found == dict.fromkeys(range(4))
     assert values(jobs, tmp_path) == [0, 1, 4, 9]
     assert tries(jobs, tmp_path)[0] >= 2
-    assert end != "kill" or tries(jobs, tmp_path) == [2, 1, 1, 1], (
-        "what was finished is not run again"
-    )
+    assert end != "kill" or tries(jobs, tmp_path) == [2, 1, 1, 1], "what was finished is not run again"
     ended_by_us[0].wait(300.0)
     assert not ended_by_us[0].is_running()
 
@@ -131,9 +117,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
     (tmp_path / "cluster.py").write_text(program)
     with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env=ENVIRONMENT, text=True,
                           stdout=PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
-        workers = Workers(
-            workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0
-        )
+        workers = Workers(workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0)
 
         def kill():
             wait_for_pid(own[0])
@@ -141,17 +125,11 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
 
         killer = threading.Thread(target=kill)
         killer.start()
-        with refusal(
-            "the Dask scheduler has gone: start again, what is finished is kept", RuntimeError
-        ):
+        with refusal("the Dask scheduler has gone: start again, what is finished is kept", RuntimeError):
             ended(jobs, tmp_path, workers)
         killer.join()
-        assert not logging.getLogger("distributed.client").isEnabledFor(
-            logging.ERROR
-        )  # with a traceback
-    psutil.wait_procs(
-        [psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0
-    )
+        assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # with a traceback
+    psutil.wait_procs([psutil.Process(pid) for pid in pids(own[0]) if psutil.pid_exists(pid)], timeout=300.0)
     assert ended(jobs, tmp_path) == dict.fromkeys(range(3))
     assert len(pids(own[0])) == 2
     assert values(jobs, tmp_path) == [0, 1, 4]

@@ -15,9 +15,7 @@ from pacdp.cli.sweep import batches
 from pacdp.cli.sweep.life import TICK, Watched
 from pacdp.cli.sweep.workers import Workers
 
-LATE = (
-    "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
-)
+LATE = "it took longer than {:g} s: raise --limit and start again, it goes on from its last checkpoint"
 
 
 @pytest.fixture(params=["processes", "dask"])
@@ -50,9 +48,7 @@ def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_
     assert tries(jobs, tmp_path) == [2, 1, 1, 1]
 
 
-def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_ends(
-    tmp_path, monkeypatch
-):
+def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "Watched", _SoonLate)
     jobs = [job(0), job(1, "ignores")]
     assert ended(jobs, tmp_path, Workers(limit=3600.0)) == {0: None, 1: LATE.format(3600)}
@@ -73,9 +69,7 @@ class _World:
     def __init__(self, folder, *, here):
         self.now, self.worked, self.folder, self.touches = 0.0, 0, folder, 0
         folder.mkdir(exist_ok=True)
-        self.watched = Watched(
-            folder, (lambda: self.worked) if here else None, clock=lambda: self.now
-        )
+        self.watched = Watched(folder, (lambda: self.worked) if here else None, clock=lambda: self.now)
 
     def pass_by(self, seconds, *, touches=False, works=False, looks=True):
         for _ in range(int(seconds * 2)):
@@ -98,9 +92,7 @@ class _World:
 def test_time_counts_from_the_first_touch_and_silence_from_the_last_sign(here, tmp_path):
     world = _World(tmp_path, here=here)
     assert world.pass_by(50, works=True) == (0.0, 0.0)
-    assert world.pass_by(50) == (0.0, 50.0 if here else 0.0), (
-        "what has not begun elsewhere has no life to show"
-    )
+    assert world.pass_by(50) == (0.0, 50.0 if here else 0.0), "what has not begun elsewhere has no life to show"
     world.begin()
     assert world.pass_by(20, touches=True) == (20.0, 0.0)
     assert world.pass_by(30, works=True) == (50.0, 0.0 if here else 30.0)

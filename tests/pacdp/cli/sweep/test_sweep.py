@@ -36,17 +36,11 @@ def _carried_out(jobs, root, workers=None):
     return [left_behind(out) for out in outs(jobs, root)]
 
 
-_RUNS = [
-    tiny(name, epochs=epochs)
-    for name in ("sgd", "sgld", "entropy-sgd", "entropy-sgld")
-    for epochs in (1.0, 2.0)
-]
+_RUNS = [tiny(name, epochs=epochs) for name in ("sgd", "sgld", "entropy-sgd", "entropy-sgld") for epochs in (1.0, 2.0)]
 
 
 @settings(max_examples=25)
-@given(
-    st.lists(st.tuples(st.sampled_from(_RUNS), st.integers(0, 5)), max_size=25), st.integers(1, 9)
-)
+@given(st.lists(st.tuples(st.sampled_from(_RUNS), st.integers(0, 5)), max_size=25), st.integers(1, 9))
 def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
     runs = [replace(run, chain=chain) for run, chain in drawn]
     found = batches([sampler_job(run) for run in runs], workers=workers)
@@ -80,17 +74,10 @@ def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, refu
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(
-    mixed, expected, tmp_path
-):
+def test_a_finished_run_is_not_run_again_and_an_unfinished_one_is_taken_up(mixed, expected, tmp_path):
     own = outs(mixed, tmp_path)
     assert _carried_out(mixed, tmp_path) == expected
-    before = {
-        path: path.stat().st_mtime_ns
-        for out in own
-        for path in out.iterdir()
-        if path.name != ".lock"
-    }
+    before = {path: path.stat().st_mtime_ns for out in own for path in out.iterdir() if path.name != ".lock"}
     Folder(own[2]).result.unlink()
     assert _carried_out(mixed, tmp_path) == expected
     assert {path.parent for path in before if path.stat().st_mtime_ns != before[path]} == {own[2]}
@@ -105,19 +92,12 @@ def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mix
     assert "holds a finished run of another configuration" in found[0]
     for force in (True, False):
         forced = [replace(one, kind=chains_kind(force=force)) for one in changed]
-        assert dict(carry_out(forced, own, RUNTIME, workers=Workers(), force=force)) == {
-            0: None,
-            1: None,
-        }
+        assert dict(carry_out(forced, own, RUNTIME, workers=Workers(), force=force)) == {0: None, 1: None}
 
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_job_that_raises_whatever_it_is_costs_the_others_nothing(together, tmp_path):
-    jobs = [
-        job(1, together=together),
-        job(2, "raises", together=together),
-        job(3, together=together),
-    ]
+    jobs = [job(1, together=together), job(2, "raises", together=together), job(3, together=together)]
     assert ended(jobs, tmp_path) == {0: None, 1: "KeyError: 'no such thing'", 2: None}
     assert values(jobs[::2], tmp_path) == [1, 9]
 
@@ -159,9 +139,7 @@ class _Scripted:
 
 
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 9)), st.integers(0, 3), st.integers(1, 3))
-def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_is_given_up(
-    kills, retries, workers
-):
+def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_is_given_up(kills, retries, workers):
     log = []
     jobs = [job(k, together=k < 5) for k in range(8)]
     with pytest.MonkeyPatch.context() as patch:
@@ -179,11 +157,7 @@ def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_i
             assert f"{retries + 1} of them with nothing beside it" in said
     assert all(last[i] is None for i in (5, 6, 7) if kills.get(i, 0) < most)
     assert max(width for _, width in log) <= workers
-    suspects = [
-        [width for members, width in log if members == (i,)][retries + 1 :] for i in (5, 6, 7)
-    ]
-    assert {width for widths in suspects for width in widths} <= {1}, (
-        "what killed is tried with nothing beside it"
-    )
+    suspects = [[width for members, width in log if members == (i,)][retries + 1 :] for i in (5, 6, 7)]
+    assert {width for widths in suspects for width in widths} <= {1}, "what killed is tried with nothing beside it"
     tried = {i: sum(members == (i,) for members, _ in log) for i in range(8)}
     assert all(tried[i] == min(kills.get(i, 0) + 1, most) for i in (5, 6, 7))
