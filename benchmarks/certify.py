@@ -9,12 +9,12 @@ import torch
 from benchmarks.monte_carlo import trained
 from benchmarks.timing import in_turn, publish
 from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
-from pacdp.buffers import require_no_rows
 from pacdp.data import load
 from pacdp.data.row_checks import require_apart, require_plain
 from pacdp.data.rows import Rows
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
+from pacdp.trials.buffers import require_no_rows
 
 ROUNDS = 3
 STD = 0.03

@@ -16,7 +16,7 @@ from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

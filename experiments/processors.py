@@ -14,7 +14,7 @@ from experiments.registry import studies
 from experiments.runner import RESULTS, Plan, conduct
 from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.workers import Workers
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 OLDEST = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}
 AGAIN = {"knolle-table-2": 0, "private-priors": 0, "dp-bnn-regression": 2}

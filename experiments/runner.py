@@ -20,7 +20,7 @@ from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import messages
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 RESULTS = Path("experiments/results")
 _FILES = ("table.csv", "provenance.json")

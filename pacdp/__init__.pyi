@@ -14,16 +14,15 @@ from .certify import certify as certify
 from .certify import certify_network as certify_network
 from .certify import certify_untouched as certify_untouched
 from .certify import train_certified as train_certified
-from .checkpoint import Checkpoint as Checkpoint
-from .checkpoint import load_checkpoint as load_checkpoint
-from .checkpoint import save_checkpoint as save_checkpoint
+from .certify.gibbs import GibbsSettings as GibbsSettings
+from .certify.trained import Trained as Trained
+from .certify.trained import load_trained as load_trained
 from .compress import Compressed as Compressed
 from .compress import compress as compress
 from .errors import CheckpointError as CheckpointError
 from .errors import Diverged as Diverged
 from .estimators import CertifiedClassifier as CertifiedClassifier
 from .estimators import CertifiedRegressor as CertifiedRegressor
-from .gibbs import GibbsSettings as GibbsSettings
 from .models import Architecture as Architecture
 from .posterior import GaussianPosterior as GaussianPosterior
 from .posterior import LocalGibbs as LocalGibbs
@@ -36,7 +35,8 @@ from .selfcert.plan import RoutePlan as RoutePlan
 from .selfcert.plan import plan_routes as plan_routes
 from .selfcert.result import SelfCertified as SelfCertified
 from .selfcert.routes import SelfCertifySettings as SelfCertifySettings
-from .trained import Trained as Trained
-from .trained import load_trained as load_trained
+from .store.checkpoint import Checkpoint as Checkpoint
+from .store.checkpoint import load_checkpoint as load_checkpoint
+from .store.checkpoint import save_checkpoint as save_checkpoint
 
 __version__: str

@@ -3,7 +3,7 @@
 import math
 from typing import no_type_check
 
-from pacdp._kernels import kernel
+from pacdp.random.kernels import kernel
 
 
 @kernel(error_model="numpy")

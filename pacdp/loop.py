@@ -25,7 +25,6 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
-from pacdp.reservation import Books, NoLedger
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
@@ -47,6 +46,7 @@ from pacdp.step.processes import (
 from pacdp.step.release import PrivateStep
 from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
 from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take, trained
+from pacdp.store.reservation import Books, NoLedger
 from pacdp.trials import (
     MOST,
     Unmoved,
@@ -126,7 +126,7 @@ def train(
         checkpoint: written every ``checkpoint_every`` steps, if that is positive, and at the end. A file that is there
             must agree in settings, shapes of parameters and seed. Data, loss and the network's code are not compared,
             except by a ledger where a seed is given: a finished run returns its own weights, whatever data it is given.
-        ledger: where steps are counted before their noise is drawn (:class:`pacdp.ledger.Ledger`), from one
+        ledger: where steps are counted before their noise is drawn (:class:`pacdp.store.ledger.Ledger`), from one
             checkpoint to the next: killed, copied, forked and tuned runs on the same data are all paid for.
         about: JSON values for the checkpoint's header, under "about": which data, which network.
         distributed: whether the processes of the default group (``torchrun``) train one network together. All must

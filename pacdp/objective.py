@@ -18,11 +18,11 @@ from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
 from pacdp.chains.graphs import lasting
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.pixels import Pixels
+from pacdp.chains.risks import Estimate as Estimate
+from pacdp.chains.risks import Risks as Risks
 from pacdp.data import Dataset
 from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
 from pacdp.random import Words
-from pacdp.risks import Estimate as Estimate
-from pacdp.risks import Risks as Risks
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.clip import Clip
 from pacdp.step.compiled import CompiledSums, disagreement

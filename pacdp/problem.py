@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from pacdp.canonical import JOINED_LATER, left_out
 from pacdp.chains import Batching
 from pacdp.data import Dataset, Progress, Split, load, make_splits, randomise
 from pacdp.features.named import FEATURES, seen_through
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Objective
+from pacdp.store.canonical import JOINED_LATER, left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

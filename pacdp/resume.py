@@ -1,9 +1,9 @@
 """Checkpoints of private runs, on one process or several: all that is needed to go on bit for bit, and what it cost.
 
-The file is that of :mod:`pacdp.checkpoint`. Its header carries ``kind`` "private-run/1", the step, the event (what ran,
-for the accountant), the adjacency, the public numbers and, for the trainers, their settings; tensors carry weights,
-optimizer state, snapshots and generator states. No code runs on load. Of several processes the first writes, with the
-generator states of every process that has some of its own, and all read.
+The file is that of :mod:`pacdp.store.checkpoint`. Its header carries ``kind`` "private-run/1", the step, the event
+(what ran, for the accountant), the adjacency, the public numbers and, for the trainers, their settings; tensors carry
+weights, optimizer state, snapshots and generator states. No code runs on load. Of several processes the first writes,
+with the generator states of every process that has some of its own, and all read.
 
 Generator states are there only for seeded runs, and they are secrets: with one, past and future noise can be
 subtracted. Publish ``export`` of a run, never its checkpoint. Runs on the operating system's randomness have no such
@@ -21,10 +21,8 @@ import torch
 from torch import Generator, Tensor, nn, optim
 
 from bounds.accounting import Event, event_from_dict, event_to_dict
-from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.layers.random import layer_states, restore_layers
-from pacdp.reservation import new_run
 from pacdp.step import event as events
 from pacdp.step.event import History
 from pacdp.step.noise import Randomness
@@ -36,6 +34,8 @@ from pacdp.step.processes import (
     require_agreement,
     totals,
 )
+from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pacdp.store.reservation import new_run
 
 KIND = "private-run/1"
 RELEASE = "private-release/1"

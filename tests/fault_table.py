@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pacdp.cli.folder import provenance, write_json
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 from tests.fault_worlds import KINDS, WORLDS, put_to
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -20,7 +20,7 @@ from cli_tools import QUICK, tensors  # noqa: E402
 from experiments import page, registry  # noqa: E402
 from pacdp import load_checkpoint  # noqa: E402
 from pacdp.cli.main import main  # noqa: E402
-from pacdp.ledger import Ledger  # noqa: E402
+from pacdp.store.ledger import Ledger  # noqa: E402
 from tests.file_faults import KINDS, Fault, Kind, carried_out, places  # noqa: E402
 
 Words = Sequence[str]

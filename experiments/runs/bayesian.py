@@ -18,7 +18,6 @@ from torch.utils.data import TensorDataset
 
 from experiments.runs.central_limit import accounted
 from pacdp.algorithms.algorithm import Descent
-from pacdp.canonical import JOINED_LATER
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import DPSGLD
@@ -32,6 +31,7 @@ from pacdp.losses import PerExampleLoss
 from pacdp.models import Architecture, build
 from pacdp.step.event import steps_of
 from pacdp.step.noise import SeededRandomness
+from pacdp.store.canonical import JOINED_LATER
 
 CNN = "mnist-cnn"
 """Architecture: Opacus's example network for MNIST, two convolutions and two fully connected layers with ReLU."""

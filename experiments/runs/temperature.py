@@ -18,15 +18,15 @@ import bounds
 from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
+from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.certify.trained import first_model, objectives
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures import names
 from pacdp.cli.sweep.jobs import single
-from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
-from pacdp.trained import first_model, objectives
 
 FAILURE_PROB = 0.05
 """Of each bound."""

@@ -42,13 +42,13 @@ from pacdp.algorithms.chain import (
     step_sizes,
 )
 from pacdp.algorithms.sampler import Info, Position, Potential
-from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, OUTER_NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
 from pacdp.posterior import LocalGibbs
 from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
 from pacdp.step.promise import NoPrivacy
+from pacdp.store.canonical import JOINED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

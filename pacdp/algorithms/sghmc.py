@@ -16,10 +16,10 @@ from torch import Tensor
 
 from pacdp.algorithms.chain import Coefficients, LangevinStep, Thermal, step_sizes
 from pacdp.algorithms.sampler import Info, Motion, Potential
-from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_fraction, require_positive
 from pacdp.schedules import Factor
+from pacdp.store.canonical import JOINED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,11 @@ from pacdp.algorithms.chain import (
     step_sizes,
 )
 from pacdp.algorithms.sampler import Info, Position, Potential
-from pacdp.canonical import JOINED_LATER
 from pacdp.chains import NOISE, Keys, langevin
 from pacdp.errors import require_positive
 from pacdp.schedules import Factor
 from pacdp.step.langevin import langevin_event
+from pacdp.store.canonical import JOINED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

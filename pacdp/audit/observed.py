@@ -20,10 +20,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.loop import PrivateRun, Progress, train
-from pacdp.reservation import NoLedger, Reservation, Stretch
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
+from pacdp.store.reservation import NoLedger, Reservation, Stretch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,9 @@ from pacdp.backprop.fit import Examples
 from pacdp.backprop.objectives import Objective
 from pacdp.backprop.variational import Coordinates, Spread
 from pacdp.errors import Diverged
+from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
 from pacdp.models import random_layers
-from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
 
 

@@ -32,9 +32,9 @@ from pacdp.certify.priors import NOISE_OF_THE_RUN, NoisySum, Prior, Private, pri
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
-from pacdp.planned_steps import ChargedSteps
 from pacdp.posterior import GaussianPosterior, Point
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
+from pacdp.step.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
 MONTE_CARLO_SHARE = 0.02
@@ -126,7 +126,7 @@ def with_accounted(
     classifier is the prior itself, N(weights, ``settings.thermal_std``² I), at no divergence.
 
     Args:
-        charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.planned_steps`).
+        charged: the steps that are accounted for, fixed before the chain began (:mod:`pacdp.step.planned_steps`).
         fixed: who fixed the settings; what their choice costs is paid in ``found.failure_prob`` already.
         noise: who vouches for the chain's noise.
 

@@ -10,7 +10,7 @@ import bounds
 from bounds.sentence import first_sentence
 from pacdp.certify.examples import BoundSet, Unit
 from pacdp.chains import Diagnosis
-from pacdp.planned_steps import ChargedSteps
+from pacdp.step.planned_steps import ChargedSteps
 from pacdp.stochastic import MonteCarloRisk
 
 FORMAT = "pacdp-certificates/2"
@@ -151,7 +151,7 @@ class Assessment:
         return first_sentence(self.certificates)
 
     def at_any_of(self, charged: ChargedSteps, *, failure_prob: float) -> "Assessment":
-        """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.planned_steps`)."""
+        """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.step.planned_steps`)."""
         made, others = self.certificates, failure_prob - self.failure_prob
         if charged.stopping_times > 1:
             made = (one.charged("other stopping times", others) for one in made)

@@ -12,10 +12,10 @@ import bounds
 from bounds.prices import Accounted
 from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
+from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
-from pacdp.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point

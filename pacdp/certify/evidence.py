@@ -63,7 +63,7 @@ def rows_of(data: Any, name: str) -> Rows:
 
 def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:
     """The rows that a chain was trained on, once the data found here are those that its checkpoint names."""
-    from pacdp.trained import load_trained
+    from pacdp.certify.trained import load_trained
 
     try:
         return BoundSet.of_records(load_trained(os.fspath(path)).objective).rows

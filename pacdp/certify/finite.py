@@ -23,9 +23,9 @@ import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.assessment import Finding, Measured
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
+from pacdp.certify.exponential import Selection, log_probabilities, select
 from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
 from pacdp.certify.priors import Private, Source
-from pacdp.exponential import Selection, log_probabilities, select
 
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
@@ -182,7 +182,7 @@ def assess_finite(
     independent of one law, and networks and ``weights`` do not depend on them.
 
     Args:
-        errors: counts of each network, as from :func:`pacdp.exponential.error_counts`.
+        errors: counts of each network, as from :func:`pacdp.certify.exponential.error_counts`.
         weights: π; equal by default.
 
     Raises:

@@ -19,9 +19,9 @@ from bounds.prices import Accounted, Price
 from pacdp.certify.assessment import Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import Private, Source
+from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
+from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.losses import in_error
-from pacdp.plain import call_with, repeats_itself
-from pacdp.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.stochastic.risk import at_or_above
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 import bounds
-from pacdp.buffers import Holdings
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.evidence import evidence_of
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.networks import Network, Release
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
@@ -26,11 +26,11 @@ from pacdp.certify.priors import (
 )
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
-from pacdp.gibbs import GibbsSettings
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
 from pacdp.step.promise import NoPrivacy
+from pacdp.trials.buffers import Holdings
 
 Law = GaussianPosterior | LocalGibbs | Point | Network | Finite
 From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
@@ -88,8 +88,8 @@ def certify(
             ``bounds.quadratic`` or ``functools.partial(bounds.catoni, inverse_temperature=n)``; fixed beforehand.
         seed: of all draws made here.
         release: releases the errors of a privately released :class:`Network`, and n, with noise that a ledger counts
-            (:func:`pacdp.released_counts.released_errors`). Nothing else that depends on the examples is then in the
-            assessment: it may be published if the network may.
+            (:func:`pacdp.certify.released_counts.released_errors`). Nothing else that depends on the examples is then
+            in the assessment: it may be published if the network may.
 
     Raises:
         ValueError: things that do not fit each other, in one sentence.

@@ -13,7 +13,6 @@ from jaxtyping import UInt64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.buffers import Holdings
 from pacdp.certify.assessment import Assessment, Finding, Measured
 from pacdp.certify.batches import Batch, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
@@ -32,14 +31,15 @@ from pacdp.certify.networks import measured as lines_of
 from pacdp.certify.priors import source_to_dict
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
+from pacdp.certify.trimming import hand_back
 from pacdp.data.hashing import row_hashes
 from pacdp.data.rows import Rows
 from pacdp.errors import said
+from pacdp.layers.plain import repeats_itself
 from pacdp.losses import in_error
-from pacdp.plain import repeats_itself
 from pacdp.predictions import certify_predictions
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
-from pacdp.trimming import hand_back
+from pacdp.trials.buffers import Holdings
 
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""

@@ -40,7 +40,7 @@ from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.losses import in_error
 from pacdp.objective import Objective
-from pacdp.planned_steps import ChargedSteps
+from pacdp.step.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
 from pacdp.chains.pixels import Pixels
+from pacdp.layers.plain import call_with
 from pacdp.losses import Loss, zero_one
-from pacdp.plain import call_with
 
 SUPPORTED = (
     "Linear, Conv1d-3d, pooling, ReLU and other elementwise activations, Flatten, GroupNorm, LayerNorm, attention in "

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.devices import current
+from pacdp.random.devices import current
 from pacdp.random.keys import Keys
 
 _WARM_UPS = 3

@@ -1,7 +1,8 @@
 """How a network's gradients are taken: compiled loops, autograd chain by chain, or all chains at once.
 
 The compiled form computes a network from the types of its layers. It is taken only where every layer is plain
-(:func:`pacdp.plain.is_plain`) and its numbers, outputs and gradients, are those of the network itself on a few rows.
+(:func:`pacdp.layers.plain.is_plain`) and its numbers, outputs and gradients, are those of the network itself on a few
+rows.
 """
 
 import math

@@ -25,7 +25,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pacdp.errors import CheckpointError, Diverged
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 FORMAT = "pacdp-snapshots/2"
 _EARLIER = {"pacdp-snapshots/1": "commit f26159e"}

@@ -13,7 +13,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from pacdp.chains.update import require_settings
-from pacdp.devices import current
+from pacdp.random.devices import current
 from pacdp.random.philox import LANES, PAGE
 from pacdp.random.philox_triton import block, normal_pair
 

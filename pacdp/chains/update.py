@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pacdp.chains.native import threads
 from pacdp.chains.native import update as native
-from pacdp.devices import current, fused
 from pacdp.random import philox
+from pacdp.random.devices import current, fused
 from pacdp.random.keys import Keys, SecretKeys
 
 Coefficient = float | np.ndarray | Tensor

@@ -19,9 +19,9 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.recipes import Scale, recipe
 from pacdp.cli.serial import from_dict
+from pacdp.features.spots import spot_features
 from pacdp.losses import cross_entropies
 from pacdp.models import build
-from pacdp.spots import spot_features
 from pacdp.step.noise import SystemRandomness
 
 _BACKBONE = 1280

@@ -16,18 +16,18 @@ from pacdp.certify.chain import (
     released_weights_certificate,
     weights_certificates,
 )
+from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.certify.trained import privacy_of, save_trained
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.ensemble import Ensemble
 from pacdp.cli.folder import Folder, provenance, require_space, write_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.serial import to_dict
-from pacdp.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
-from pacdp.reservation import NoLedger
 from pacdp.step.paid import Paid
-from pacdp.trained import privacy_of, save_trained
+from pacdp.store.reservation import NoLedger
 
 Report = Callable[[int, int, dict[str, Any] | None], None]
 """Called as report(step, steps, row): the row, of the batch's first run, is None between records."""

@@ -9,7 +9,7 @@ from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, Settings
 from pacdp.chains import Batching, Thinning
 from pacdp.cli.serial import JOINED_LATER, digest
-from pacdp.planned_steps import Plan, Stopping
+from pacdp.step.planned_steps import Plan, Stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

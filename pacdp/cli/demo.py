@@ -20,6 +20,8 @@ from torch.nn import functional
 import bounds
 from bounds.sentence import confidence, headline, percent
 from pacdp.certify import BoundSet, HeldOut, Measured, Network, certify
+from pacdp.certify.foreign import file_hash
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance
@@ -27,10 +29,8 @@ from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
 from pacdp.data import Rows, load, make_splits
-from pacdp.files import replacing
-from pacdp.foreign import file_hash
-from pacdp.gibbs import GibbsSettings
 from pacdp.losses import error_count, in_error
+from pacdp.store.files import replacing
 
 LEARNT_FROM, COUNTED = 637, 800
 EPOCHS, _BATCH, _STEP_SIZE = 40, 64, 6e-3

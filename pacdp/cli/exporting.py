@@ -19,18 +19,18 @@ from typing import Any
 from bounds._check import json_value
 from bounds.accounting import Composed, Event, event_to_dict
 from pacdp import Assessment, Settings, certify, load_checkpoint
-from pacdp.canonical import digest
 from pacdp.certify.examples import Unit
+from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.terminal import word
-from pacdp.files import remove_partial
-from pacdp.ledger import Ledger
-from pacdp.released_counts import ReleasedErrors, released_errors
 from pacdp.resume import export_weights
 from pacdp.step.noise import SystemRandomness
+from pacdp.store.canonical import digest
+from pacdp.store.files import remove_partial
+from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
 COUNTS = "pacdp-released-counts/2"

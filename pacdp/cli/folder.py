@@ -1,8 +1,8 @@
 """A run's folder, which can be believed: `result.json` is written last, by rename, and means finished.
 
 Rows of `metrics.jsonl` are chained: each carries, as `hash`, SHA-256 of the hash of the row before it and of its own
-canonical JSON without it (:mod:`pacdp.canonical`). `result.json` names the hashes of the configuration, the last row
-and the checkpoint that it rests on.
+canonical JSON without it (:mod:`pacdp.store.canonical`). `result.json` names the hashes of the configuration, the
+last row and the checkpoint that it rests on.
 """
 
 import json
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bounds._check import json_value
-from pacdp.canonical import chained, digest, follows
 from pacdp.cli.serial import from_dict
-from pacdp.files import Held, begin, locked, remove_own, remove_partial, replacing, written
+from pacdp.store.canonical import chained, digest, follows
+from pacdp.store.files import Held, begin, locked, remove_own, remove_partial, replacing, written
 
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
         "released.json")  # fmt: skip
@@ -162,7 +162,7 @@ class Folder:
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""
-        from pacdp.checkpoint import (
+        from pacdp.store.checkpoint import (
             load_checkpoint,
         )  # torch, for which reports of predictions do not wait
 

@@ -19,12 +19,12 @@ from pacdp.certify import (
     certify_network,
     certify_untouched,
 )
+from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.certify.gaussian import Progress
 from pacdp.cli.compressing import finished
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, loss_of, rows_in
-from pacdp.foreign import file_hash, law_of, load_into, read_weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

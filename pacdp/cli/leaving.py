@@ -19,15 +19,15 @@ from pacdp import (
     load_trained,
 )
 from pacdp.certify.networks import with_weights
-from pacdp.checkpoint import Checkpoint
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.certify import released
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.serial import to_dict
-from pacdp.planned_steps import ChargedSteps
 from pacdp.resume import KIND
 from pacdp.step.accountant import privacy_spent
 from pacdp.step.langevin import DELTA, accounted_privacy
+from pacdp.step.planned_steps import ChargedSteps
+from pacdp.store.checkpoint import Checkpoint
 
 _PUBLIC_SIZE = (
     "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which "

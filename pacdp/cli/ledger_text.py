@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bounds.privacy import Adjacency
-from pacdp.ledger import Ledger
-from pacdp.ledger_entries import Entry
-from pacdp.ledger_totals import Spent
-from pacdp.reservation import UNITS
+from pacdp.store.ledger import Ledger
+from pacdp.store.ledger_entries import Entry
+from pacdp.store.ledger_totals import Spent
+from pacdp.store.reservation import UNITS
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
@@ -93,7 +93,7 @@ def explained(book: Ledger, delta: float) -> list[str]:
         ),
         "Not counted: what was released without a reservation, such as accuracies, plots or weights of runs without "
         "this ledger; what was looked at to choose settings or to stop; copies of these rows in data sets with another "
-        "ledger; what was reserved in a copy of this one. pacdp.ledger.Ledger.correct adds what was forgotten; nothing "
+        "ledger; what was reserved in a copy of this one. Ledger.correct adds what was forgotten; nothing "
         "takes anything out.",
         "Units: an event that hides a person counts for each of their examples too, as if the person were replaced; an "
         "event that hides an example says nothing about people, for whom the total is then unbounded"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.cli.folder import read_json, write_json
-from pacdp.files import keep_beside
+from pacdp.store.files import keep_beside
 
 
 def require_replaceable(path: Path, report: str = "certificates") -> None:
@@ -32,7 +32,7 @@ def require_replaceable(path: Path, report: str = "certificates") -> None:
 
 
 def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Write a report; an earlier one that says something else is kept, see :func:`pacdp.files.keep_beside`.
+    """Write a report; an earlier one that says something else is kept, see :func:`pacdp.store.files.keep_beside`.
 
     Raises:
         ValueError: see :func:`require_replaceable`.

@@ -10,8 +10,9 @@ import torch
 
 from pacdp import CheckpointError, load_checkpoint
 from pacdp.algorithms import build, stacked
+from pacdp.certify.rederived import require_data
+from pacdp.certify.trained import chain_state, first_model, objectives
 from pacdp.chains import Keys, SecretKeys, Trace, keys_of, require_memory
-from pacdp.checkpoint import Checkpoint
 from pacdp.cli.batch import Batch, Report
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
@@ -19,12 +20,11 @@ from pacdp.cli.private.books import books_of
 from pacdp.cli.rederived import require_own_run
 from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress, load
-from pacdp.rederived import require_data
-from pacdp.reservation import NoLedger, new_run
 from pacdp.step.identity import versions
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together
-from pacdp.trained import chain_state, first_model, objectives
+from pacdp.store.checkpoint import Checkpoint
+from pacdp.store.reservation import NoLedger, new_run
 
 Outcome = dict[str, Any] | Exception
 

@@ -15,8 +15,8 @@ from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from pacdp.canonical import JOINED_LATER as JOINED_LATER
-from pacdp.canonical import left_out
+from pacdp.store.canonical import JOINED_LATER as JOINED_LATER
+from pacdp.store.canonical import left_out
 
 Config = TypeVar("Config")
 

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pacdp.buffers import held_rows
 from pacdp.compress.learner import Learner, State
 from pacdp.compress.rules import Groups, Stop
 from pacdp.compress.run import BATCH, Records, Trace, carry_out, scored
 from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes
+from pacdp.trials.buffers import held_rows
 
 _TRIAL = 3  # rounds of the trial
 _ROWS = 2000  # examples of the trial, or twice the people that it picks

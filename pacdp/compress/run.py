@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from pacdp.canonical import canonical
-from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.compress.learner import Learner, State
 from pacdp.compress.rules import Groups, Stop
 from pacdp.compress.view import padded
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
+from pacdp.store.canonical import canonical
+from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 BATCH = 1000
 """Records whose outputs are computed at once, always as many."""

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pacdp.canonical import JOINED_LATER, left_out
 from pacdp.features import OrientedGradients, unit
+from pacdp.store.canonical import JOINED_LATER, left_out
 
 _CHUNK = 500
 

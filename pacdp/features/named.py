@@ -15,8 +15,8 @@ from pacdp.features.backbone_cache import entry, kept_rows, read_rows
 from pacdp.features.convolutions import RandomConvolutions
 from pacdp.features.gradients import OrientedGradients
 from pacdp.features.pooling import transform, unit
+from pacdp.features.spots import spot_features
 from pacdp.features.waves import RandomWaves
-from pacdp.spots import spot_features
 
 _LENGTH = 4.0
 """Of the features. A bias adds 1 to the squared length of what a linear layer reads, of which it makes little use."""

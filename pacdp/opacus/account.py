@@ -7,12 +7,12 @@ from functools import partial
 import torch
 
 from pacdp.opacus.accountant import EventAccountant
-from pacdp.reservation import Books, new_run
 from pacdp.schedules import Schedule
 from pacdp.step.budget import planned
 from pacdp.step.noise import Randomness
 from pacdp.step.paid import Paid, stream_of
 from pacdp.step.processes import Together
+from pacdp.store.reservation import Books, new_run
 
 _NO_END = 2**62
 """A loop of one's own may go on for as long as it likes."""

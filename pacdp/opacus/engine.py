@@ -41,7 +41,6 @@ from pacdp.certify import Network as Predictor
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.errors import CheckpointError, require_finite, require_fraction
-from pacdp.ledger import Ledger
 from pacdp.opacus.account import Account, Counts
 from pacdp.opacus.accountant import NAME, EventAccountant
 from pacdp.opacus.arguments import (
@@ -69,6 +68,7 @@ from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.noise import Randomness, SystemRandomness
 from pacdp.step.processes import Together, process_rank, rank_randomness, require_one_run
 from pacdp.step.units import Network
+from pacdp.store.ledger import Ledger
 from pacdp.trials import made_up_batch, require_independent_examples
 
 _LOOP = "whoever wrote the loop, in which the private optimizer alone moves the weights"

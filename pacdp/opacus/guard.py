@@ -23,12 +23,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from pacdp.buffers import digest
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
 from pacdp.opacus.recorded import Output, Record, Recorded, output
 from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
 from pacdp.trials import MOST, Unmoved
+from pacdp.trials.buffers import digest
 
 Backward = Callable[[list[Tensor], list[Tensor]], None]
 """From the network's outputs and each example's gradients by them to private gradients at the weights."""

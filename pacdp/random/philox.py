@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pacdp.devices import fused
+from pacdp.random.devices import fused
 
 LANES = 1024
 PAGE = 4 * LANES

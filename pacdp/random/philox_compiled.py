@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pacdp._kernels import kernel
+from pacdp.random.kernels import kernel
 from pacdp.random.philox import MULTIPLIERS, ROUNDS, WEYL
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])

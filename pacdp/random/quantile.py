@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pacdp._kernels import kernel
+from pacdp.random.kernels import kernel
 
 PARTS_LOG2 = 5  # parts of an octave: 2⁵
 DEGREE = 7

@@ -7,8 +7,8 @@ import triton  # pyright: ignore[reportMissingImports]  # comes with torch for G
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from pacdp.devices import current
 from pacdp.random.device_cipher import CONSTANTS, TURNS
+from pacdp.random.devices import current
 
 _BLOCK = 128
 _C0, _C1, _C2, _C3 = (tl.constexpr(each) for each in CONSTANTS)

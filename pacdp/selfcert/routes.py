@@ -17,7 +17,6 @@ import bounds
 from pacdp.algorithms import SGLD
 from pacdp.backprop import PosteriorSettings, f_quad, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress
-from pacdp.buffers import require_no_rows
 from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
@@ -44,6 +43,7 @@ from pacdp.selfcert.predictors import (
     trained,
 )
 from pacdp.trials import own_answers
+from pacdp.trials.buffers import require_no_rows
 
 _LEAST_STEPS = 2000
 

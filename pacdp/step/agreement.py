@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import TensorDataset
 
+from pacdp.layers.plain import is_hooked
 from pacdp.layers.random import generators, random_state, rewind, same_state
-from pacdp.plain import is_hooked
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode

@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from pacdp.layers.plain import call_with, is_plain, is_plain_linear
 from pacdp.losses import Loss, PerExampleLoss
-from pacdp.plain import call_with, is_plain, is_plain_linear
 from pacdp.step.clip import (
     Weights,
     clip_factors,

@@ -67,7 +67,7 @@ def langevin_event(
     and batch size: Poisson batches, a fixed normaliser, examples that do not mix, gradients clipped one by one. First
     weights, settings, schedules and number of steps must not depend on the records; batches and noise must be drawn
     independently of them; rounding of the sum is not accounted for. The caller vouches for the number of steps;
-    :mod:`pacdp.planned_steps` says which one a run pays for that may have been stopped on the way.
+    :mod:`pacdp.step.planned_steps` says which one a run pays for that may have been stopped on the way.
 
     Returns:
         The mechanisms in any order; None if there is none.

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
 from bounds.accounting import Event
-from pacdp.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 from pacdp.step.identity import Unnamed, identity, versions
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together, process_count, process_rank, totals
+from pacdp.store.reservation import SYSTEM, Books, NoLedger, Reservation, Stream, Stretch, Unit
 
 Cost = Callable[[int, int], Event | None]
 """What the steps from one number to another, from 1 on and both among them, release together."""

@@ -20,11 +20,11 @@ from torch.func import grad, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
+from pacdp.layers.plain import call_with
 from pacdp.layers.random import forget_draws
-from pacdp.plain import call_with
-from pacdp.reservation import Unit
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
+from pacdp.store.reservation import Unit
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pacdp._kernels import kernel
 from pacdp.chains.native import threads
+from pacdp.random.kernels import kernel
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.noise import Draws, normals
 

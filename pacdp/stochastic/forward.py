@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pacdp.layers.plain import call_with
 from pacdp.models import random_layers
-from pacdp.plain import call_with
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.intercept import by_example
 from pacdp.stochastic.law import Law, laws_of, require_law_of

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from pacdp.plain import call_with
+from pacdp.layers.plain import call_with
 from pacdp.stochastic import attention, layers
 from pacdp.stochastic.law import Law
 from pacdp.stochastic.layers import NotByExample

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from pacdp._kernels import kernel
 from pacdp.chains.native import threads
 from pacdp.random import philox
+from pacdp.random.kernels import kernel
 from pacdp.random.keys import Keys
 from pacdp.random.philox import LANES, PAGE
 from pacdp.random.philox_compiled import normal_page

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
-from pacdp.files import replacing
 from pacdp.posterior import GaussianPosterior
+from pacdp.store.files import replacing
 
 FORMAT = "pacdp-monte-carlo/2"
 _ROUNDING = 256.0

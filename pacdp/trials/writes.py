@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pacdp.buffers import contents
+from pacdp.trials.buffers import contents
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -25,7 +25,7 @@ class Unwritten:
 
     Args:
         network: a module, or any function; what it refers to is followed as by
-            :func:`pacdp.buffers.held_rows`.
+            :func:`pacdp.trials.buffers.held_rows`.
         moving: tensors of it that may change.
     """
 

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 from tests.adversary import networks
 from tests.adversary.doors import DOORS, complaints, worlds
 from tests.adversary.harness import FAILURE, LEVEL, MARK, Tally, tally

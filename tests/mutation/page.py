@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from pacdp.cli.folder import provenance, write_json
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 DOCS = Path(__file__).parents[2] / "docs"
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"

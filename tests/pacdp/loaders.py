@@ -19,6 +19,7 @@ import bounds
 from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import Checkpoint, GaussianPosterior, load_checkpoint, save_checkpoint
+from pacdp.certify.foreign import read_weights
 from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
@@ -29,11 +30,10 @@ from pacdp.data.malaria import read_malaria
 from pacdp.data.writers import read_writers
 from pacdp.data.xrays import read_films, read_table
 from pacdp.features import backbone_cache
-from pacdp.files import LIST, written
-from pacdp.foreign import read_weights
-from pacdp.ledger import Ledger
 from pacdp.losses import zero_one
 from pacdp.stochastic import mean_risks
+from pacdp.store.files import LIST, written
+from pacdp.store.ledger import Ledger
 
 EVENT = accounting.SelfComposed(
     event=accounting.PoissonSampled(sample_rate=0.1, event=accounting.Gaussian(noise_multiplier=1.0)), count=5

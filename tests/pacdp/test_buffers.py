@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
 
-from pacdp.buffers import held_rows, require_no_rows
 from pacdp.data import DataError
+from pacdp.trials.buffers import held_rows, require_no_rows
 from tests.marks import every_case, refusal
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)

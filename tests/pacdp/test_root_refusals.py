@@ -12,14 +12,14 @@ from toys import Quadratic, seeded, stretch, toy_data, toy_objective
 
 from pacdp import GibbsSettings
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.exponential import log_probabilities
-from pacdp.ledger_entries import Limit
+from pacdp.certify.exponential import log_probabilities
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.models import build as network
 from pacdp.objective import Objective
-from pacdp.planned_steps import Plan
-from pacdp.reservation import Stream
+from pacdp.step.planned_steps import Plan
+from pacdp.store.ledger_entries import Limit
+from pacdp.store.reservation import Stream
 from tests.marks import refusal
 from tests.refusals import refuses
 

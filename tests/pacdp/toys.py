@@ -13,7 +13,7 @@ from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture, build
 from pacdp.objective import Estimate, Objective
-from pacdp.reservation import Stretch
+from pacdp.store.reservation import Stretch
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 GRADIENT_NOISE = 77

@@ -13,9 +13,9 @@ from made import verdicts
 from numpy.random import default_rng
 
 from pacdp import load_checkpoint, save_checkpoint
-from pacdp.checkpoint import Checkpoint
 from pacdp.data.rows import Rows
 from pacdp.problem import Problem
+from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.folder import check_folder

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import (
     ROW_BLOCK,
     VECTOR_BYTES,
@@ -23,6 +22,7 @@ from pacdp.chains.native.vectors import (
     add_two_vectors,
     add_vector_block,
 )
+from pacdp.random.kernels import kernel
 
 
 class BackwardScratch(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp._kernels import kernel
 from pacdp.chains.native.vectors import TILE, convolve_and_compare
+from pacdp.random.kernels import kernel
 
 
 class Geometry(NamedTuple):

@@ -7,7 +7,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from pacdp._kernels import kernel
+from pacdp.random.kernels import kernel
 
 
 @kernel(fastmath={"reassoc", "contract"})

@@ -1,7 +1,8 @@
 """Which networks have a compiled form: Sequentials of Conv2d [ReLU] [MaxPool2d] ..., then Linear [ReLU] ...
 
-A layer is read by its type, which says what it computes only where nothing was attached to it: hooks, parametrisations,
-masks, functions of its own. :func:`pacdp.plain.is_plain` tells. :mod:`pacdp.chains.network` then compares numbers.
+A layer is read by its type, which says what it computes only where nothing was attached to it: hooks,
+parametrisations, masks, functions of its own. :func:`pacdp.layers.plain.is_plain` tells. :mod:`pacdp.chains.network`
+then compares numbers.
 """
 
 from typing import TypeGuard, TypeVar
@@ -11,7 +12,7 @@ from torch import nn
 
 from pacdp.chains.native.conv_layer import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
-from pacdp.plain import is_plain, is_plain_linear
+from pacdp.layers.plain import is_plain, is_plain_linear
 
 Block = DenseLayer | ConvLayer
 Kind = TypeVar("Kind", bound=nn.Module)

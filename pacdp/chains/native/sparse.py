@@ -8,7 +8,6 @@ from typing import NamedTuple, no_type_check
 
 import numpy as np
 
-from pacdp._kernels import kernel
 from pacdp.chains.native import threads
 from pacdp.chains.native.vectors import (
     LONG_BLOCK,
@@ -21,6 +20,7 @@ from pacdp.chains.native.vectors import (
     add_vector_block,
     lanes_of,
 )
+from pacdp.random.kernels import kernel
 
 
 class Rows(NamedTuple):

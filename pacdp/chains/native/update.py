@@ -5,8 +5,8 @@ from typing import Any, no_type_check
 import numba
 import numpy as np
 
-from pacdp._kernels import kernel
 from pacdp.chains.native import threads
+from pacdp.random.kernels import kernel
 from pacdp.random.philox import LANES, PAGE
 from pacdp.random.philox_compiled import four_normals, normal_page
 

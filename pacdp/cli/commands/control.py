@@ -113,7 +113,7 @@ class Watch:
         no_more(rest)
         import bounds
         from pacdp.cli.loss_tables import read_columns
-        from pacdp.files import replacing
+        from pacdp.store.files import replacing
 
         chosen: dict[str, Any] = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None

@@ -16,12 +16,12 @@ from bounds.privacy import Adjacency
 from pacdp.cli.ledger_text import ADJACENCIES, explained, limit_line, runs_of, total_line, totals_of
 from pacdp.cli.parsing import no_more
 from pacdp.cli.terminal import output
-from pacdp.ledger import FORMAT
-from pacdp.ledger import Ledger as Book
-from pacdp.ledger_entries import Entry
-from pacdp.ledger_entries import Limit as Most
-from pacdp.ledger_totals import Spent, spent, tally
-from pacdp.reservation import Unit
+from pacdp.store.ledger import FORMAT
+from pacdp.store.ledger import Ledger as Book
+from pacdp.store.ledger_entries import Entry
+from pacdp.store.ledger_entries import Limit as Most
+from pacdp.store.ledger_totals import Spent, spent, tally
+from pacdp.store.reservation import Unit
 
 _DEFAULT = Path("runs/ledger")
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pacdp.cli.figures.names import plain
-from pacdp.files import replacing
+from pacdp.store.files import replacing
 
 COLOURS = {
     "dp_pac_bayes_2018": "#d62728", "dp_pac_bayes_max_information": "#ff7f0e", "dp_pac_bayes": "#8c564b",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pacdp.ledger import Ledger
-from pacdp.reservation import Books, NoLedger
+from pacdp.store.ledger import Ledger
+from pacdp.store.reservation import Books, NoLedger
 
 
 def beside(run: Path) -> Path:

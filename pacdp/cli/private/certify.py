@@ -31,7 +31,6 @@ from pacdp import (
 from pacdp.certify import Refusal
 from pacdp.certify.accounted import poisson_sums
 from pacdp.certify.gaussian import Progress
-from pacdp.checkpoint import Checkpoint
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.private import PRIVATE
@@ -42,8 +41,9 @@ from pacdp.cli.private.planning import charged_event
 from pacdp.cli.serial import from_dict
 from pacdp.layers.predict import with_weights
 from pacdp.loop import PrivateRun
-from pacdp.planned_steps import ChargedSteps
 from pacdp.step.accountant import privacy_spent
+from pacdp.step.planned_steps import ChargedSteps
+from pacdp.store.checkpoint import Checkpoint
 
 _BATCH = 1000
 _NOISE = "the run, which kept its noise secret or drew it from a seed of its own"

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from pacdp.cli.terminal import messages
 from pacdp.data import Dataset, Progress, load
 from pacdp.features import embed
-from pacdp.spots import spot_features
+from pacdp.features.spots import spot_features
 
 _MADE_UP = 12
 """Consecutive examples that count as one person, in data sets without people."""

@@ -13,9 +13,9 @@ from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
 from pacdp import CheckpointError
 from pacdp.cli.private.algorithms import Public, algorithm
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.planned_steps import ChargedSteps, Plan
 from pacdp.resume import read_event
 from pacdp.step.event import after, first, joined, runs_of, steps_of
+from pacdp.step.planned_steps import ChargedSteps, Plan
 
 _ROUNDING = 1e-9
 """Calibrated noise may differ by this share between machines."""

@@ -22,12 +22,12 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress
-from pacdp.ledger import Ledger
 from pacdp.losses import cross_entropies
-from pacdp.reservation import Books
 from pacdp.step import accountant
 from pacdp.step import event as events
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.store.ledger import Ledger
+from pacdp.store.reservation import Books
 
 FORMAT = "pacdp-private-result/1"
 Report = Callable[[int, int, dict[str, Any] | None], None]

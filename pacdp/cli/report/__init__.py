@@ -9,7 +9,7 @@ from pacdp.cli.extensions import folders
 from pacdp.cli.folder import as_written
 from pacdp.cli.report.material import read
 from pacdp.cli.report.page import render
-from pacdp.files import keep_beside, replacing, written
+from pacdp.store.files import keep_beside, replacing, written
 
 
 def write_report(path: Path, out: Path | None = None) -> Path:

@@ -16,8 +16,8 @@ from pacdp.certify import BoundSet
 from pacdp.certify.accounted import require_own_batches
 from pacdp.certify.chain import released_weights_certificate
 from pacdp.objective import Objective, Risks
-from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
+from pacdp.step.planned_steps import Plan
 from tests.marks import near, parametrize, refusal
 
 EFFORT = GibbsSettings(epochs=0.1, prior_draws=2, test_draws=2)

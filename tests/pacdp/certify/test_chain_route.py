@@ -9,11 +9,11 @@ import bounds
 from pacdp import Architecture, GibbsSettings, LocalGibbs, NoPrivacy, Point, Problem, certify
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD
 from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
+from pacdp.certify.gibbs import GibbsEstimate
 from pacdp.certify.networks import clopper_pearson
-from pacdp.gibbs import GibbsEstimate
+from pacdp.certify.trained import privacy_of
 from pacdp.losses import bounded_cross_entropy
 from pacdp.objective import Risks
-from pacdp.trained import privacy_of
 from tests.marks import every_case, near, parametrize
 from tests.schema import validate
 

@@ -8,9 +8,9 @@ import bounds
 from pacdp import BoundSet, Network, Private, certify
 from pacdp.certify import Refusal
 from pacdp.certify.networks import noisy_certificate, released_certificate
-from pacdp.released_counts import ReleasedErrors, released_errors
-from pacdp.reservation import NoLedger
+from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.step.noise import SeededRandomness
+from pacdp.store.reservation import NoLedger
 from pacdp.verify.certificate import check_certificate
 from tests.edits import seen
 from tests.marks import near, parametrize, refusal, slow

@@ -6,12 +6,12 @@ from torch.nn import GELU, Conv2d, Flatten, LayerNorm, Linear, ReLU, Sequential
 
 from pacdp import Architecture, Problem, load_checkpoint
 from pacdp.algorithms import SGHMC
-from pacdp.canonical import digest
 from pacdp.chains import SQUARED_NORMS
-from pacdp.checkpoint import Checkpoint, save_checkpoint
 from pacdp.cli.config import Run
 from pacdp.cli.folder import write_json
 from pacdp.losses import bounded_cross_entropy
+from pacdp.store.canonical import digest
+from pacdp.store.checkpoint import Checkpoint, save_checkpoint
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.folder import check_folder
 from pacdp.verify.replay import replay

@@ -1,6 +1,6 @@
 """What a step of many chains costs a GPU, counted on `meta`, where nothing is computed and nothing can be read back.
 
-Operations stand for kernels. Functions under `pacdp.devices.fused` are one program on a GPU and count as one.
+Operations stand for kernels. Functions under `pacdp.random.devices.fused` are one program on a GPU and count as one.
 """
 
 import functools

@@ -85,7 +85,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     fill(store, [1, 2])
     before = contents(tmp_path / "cut")
     with monkeypatch.context() as patch:
-        patch.setattr("pacdp.files.os.fsync", fail)
+        patch.setattr("pacdp.store.files.os.fsync", fail)
         for _ in range(2):
             with refusal(r"cannot write .*No space left.*free space or choose another", CheckpointError):
                 store.append(3, weights_at(3))

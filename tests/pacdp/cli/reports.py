@@ -22,8 +22,8 @@ from bounds import (
 from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
 from pacdp.algorithms import EntropySGD
 from pacdp.certify import Assessment, Measured, Refusal, certify
+from pacdp.certify.trained import objectives
 from pacdp.posterior import LocalGibbs
-from pacdp.trained import objectives
 from tests.pacdp.toys import seeded
 
 CLINIC = "the clinic, which drew its patients at random"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tiny_runs import tiny
 
-from pacdp.ledger import Ledger
+from pacdp.store.ledger import Ledger
 
 
 def secret(algorithm="clipped-sgld", **more):

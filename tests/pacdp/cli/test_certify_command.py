@@ -10,8 +10,8 @@ from mpmath import exp, log, mpf, workdps
 
 import bounds
 from pacdp import CheckpointError, load_checkpoint, load_trained, save_checkpoint
+from pacdp.certify.trained import _records as records_of
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
-from pacdp.trained import _records as records_of
 from pacdp.verify.report import check_path, check_report
 from tests.marks import at_most, every_case, refusal
 from tests.schema import validate

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pacdp.ledger import Ledger
+from pacdp.store.ledger import Ledger
 from tests.marks import every_case
 
 OURS = "certify @/weights.safetensors --model foreign_net:factory --prior @/weights.safetensors --data foreign_net:"

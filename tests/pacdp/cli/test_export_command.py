@@ -17,13 +17,13 @@ from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, private
-from pacdp.canonical import digest
 from pacdp.certify import networks
 from pacdp.cli.exporting import SEEDED, export_run
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.run import train_private
-from pacdp.ledger import Ledger, Overdrawn
-from pacdp.ledger_entries import Limit
+from pacdp.store.canonical import digest
+from pacdp.store.ledger import Ledger, Overdrawn
+from pacdp.store.ledger_entries import Limit
 from tests.marks import at_most, refusal
 from tests.schema import validate
 

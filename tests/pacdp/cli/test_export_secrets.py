@@ -18,8 +18,8 @@ from pacdp.cli.private.algorithms import Public, network, noise
 from pacdp.cli.private.certify import released
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.serial import from_dict
-from pacdp.ledger import Ledger
 from pacdp.random.grid import GRID_LOG2
+from pacdp.store.ledger import Ledger
 from tests.edits import leaves, moved
 
 

@@ -20,8 +20,8 @@ from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.replacing import write_report
 from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
-from pacdp.files import LIST, begin
 from pacdp.predictions import certify_predictions
+from pacdp.store.files import LIST, begin
 from tests.marks import every_case, refusal
 
 SGD = tiny("sgd")

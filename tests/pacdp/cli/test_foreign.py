@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 
 import bounds
 from pacdp import CheckpointError
+from pacdp.certify.foreign import load_into, read_weights
 from pacdp.data import Rows
-from pacdp.foreign import load_into, read_weights
 from tests.marks import refusal
 
 PRIOR_SAW = "prior saw none of these rows"

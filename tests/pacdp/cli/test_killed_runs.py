@@ -18,9 +18,9 @@ from pacdp.cli.private.methods import METHODS
 from pacdp.cli.private.recipes import PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
-from pacdp.ledger import Ledger
 from pacdp.random import cipher
 from pacdp.step import event as events
+from pacdp.store.ledger import Ledger
 from tests.file_faults import Fault, carried_out, note
 
 RUNTIME = Runtime(threads=1, checkpoint_seconds=0.0)

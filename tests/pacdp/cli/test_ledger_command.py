@@ -4,7 +4,7 @@ import pytest
 from cli_tools import succeed
 
 from bounds.accounting import Gaussian, NonPrivate, SelfComposed, privacy_epsilon
-from pacdp.ledger import Ledger, Overdrawn
+from pacdp.store.ledger import Ledger, Overdrawn
 from tests.pacdp import toys
 
 LIMIT = ("--delta", "1e-5", "--adjacency", "add-remove")

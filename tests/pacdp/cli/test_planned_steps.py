@@ -8,10 +8,10 @@ from tiny_runs import RUNTIME, interrupted, tiny
 
 import bounds
 from pacdp import load_checkpoint, load_trained
-from pacdp.canonical import digest
 from pacdp.cli.run import train
-from pacdp.planned_steps import Plan
 from pacdp.step.langevin import accounted_privacy
+from pacdp.step.planned_steps import Plan
+from pacdp.store.canonical import digest
 from tests.marks import refusal
 from tests.schema import validate
 

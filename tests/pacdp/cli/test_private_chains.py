@@ -11,7 +11,6 @@ from secret_runs import KINDS, counted_in, secret, stretches
 from tiny_runs import RUNTIME, chain_folders, counted_run, left_behind
 
 from pacdp import load_checkpoint, load_trained
-from pacdp.canonical import digest
 from pacdp.chains import SecretKeys
 from pacdp.cli import batch
 from pacdp.cli.exporting import export_run
@@ -22,9 +21,10 @@ from pacdp.cli.run import train, train_together
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.kinds import sampler_job
 from pacdp.data import load
-from pacdp.ledger import Ledger, Overdrawn, SharedNoise
-from pacdp.ledger_entries import Limit
 from pacdp.random import cipher
+from pacdp.store.canonical import digest
+from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
+from pacdp.store.ledger_entries import Limit
 from pacdp.verify.report import check_path
 from tests.marks import refusal
 

@@ -5,7 +5,7 @@ What is no checkpoint at all, or contradicts itself, is refused by what reads it
 
 from cli_tools import forge
 
-from pacdp.canonical import digest
+from pacdp.store.canonical import digest
 
 
 def test_a_header_that_is_not_the_folder_s_run_is_refused(copied, refused):

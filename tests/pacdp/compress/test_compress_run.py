@@ -13,11 +13,11 @@ from torch import equal
 import bounds
 import pacdp
 from pacdp import Settings
-from pacdp.checkpoint import load_checkpoint, save_checkpoint
 from pacdp.compress import Groups, Stop, View
 from pacdp.compress.run import Records, carry_out
 from pacdp.errors import CheckpointError
 from pacdp.losses import margins
+from pacdp.store.checkpoint import load_checkpoint, save_checkpoint
 from tests.file_faults import Fault, carried_out
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.draws import rand

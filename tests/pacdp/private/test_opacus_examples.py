@@ -6,9 +6,9 @@ from private_toys import data, digits, flat, private, sweep
 from torch.nn.functional import interpolate
 from torch.utils.data import TensorDataset
 
-from pacdp.checkpoint import load_checkpoint
-from pacdp.ledger import Limit, Overdrawn
 from pacdp.private import PrivateEngine, joined, planned, steps_of
+from pacdp.store.checkpoint import load_checkpoint
+from pacdp.store.ledger import Limit, Overdrawn
 from tests.marks import refusal
 
 IMAGES = """

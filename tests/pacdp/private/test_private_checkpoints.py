@@ -25,10 +25,10 @@ from torch import equal
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, save_checkpoint
-from pacdp.checkpoint import Checkpoint
 from pacdp.errors import CheckpointError
 from pacdp.private import DPSGD, PrivacyBudget, SystemRandomness, export, joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
+from pacdp.store.checkpoint import Checkpoint
 from tests.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")

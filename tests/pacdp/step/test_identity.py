@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
-from pacdp.ledger import Ledger, SharedNoise
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
 from pacdp.step.identity import Unnamed, identity
+from pacdp.store.ledger import Ledger, SharedNoise
 from tests.marks import every_case, parametrize
 from tests.pacdp.draws import randn
 from tests.pacdp.same import identical

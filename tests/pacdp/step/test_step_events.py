@@ -18,7 +18,6 @@ from bounds.accounting import (
     SelfComposed,
     privacy_epsilon,
 )
-from pacdp.ledger import Ledger
 from pacdp.private import (
     DPSGD,
     P3SGD,
@@ -38,6 +37,7 @@ from pacdp.private import (
     train,
 )
 from pacdp.step.event import combined, history
+from pacdp.store.ledger import Ledger
 from tests.marks import every_case, left_out, near, parametrize, refusal
 
 STEPS = [

@@ -10,7 +10,7 @@ from torch import equal
 from torch.nn import BatchNorm1d, Conv2d, Flatten, Linear, Module, Sequential
 from torch.testing import assert_close
 
-from pacdp.plain import call_with
+from pacdp.layers.plain import call_with
 from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals

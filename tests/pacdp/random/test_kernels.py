@@ -10,7 +10,7 @@ import numba
 import pytest
 
 import pacdp
-from pacdp import _kernels
+from pacdp.random import kernels
 
 PACKAGE = Path(pacdp.__file__).parent
 SHARED = """
@@ -23,17 +23,17 @@ def shared(x):
 LOOPS = """
 import pathlib, sys
 import numba
-from pacdp import _kernels
+from pacdp.random import kernels
 from shared import shared
 
 here = pathlib.Path(__file__).parent
-under = here / "cache" / _kernels.fingerprint([here / "shared.py"])
+under = here / "cache" / kernels.fingerprint([here / "shared.py"])
 
-@_kernels.cached_under(under)
+@kernels.cached_under(under)
 def ours(x):
     return shared(x)
 
-@_kernels.cached_under(here / "cache" / "one folder")
+@kernels.cached_under(here / "cache" / "one folder")
 def plain(x):
     return shared(x)
 
@@ -67,7 +67,7 @@ def test_loops_take_something_in_from_hashed_files_alone(path):
     """Names that a file of loops imports from the package are compiled code of a hashed file, or used by Python."""
     name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     module = __import__(name, fromlist=["_"])
-    hashed = {file.resolve() for file in _kernels.sources()}
+    hashed = {file.resolve() for file in kernels.sources()}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pacdp")):
             continue

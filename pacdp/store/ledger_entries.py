@@ -15,7 +15,7 @@ from bounds import _check
 from bounds.accounting import Composed, Event, SelfComposed, event_from_dict, event_to_dict
 from bounds.accounting.events import delta_in_range
 from bounds.privacy import Adjacency, one_of
-from pacdp.reservation import UNITS, Stream, Stretch, Unit
+from pacdp.store.reservation import UNITS, Stream, Stretch, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from toys import keys_of, toy_data, toy_objective
 
-from pacdp import devices
 from pacdp.algorithms import SGLD, build
 from pacdp.chains import Replayed, SecretKeys, graphs, langevin, update
-from pacdp.devices import current
+from pacdp.random import devices
+from pacdp.random.devices import current
 
 CPU, SECOND = torch.device("cpu"), torch.device("cuda:1")
 KEYS = keys_of(1, 2)

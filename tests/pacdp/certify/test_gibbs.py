@@ -10,7 +10,7 @@ import torch
 from toys import keys_of, toy_data, toy_objective
 
 from pacdp import Diverged, GibbsSettings, LocalGibbs
-from pacdp.gibbs import estimate_gibbs
+from pacdp.certify.gibbs import estimate_gibbs
 from pacdp.objective import Estimate, Objective, Risks
 from tests.marks import refusal
 

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import Linear
 
 import bounds
+from pacdp.certify.exponential import error_counts, log_probabilities, select
 from pacdp.certify.finite import selected_certificate
-from pacdp.exponential import error_counts, log_probabilities, select
 
 
 def test_the_law_of_the_draws():

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
-from pacdp.spots import COUNT, spot_features
+from pacdp.features.spots import COUNT, spot_features
 
 
 def cell(spots=(), size=50, seed=0):

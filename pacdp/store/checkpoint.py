@@ -6,10 +6,10 @@ The header, under the metadata key ``pacdp``, is one JSON object that says every
 the step, the loss and its interval, the hashes of the data.
 
 The header's ``content_hash`` covers the rest of the header and every tensor: it is SHA-256 of the canonical JSON
-(:mod:`pacdp.canonical`) of the header without it, and then, for each tensor in the order of their names in the file, of
-a line break, the canonical JSON of [name, type, shape] (such as ["model.0.weight","float32",[3,2]]), a line break and
-the bytes. Runs with equal numbers have equal hashes. Files of format 2 have no hash: they are read, but nobody can
-check that they are what was written.
+(:mod:`pacdp.store.canonical`) of the header without it, and then, for each tensor in the order of their names in the
+file, of a line break, the canonical JSON of [name, type, shape] (such as ["model.0.weight","float32",[3,2]]), a line
+break and the bytes. Runs with equal numbers have equal hashes. Files of format 2 have no hash: they are read, but
+nobody can check that they are what was written.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from pacdp.canonical import canonical
 from pacdp.errors import CheckpointError
-from pacdp.files import replacing
+from pacdp.store.canonical import canonical
+from pacdp.store.files import replacing
 
 FORMAT = "pacdp-checkpoint/3"
 _WITHOUT_HASH = "pacdp-checkpoint/2"

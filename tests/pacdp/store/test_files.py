@@ -11,9 +11,9 @@ from subprocess import PIPE
 import pytest
 
 from bounds.accounting import Gaussian
-from pacdp import files
-from pacdp.files import LIST, Held, begin, keep_beside, locked, remove_own, replacing, written
-from pacdp.ledger import Ledger
+from pacdp.store import files
+from pacdp.store.files import LIST, Held, begin, keep_beside, locked, remove_own, replacing, written
+from pacdp.store.ledger import Ledger
 from tests.file_faults import KINDS, Fault, carried_out, places
 from tests.marks import refusal
 
@@ -88,7 +88,7 @@ from pathlib import Path
 def flock(*_): raise OSError(int(sys.argv[2]), "no such thing")
 fcntl.flock = flock
 warnings.simplefilter("ignore")
-from pacdp.files import locked
+from pacdp.store.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -19,7 +19,7 @@ from numba.misc.appdirs import AppDirs
 from bounds._elementwise import cached
 
 config: Any = numbas_config
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -54,7 +54,7 @@ def sources() -> list[Path]:
     native = [
         path
         for path in files
-        if b"numba" in (text := path.read_bytes()) or b"_kernels import" in text
+        if b"numba" in (text := path.read_bytes()) or b"random.kernels import" in text
     ]
     return [*native, *sorted((_HERE / "random").glob("philox*.py"))]
 

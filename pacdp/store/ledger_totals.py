@@ -18,8 +18,8 @@ from functools import lru_cache
 from bounds.accounting import Composed, Event, SelfComposed, privacy_epsilon, renyi_epsilon
 from bounds.privacy import Adjacency
 from bounds.sentence import up_digits
-from pacdp.ledger_entries import Entry, Limit
-from pacdp.reservation import Unit
+from pacdp.store.ledger_entries import Entry, Limit
+from pacdp.store.reservation import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

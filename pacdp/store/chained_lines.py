@@ -1,9 +1,9 @@
 """JSON lines on disk that only grow: chained by hash, verified when read, added to under a lock.
 
 The first line names the format. Every line carries as ``hash`` the SHA-256 of the hash before it and of its own
-canonical JSON (:mod:`pacdp.canonical`), so that none can be changed, moved or taken out. A line is one write and is on
-the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and the next
-writer removes it.
+canonical JSON (:mod:`pacdp.store.canonical`), so that none can be changed, moved or taken out. A line is one write
+and is on the disk before whoever adds it is told: one without its end was told to nobody, so readers leave it out and
+the next writer removes it.
 
 A file has a *head* beside it, which names the number of lines and the last hash. It is there before the file is, and
 is replaced after a line is on the disk and before anyone is told: it may lag, never lead. So lines that were
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pacdp.canonical import chained, follows
-from pacdp.files import locked as file_locked
-from pacdp.files import remove_partial
+from pacdp.store.canonical import chained, follows
+from pacdp.store.files import locked as file_locked
+from pacdp.store.files import remove_partial
 
 Line = dict[str, Any]
 

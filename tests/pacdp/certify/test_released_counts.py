@@ -8,11 +8,11 @@ from numpy.random import default_rng
 from scipy import stats
 
 from bounds.accounting import Composed, Gaussian
-from pacdp.ledger import Ledger, Overdrawn
-from pacdp.ledger_entries import Limit
-from pacdp.released_counts import ReleasedErrors, released_errors, sum_of_rates
-from pacdp.reservation import NoLedger
+from pacdp.certify.released_counts import ReleasedErrors, released_errors, sum_of_rates
 from pacdp.step.noise import SeededRandomness, SystemRandomness
+from pacdp.store.ledger import Ledger, Overdrawn
+from pacdp.store.ledger_entries import Limit
+from pacdp.store.reservation import NoLedger
 from tests.marks import every_case, refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}

@@ -152,7 +152,7 @@ class Reservation:
 
 @runtime_checkable
 class Books(Protocol):
-    """A ledger, as a loop knows it: :class:`pacdp.ledger.Ledger` or :class:`NoLedger`."""
+    """A ledger, as a loop knows it: :class:`pacdp.store.ledger.Ledger` or :class:`NoLedger`."""
 
     def stream(self, *, keyed_by: Any, settings: Any, secret: bool = False) -> Stream:
         """The identity of noise that can be drawn again.

@@ -10,9 +10,9 @@ from numpy.random import default_rng
 from toys import stretch
 
 from bounds.accounting import Gaussian, SelfComposed, privacy_epsilon
-from pacdp import chained_lines
-from pacdp.ledger import Ledger, Overdrawn
-from pacdp.ledger_entries import Limit
+from pacdp.store import chained_lines
+from pacdp.store.ledger import Ledger, Overdrawn
+from pacdp.store.ledger_entries import Limit
 from tests.file_faults import Fault, carried_out, note, places
 from tests.marks import refusal, slow
 
@@ -111,7 +111,7 @@ def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
         monkeypatch.setattr(chained_lines, check, lambda *_: None)
     read = chained_lines.read
     monkeypatch.setattr(chained_lines, "read", lambda path, kind, known: read(path, kind))
-    monkeypatch.setattr("pacdp.ledger.read", read)
+    monkeypatch.setattr("pacdp.store.ledger.read", read)
     (tmp_path / "headless").mkdir()
     loop(tmp_path / "headless", "a")
     assert "drew a 12" in short(tmp_path / "headless") or fault.startswith("taken")

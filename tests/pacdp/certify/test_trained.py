@@ -25,10 +25,10 @@ from pacdp import (
 )
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGLD, EntropySGD, build
+from pacdp.certify.trained import first_model, objectives, save_trained
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
-from pacdp.planned_steps import Plan
-from pacdp.trained import first_model, objectives, save_trained
+from pacdp.step.planned_steps import Plan
 from tests.marks import every_case, refusal
 
 PROBLEM = Problem(dataset="digits2", architecture=Architecture(hidden=(12,)))

@@ -18,10 +18,10 @@ from bounds.accounting import (
     SelfComposed,
     privacy_epsilon,
 )
-from pacdp import chained_lines
-from pacdp.ledger import Ledger, Overdrawn, SharedNoise
-from pacdp.ledger_entries import Limit
-from pacdp.reservation import SYSTEM, NoLedger, NotReserved
+from pacdp.store import chained_lines
+from pacdp.store.ledger import Ledger, Overdrawn, SharedNoise
+from pacdp.store.ledger_entries import Limit
+from pacdp.store.reservation import SYSTEM, NoLedger, NotReserved
 from tests.marks import every_case, refusal
 
 ABOUT = {"delta": 1e-5, "adjacency": "add-remove"}
@@ -231,7 +231,7 @@ def test_only_reserved_steps_are_drawn_once_in_order_by_one_process(monkeypatch)
     granted = NoLedger().reserve(stretch(1, 5))
     with pytest.raises(TypeError, match="not copied"):
         copy.deepcopy(granted)
-    monkeypatch.setattr("pacdp.reservation.os.getpid", lambda: -1)
+    monkeypatch.setattr("pacdp.store.reservation.os.getpid", lambda: -1)
     with refusal("reserves it itself", NotReserved):
         granted.draw(1)
 

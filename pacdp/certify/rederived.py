@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pacdp.canonical import digest
-from pacdp.checkpoint import Checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
 from pacdp.losses import Loss
 from pacdp.objective import Objective
-from pacdp.planned_steps import Plan, charged_steps
+from pacdp.step.planned_steps import Plan, charged_steps
+from pacdp.store.canonical import digest
+from pacdp.store.checkpoint import Checkpoint
 
 
 def require_consistent(

@@ -8,7 +8,7 @@ from small_networks import reused, tied
 from torch import nn
 from torch.nn import Linear, ReLU, Sequential
 
-from pacdp.plain import call_with, is_plain, is_plain_linear, repeats_itself
+from pacdp.layers.plain import call_with, is_plain, is_plain_linear, repeats_itself
 
 
 def shared_within():

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from pacdp.checkpoint import FORMAT
+from pacdp.store.checkpoint import FORMAT
 from tests.file_faults import Fault, carried_out, places
 from tests.marks import every_case, refusal
 

@@ -11,23 +11,23 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.algorithms import KINDS, Chain, Settings, State, restore
-from pacdp.canonical import digest, left_out
 from pacdp.certify import Assessment, NoPrivacy, certify
 from pacdp.certify import Settings as ChoiceOfSettings
 from pacdp.certify.accounted import of_the_run, with_accounted
+from pacdp.certify.gibbs import GibbsSettings, Progress
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
+from pacdp.certify.rederived import interval, require_consistent, require_data, require_network
 from pacdp.certify.trajectory import with_recorded
 from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys_of
-from pacdp.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
-from pacdp.gibbs import GibbsSettings, Progress
 from pacdp.objective import Objective
-from pacdp.planned_steps import ChargedSteps, Plan, charged_steps
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
-from pacdp.rederived import interval, require_consistent, require_data, require_network
 from pacdp.step.langevin import Claim, accounted_privacy
+from pacdp.step.planned_steps import ChargedSteps, Plan, charged_steps
+from pacdp.store.canonical import digest, left_out
+from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
@@ -65,7 +65,7 @@ def privacy_of(
     Chains with ``clip_norm`` are accounted for step by step, add-remove (:mod:`pacdp.step.langevin`), whether or not
     they have converged. All else assumes stationarity, under replace-one adjacency: ``target_privacy`` of the settings.
     ``step`` is how many steps the chain has made; with a ``plan``, a clipped chain pays for what
-    :meth:`pacdp.planned_steps.Plan.charged` says.
+    :meth:`pacdp.step.planned_steps.Plan.charged` says.
     """
     if settings.clip_norm is None:
         return settings.target_privacy(oscillation=oscillation, n=n, step=step)

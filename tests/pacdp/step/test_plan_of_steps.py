@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from pacdp.planned_steps import Plan, charged_steps
+from pacdp.step.planned_steps import Plan, charged_steps
 
 LISTS = st.sets(st.integers(1, 300), min_size=1, max_size=12).map(lambda found: tuple(sorted(found)))
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from bounds import _check
 from bounds._rounding import outward
 from bounds.accounting import Composed, Event, Gaussian
-from pacdp.reservation import SYSTEM, Books, Stream, Stretch, Unit
+from pacdp.store.reservation import SYSTEM, Books, Stream, Stretch, Unit
 
 _GRID = 2**10
 

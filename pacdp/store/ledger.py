@@ -1,9 +1,10 @@
 """A ledger of one data set: what was ever released about its rows, counted before the noise is drawn.
 
-A ledger is a folder with ``ledger.jsonl``, one line an entry (:mod:`pacdp.ledger_entries`), chained, locked and on the
-disk before a reservation exists (:mod:`pacdp.chained_lines`), and ``ledger.head``, by which lines that were cut off are
-missed. Nothing reduces what is counted. Who names the ledger says which data sets share their rows: sets that overlap
-have one ledger. It holds no data, and no hash of data but keyed ones; what of it may be published: docs/ledger.md.
+A ledger is a folder with ``ledger.jsonl``, one line an entry (:mod:`pacdp.store.ledger_entries`), chained, locked and
+on the disk before a reservation exists (:mod:`pacdp.store.chained_lines`), and ``ledger.head``, by which lines that
+were cut off are missed. Nothing reduces what is counted. Who names the ledger says which data sets share their rows:
+sets that overlap have one ledger. It holds no data, and no hash of data but keyed ones; what of it may be published:
+docs/ledger.md.
 """
 
 import hashlib
@@ -18,11 +19,11 @@ from typing import Any, get_args
 
 from bounds.accounting import Event, renyi_divergences
 from bounds.privacy import Adjacency
-from pacdp.canonical import canonical
-from pacdp.chained_lines import Kind, Lines, append, create, locked, read
-from pacdp.ledger_entries import Entry, Limit, from_line
-from pacdp.ledger_totals import Spent, Tally, keeps_to, spent
-from pacdp.reservation import Reservation, Stream, Stretch, Unit
+from pacdp.store.canonical import canonical
+from pacdp.store.chained_lines import Kind, Lines, append, create, locked, read
+from pacdp.store.ledger_entries import Entry, Limit, from_line
+from pacdp.store.ledger_totals import Spent, Tally, keeps_to, spent
+from pacdp.store.reservation import Reservation, Stream, Stretch, Unit
 
 FORMAT = "pacdp-ledger/1"
 
@@ -104,8 +105,8 @@ class Ledger:
     def stream(self, *, keyed_by: Any, settings: Any, secret: bool = False) -> Stream:
         """The identity of noise that can be drawn again, by digests that this ledger's key keeps from being guessed.
 
-        See :meth:`pacdp.reservation.Books.stream`. ``keyed_by`` must be the random generator's whole key: runs that
-        share it and differ in ``settings`` share noise, and are refused.
+        See :meth:`pacdp.store.reservation.Books.stream`. ``keyed_by`` must be the random generator's whole key: runs
+        that share it and differ in ``settings`` share noise, and are refused.
 
         Raises:
             ValueError: no JSON values.
