@@ -85,7 +85,7 @@ def _algorithm(name, seeded, root, made_by):
     place.mkdir()
     tried, runs, lost = KILLS, 0, []
     try:
-        runs = killed_often(name, place, kills=KILLS, seeded=seeded).runs
+        _, runs = killed_often(name, place, kills=KILLS, seeded=seeded)
     except AssertionError as error:
         lost = [str(error)]
     print(json.dumps([name, seeded, tried, runs, lost]), flush=True)
