@@ -28,10 +28,10 @@ README, COMMANDS_PAGE, NETWORK_PAGE, GUARANTEES = (
     (ROOT / name).read_text(encoding="utf-8")
     for name in ("README.md", "docs/commands.md", "docs/your_network.md", "docs/guarantees.md")
 )
-DRAWING = {
-    "randn", "rand", "randint", "randperm", "normal", "bernoulli", "multinomial", "normal_", "uniform_", "bernoulli_",
-    "exponential_", "random_",
-}  # fmt: skip
+DRAWING = set((
+    "randn rand randint randperm normal bernoulli multinomial normal_ uniform_ bernoulli_ exponential_ "
+    "random_"
+).split())  # fmt: skip
 OF_ALL = r"(torch|torch\.cuda)\.(manual_seed|manual_seed_all|seed)|(np|numpy)\.random\.seed|random\.seed"
 """What seeds or draws for the whole process."""
 

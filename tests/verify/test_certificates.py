@@ -27,14 +27,10 @@ PRICES = [*prices(), "none"]
 NOT_CHECKED = {"new_person_bernstein", "new_person_betting", "new_example_betting"}
 NO_SPLIT = {"overall_certificate", "private_recursive"}  # whose budget has other entries than the price's
 # Numbers that may be changed within the test's factors without changing what follows, and why.
-FREE = {
-    "terms",  # weighted_risk_upper: how many draws there were, of which the weights leave fewer
-    "kept_steps",  # correlated_risk_upper: likewise, and its number of draws is an estimate
-    "privacy_spacing", "privacy_lowest", "privacy_infinity_mass", "privacy_zero_mass",  # what ran is recomputed instead
-    "loss_high",  # gibbs_pac_bayes: where -ln Z/tau lies below it
-    "min_count",  # mce: where no bin has a count in between
-    "examples",  # of people, in bounds that do not use it
-}  # fmt: skip
+FREE = set((
+    "terms kept_steps privacy_spacing privacy_lowest privacy_infinity_mass privacy_zero_mass loss_high "
+    "min_count examples"
+).split())  # fmt: skip
 
 
 def _made(price):

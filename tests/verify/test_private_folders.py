@@ -20,10 +20,10 @@ from tests.edits import leaves, moved, odd
 
 NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
-FREE = {
-    "hidden", "seed", "records", "learning_rate", "momentum", "prior_std", "burn_in", "local_epochs",
-    "local_batch_size", "score_bound", "max_physical", "snapshots", "public_size",
-}  # fmt: skip
+FREE = set((
+    "hidden seed records learning_rate momentum prior_std burn_in local_epochs local_batch_size "
+    "score_bound max_physical snapshots public_size"
+).split())  # fmt: skip
 
 
 def _wrong(path):

@@ -16,10 +16,10 @@ from pacdp.objective import Objective
 from pacdp.random import philox
 
 META = torch.device("meta")
-VIEWS = {
-    "view", "_unsafe_view", "t", "transpose", "expand", "slice", "select", "unsqueeze", "squeeze", "detach", "reshape",
-    "as_strided", "permute", "alias", "unbind", "split", "split_with_sizes", "lift_fresh",
-}  # fmt: skip
+VIEWS = set((
+    "view _unsafe_view t transpose expand slice select unsqueeze squeeze detach reshape as_strided "
+    "permute alias unbind split split_with_sizes lift_fresh"
+).split())  # fmt: skip
 
 
 class Counted(TorchDispatchMode):

@@ -22,8 +22,9 @@ from pacdp.verify.report import check_path
 from tests.file_faults import Fault, carried_out
 from tests.schema import validate
 
-CHAIN = ("compress", "entropy-sgd-digits", "--learner.steps", "6", "--groups.sizes", "40", "--threads", "1",
-         "--checkpoint-seconds", "0")  # fmt: skip
+CHAIN = tuple(
+    "compress entropy-sgd-digits --learner.steps 6 --groups.sizes 40 --threads 1 --checkpoint-seconds 0".split()
+)
 KERNEL = ("compress", "kernel-digits", "--threads", "1")
 
 

@@ -20,7 +20,7 @@ from tests.marks import every_case, slow
 
 ODD = ["", "a", "b", "0.5", "0.25", "1.0", "nan", "inf", "None", '"x,y"', "ü"]
 CELL = st.one_of(st.integers(-1, 3).map(str), st.sampled_from(ODD), st.text(max_size=3))
-COLUMN = st.sampled_from(["label", "prediction", "p0", "p1", "group", "person", "model", "id", "loss", "weight", "age"])
+COLUMN = st.sampled_from("label prediction p0 p1 group person model id loss weight age".split())
 FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

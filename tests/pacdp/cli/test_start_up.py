@@ -17,18 +17,17 @@ atexit.register(lambda: print("loaded", *sys.modules, file=sys.stderr))
 COMMAND = "from pacdp.cli.main import main; main(sys.argv[1:])"
 LEARNS = {"torch", "sklearn", "safetensors"}
 DRAWS = {"matplotlib", "polars", "jinja2"}
-NEVER = {
-    "opacus", "sympy", "arviz_stats", "scipy.stats", "scipy.signal", "scipy.optimize", "dask", "distributed", "pytest",
-    "pooch", "requests", "cryptography",
-}  # fmt: skip
+NEVER = set((
+    "opacus sympy arviz_stats scipy.stats scipy.signal scipy.optimize dask distributed pytest pooch "
+    "requests cryptography"
+).split())  # fmt: skip
 """What takes long, and is needed by those alone who use it."""
 LIGHT = {*LEARNS, *DRAWS, *NEVER, "joblib"}
 """Of commands that learn and draw nothing."""
 SHOW = ("--show", "--threads", "1")
 STARTS = {
     ("--help",): {*LIGHT, "numpy", "scipy", "numba", "bounds"},
-    ("privacy", "--noise-multiplier", "1", "--sample-rate", "0.1", "--steps", "9", "--delta", "1e-5", "--adjacency",
-     "add-remove"): LIGHT,
+    tuple("privacy --noise-multiplier 1 --sample-rate 0.1 --steps 9 --delta 1e-5 --adjacency add-remove".split()): LIGHT,
     ("train", "sgld-mnist2", *SHOW): LIGHT - LEARNS,
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
     ("certify", "--predictions", "x", "--help"): {*LIGHT, "numba", "bounds"},

@@ -3,8 +3,10 @@
 import torch
 from torch.overrides import TorchFunctionMode
 
-_ASK = {"item", "tolist", "numpy", "cpu", "nonzero", "__bool__", "__float__", "__int__", "__index__", "is_nonzero",
-        "equal", "unique", "masked_select", "allclose"}  # fmt: skip
+_ASK = set((
+    "item tolist numpy cpu nonzero __bool__ __float__ __int__ __index__ is_nonzero equal unique "
+    "masked_select allclose"
+).split())  # fmt: skip
 
 
 class Reads(TorchFunctionMode):
