@@ -27,7 +27,9 @@ LIGHT = {*LEARNS, *DRAWS, *NEVER, "joblib"}
 SHOW = ("--show", "--threads", "1")
 STARTS = {
     ("--help",): {*LIGHT, "numpy", "scipy", "numba", "bounds"},
-    tuple("privacy --noise-multiplier 1 --sample-rate 0.1 --steps 9 --delta 1e-5 --adjacency add-remove".split()): LIGHT,
+    tuple(
+        "privacy --noise-multiplier 1 --sample-rate 0.1 --steps 9 --delta 1e-5 --adjacency add-remove".split()
+    ): LIGHT,
     ("train", "sgld-mnist2", *SHOW): LIGHT - LEARNS,
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
     ("certify", "--predictions", "x", "--help"): {*LIGHT, "numba", "bounds"},
