@@ -23,19 +23,14 @@ def named(name: str) -> Path | None:
     return results_of(name) if name in studies() else None
 
 
-def _holds_results(folder: Path) -> bool:
-    """Whether these are results of a study, and not a run beside which somebody keeps a table."""
-    return (folder / "table.csv").is_file() and not (folder / "config.json").is_file()
-
-
 def plot(folder: Path) -> list[Path] | None:
     """Draw the figures of a folder of results again; None of other folders."""
-    return study_of(folder).draw(read_table(folder), folder) if _holds_results(folder) else None
+    return study_of(folder).draw(read_table(folder), folder) if (folder / "table.csv").is_file() else None
 
 
 def page(folder: Path) -> str | None:
     """The HTML of the page about a folder of results; None of other folders."""
-    if not _holds_results(folder):
+    if not (folder / "table.csv").is_file():
         return None
     study, table, made = study_of(folder), read_table(folder), read_json(folder / "provenance.json")
     return fill("study.html", {

@@ -82,6 +82,8 @@ def _in_a_checkout() -> bool:
     return [Path(each) for each in spec.submodule_search_locations or ()] == [root / "experiments"]
 
 
-def folders() -> list[Folders]:
-    """The folders of all extensions that have some."""
+def folders(place: Path | None = None) -> list[Folders]:
+    """What all extensions know of folders; none is asked about a ``place`` that is a run, whatever else lies in it."""
+    if place is not None and (place / "config.json").is_file():
+        return []
     return [importlib.import_module(one.folders) for one in extensions() if one.folders]  # pyright: ignore[reportReturnType]

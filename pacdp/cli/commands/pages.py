@@ -32,7 +32,7 @@ class Plot:
                 f"{folder} is no folder: give that of a run or of a study's results, or a study's name"
             )
         with as_written(folder):
-            others = (known.plot(folder) for known in folders())
+            others = (known.plot(folder) for known in folders(folder))
             drawn = next((paths for paths in others if paths is not None), None)
             drawn = certifying.plot(Folder(folder)) if drawn is None else drawn
         for path in drawn:

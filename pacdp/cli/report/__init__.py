@@ -21,7 +21,7 @@ def write_report(path: Path, out: Path | None = None) -> Path:
         ValueError: the folder holds nothing known, or files that this version does not read.
     """
     with as_written(path):
-        others = (known.page(path) for known in folders())
+        others = (known.page(path) for known in folders(path))
         page = next((page for page in others if page is not None), None) or render(read(path))
     out = out or path / "report.html"
     if out.is_dir():
