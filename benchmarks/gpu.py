@@ -160,18 +160,19 @@ def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, di
     )
     loss = nn.BCEWithLogitsLoss(reduction="none")
     for mode in MODES:
-        mechanism = Mechanism(clip_norm=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
-                              expected_batch_size=sizes.sample_rate * len(labels), grad_sample_mode=mode)  # fmt: skip
-        settings = DPSGD(mechanism=mechanism, noise_multiplier=1.0, learning_rate=0.1)
+        mechanism = Mechanism(
+            clip_norm=1.0, noise_multiplier=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
+            expected_batch_size=sizes.sample_rate * len(labels), grad_sample_mode=mode,
+        )  # fmt: skip
         for label, source in (
             ("seeded", lambda: SeededRandomness(0, device=sizes.device)),
             ("system", SystemRandomness),
         ):
             seconds = timed(
                 sizes,
-                lambda settings=settings, source=source: train(
-                    settings, network(name).to(sizes.device), TensorDataset(inputs, labels.float()),
-                    loss=lambda z, y: loss(z.squeeze(1), y), randomness=source(),
+                lambda mechanism=mechanism, source=source: train(
+                    DPSGD(learning_rate=0.1), network(name).to(sizes.device), TensorDataset(inputs, labels.float()),
+                    mechanism=mechanism, loss=lambda z, y: loss(z.squeeze(1), y), randomness=source(),
                 ),
             )  # fmt: skip
             yield (

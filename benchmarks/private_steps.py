@@ -88,10 +88,10 @@ def opacus(name: str, mode: str, batch: tuple[Tensor, Tensor], noise: float) -> 
 
 def training(name: str, mode: Any, batch: tuple[Tensor, Tensor], *, steps: int) -> float:
     """The least processor seconds of a step of ``train``, on the whole batch each time."""
-    mechanism = Mechanism(clip_norm=CLIP_NORM, sample_rate=1.0, expected_batch_size=float(len(batch[0])),
-                          steps=steps + 1, grad_sample_mode=mode)  # fmt: skip
+    mechanism = Mechanism(clip_norm=CLIP_NORM, noise_multiplier=NOISE, sample_rate=1.0,
+                          expected_batch_size=float(len(batch[0])), steps=steps + 1, grad_sample_mode=mode)  # fmt: skip
     ends = list[float]()
-    train(DPSGD(mechanism=mechanism, noise_multiplier=NOISE, learning_rate=RATE), network(name), TensorDataset(*batch),
+    train(DPSGD(learning_rate=RATE), network(name), TensorDataset(*batch), mechanism=mechanism,
           loss=nn.CrossEntropyLoss(reduction="none"), randomness=SeededRandomness(0),
           progress=lambda _: ends.append(time.process_time()))  # fmt: skip
     return min(end - start for start, end in pairwise(ends))

@@ -98,6 +98,7 @@ def train(
     module: nn.Module,
     dataset: Dataset[Any],
     *,
+    mechanism: Mechanism,
     loss: PerExampleLoss,
     people: Tensor | None = None,
     randomness: Randomness | None = None,
@@ -118,6 +119,7 @@ def train(
     if they are, that number is public, and only data sets of equal size are neighbours (replace-one).
 
     Args:
+        mechanism: the public numbers of the run: clip norm, noise, sample rate, divisor, steps.
         loss: per-record losses of (outputs, targets), shape (batch,).
         people: the person's number for each record, (records,), integers, where people are the units.
         randomness: the operating system's generator by default.
@@ -146,7 +148,8 @@ def train(
     books = NoLedger() if ledger is None else ledger
     _check.whole(checkpoint_every=checkpoint_every)
     for what, given, needed in (
-        ("algorithm", algorithm, "mechanism"), ("module", module, "parameters"), ("loss", loss, "__call__"),
+        ("algorithm", algorithm, "noises"), ("mechanism", mechanism, "sample_rate"),
+        ("module", module, "parameters"), ("loss", loss, "__call__"),
         ("randomness", randomness or SystemRandomness, "batch"), ("ledger", books, "reserve"),
     ):  # fmt: skip
         if not hasattr(given, needed):
@@ -161,24 +164,26 @@ def train(
     if device is None:
         raise ValueError("module has no parameter that requires a gradient: nothing can be trained")
     template = _examples(units, device)
-    _check_examples(network, template, _at_once(algorithm.mechanism))
-    state = _beginning(algorithm, network.module, randomness, device)
+    _check_examples(network, template, _at_once(mechanism))
+    state = _beginning(algorithm, mechanism, network.module, randomness, device)
     public = {"settings": state.settings, "checkpoints": (path is None, checkpoint_every)}
     _join(together, network.module, dataset, randomness, public)
     name = ""
     if seed_of(books, randomness) is not None:
-        code = (network.module, loss, algorithm, _global_state(network, template))
+        code = (network.module, loss, algorithm, mechanism, _global_state(network, template))
         name = release_name(randomness, *code, dataset=dataset, people=people)
         state.first = contents(dict(network.module.named_parameters()))
-    summer = _summer(algorithm, network, units, template, state.generators.get("pre_noise"))
+    summer = _summer(
+        algorithm, mechanism, network, units, template, state.generators.get("pre_noise")
+    )
     if path is not None and found(path, together, device):
         load_run(
             path,
             state,
             together=together,
-            check=partial(_require_own, path, algorithm, len(units), books),
+            check=partial(_require_own, path, algorithm, mechanism, books),
         )
-    promised, last = _plan(algorithm, len(units), path, state.step)
+    promised, last = _plan(algorithm, mechanism, path, state.step)
     release = [name, state.first, state.settings, device.type, dict(about or {})]
     paid = Paid(
         books,
@@ -198,11 +203,19 @@ def train(
         state.receipt = paid.receipt
         seen.append(
             _step(
-                algorithm, state, len(units), summer, promised[number - 1], together, watch, unmoved
+                algorithm,
+                mechanism,
+                state,
+                len(units),
+                summer,
+                promised[number - 1],
+                together,
+                watch,
+                unmoved,
             )
         )
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
-        if (keeps or algorithm.keeps)(number):
+        if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
                 parameters_to_vector(network.module.parameters()).detach().clone()
             )
@@ -210,7 +223,7 @@ def train(
             number == last or (checkpoint_every and number % checkpoint_every == 0)
         )
         if len(seen) == most or number == last or written:
-            for one in _read(seen, algorithm.mechanism.steps, together):
+            for one in _read(seen, mechanism.steps, together):
                 if (
                     progress is not None
                 ):  # before the checkpoint, so that what is recorded of a step is there when that is
@@ -227,7 +240,7 @@ def train(
         event=state.history.event,
         snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
-        halted=last < algorithm.mechanism.steps,
+        halted=last < mechanism.steps,
         grad_sample_mode="reference" if isinstance(summer, ByExample | ByContribution) else "ghost",
     )
 
@@ -244,6 +257,7 @@ class _Seen(NamedTuple):
 
 def _step(
     algorithm: Algorithm,
+    mechanism: Mechanism,
     state: RunState,
     n: int,
     summer: Summer,
@@ -254,13 +268,13 @@ def _step(
 ) -> _Seen:
     """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
     live = trained(state.module)
-    chosen = state.randomness.batch(n, algorithm.mechanism.sample_rate)
+    chosen = state.randomness.batch(n, mechanism.sample_rate)
     unmoved.keep()
     added = summer(chosen, live)
     same = unmoved.same()
     step = PrivateStep(
         number=state.step,
-        mechanism=algorithm.mechanism,
+        mechanism=mechanism,
         module=state.module,
         optimizer=state.optimizer,
         weights=live,
@@ -312,10 +326,13 @@ def describe(settings: object, steps: int) -> Any:
 
 
 def _beginning(
-    algorithm: Algorithm, module: nn.Module, randomness: Randomness, device: torch.device
+    algorithm: Algorithm,
+    mechanism: Mechanism,
+    module: nn.Module,
+    randomness: Randomness,
+    device: torch.device,
 ) -> RunState:
     """A run that has not begun, its random layers seeded."""
-    mechanism = algorithm.mechanism
     for name, generator in generators(module).items():
         generator.manual_seed(randomness.generator(name).initial_seed())
     return RunState(
@@ -326,17 +343,25 @@ def _beginning(
             "clip_norm": mechanism.clip_norm,
             "expected_batch_size": mechanism.expected_batch_size,
         },
-        settings=describe(algorithm, mechanism.steps),
+        settings={
+            "algorithm": describe(algorithm, mechanism.steps),
+            "mechanism": describe(mechanism, mechanism.steps),
+        },
         generators={"pre_noise": randomness.generator("pre-noise", device)}
         if algorithm.pre_noise > 0.0
         else {},
     )
 
 
-def _plan(algorithm: Algorithm, n: int, path: Path | None, ran: int) -> tuple[list[Event], int]:
+def _plan(
+    algorithm: Algorithm, mechanism: Mechanism, path: Path | None, ran: int
+) -> tuple[list[Event], int]:
     """What each step is to release, and the last step that the budget pays for."""
-    mechanism = algorithm.mechanism
-    promise = algorithm.promise(n, mechanism.steps)
+    if algorithm.FIXES_NOISE and mechanism.noise_multiplier is not None:
+        raise ValueError(
+            f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
+        )
+    promise = algorithm.promise(mechanism, mechanism.steps)
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if ran > last:
         raise CheckpointError(
@@ -345,8 +370,10 @@ def _plan(algorithm: Algorithm, n: int, path: Path | None, ran: int) -> tuple[li
     return [step for step, count in events.runs_of(promise) for _ in range(count)], last
 
 
-def _require_own(path: Path, algorithm: Algorithm, n: int, books: Books, read: RunState) -> None:
-    if read.history.event != algorithm.promise(n, read.step):
+def _require_own(
+    path: Path, algorithm: Algorithm, mechanism: Mechanism, books: Books, read: RunState
+) -> None:
+    if read.history.event != algorithm.promise(mechanism, read.step):
         raise CheckpointError(
             f"{path} records other mechanisms than its settings make: train again"
         )
@@ -428,13 +455,14 @@ def _join(
 
 def _summer(
     algorithm: Algorithm,
+    mechanism: Mechanism,
     network: Network,
     units: Units,
     template: tuple[Tensor, Tensor],
     pre_noise_generator: torch.Generator | None,
 ) -> Summer:
     """How contributions are added up."""
-    mechanism, weights = algorithm.mechanism, trained(network.module)
+    weights = trained(network.module)
     if algorithm.contribution is not None:
         if mechanism.grad_sample_mode == "ghost":
             raise ValueError(

@@ -1,7 +1,7 @@
 """Private training: the algorithms, the loop that runs them, what it cost, and audits of it from the outside.
 
-``train(settings, module, dataset, loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and with
-``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
+``train(settings, module, dataset, mechanism=..., loss=...)`` runs DP-SGD, DP-Adam, DP-SGLD, DP-BBP, DP-MC-Dropout, and
+with ``people=`` user-level DP-SGD or P3SGD from start to end; it returns weights with the event that they cost, which
 ``epsilon`` and ``privacy_claim`` read. ``PrivateEngine.make_private`` is for loops of one's own.
 ``audit_mechanism``, ``audit_training`` and ``attack_training`` test a mechanism from outside. Importing this registers
 the accountant "pld" with Opacus.
@@ -14,15 +14,9 @@ from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
 from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
 from pacdp.algorithms.dp_sgd import DPSGD as DPSGD
 from pacdp.algorithms.dp_sgld import DPSGLD as DPSGLD
-from pacdp.algorithms.dp_sgld import Convention as Convention
-from pacdp.algorithms.dp_sgld import GradientSlot as GradientSlot
-from pacdp.algorithms.dp_sgld import ParameterSlot as ParameterSlot
-from pacdp.algorithms.dp_sgld import Tempered as Tempered
 from pacdp.algorithms.p3sgd import P3SGD as P3SGD
-from pacdp.algorithms.p3sgd import IndependentNoise as IndependentNoise
-from pacdp.algorithms.p3sgd import NestedNoise as NestedNoise
 from pacdp.algorithms.p3sgd import published_epsilon as published_epsilon
-from pacdp.algorithms.user_level import UserLevelDPSGD as UserLevelDPSGD
+from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
 from pacdp.audit.checks import MechanismAudit as MechanismAudit

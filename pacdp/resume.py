@@ -52,7 +52,7 @@ class RunState:
     public: Mapping[str, float]
     """Clip norm, divisor and the like."""
     settings: Any
-    """The algorithm's, as JSON values."""
+    """The algorithm's numbers and the mechanism's, as JSON values."""
     generators: Mapping[str, Generator] = field(default_factory=dict)
     """Further generators of this process, by name."""
     run: str = field(default_factory=new_run)

@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 
 from experiments.runs.central_limit import accounted
 from pacdp.algorithms.algorithm import Descent
-from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import DPSGLD
 from pacdp.errors import Diverged
@@ -30,6 +30,7 @@ from pacdp.loop import train
 from pacdp.losses import PerExampleLoss
 from pacdp.models import Architecture, build
 from pacdp.step.event import steps_of
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
 from pacdp.store.canonical import JOINED_LATER
 
@@ -100,8 +101,8 @@ def _cnn(public: Public, generator: torch.Generator) -> nn.Module:
 
 
 def train_plain(
-    algorithm: Descent, module: nn.Module, inputs: Tensor, targets: Tensor, *, loss: PerExampleLoss, thermal: bool,
-    seed: int, keeps: Callable[[int], bool],
+    algorithm: Descent, mechanism: Mechanism, module: nn.Module, inputs: Tensor, targets: Tensor, *,
+    loss: PerExampleLoss, thermal: bool, seed: int, keeps: Callable[[int], bool],
 ) -> list[Tensor]:  # fmt: skip
     """Train ``module`` in place by the algorithm's optimizer.
 
@@ -112,27 +113,26 @@ def train_plain(
     Returns:
         The snapshots, flat.
     """
-    mechanism = algorithm.mechanism
     parameters = [p for p in module.train().parameters() if p.requires_grad]
-    optimizer = algorithm.optimizer(parameters)
+    optimizer, add_gradient = algorithm.optimizer(parameters), algorithm.data_free_gradient(mechanism)
     assert optimizer is not None
     batches = _batches(len(inputs), mechanism.sample_rate, torch.Generator().manual_seed(seed))
     noise = torch.Generator(inputs.device).manual_seed(seed + 1)
     found = list[Tensor]()
     for step in range(mechanism.steps):
         for group in optimizer.param_groups:
-            group["lr"] = algorithm.rate_at(step)
+            group["lr"] = algorithm.rate_at(step, mechanism)
         rows = next(batches).to(inputs.device)
         optimizer.zero_grad()
         loss(module(inputs[rows]), targets[rows]).mean().backward()
         forget_draws(module)
         if thermal:
-            scale = algorithm.noise_at(step) * mechanism.clip_norm / mechanism.expected_batch_size
+            scale = algorithm.noise_at(step, mechanism) * mechanism.clip_norm / mechanism.expected_batch_size
             for p in parameters:
                 assert p.grad is not None
                 p.grad.add_(torch.empty_like(p.grad).normal_(generator=noise), alpha=scale)
-        if algorithm.data_free_gradient is not None:
-            algorithm.data_free_gradient(module)
+        if add_gradient is not None:
+            add_gradient(module)
         optimizer.step()
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             raise Diverged(step + 1, "a weight")
@@ -168,20 +168,20 @@ def fit(run: BayesRun, module: nn.Module, inputs: Tensor, targets: Tensor, *, lo
     """Train ``module`` on all rows of inputs and targets."""
     kept = sorted({*run.posterior_steps(), *run.curve_steps()})
     sampling, budget = run.config.sampling, run.config.budget
-    settings = algorithm(run.config, public)
+    settings, numbers = run.config.method, mechanism(run.config, public)
     assert isinstance(settings, Descent)
     if not run.private:
-        plain = train_plain(settings, module, inputs, targets, loss=loss, seed=run.seed,
+        plain = train_plain(settings, numbers, module, inputs, targets, loss=loss, seed=run.seed,
                             thermal=isinstance(run.config.method, DPSGLD), keeps=kept.__contains__)  # fmt: skip
         return Fitted(module.eval(), dict(zip(kept, plain, strict=True)), {})
-    trained = train(settings, module, TensorDataset(inputs, targets), loss=loss,
+    trained = train(settings, module, TensorDataset(inputs, targets), mechanism=numbers, loss=loss,
                     randomness=SeededRandomness(run.seed), keeps=kept.__contains__)  # fmt: skip
     if trained.halted or trained.event is None:
         raise ValueError(f"the budget of epsilon {budget.epsilon:g} halts the run after step "
                          f"{steps_of(trained.event)} of {sampling.steps}: raise it")  # fmt: skip
     found = accounted(trained.event, delta=budget.delta)
     spent = {"epsilon": found["upper"], "epsilon_clt_optimistic": found["central_limit"], "delta": budget.delta,
-             "noise_multiplier": settings.noise_at(0), "clip_norm": sampling.clip_norm}  # fmt: skip
+             "noise_multiplier": settings.noise_at(0, numbers), "clip_norm": sampling.clip_norm}  # fmt: skip
     return Fitted(with_weights(module, trained.weights), dict(zip(kept, trained.snapshots, strict=True)), spent)
 
 

@@ -26,7 +26,7 @@ from torch.nn.functional import avg_pool2d, cross_entropy
 from torch.utils.data import TensorDataset
 
 from pacdp.algorithms.algorithm import Descent
-from pacdp.algorithms.dp_sgld import DPSGLD, GradientSlot
+from pacdp.algorithms.dp_sgld import DPSGLD
 from pacdp.calibration import fit_temperature, summary
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import Budget
@@ -158,35 +158,28 @@ spent = lru_cache(maxsize=64)(epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stepped:
-    """Langevin dynamics whose step sizes and noise multipliers are both given, step by step."""
+class Stepped(Descent):
+    """Descent whose step sizes and noise multipliers are both given, with noise before clipping."""
 
-    rate: Schedule
-    noise: Schedule
+    NAME = "DP-SGLD"
+    learning_rate: float | Schedule
     pre_noise: float = 0.0
 
-    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
-        """As given."""
-        return self.rate(step)
 
-    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
-        """As given."""
-        return self.noise(step)
-
-
-def algorithm(run: FrontierRun, data: Problem, parameters: int) -> Descent:
-    """The run's algorithm, with the noise that its budget asks for."""
-    mechanism = Mechanism(
-        clip_norm=run.clip_norm, sample_rate=run.sample_rate, expected_batch_size=run.sample_rate * len(data.inputs),
-        steps=run.steps, max_physical_batch=4096, budget=None,
-    )  # fmt: skip
+def algorithm(run: FrontierRun, data: Problem, parameters: int) -> tuple[Descent, Mechanism]:
+    """The run's algorithm, and its mechanism with the noise that its budget asks for."""
     shape, rate = shape_of(run), run.reach / run.clip_norm
     noise = noise_of(tuple(value**0.5 for value in shape), run.sample_rate, run.budget)
-    sizes = Table(values=tuple(rate * value for value in shape))
-    form = Stepped(rate=sizes, noise=noise, pre_noise=run.pre_noise * run.clip_norm / math.sqrt(parameters))
+    mechanism = Mechanism(
+        clip_norm=run.clip_norm, noise_multiplier=noise, sample_rate=run.sample_rate,
+        expected_batch_size=run.sample_rate * len(data.inputs), steps=run.steps, max_physical_batch=4096, budget=None,
+    )  # fmt: skip
     if run.method == "DP-SGLD" and not run.decay and not run.pre_noise:
-        form = GradientSlot(step_size=rate, temperature=noise(0) ** 2 / (2.0 * rate))  # σ = √(2 α τ)
-    return DPSGLD(mechanism=mechanism, convention=form)
+        temperature = noise(0) ** 2 / (2.0 * rate)  # σ = √(2 α τ)
+        settings = DPSGLD(convention="gradient-slot", step_size=rate, temperature=temperature)
+        return settings, replace(mechanism, noise_multiplier=None)
+    sizes = Table(values=tuple(rate * value for value in shape))
+    return Stepped(learning_rate=sizes, pre_noise=run.pre_noise * run.clip_norm / math.sqrt(parameters)), mechanism
 
 
 class Learnt(NamedTuple):
@@ -200,9 +193,9 @@ class Learnt(NamedTuple):
 def learn(run: FrontierRun, data: Problem) -> Learnt:
     """Train by the run's method."""
     module, half = network(run, data), run.steps // 2
-    settings = algorithm(run, data, sum(p.numel() for p in module.parameters()))
+    settings, mechanism = algorithm(run, data, sum(p.numel() for p in module.parameters()))
     keeps = {half + (k * (run.steps - half)) // run.kept for k in range(1, run.kept + 1)}.__contains__
-    made = train(settings, module, TensorDataset(data.inputs, data.targets), loss=loss_of,
+    made = train(settings, module, TensorDataset(data.inputs, data.targets), mechanism=mechanism, loss=loss_of,
                  randomness=SeededRandomness(run.seed), keeps=keeps)  # fmt: skip
     cost = spent(made.event, delta=run.budget.delta, adjacency=run.budget.adjacency)
     return Learnt(with_weights(module, made.weights).requires_grad_(False), made.snapshots, cost)

@@ -120,7 +120,7 @@ def _run(rate: float, steps: int, epsilon: float, delta: float, *, step: float, 
 
 
 def _steps(size: float, decay: float, offset: float, temperature: float) -> DPSGLD:
-    return DPSGLD(step_size=size, decay=decay, decay_offset=offset, temperature=temperature)
+    return DPSGLD(convention="gradient-slot", step_size=size, decay=decay, decay_offset=offset, temperature=temperature)
 
 
 _MLP: dict[str, Any] = {"architecture": "fc", "hidden": (32,)}

@@ -24,7 +24,7 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.audit.inversion import search_attack
 from pacdp.cli.config import Runtime
-from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import examples
 from pacdp.cli.private.methods import Method
@@ -198,10 +198,13 @@ def sgd(
             optimizer.step()
 
 
-def privately(algorithm: Algorithm, module: nn.Module, found: Sides, *, seed: int) -> Event | None:
+def privately(
+    algorithm: Algorithm, mechanism: Mechanism, module: nn.Module, found: Sides, *, seed: int
+) -> Event | None:
     """Train ``module`` in place, with noise from a seed, as for public data only; returns what was done."""
     data = TensorDataset(found.inputs, found.labels)
-    run = train(algorithm, module, data, people=found.people, loss=cross_entropies, randomness=SeededRandomness(seed))
+    run = train(algorithm, module, data, mechanism=mechanism, people=found.people, loss=cross_entropies,
+                randomness=SeededRandomness(seed))  # fmt: skip
     module.load_state_dict(run.weights)
     return run.event
 
@@ -235,8 +238,8 @@ def compute(config: Training, runtime: Runtime, folder: Path) -> dict[str, Any]:
         sgd(how, module, inputs, labels, generator=generator)
     else:
         public = Public(input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units))
-        settings = algorithm(PrivateConfig(method=how.method, sampling=how.sampling, budget=how.budget), public)
-        spent = price(privately(settings, module, found, seed=config.seed), how.budget.delta)
+        numbers = mechanism(PrivateConfig(method=how.method, sampling=how.sampling, budget=how.budget), public)
+        spent = price(privately(how.method, numbers, module, found, seed=config.seed), how.budget.delta)
     if config.attack:
         spent |= _inverted(config.attack, module, found, config.seed)
     return scores(module, found) | spent
@@ -268,11 +271,10 @@ class Accounting:
 
 def account(config: Accounting, runtime: Runtime, folder: Path) -> dict[str, Any]:
     """By an accountant that holds, and by the paper's. Clip norm, divisor and learning rate cost nothing."""
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=SAMPLE_RATE, expected_batch_size=1.0, steps=STEPS)
-    settings = P3SGD(mechanism=mechanism, noise_scales=config.noise_scales, learning_rate=1.0,
-                     selection_epsilon=SELECTION_EPSILON)  # fmt: skip
-    published = settings.published(steps=STEPS, delta=DELTA).epsilon
-    return price(settings.promise(0, STEPS), DELTA) | {"published_epsilon": published}
+    numbers = Mechanism(clip_norm=1.0, sample_rate=SAMPLE_RATE, expected_batch_size=1.0, steps=STEPS)
+    settings = P3SGD(noise_scales=config.noise_scales, selection_epsilon=SELECTION_EPSILON)
+    published = settings.published(numbers, steps=STEPS, delta=DELTA).epsilon
+    return price(settings.promise(numbers, STEPS), DELTA) | {"published_epsilon": published}
 
 
 ACCOUNTING = single(account)

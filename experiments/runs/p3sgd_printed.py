@@ -53,7 +53,7 @@ class PrintedP3SGD(P3SGD):
     def update(self, step: PrivateStep) -> int:
         """Divide by the sample's size, and choose by the loss of all of it."""
         assert step.losses is not None
-        released = self.candidates.draw(step, self.noise_scales)
+        released = self.candidates(step)
         sampled = len(step.losses(step.weights))
         if not sampled:
             return 0
@@ -146,11 +146,10 @@ def compute(config: Comparing, runtime: Runtime, folder: Path) -> dict[str, Any]
     for scales in config.sets:
         for rule in ("printed", "corrected", "coin")[: 1 + len(scales)]:
             settings, module = (P3SGD if rule == "corrected" else PrintedP3SGD)(
-                mechanism=mechanism, noise_scales=scales, learning_rate=config.learning_rate,
-                local_batch_size=config.local_batch_size or None,
+                noise_scales=scales, learning_rate=config.learning_rate, local_batch_size=config.local_batch_size,
                 selection_epsilon=1e-12 if rule == "coin" else p3sgd.SELECTION_EPSILON,
             ), copy.deepcopy(start)  # fmt: skip
-            event = p3sgd.privately(settings, module, found, seed=config.seed)
+            event = p3sgd.privately(settings, mechanism, module, found, seed=config.seed)
             row: dict[str, Any] = {"strategy": f"P3SGD, {rule}", "noise_scales": p3sgd.scale_name(scales)}
             row |= p3sgd.scores(module, found)
             if not isinstance(settings, PrintedP3SGD):

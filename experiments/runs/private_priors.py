@@ -53,7 +53,7 @@ from pacdp.data.row_checks import require_apart
 from pacdp.features import OrientedGradients, RandomWaves, fit_mean, gaussian_errors, transform, unit
 from pacdp.loop import train
 from pacdp.losses import cross_entropies
-from pacdp.schedules import Table
+from pacdp.schedules import Schedule, Table
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness
@@ -227,13 +227,21 @@ def clipped(seen: Seen, config: Config) -> tuple[Tensor, Event]:
 
 
 def released(
-    rows: BoundSet, head: nn.Linear, *, steps: int, clip_norm: float, seed: int, **how: Any
+    rows: BoundSet,
+    head: nn.Linear,
+    *,
+    steps: int,
+    clip_norm: float,
+    noise_multiplier: Schedule | float,
+    seed: int,
+    **how: Any,
 ) -> tuple[Tensor, Event]:
     """The weights after DP-SGD on all rows in every step."""
-    mechanism = Mechanism(clip_norm=clip_norm, sample_rate=1.0, expected_batch_size=float(rows.n), steps=steps,
-                          grad_sample_mode="ghost", max_physical_batch=10_000)  # fmt: skip
+    mechanism = Mechanism(clip_norm=clip_norm, noise_multiplier=noise_multiplier, sample_rate=1.0,
+                          expected_batch_size=float(rows.n), steps=steps, grad_sample_mode="ghost",
+                          max_physical_batch=10_000)  # fmt: skip
     run = train(
-        DPSGD(mechanism=mechanism, **how), head, TensorDataset(rows.inputs, rows.labels),
+        DPSGD(**how), head, TensorDataset(rows.inputs, rows.labels), mechanism=mechanism,
         loss=cross_entropies, randomness=SeededRandomness(seed),
     )  # fmt: skip
     assert run.event is not None

@@ -1,12 +1,19 @@
-"""What a private algorithm is: frozen settings that say how one step moves the weights and what that promises."""
+"""A private algorithm is one frozen record: its own numbers, how a step moves the weights, and what that promises.
+
+The same record is given to :func:`pacdp.loop.train`, set on a command line and kept as JSON; its fields are the JSON.
+What every algorithm needs of a run (clip norm, noise multiplier, sample rate) is the run's own
+:class:`pacdp.step.mechanism.Mechanism`.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+import torch
 from torch import nn, optim
 
 from bounds.accounting import Event, PrivacyBound
+from pacdp.layers.priors import Law, Prior, law_of
 from pacdp.layers.regularise import Regulariser, prior_gradient
 from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.event import history, sampled_step
@@ -28,28 +35,52 @@ class Choice:
 
 
 class Algorithm:
-    """Settings of a private training algorithm: a subclass is a frozen record, and says what differs from this one."""
+    """What the loop asks of a private algorithm; a subclass is a frozen record, and says what differs from this one.
+
+    Steps are counted from 0.
+    """
 
     __slots__ = ()
-    mechanism: Mechanism
-    """The public numbers."""
+    NAME: ClassVar[str]
+    """The algorithm's name as the field writes it."""
+    NOISY_SUMS: ClassVar[bool] = False
+    """Whether each step adds Gaussian noise to one sum of clipped contributions over one secret Poisson batch, and
+    computes with that sum alone: certificates then pay for the sums (:class:`bounds.PoissonSum`)."""
+    FIXES_NOISE: ClassVar[bool] = False
+    """Whether the record's own numbers say how much noise there is; the mechanism then gives none."""
     draws: int = 1
     """Forward passes whose losses are averaged before clipping."""
-
-    @property
-    def pre_noise(self) -> float:
-        """Standard deviation of noise on each example's gradient before clipping; it buys no privacy."""
-        return 0.0
+    test_draws: int = 0
+    """Networks or masks that a prediction averages over; 0 where the network is one."""
+    pre_noise: float = 0.0
+    """Standard deviation of noise on each example's gradient before clipping; it buys no privacy."""
 
     @property
     def contribution(self) -> UnitFunction | None:
-        """What one unit adds to the sum; None for the gradient of an example's loss."""
+        """What one person's records add to the sum; None where a unit is an example, which adds its loss's gradient."""
         return None
 
     @property
+    def by_person(self) -> bool:
+        """Whether the unit of privacy is a person rather than an example."""
+        return self.contribution is not None
+
+    @property
     def width(self) -> int | None:
-        """Records of a unit in one batch; None for all."""
+        """How many of a person's records are in one batch; None for all."""
         return None
+
+    def network(
+        self,
+        module: nn.Module,
+        *,
+        generator: torch.Generator,
+        device: torch.device | str | None = None,
+    ) -> nn.Module:
+        """The network as the algorithm trains it, with random layers where it wants them; these draw on ``device``, by
+        default the generator's."""
+        del generator, device
+        return module
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
         """What keeps state between steps; None where the update itself moves the weights."""
@@ -60,8 +91,8 @@ class Algorithm:
         """Move ``step.weights`` by what the step releases; the number of the candidate that was chosen, or 0."""
         raise NotImplementedError
 
-    def noises(self, step: int) -> Sequence[float]:
-        """The noise multiplier of each of a logical step's releases of the sum, in their order."""
+    def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
+        """The noise multiplier of each of a step's releases of the sum, in their order."""
         raise NotImplementedError
 
     @property
@@ -69,85 +100,76 @@ class Algorithm:
         """The choice of every step; None where nothing is chosen."""
         return None
 
-    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
-        """The releases and the choice of every step; rate and divisor are public, whatever ``n``."""
-        del n
-        rate, chosen = (
-            self.mechanism.sample_rate,
-            0.0 if self.choice is None else self.choice.epsilon,
-        )
-        numbers = range(start, start + steps)
+    def promise(self, mechanism: Mechanism, steps: int) -> Event | None:
+        """The releases and the choice of each of the first ``steps`` steps; it depends on public numbers alone."""
+        epsilon = 0.0 if self.choice is None else self.choice.epsilon
         return history(
-            sampled_step(self.noises(t), sample_rate=rate, choice_epsilon=chosen) for t in numbers
+            sampled_step(
+                self.noises(t, mechanism), sample_rate=mechanism.sample_rate, choice_epsilon=epsilon
+            )
+            for t in range(steps)
         )
 
-    def keeps(self, step: int) -> bool:
-        """Whether the weights after ``step`` steps become a snapshot: none do."""
-        del step
+    def keeps(self, steps: int, mechanism: Mechanism) -> bool:
+        """Whether the weights after so many steps become a snapshot: none do."""
+        del steps, mechanism
         return False
 
-    def published(self, *, steps: int, delta: float) -> PrivacyBound | None:
+    def published(self, mechanism: Mechanism, *, steps: int, delta: float) -> PrivacyBound | None:
         """What the algorithm's paper says that ``steps`` steps cost, where that is no guarantee; None for no such."""
-        del steps, delta
+        del mechanism, steps, delta
 
 
 class Descent(Algorithm):
-    """p.grad = (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B, plus a gradient that depends on no data, for any optimizer.
+    """p.grad = (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B + ∇r(w)/n, for any optimizer; r = -ln p is the prior's energy.
 
     What an optimizer makes of released gradients (momentum, moments) is post-processing.
     """
 
     __slots__ = ()
-    noise_multiplier: Any
-    learning_rate: Any
-    momentum: Any = 0.0
-    prior: Any = None
+    NOISY_SUMS = True
+    learning_rate: float | Schedule
+    momentum: float = 0.0
+    prior: Law | Prior = "none"
+    prior_std: float = 1.0
 
-    def noise_at(self, step: int) -> float:
+    def noise_at(self, step: int, mechanism: Mechanism) -> float:
         """σ_t."""
-        return float(as_schedule(self.noise_multiplier)(step))
+        if mechanism.noise_multiplier is None:
+            raise ValueError(f"{self.NAME} needs a noise_multiplier: give the mechanism one")
+        return float(as_schedule(mechanism.noise_multiplier)(step))
 
-    def rate_at(self, step: int) -> float:
+    def rate_at(self, step: int, mechanism: Mechanism) -> float:
         """lr_t."""
+        del mechanism
         return as_schedule(self.learning_rate)(step)
 
-    @property
-    def data_free_gradient(self) -> Regulariser | None:
-        """What is added to the released gradient: the prior's, over the public size."""
-        return prior_gradient(self.prior, self.mechanism.public_size)
+    def data_free_gradient(self, mechanism: Mechanism) -> Regulariser | None:
+        """What is added to the released gradient, the prior's over the public size; None for a flat prior."""
+        return prior_gradient(law_of(self.prior, self.prior_std), mechanism.public_size)
 
-    def noises(self, step: int) -> Sequence[float]:
-        """One release."""
-        return (self.noise_at(step),)
+    def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
+        """The sum is released once."""
+        return (self.noise_at(step, mechanism),)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer | None:
-        """Stochastic gradient descent."""
-        return optim.SGD(parameters, lr=self.rate_at(0), momentum=self.momentum)
+        """Stochastic gradient descent, whose learning rate every update sets."""
+        return optim.SGD(parameters, lr=0.0, momentum=self.momentum)
 
     def update(self, step: PrivateStep) -> int:
         """One step of the formula above."""
         assert step.optimizer is not None
-        released = step.release(self.noise_at(step.number))
+        mechanism = step.mechanism
+        released = step.release(self.noise_at(step.number, mechanism))
         for name, parameter in step.module.named_parameters():
             if parameter.requires_grad:
                 parameter.grad = released[name].to(parameter.dtype).view_as(parameter)
-                parameter.grad /= self.mechanism.expected_batch_size
-        add_gradient = self.data_free_gradient
+                parameter.grad /= mechanism.expected_batch_size
+        add_gradient = self.data_free_gradient(mechanism)
         if add_gradient is not None:
             add_gradient(step.module)
         for group in step.optimizer.param_groups:
-            group["lr"] = self.rate_at(step.number)
+            group["lr"] = self.rate_at(step.number, mechanism)
         step.optimizer.step()
         step.optimizer.zero_grad()
         return 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduled(Descent):
-    """A descent whose noise and step sizes are given, each as a number or for every logical step."""
-
-    mechanism: Mechanism
-    noise_multiplier: Schedule | float
-    """σ_t, over the norm C of one unit's contribution."""
-    learning_rate: Schedule | float
-    """lr_t."""

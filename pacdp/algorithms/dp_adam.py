@@ -8,50 +8,35 @@ Shpilevskiy and Lécuyer 2023). The moments of the privatised gradients are used
 variance is not done here. Privacy is untouched either way: the moments are post-processing.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from torch import nn, optim
 
-from pacdp.algorithms.algorithm import Scheduled
-from pacdp.algorithms.method import Law, Method, law_of
-from pacdp.layers.priors import Prior
+from pacdp.algorithms.algorithm import Descent
+from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
-from pacdp.step.mechanism import Mechanism
+from pacdp.store.canonical import JOINED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPAdam(Scheduled):
-    """Settings of DP-Adam.
+class DPAdam(Descent):
+    """Settings of DP-Adam: Adam on clipped, noisy gradients.
 
     Formal guarantee: that of :class:`pacdp.private.DPSGD`; all of Adam is post-processing.
     """
 
-    betas: tuple[float, float] = (0.9, 0.999)
-    stabiliser: float = 1e-8
+    NAME = "DP-Adam"
+    learning_rate: float | Schedule = 0.002
+    prior: Law | Prior = "none"
+    prior_std: float = 1.0
+    beta1: float = field(default=0.9, metadata=JOINED_LATER)
+    """The weight of the past in the mean of the gradients."""
+    beta2: float = field(default=0.999, metadata=JOINED_LATER)
+    """The weight of the past in the mean of their squares."""
+    stabiliser: float = field(default=1e-8, metadata=JOINED_LATER)
     """Adam's ε, added to √v̂."""
-    prior: Prior | None = None
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> optim.Optimizer:
-        """Adam, all of whose moments are post-processing."""
-        return optim.Adam(parameters, lr=self.rate_at(0), betas=self.betas, eps=self.stabiliser)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DPAdamMethod(Method):
-    """Adam on clipped, noisy gradients."""
-
-    KIND, NAME = "DPAdam", "DP-Adam"
-    NOISY_SUMS = True
-    learning_rate: float = 0.002
-    prior: Law = "none"
-    prior_std: float = 1.0
-
-    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPAdam:
-        """See :class:`pacdp.algorithms.method.Method`."""
-        return DPAdam(
-            mechanism=mechanism,
-            noise_multiplier=noise(),
-            learning_rate=self.learning_rate,
-            prior=law_of(self.prior, self.prior_std),
-        )
+        """Adam, whose learning rate every update sets."""
+        return optim.Adam(parameters, lr=0.0, betas=(self.beta1, self.beta2), eps=self.stabiliser)

@@ -6,77 +6,47 @@ adds κ ∇KL(posterior‖prior)/n. The KL depends on no data: outside the clipp
 (The authors' code clips it together with every example's gradient.)
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
-from pacdp.algorithms.algorithm import Scheduled
-from pacdp.algorithms.method import Method, law_of
+from bounds import _check
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.bayes import bayesian
-from pacdp.layers.priors import Prior
+from pacdp.layers.priors import Law, Prior, law_of
 from pacdp.layers.regularise import Regulariser, kl_gradient
 from pacdp.schedules import Schedule
 from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPBBP(Scheduled):
-    """Settings of DP-BBP; the network is one made by :func:`pacdp.private.bayesian`.
+class DPBBP(Descent):
+    """Settings of DP-BBP, on a network whose layers :meth:`network` made Bayesian.
 
     Formal guarantee: the posterior's means and rhos after every step are the composition of the Poisson-sampled
     Gaussian mechanisms in the run's history, add-remove adjacency. So are predictions drawn from them.
     """
 
-    prior: Prior
+    NAME = "DP-BBP"
+    learning_rate: float | Schedule = 2.0
+    momentum: float = 0.0
+    prior: Law | Prior = "normal"
+    """The law that the KL divergence is taken to; in Python it may be any law of a weight."""
+    prior_std: float = 1.0
+    """The scale of a prior that is given by its name."""
+    initial_std: float = 0.02
+    """The standard deviation of every weight at first."""
     draws: int = 1
-    """N, networks drawn a step; more than one go through the reference."""
+    """N, the networks drawn in a step; more than one go through the reference."""
     kl_weight: float = 1.0
     """κ; 1 is the evidence bound, less is a cold posterior."""
-    momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise ValueError(f"draws must be at least 1, got {self.draws}")
-
-    @property
-    def data_free_gradient(self) -> Regulariser:
-        """κ ∇KL(posterior‖prior)/n."""
-        return kl_gradient(self.prior, self.kl_weight / self.mechanism.public_size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DPBBPMethod(Method):
-    """Bayes by backprop: means and standard deviations of the weights learnt on clipped, noisy gradients."""
-
-    KIND, NAME = "DPBBP", "DP-BBP"
-    NOISY_SUMS = True
-    learning_rate: float = 2.0
-    momentum: float = 0.0
-    prior: Literal["normal", "laplace"] = "normal"
-    prior_std: float = 1.0
-    initial_std: float = 0.02
-    draws: int = 1
-    """Networks drawn a step."""
-    kl_weight: float = 1.0
     test_draws: int = 20
 
-    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPBBP:
-        """See :class:`pacdp.algorithms.method.Method`."""
-        prior = law_of(self.prior, self.prior_std)
-        if prior is None:
+    def __post_init__(self) -> None:
+        _check.count(draws=self.draws)
+        if law_of(self.prior, self.prior_std) is None:
             raise ValueError(f"expected a prior, normal or laplace, got {self.prior!r}")
-        return DPBBP(
-            mechanism=mechanism,
-            noise_multiplier=noise(),
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            prior=prior,
-            draws=self.draws,
-            kl_weight=self.kl_weight,
-        )
 
     def network(
         self,
@@ -85,6 +55,12 @@ class DPBBPMethod(Method):
         generator: torch.Generator,
         device: torch.device | str | None = None,
     ) -> nn.Module:
-        """Bayesian layers, each weight of standard deviation ``initial_std`` at first."""
+        """Every weight of a linear or convolutional layer gets a Gaussian law, of ``initial_std`` at first."""
         del device
         return bayesian(module, initial_std=self.initial_std, generator=generator)
+
+    def data_free_gradient(self, mechanism: Mechanism) -> Regulariser:
+        """κ ∇KL(posterior‖prior)/n."""
+        prior = law_of(self.prior, self.prior_std)
+        assert prior is not None
+        return kl_gradient(prior, self.kl_weight / mechanism.public_size)

@@ -4,63 +4,40 @@ Each example has its own mask in every dropout layer, independent of all others,
 of that example and its own draws. N masks may be averaged before clipping.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from pacdp.algorithms.algorithm import Scheduled
-from pacdp.algorithms.method import Law, Method, law_of
+from bounds import _check
+from pacdp.algorithms.algorithm import Descent
 from pacdp.layers.dropout import with_example_dropout
-from pacdp.layers.priors import Prior
+from pacdp.layers.priors import Law, Prior
 from pacdp.schedules import Schedule
-from pacdp.step.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPMCDropout(Scheduled):
-    """Settings of DP-MC-Dropout; the network's dropout layers are made by :func:`pacdp.private.with_example_dropout`.
+class DPMCDropout(Descent):
+    """Settings of DP-MC-Dropout, on a network whose dropout layers :meth:`network` or
+    :func:`pacdp.private.with_example_dropout` made.
 
     Formal guarantee: that of :class:`pacdp.private.DPSGD`; masks are independent of the data.
     """
 
-    draws: int = 1
-    """Masks an example a step."""
-    momentum: float = 0.0
-    prior: Prior | None = None
-    """A Normal of public size n is the weight decay under which dropout approximates variational inference."""
-
-    def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise ValueError(f"draws must be at least 1, got {self.draws}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DPMCDropoutMethod(Method):
-    """Dropout in training and in prediction."""
-
-    KIND, NAME = "DPMCDropout", "DP-MC-Dropout"
-    NOISY_SUMS = True
+    NAME = "DP-MC-Dropout"
     rate: float = 0.1
-    learning_rate: float = 2.0
+    """The share of inputs that a layer drops, where :meth:`network` puts the layers in."""
+    learning_rate: float | Schedule = 2.0
     momentum: float = 0.0
-    prior: Law = "none"
+    prior: Law | Prior = "none"
+    """"normal" is the weight decay under which dropout approximates variational inference."""
     prior_std: float = 1.0
     draws: int = 1
-    """Masks an example a step."""
+    """The number of masks that an example has in a step."""
     test_draws: int = 20
 
-    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPMCDropout:
-        """See :class:`pacdp.algorithms.method.Method`."""
-        return DPMCDropout(
-            mechanism=mechanism,
-            noise_multiplier=noise(),
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            prior=law_of(self.prior, self.prior_std),
-            draws=self.draws,
-        )
+    def __post_init__(self) -> None:
+        _check.count(draws=self.draws)
 
     def network(
         self,
@@ -69,10 +46,9 @@ class DPMCDropoutMethod(Method):
         generator: torch.Generator,
         device: torch.device | str | None = None,
     ) -> nn.Module:
-        """Dropout with masks of each example's own (:func:`with_dropout`)."""
-        return with_example_dropout(
-            with_dropout(module, self.rate), generator=generator, device=device
-        )
+        """Dropout with masks of each example's own, on the inputs of every linear layer but the first one."""
+        dropped = with_dropout(module, self.rate)
+        return with_example_dropout(dropped, generator=generator, device=device)
 
 
 def with_dropout(module: nn.Module, rate: float) -> nn.Module:

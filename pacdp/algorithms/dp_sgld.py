@@ -1,135 +1,30 @@
 """DP-SGLD in the two published conventions, and one that is Langevin dynamics at a stated temperature.
 
 All are DP-SGD, w ← w - lr_t (Σ_i clip_C(g_i) + N(0, (σ_t C)² I)) / B - lr_t ∇r(w)/n, with ties between lr_t and σ_t;
-g_i are gradients of per-example losses ℓ_i, r = -ln p is the prior's energy, n = B/q the public size.
+g_i are gradients of per-example losses ℓ_i, r = -ln p is the prior's energy, n = B/q the public size, and
+h_t = step_size (1 + t/decay_offset)^-decay.
 
-* :class:`GradientSlot`: Knolle et al. 2021. lr_t = α_t, σ_t = √(2 α_t τ), the noise on the sum of clipped gradients,
-  where DP-SGD has it. The update's noise has standard deviation α_t √(2 α_t τ) C/B, which is Langevin
-  dynamics on the mean loss at temperature α_t² τ C²/B², falling to 0 with α_t: not SGLD at temperature τ. Late steps
-  are the least private.
-* :class:`ParameterSlot`: Zhang, Bu et al. 2021. w ← w - c η (n/B Σ_i clip_C(g_i) + ∇r) + √(κη) ξ, hence by their
-  Theorem 1 DP-SGD with lr = c n η and σ = √κ B/(c n C √η). (c, κ) = (½, 1) is Welling and Teh's SGLD, (1, 2) the
-  same in half the time; both target exp(-Σℓ_i - r) but for clipping. Other pairs target temperature κ/(2c).
-* :class:`Tempered`: w ← w - α_t (mean gradient + ∇r/n) + √(2 α_t τ) ξ, Langevin dynamics for exp(-(mean loss + r/n)/τ);
-  τ = 1/n is the posterior. σ_t = (B/C) √(2τ/α_t): it grows as α_t falls, late steps are the most private.
+* "gradient-slot": Knolle et al. 2021, Algorithm 1 and equations 8 and 9. lr_t = h_t, σ_t = √(2 h_t τ), the noise on the
+  sum of clipped gradients, where DP-SGD has it. The update's noise has standard deviation h_t √(2 h_t τ) C/B, which is
+  Langevin dynamics on the mean loss at temperature h_t² τ C²/B², falling to 0 with h_t: not SGLD at temperature τ. Late
+  steps are the least private.
+* "parameter-slot": Zhang, Bu et al. 2021. w ← w - c h (n/B Σ_i clip_C(g_i) + ∇r) + √(κh) ξ, hence by their Theorem 1
+  DP-SGD with lr = c n h and σ = √κ B/(c n C √h). (c, κ), which their text leaves open, is (½, 1) in Welling and Teh's
+  SGLD, and (1, 2) is the same in half the time; both target exp(-Σℓ_i - r) but for clipping. Other pairs target
+  temperature κ/(2c).
+* "tempered": w ← w - h_t (mean gradient + ∇r/n) + √(2 h_t τ) ξ, Langevin dynamics for exp(-(mean loss + r/n)/τ);
+  τ = 1/n is the Bayesian posterior. σ_t = (B/C) √(2τ/h_t): it grows as h_t falls, late steps are the most private.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, assert_never
 
 from pacdp.algorithms.algorithm import Descent
-from pacdp.algorithms.method import Law, Method, law_of
 from pacdp.errors import require_positive
-from pacdp.layers.priors import Prior
-from pacdp.schedules import Polynomial, Schedule, as_schedule
+from pacdp.layers.priors import Law, Prior
+from pacdp.schedules import Schedule, as_schedule
 from pacdp.step.mechanism import Mechanism
-
-
-@runtime_checkable
-class Convention(Protocol):
-    """How step size and noise are tied together."""
-
-    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
-        """DP-SGD's lr at a logical step."""
-        ...
-
-    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
-        """DP-SGD's σ at a logical step."""
-        ...
-
-    @property
-    def pre_noise(self) -> float:
-        """Standard deviation of the noise on each example's gradient before clipping."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradientSlot:
-    """Knolle et al. 2021, Algorithm 1 and equations 8 and 9. Not SGLD at ``temperature``: see the module's head."""
-
-    step_size: Schedule | float
-    """α_t."""
-    temperature: float
-    """τ."""
-    pre_noise: float = 0.0
-    """ρ, a standard deviation; reduces the bias of clipping and buys no privacy."""
-
-    def __post_init__(self) -> None:
-        require_positive(temperature=self.temperature)
-
-    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
-        """α_t."""
-        del mechanism
-        return as_schedule(self.step_size)(step)
-
-    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
-        """√(2 α_t τ)."""
-        return math.sqrt(2.0 * self.learning_rate(step, mechanism) * self.temperature)
-
-    def effective_temperature(self, step: int, mechanism: Mechanism) -> float:
-        """α_t² τ C²/B²: the temperature on the mean loss that a step's noise amounts to."""
-        scale = (
-            self.learning_rate(step, mechanism)
-            * mechanism.clip_norm
-            / mechanism.expected_batch_size
-        )
-        return scale**2 * self.temperature
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterSlot:
-    """Zhang, Bu et al. 2021; the constants c and κ, which their text leaves open, are settings."""
-
-    step_size: Schedule | float
-    """η_t."""
-    drift: float
-    """c, the factor of the gradient."""
-    noise: float
-    """κ: the noise has variance κη."""
-
-    def __post_init__(self) -> None:
-        require_positive(drift=self.drift, noise=self.noise)
-
-    @property
-    def pre_noise(self) -> float:
-        """None."""
-        return 0.0
-
-    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
-        """c n η_t."""
-        return self.drift * mechanism.public_size * as_schedule(self.step_size)(step)
-
-    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
-        """√κ B/(c n C √η_t) (Theorem 1)."""
-        root = math.sqrt(self.noise / as_schedule(self.step_size)(step))
-        scale = self.drift * mechanism.public_size * mechanism.clip_norm
-        return root * mechanism.expected_batch_size / scale
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tempered:
-    """Langevin dynamics on the mean loss at ``temperature``; 1/n is the Bayesian posterior."""
-
-    step_size: Schedule | float
-    """α_t."""
-    temperature: float
-    """τ, in units of the mean loss."""
-    pre_noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_positive(temperature=self.temperature)
-
-    def learning_rate(self, step: int, mechanism: Mechanism) -> float:
-        """α_t."""
-        del mechanism
-        return as_schedule(self.step_size)(step)
-
-    def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
-        """(B/C) √(2τ/α_t)."""
-        root = math.sqrt(2.0 * self.temperature / self.learning_rate(step, mechanism))
-        return root * mechanism.expected_batch_size / mechanism.clip_norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,84 +36,69 @@ class DPSGLD(Descent):
     ``joined(one.event, other.event)``. Whether the iterates are posterior samples is another question.
     """
 
-    mechanism: Mechanism
-    convention: Convention
-    prior: Prior | None = None
-    burn_in: int = 0
-    """Steps before the first snapshot may be taken."""
-    thin: int = 0
-    """Every so many steps after burn-in a snapshot is kept; 0 for none."""
-
-    def __post_init__(self) -> None:
-        if self.burn_in < 0 or self.thin < 0:
-            raise ValueError(
-                f"burn_in and thin must be at least 0, got {self.burn_in} and {self.thin}"
-            )
-        if self.thin and self.burn_in + self.thin > self.mechanism.steps:
-            raise ValueError(
-                f"no snapshot would be kept: burn_in {self.burn_in} + thin {self.thin} exceeds the "
-                f"{self.mechanism.steps} steps"
-            )
-
-    @property
-    def pre_noise(self) -> float:
-        """The convention's."""
-        return self.convention.pre_noise
-
-    def rate_at(self, step: int) -> float:
-        """The convention's, at a logical step."""
-        return self.convention.learning_rate(step, self.mechanism)
-
-    def noise_at(self, step: int) -> float:
-        """The convention's, at a logical step."""
-        return self.convention.noise_multiplier(step, self.mechanism)
-
-    def keeps(self, step: int) -> bool:
-        """Every ``thin``-th step after ``burn_in``."""
-        return self.thin > 0 and step > self.burn_in and (step - self.burn_in) % self.thin == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DPSGLDMethod(Method):
-    """Langevin dynamics on clipped gradients; step size and temperature fix the noise."""
-
-    KIND, NAME, FIXES_NOISE = "DPSGLD", "DP-SGLD", True
-    NOISY_SUMS = True
-    convention: Literal["gradient-slot", "parameter-slot", "tempered"] = "gradient-slot"
-    step_size: float = 2.0
+    NAME = "DP-SGLD"
+    FIXES_NOISE = True
+    convention: Literal["gradient-slot", "parameter-slot", "tempered"]
+    """How step size and noise are tied together: see the module's head."""
+    step_size: float | Schedule = 2.0
     decay: float = 0.0
-    """Step t is step_size · (1 + t/decay_offset)^-decay."""
     decay_offset: float = 1.0
     temperature: float = 1.0
-    """τ of the gradient slot and of tempered dynamics."""
+    """τ of the gradient slot, and of tempered dynamics in units of the mean loss."""
     drift: float = 0.5
-    """c of the parameter slot."""
+    """c of the parameter slot, the factor of the gradient."""
     noise: float = 1.0
-    """κ of the parameter slot."""
+    """κ of the parameter slot: the noise has variance κh."""
     pre_noise: float = 0.0
-    prior: Law = "none"
+    """ρ, a standard deviation: noise on each example's gradient reduces the bias of clipping and buys no privacy."""
+    prior: Law | Prior = "none"
     prior_std: float = 1.0
     burn_in: float = 0.5
     """Share of the planned steps before the first snapshot."""
     snapshots: int = 0
-    """Weights kept after burn-in, whose predictions are averaged."""
+    """Weights kept after burn-in, evenly spaced, whose predictions are averaged."""
 
-    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> DPSGLD:
-        """See :class:`pacdp.algorithms.method.Method`."""
-        del noise
-        burn_in = math.floor(self.burn_in * mechanism.steps)
-        thin = max(1, (mechanism.steps - burn_in) // self.snapshots) if self.snapshots else 0
-        return DPSGLD(
-            mechanism=mechanism,
-            convention=self._tied(),
-            prior=law_of(self.prior, self.prior_std),
-            burn_in=burn_in,
-            thin=thin,
-        )
+    def __post_init__(self) -> None:
+        require_positive(temperature=self.temperature, drift=self.drift, noise=self.noise,
+                         decay_offset=self.decay_offset)  # fmt: skip
+        if not callable(self.step_size):
+            require_positive(step_size=self.step_size)
+        if not 0.0 <= self.burn_in < 1.0 or self.snapshots < 0:
+            raise ValueError(
+                f"expected 0 <= burn_in < 1 and snapshots >= 0, got {self.burn_in} and {self.snapshots}"
+            )
 
-    def _tied(self) -> Convention:
-        size = Polynomial(initial=self.step_size, power=self.decay, offset=self.decay_offset)
+    def size_at(self, step: int) -> float:
+        """h_t."""
+        return as_schedule(self.step_size)(step) * (1.0 + step / self.decay_offset) ** -self.decay
+
+    def rate_at(self, step: int, mechanism: Mechanism) -> float:
+        """c n h_t in the parameter slot, and h_t elsewhere."""
         if self.convention == "parameter-slot":
-            return ParameterSlot(step_size=size, drift=self.drift, noise=self.noise)
-        kind = GradientSlot if self.convention == "gradient-slot" else Tempered
-        return kind(step_size=size, temperature=self.temperature, pre_noise=self.pre_noise)
+            return self.drift * mechanism.public_size * self.size_at(step)
+        return self.size_at(step)
+
+    def noise_at(self, step: int, mechanism: Mechanism) -> float:
+        """√(2 h_t τ), or √κ B/(c n C √h_t), or (B/C) √(2τ/h_t)."""
+        h, clip_norm, divisor = (
+            self.size_at(step),
+            mechanism.clip_norm,
+            mechanism.expected_batch_size,
+        )
+        match self.convention:
+            case "gradient-slot":
+                return math.sqrt(2.0 * h * self.temperature)
+            case "parameter-slot":
+                scale = self.drift * mechanism.public_size * clip_norm
+                return math.sqrt(self.noise / h) * divisor / scale
+            case "tempered":
+                return math.sqrt(2.0 * self.temperature / h) * divisor / clip_norm
+            case _:
+                assert_never(self.convention)
+
+    def keeps(self, steps: int, mechanism: Mechanism) -> bool:
+        """After burn-in weights are kept at equal distances."""
+        burn_in = math.floor(self.burn_in * mechanism.steps)
+        if not self.snapshots or steps <= burn_in:
+            return False
+        return (steps - burn_in) % max(1, (mechanism.steps - burn_in) // self.snapshots) == 0

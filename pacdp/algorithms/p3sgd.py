@@ -19,21 +19,18 @@ multiplies the moments of the choice by q, which no theorem allows. :func:`publi
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad
 
-from bounds import accounting
+from bounds import _check, accounting
 from pacdp.algorithms.algorithm import Algorithm, Choice
-from pacdp.algorithms.method import Method
 from pacdp.errors import require_positive
-from pacdp.schedules import Schedule
 from pacdp.step.clip import Weights
 from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import Mechanism
@@ -41,50 +38,6 @@ from pacdp.step.release import PrivateStep
 from pacdp.step.units import Network, UnitFunction
 
 _MOMENTS = np.arange(1.0, 33.0)
-
-
-@runtime_checkable
-class Candidates(Protocol):
-    """How the noise of the candidates is drawn, and what releasing all of them costs."""
-
-    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
-        """Noise multipliers of the releases of the sum."""
-        ...
-
-    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
-        """The noisy sums, in the order of ``scales``."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndependentNoise:
-    """Noise of its own for every candidate, as in the paper."""
-
-    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
-        """All of them: together as informative as one sum with 1/σ² = Σ 1/z_j²."""
-        return tuple(scales)
-
-    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
-        """s + z_j C ξ_j."""
-        return [step.release(z) for z in scales]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NestedNoise:
-    """Every candidate is the next quieter one with more noise: the same scales at the price of the smallest."""
-
-    def released(self, scales: Sequence[float]) -> tuple[float, ...]:
-        """The smallest: all other candidates are post-processing."""
-        return (min(scales),)
-
-    def draw(self, step: PrivateStep, scales: Sequence[float]) -> list[Weights]:
-        """Quietest first: s_(j) = s_(j-1) + √(z_(j)² - z_(j-1)²) C ξ_j."""
-        order = sorted(range(len(scales)), key=lambda j: scales[j])
-        found = {order[0]: step.release(scales[order[0]])}
-        for quieter, j in pairwise(order):
-            more = math.sqrt(scales[j] ** 2 - scales[quieter] ** 2)
-            found[j] = step.noisier(found[quieter], more)
-        return [found[j] for j in range(len(scales))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +49,22 @@ class P3SGD(Algorithm):
     patient, with all of the patient's records, more or less. Up to the rounding of the sum and of probabilities.
     """
 
-    mechanism: Mechanism
-    """``clip_norm`` is the paper's C_u."""
-    noise_scales: tuple[float, ...]
-    """z_1 ... z_K, over C; one for no choice."""
-    learning_rate: float
+    NAME = "P3SGD"
+    FIXES_NOISE = True
+    noise_scales: tuple[float, ...] = (3.0, 1.0)
+    """z_1 ... z_K, over the clip norm C, the paper's C_u; one for no choice."""
+    learning_rate: float = 0.1
     """Of the local SGD."""
-    local_batch_size: int | None = None
-    """Records in a local step; all of the patient's by default."""
     local_epochs: int = 1
-    selection_epsilon: float = math.sqrt(0.1)
+    local_batch_size: int = 0
+    """Records in a local step; 0 takes all of the patient's."""
+    selection_epsilon: float = 0.1**0.5
     """ε' of every choice."""
     score_bound: float = 3.0
     """C_o, to which a patient's mean loss is clipped."""
-    candidates: Candidates = field(default_factory=IndependentNoise)
+    nested: bool = False
+    """Whether every candidate is the next quieter one with more noise: the same scales at the price of the smallest.
+    The paper draws each candidate's noise anew."""
 
     def __post_init__(self) -> None:
         if not self.noise_scales or not all(
@@ -127,8 +82,7 @@ class P3SGD(Algorithm):
             )
         require_positive(learning_rate=self.learning_rate, local_epochs=self.local_epochs,
                          selection_epsilon=self.selection_epsilon, score_bound=self.score_bound)  # fmt: skip
-        if self.local_batch_size is not None:
-            require_positive(local_batch_size=self.local_batch_size)
+        _check.whole(local_batch_size=self.local_batch_size)
 
     @property
     def contribution(self) -> UnitFunction:
@@ -147,15 +101,15 @@ class P3SGD(Algorithm):
     @property
     def width(self) -> int | None:
         """``local_batch_size``."""
-        return self.local_batch_size
+        return self.local_batch_size or None
 
     @torch.no_grad()
     def update(self, step: PrivateStep) -> int:
         """Draw the candidates, choose one, move there."""
-        divisor = self.mechanism.expected_batch_size
+        divisor = step.mechanism.expected_batch_size
         moved = [
             {name: w + (released[name] / divisor).to(w.dtype) for name, w in step.weights.items()}
-            for released in self.candidates.draw(step, self.noise_scales)
+            for released in self.candidates(step)
         ]
         chosen, how = 0, self.choice
         if how is not None:
@@ -164,10 +118,26 @@ class P3SGD(Algorithm):
             w.copy_(moved[chosen][name])
         return chosen
 
-    def noises(self, step: int) -> Sequence[float]:
-        """Those of the candidates that are released; the same in every step."""
-        del step
-        return self.candidates.released(self.noise_scales)
+    def candidates(self, step: PrivateStep) -> list[Weights]:
+        """s + z_j C ξ_j for every scale.
+
+        Nested ones begin with the quietest: s_(j) = s_(j-1) + √(z_(j)² - z_(j-1)²) C ξ_j.
+        """
+        scales = self.noise_scales
+        if not self.nested:
+            return [step.release(z) for z in scales]
+        order = sorted(range(len(scales)), key=lambda j: scales[j])
+        found = {order[0]: step.release(scales[order[0]])}
+        for quieter, j in pairwise(order):
+            more = math.sqrt(scales[j] ** 2 - scales[quieter] ** 2)
+            found[j] = step.noisier(found[quieter], more)
+        return [found[j] for j in range(len(scales))]
+
+    def noises(self, step: int, mechanism: Mechanism) -> Sequence[float]:
+        """All scales, together as informative as one sum with 1/σ² = Σ 1/z_j²; of nested candidates the smallest, since
+        the others are post-processing."""
+        del step, mechanism
+        return (min(self.noise_scales),) if self.nested else self.noise_scales
 
     @property
     def choice(self) -> Choice | None:
@@ -179,43 +149,14 @@ class P3SGD(Algorithm):
             noise_scales=scales, epsilon=self.selection_epsilon, score_bound=self.score_bound
         )
 
-    def published(self, *, steps: int, delta: float) -> accounting.PrivacyBound:
+    def published(
+        self, mechanism: Mechanism, *, steps: int, delta: float
+    ) -> accounting.PrivacyBound:
         """See :func:`published_epsilon`."""
         return published_epsilon(
-            noise_scales=self.noise_scales, sample_rate=self.mechanism.sample_rate, steps=steps,
+            noise_scales=self.noise_scales, sample_rate=mechanism.sample_rate, steps=steps,
             selection_epsilon=self.selection_epsilon, delta=delta,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class P3SGDMethod(Method):
-    """Local SGD by person, noise whose scale is chosen privately."""
-
-    KIND, NAME, BY_PERSON, FIXES_NOISE = "P3SGD", "P3SGD", True, True
-    noise_scales: tuple[float, ...] = (3.0, 1.0)
-    learning_rate: float = 0.1
-    """Of the local SGD."""
-    local_epochs: int = 1
-    local_batch_size: int = 0
-    """Records in a local step; 0 takes all of the person's."""
-    selection_epsilon: float = 0.1**0.5
-    score_bound: float = 3.0
-    nested: bool = False
-    """Candidates share their noise, which costs as much as the quietest alone; the paper draws it anew for each."""
-
-    def algorithm(self, mechanism: Mechanism, noise: Callable[[], Schedule]) -> P3SGD:
-        """See :class:`pacdp.algorithms.method.Method`."""
-        del noise
-        return P3SGD(
-            mechanism=mechanism,
-            noise_scales=self.noise_scales,
-            learning_rate=self.learning_rate,
-            local_epochs=self.local_epochs,
-            local_batch_size=self.local_batch_size or None,
-            selection_epsilon=self.selection_epsilon,
-            score_bound=self.score_bound,
-            candidates=NestedNoise() if self.nested else IndependentNoise(),
-        )
 
 
 def local_update(network: Network, weights: Weights, inputs: Tensor, targets: Tensor, kept: Tensor, *,

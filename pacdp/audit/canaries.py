@@ -42,6 +42,7 @@ from pacdp.audit.scores import AuditResult, audit_scores, contradicts
 from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
 from pacdp.step.event import ADJACENCY
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness
 from pacdp.step.units import size, take
 
@@ -85,6 +86,7 @@ def audit_training(
     module: nn.Module,
     dataset: Dataset[Any],
     *,
+    mechanism: Mechanism,
     loss: PerExampleLoss,
     generator: np.random.Generator,
     delta: float,
@@ -100,6 +102,7 @@ def audit_training(
 
     Args:
         algorithm: settings of any trainer.
+        mechanism: the public numbers of its run.
         module: its network, with outputs of shape (batch, outputs); it is not changed.
         dataset: (input, target) pairs of tensors; loaded into memory at once.
         loss: per-example losses of (outputs, targets), shape (batch,).
@@ -114,9 +117,16 @@ def audit_training(
         ValueError: no canary, or what ``train`` refuses.
     """
     _check.count(canaries=canaries)
-    included, mechanism = generator.random(canaries) < 0.5, algorithm.mechanism
+    included = generator.random(canaries) < 0.5
     records = TensorDataset(*take(dataset, torch.arange(size(dataset))))
-    subject = Subject(algorithm=algorithm, module=module, dataset=records, loss=loss, people=people)
+    subject = Subject(
+        algorithm=algorithm,
+        mechanism=mechanism,
+        module=module,
+        dataset=records,
+        loss=loss,
+        people=people,
+    )
     copies = 1 if people is None else _RECORDS
     gain = 1.0 if algorithm.contribution is None else gain_of(subject, copies)
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
@@ -128,7 +138,7 @@ def audit_training(
         records=copies,
         randomness=randomness,
     )
-    event, noises = run.event, [algorithm.noises(t) for t in range(len(sums))]
+    event, noises = run.event, [algorithm.noises(t, mechanism) for t in range(len(sums))]
     assert event is not None
     precision = np.maximum(noises, 1e-3)[:, :, None] ** -2.0
     # one sum with the noise of all of them

@@ -67,7 +67,7 @@ def canary_run(
     extra[:, -1] = codes
     unused = targets[:1].expand(len(codes), *targets.shape[1:])
     people, released = subject.people, list[Tensor]()
-    releases = len(subject.algorithm.noises(0))
+    releases = len(subject.algorithm.noises(0, subject.mechanism))
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         """The sign is that of the step under way: its losses are asked for before anything of it is released."""
@@ -84,6 +84,7 @@ def canary_run(
         subject.algorithm,
         CanaryNetwork(subject.module, canaries=len(included), shape=tuple(inputs.shape[1:])),
         TensorDataset(torch.cat([flat, extra]), torch.cat([targets, unused])),
+        mechanism=subject.mechanism,
         loss=loss,
         people=None if people is None else torch.cat([people, (codes + people.max()).to(people)]),
         randomness=randomness,
@@ -97,7 +98,7 @@ def gain_of(subject: Subject, records: int) -> float:
 
     A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
     """
-    small = 1e-3 * subject.algorithm.mechanism.clip_norm
+    small = 1e-3 * subject.mechanism.clip_norm
     _, released = canary_run(subject.lasting(1), np.ones(1, dtype=bool), signs=np.ones(1), scale=small,
                              records=records, randomness=Planned([None]))  # fmt: skip
     gain = float(released[0, 0, 0]) / small

@@ -31,6 +31,7 @@ from pacdp.audit.one_run import (
 )
 from pacdp.audit.other_runs import of_few_units, of_noise_alone, of_resuming, of_sensitivity
 from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
 
 _ONE_MORE = 6
@@ -46,6 +47,7 @@ def audit_mechanism(
     module: nn.Module,
     dataset: TensorDataset,
     *,
+    mechanism: Mechanism,
     loss: PerExampleLoss,
     people: Tensor | None = None,
     randomness: Callable[[], Randomness] = SystemRandomness,
@@ -63,7 +65,8 @@ def audit_mechanism(
     Formal guarantee: that of :class:`MechanismAudit`.
 
     Args:
-        algorithm: settings of any private algorithm; rates, clip norm, divisor and noise are used as they are.
+        algorithm: settings of any private algorithm.
+        mechanism: the public numbers of its run; rates, clip norm, divisor and noise are used as they are.
         module: its network; not changed.
         dataset: records of the auditor's, as many units as give batches of a few; not the private data.
         loss: per-record losses of (outputs, targets), shape (batch,).
@@ -84,7 +87,12 @@ def audit_mechanism(
     if steps < 2:
         raise ValueError(f"steps must be at least 2, got {steps}")
     whole = Subject(
-        algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people
+        algorithm=algorithm,
+        mechanism=mechanism,
+        module=module,
+        dataset=dataset,
+        loss=loss,
+        people=people,
     ).lasting(steps)
     units, generator = len(whole.members), generator or np.random.default_rng()
     if units < 3:
@@ -113,8 +121,8 @@ def audit_mechanism(
     def of_canaries(short: Subject) -> Check:
         share = failure_prob / 2.0
         found = audit_training(
-            short.algorithm, module, short.dataset, loss=loss, people=short.people, generator=generator, delta=_DELTA,
-            canaries=canaries, failure_prob=share / 3.0, randomness=randomness(),
+            short.algorithm, module, short.dataset, mechanism=short.mechanism, loss=loss, people=short.people,
+            generator=generator, delta=_DELTA, canaries=canaries, failure_prob=share / 3.0, randomness=randomness(),
         )  # fmt: skip
         seen = f"epsilon at least {found.result.epsilon_lower:.3f} of {found.claimed_epsilon:.3f}, delta {_DELTA:g}"
         claim = "no test of canaries is better than the accountant allows"

@@ -22,6 +22,7 @@ from pacdp.algorithms.algorithm import Algorithm
 from pacdp.loop import PrivateRun, Progress, train
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SeededRandomness, SystemRandomness
 from pacdp.store.reservation import NoLedger, Reservation, Stretch
 
@@ -32,6 +33,7 @@ class Subject:
 
     algorithm: Any
     """An :class:`Algorithm` whose settings are a dataclass."""
+    mechanism: Mechanism
     module: nn.Module
     dataset: TensorDataset
     loss: PerExampleLoss
@@ -58,22 +60,15 @@ class Subject:
 
     def lasting(self, steps: int) -> "Subject":
         """The same for so many steps, without a budget, snapshots or noise before clipping."""
-        algorithm = self.algorithm
-        changes = {one.name: 0 for one in fields(algorithm) if one.name in ("burn_in", "thin")}
-        if algorithm.pre_noise > 0.0:
-            changes["convention"] = replace(algorithm.convention, pre_noise=0.0)
-        return replace(self, algorithm=replace(algorithm, **changes)).with_mechanism(
+        own = {one.name for one in fields(self.algorithm)}
+        changes = {name: 0 for name in ("snapshots", "pre_noise") if name in own}
+        return replace(self, algorithm=replace(self.algorithm, **changes)).with_mechanism(
             steps=steps, budget=None
         )
 
     def with_mechanism(self, **changes: Any) -> "Subject":
-        """The same with other public numbers.
-
-        Raises:
-            ValueError: the algorithm does not allow them.
-        """
-        mechanism = replace(self.algorithm.mechanism, **changes)
-        return replace(self, algorithm=replace(self.algorithm, mechanism=mechanism))
+        """The same with other public numbers."""
+        return replace(self, mechanism=replace(self.mechanism, **changes))
 
     def by_reference(self) -> "Subject":
         """The same without ghost clipping, which takes long to set up."""
@@ -125,6 +120,7 @@ class Observer(NoLedger):
     ) -> None:
         self.subject, self.discards, self.interrupt = subject, discards, interrupt
         self.algorithm: Algorithm = subject.algorithm
+        self.mechanism = subject.mechanism
         self.steps: list[Seen] = []
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
@@ -151,6 +147,7 @@ class Observer(NoLedger):
                 self.algorithm,
                 self.subject.module,
                 _Read(self.subject.dataset, self),
+                mechanism=self.mechanism,
                 loss=self.subject.loss,
                 people=self.subject.people,
                 randomness=self._overheard(source),
@@ -168,12 +165,12 @@ class Observer(NoLedger):
             raise
         finally:
             hook.remove()
-        own, clip_norm = self.subject.module.parameters(), self.algorithm.mechanism.clip_norm
+        own, clip_norm = self.subject.module.parameters(), self.mechanism.clip_norm
         weights = [parameters_to_vector(own).detach(), *self.ran.snapshots]
         for seen in self.steps:
             t = seen.number - 1
             seen.before, seen.after = weights[t : t + 2]
-            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t)]
+            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t, self.mechanism)]
             seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:
@@ -224,13 +221,14 @@ class Observer(NoLedger):
         del arguments, named
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         given = flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
-        self._now.given = self.algorithm.mechanism.expected_batch_size * (
+        self._now.given = self.mechanism.expected_batch_size * (
             given.double() - self._data_free(parameters)
         )
 
     def _data_free(self, parameters: Sequence[Tensor]) -> Tensor | float:
         """What the algorithm adds to the released gradient at these weights, which depends on no data."""
-        add_gradient = getattr(self.algorithm, "data_free_gradient", None)
+        made = getattr(self.algorithm, "data_free_gradient", None)
+        add_gradient = None if made is None else made(self.mechanism)
         if add_gradient is None:
             return 0.0
         own = [p for p in self._twin.parameters() if p.requires_grad]

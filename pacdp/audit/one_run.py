@@ -160,9 +160,9 @@ def of_weights(observed: Observer, *, name: str = "weights") -> Check:
 
 def of_accountant(observed: Observer) -> Iterator[Check]:
     """Ledger, promise and result say the same, and say the noise and the rate of the settings."""
-    algorithm, count = observed.algorithm, len(observed.steps)
+    algorithm, mechanism, count = observed.algorithm, observed.mechanism, len(observed.steps)
     told = [one for stretch in observed.told for one in told_of(stretch.event)]
-    promised = told_of(algorithm.promise(len(observed.subject.members), algorithm.mechanism.steps))
+    promised = told_of(algorithm.promise(mechanism, mechanism.steps))
     events = told_of(observed.ran.event)
     broken = not told == promised == events or len(events) != count
     seen = f"{len(events)} steps, {len(told)} in the ledger, {count} seen"
@@ -170,7 +170,7 @@ def of_accountant(observed: Observer) -> Iterator[Check]:
         "accountant: events", "ledger, promise and run record the same steps", broken, seen
     )
     wrong = sum(
-        len(seen.released) != len(own := algorithm.noises(seen.number - 1))
+        len(seen.released) != len(own := algorithm.noises(seen.number - 1, mechanism))
         or not math.isclose(combined(own), noise_of(event), rel_tol=1e-9)
         for seen, event in zip(observed.steps, events, strict=False)
     )
@@ -178,7 +178,7 @@ def of_accountant(observed: Observer) -> Iterator[Check]:
     seen = (
         f"{wrong} steps with other noise, rates {', '.join(f'{rate:g}' for rate in sorted(rates))}"
     )
-    broken = wrong > 0 or rates != {algorithm.mechanism.sample_rate}
+    broken = wrong > 0 or rates != {mechanism.sample_rate}
     yield certain(
         "accountant: numbers", "the noise and the rate told are those of the settings", broken, seen
     )
@@ -186,7 +186,7 @@ def of_accountant(observed: Observer) -> Iterator[Check]:
 
 def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
     """Candidates are chosen as often as the exponential mechanism of the epsilon that was told says."""
-    mechanism, choice = observed.algorithm.mechanism, observed.algorithm.choice
+    mechanism, choice = observed.mechanism, observed.algorithm.choice
     epsilon = choice_of(evidence.events[0])
     claim = "candidates are chosen with the probabilities that were told"
     if choice is None or not epsilon:
@@ -222,7 +222,7 @@ def _moves(observed: Observer) -> list[float]:
     A candidate with more noise than what was released of it is compared by the size of that noise.
     """
     live, found = _trainable(observed), list[float]()
-    mechanism, choice = observed.algorithm.mechanism, observed.algorithm.choice
+    mechanism, choice = observed.mechanism, observed.algorithm.choice
     for seen in observed.steps:
         sums = [one.double() for one in seen.released]
         moved = (seen.after.double() - seen.before.double())[live] * mechanism.expected_batch_size

@@ -55,7 +55,7 @@ HURTFUL = {
 
 def of_few_units(subject: Subject, source: Randomness) -> Iterator[Check]:
     """Look at the empty batches of a run on the first few units; there are none at rate 1."""
-    rate = subject.algorithm.mechanism.sample_rate
+    rate = subject.mechanism.sample_rate
     if rate >= 1.0:
         return
     observed = observe(subject.first(max(1, round(math.log(0.5) / math.log1p(-rate)))), source)
@@ -71,7 +71,7 @@ def of_few_units(subject: Subject, source: Randomness) -> Iterator[Check]:
 def of_noise_alone(subject: Subject, source: Randomness) -> Iterator[Check]:
     """Look at tails and repeats of the noise and at drawn batches, in several runs of one source."""
     observed, tensors = Observer(subject.by_reference(), discards=True), tensors_of(subject.module)
-    numbers = subject.algorithm.mechanism.steps * tensors[-1].stop
+    numbers = subject.mechanism.steps * tensors[-1].stop
     for _ in range(max(1, min(_RUNS, math.ceil(_NUMBERS / numbers)))):
         observed.run(source)
     evidence = evidence_of(observed)
@@ -156,7 +156,7 @@ def of_sensitivity(subject: Subject) -> Iterator[Check]:
     ordinary = min(_ORDINARY, len(subject.members))
     hurt, kinds = _with_hurtful(subject, ordinary)
     common, alone = list(range(ordinary)), range(ordinary, ordinary + len(kinds))
-    clip, moved, apart = subject.algorithm.mechanism.clip_norm, dict.fromkeys(kinds, 0.0), 0.0
+    clip, moved, apart = subject.mechanism.clip_norm, dict.fromkeys(kinds, 0.0), 0.0
     for chosen, released, own in _sums(
         hurt, [[], common, *([u] for u in alone), *([*common, u] for u in alone)]
     ):

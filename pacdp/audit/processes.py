@@ -16,6 +16,7 @@ from pacdp.audit.observed import Observer, Subject
 from pacdp.audit.one_run import of_batches, of_divisor, of_grid, of_noise, of_weights
 from pacdp.layers.random import generators
 from pacdp.step.gradients import PerExampleLoss
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
 
 _PATIENCE = timedelta(minutes=3)
@@ -26,6 +27,7 @@ def audit_processes(
     module: nn.Module,
     dataset: TensorDataset,
     *,
+    mechanism: Mechanism,
     loss: PerExampleLoss,
     people: Tensor | None = None,
     randomness: Callable[[], Randomness] = SystemRandomness,
@@ -41,7 +43,7 @@ def audit_processes(
     Formal guarantee: that of :class:`MechanismAudit`.
 
     Args:
-        loss: as for ``audit_mechanism``; new processes must be able to import it, and ``randomness``.
+        mechanism, loss: as for ``audit_mechanism``; new processes must be able to import it, and ``randomness``.
 
     Raises:
         ValueError: a network with random layers, whose draws differ between processes, or fewer than two processes.
@@ -53,7 +55,12 @@ def audit_processes(
     if processes < 2:
         raise ValueError(f"processes must be at least 2, got {processes}")
     subject = Subject(
-        algorithm=algorithm, module=module, dataset=dataset, loss=loss, people=people
+        algorithm=algorithm,
+        mechanism=mechanism,
+        module=module,
+        dataset=dataset,
+        loss=loss,
+        people=people,
     ).lasting(steps)
     with tempfile.TemporaryDirectory() as folder:
         given = processes, folder, subject, randomness

@@ -24,7 +24,7 @@ order, ``most`` of a :class:`ByExample` is how many examples passed them as one 
 def reference_of(observed: Observer) -> Reference:
     """The reference of a run that was watched, on the auditor's own list of whose records are whose."""
     subject, algorithm = observed.subject, observed.algorithm
-    module, mechanism = copy.deepcopy(subject.module).train(), algorithm.mechanism
+    module, mechanism = copy.deepcopy(subject.module).train(), observed.mechanism
     random = generators(module)
     for name, generator in random.items():
         generator.manual_seed(observed.seeds[name])

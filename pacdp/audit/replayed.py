@@ -77,7 +77,7 @@ def moves_again(observed: Observer) -> list[float] | str:
         drawn = torch.get_rng_state()
         step = _Replayed(
             number=seen.number - 1,
-            mechanism=algorithm.mechanism,
+            mechanism=observed.mechanism,
             module=module,
             optimizer=optimizer,
             weights={name: p.detach() for name, p in live.items()},

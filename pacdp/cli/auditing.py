@@ -13,7 +13,7 @@ from pacdp.chains import SecretKeys
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.overrides import overridden
-from pacdp.cli.private.algorithms import Public, algorithm, network
+from pacdp.cli.private.algorithms import Public, mechanism, network
 from pacdp.cli.private.command import holds_private_run
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
@@ -86,19 +86,20 @@ def audit(
         shape,
         classes=classes,
         units=units_for(config.sampling.sample_rate) + 1,
-        people=config.method.BY_PERSON,
+        people=config.method.by_person,
         seed=seed,
     )
-    settings, module = algorithm(config, public), network(config, public, device="cpu")
+    module = network(config, public, device="cpu")
     if processes > 1:
         return audit_processes(
-            settings, module, dataset, loss=cross_entropies, people=people, processes=processes, steps=steps or 40,
-            failure_prob=failure_prob,
+            config.method, module, dataset, mechanism=mechanism(config, public), loss=cross_entropies, people=people,
+            processes=processes, steps=steps or 40, failure_prob=failure_prob,
         )  # fmt: skip
     return audit_mechanism(
-        settings,
+        config.method,
         module,
         dataset,
+        mechanism=mechanism(config, public),
         loss=cross_entropies,
         people=people,
         randomness=SystemRandomness,

@@ -1,11 +1,10 @@
 """Configurations as JSON and back, by the types of their fields.
 
-A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes an
-object of all its fields; where a field may hold one of several records, the object says under "kind" which: the class's
-name, or its ``KIND``. Plain
-values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON, whose hashes are keys.
-A plain field that joined a record later is declared with :data:`JOINED_LATER` and left out while it has its default, so
-that the JSON and the keys of earlier configurations stay what they were.
+A configuration is a frozen dataclass of plain values, tuples of them, and such records in turn. Every record becomes
+an object of all its fields; where a field may hold one of several records, the object says under "kind" which: the
+class's name. Plain values are left as they are, 1 an integer and 1.0 not: what was read must write the same JSON,
+whose hashes are keys. A plain field that joined a record later is declared with :data:`JOINED_LATER` and left out
+while it has its default, so that the JSON and the keys of earlier configurations stay what they were.
 """
 
 import hashlib
@@ -47,8 +46,10 @@ def digest(config: Any, *, digits: int = 10) -> str:
 def _written(value: Any, hint: Any) -> Any:
     if not is_dataclass(value):
         return value
+    if not _records(hint):
+        raise ValueError(f"{value!r} can be given in Python alone: JSON takes a plain value")
     hints = get_type_hints(type(value))
-    kind = {"kind": _kind(type(value))} if len(_records(hint)) > 1 else {}
+    kind = {"kind": type(value).__name__} if len(_records(hint)) > 1 else {}
     written = [one.name for one in fields(value) if one.name not in left_out(value)]
     return kind | {name: _written(getattr(value, name), hints[name]) for name in written}
 
@@ -82,11 +83,7 @@ def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
 def _records(hint: Any) -> dict[str, type]:
     """The records that a field of this type may hold, by name."""
     return {
-        _kind(one): one
+        one.__name__: one
         for one in (hint, *get_args(hint))
         if isinstance(one, type) and is_dataclass(one)
     }
-
-
-def _kind(record: type) -> str:
-    return getattr(record, "KIND", record.__name__)

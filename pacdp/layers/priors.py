@@ -5,7 +5,7 @@ All are exact except the mixture's KL, whose E_q ln p is Gauss-Hermite quadratur
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import torch
@@ -94,6 +94,31 @@ class Laplace:
         ratio = mean / std
         density = math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp()
         return KLGradient(_erf(ratio) / self.scale, density / self.scale - 1.0 / std)
+
+
+Law = Literal["none", "normal", "laplace"]
+"""The laws of a weight that have a name, of which "none" is flat."""
+
+
+def law_of(prior: Law | Prior, std: float) -> Prior | None:
+    """The prior of that name and scale, or the one that is given itself; None for a flat one.
+
+    Raises:
+        ValueError: no law has that name.
+    """
+    match prior:
+        case "none":
+            return None
+        case "normal":
+            return Normal(std=std)
+        case "laplace":
+            return Laplace(scale=std)
+        case Prior():
+            return prior
+        case _:
+            raise ValueError(
+                f"expected prior to be one of {', '.join(get_args(Law))}, or a law of a weight, got {prior!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

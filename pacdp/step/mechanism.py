@@ -5,6 +5,7 @@ from typing import Literal
 
 from bounds import _check
 from pacdp.errors import require_finite, require_fraction
+from pacdp.schedules import Schedule
 from pacdp.step.budget import PrivacyBudget
 
 GradSampleMode = Literal["reference", "ghost"]
@@ -17,6 +18,9 @@ class Mechanism:
 
     clip_norm: float
     """C, the norm to which each unit's contribution is clipped."""
+    noise_multiplier: Schedule | float | None = None
+    """σ_t, the standard deviation of the noise over C at step t = 0, 1, ...; None where the algorithm's own numbers fix
+    the noise, as DP-SGLD's and P3SGD's do."""
     sample_rate: float
     """q, the probability with which a unit takes part in a step."""
     expected_batch_size: float

@@ -1,4 +1,4 @@
-"""From a configuration to an algorithm of :mod:`pacdp.algorithms`, with its network and its way to predict."""
+"""From a configuration to the mechanism of its run, the network that its algorithm trains, and a way to predict."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pacdp.algorithms.algorithm import Algorithm
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
 from pacdp.loop import PrivateRun
@@ -26,11 +25,11 @@ class Public:
     input_shape: tuple[int, ...]
     classes: int
     size: float
-    """Examples, or people where the method protects people."""
+    """Examples, or people where the algorithm protects people."""
 
 
 def network(config: PrivateConfig, public: Public, *, device: torch.device | str) -> nn.Module:
-    """The network with its first weights, one output a class; layers made random where the method wants them so.
+    """The network with its first weights, one output a class; layers made random where the algorithm wants them so.
 
     First weights are drawn on the CPU; random layers draw on the device.
     """
@@ -52,22 +51,22 @@ def linear(public: Public) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer)
 
 
-def algorithm(config: PrivateConfig, public: Public) -> Algorithm:
-    """The algorithm, with as much noise as its budget asks for.
+def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
+    """The public numbers of the run, with as much noise as its budget asks for where its algorithm fixes none.
 
     Raises:
         ValueError: numbers out of range, or a budget that no noise keeps to.
     """
     sampling, budget = config.sampling, config.budget
     size = sampling.public_size or public.size
-    mechanism = Mechanism(
+    return Mechanism(
         clip_norm=sampling.clip_norm, sample_rate=sampling.sample_rate,
+        noise_multiplier=None if config.method.FIXES_NOISE else noise(config),
         expected_batch_size=sampling.sample_rate * size, steps=sampling.steps,
-        grad_sample_mode=None if config.method.BY_PERSON else sampling.grad_sample_mode,
+        grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
     )  # fmt: skip
-    return config.method.algorithm(mechanism, lambda: noise(config))
 
 
 def noise(config: PrivateConfig) -> Schedule:

@@ -191,7 +191,7 @@ def _data(
 ) -> Examples:
     """The data that the checkpoint was trained on."""
     data = examples(
-        config.dataset, features=config.features, by_person=config.method.BY_PERSON, root=root
+        config.dataset, features=config.features, by_person=config.method.by_person, root=root
     )
     if data.train.hash != about["data"]["train"]:
         raise CheckpointError(f"{path} was trained on other data than {config.dataset} is here")

@@ -86,7 +86,7 @@ class PrivateConfig:
             raise ValueError(
                 f"leave sampling.noise_multiplier at 0: the numbers of {self.algorithm} fix the noise"
             )
-        if self.method.BY_PERSON and self.budget.adjacency != "add-remove":
+        if self.method.by_person and self.budget.adjacency != "add-remove":
             raise ValueError(
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
             )

@@ -2,24 +2,31 @@
 
 from typing import get_args
 
-from pacdp.algorithms.dp_adam import DPAdamMethod as DPAdam
-from pacdp.algorithms.dp_bbp import DPBBPMethod as DPBBP
-from pacdp.algorithms.dp_mc_dropout import DPMCDropoutMethod as DPMCDropout
-from pacdp.algorithms.dp_sgd import DPSGDMethod as DPSGD
-from pacdp.algorithms.dp_sgld import DPSGLDMethod as DPSGLD
-from pacdp.algorithms.p3sgd import P3SGDMethod as P3SGD
-from pacdp.algorithms.user_level import UserDPSGDMethod as UserDPSGD
+from pacdp.algorithms.dp_adam import DPAdam as DPAdam
+from pacdp.algorithms.dp_bbp import DPBBP as DPBBP
+from pacdp.algorithms.dp_mc_dropout import DPMCDropout as DPMCDropout
+from pacdp.algorithms.dp_sgd import DPSGD as DPSGD
+from pacdp.algorithms.dp_sgld import DPSGLD as DPSGLD
+from pacdp.algorithms.p3sgd import P3SGD as P3SGD
+from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 
 Method = DPSGD | DPAdam | DPSGLD | DPBBP | DPMCDropout | P3SGD | UserDPSGD
 METHODS: dict[str, Method] = {
     "dp-sgd": DPSGD(learning_rate=2.0),
     "dp-adam": DPAdam(learning_rate=0.002),
-    "dp-sgld": DPSGLD(step_size=2.2, decay=0.33, decay_offset=500.0, temperature=2.7, snapshots=20),
+    "dp-sgld": DPSGLD(
+        convention="gradient-slot",
+        step_size=2.2,
+        decay=0.33,
+        decay_offset=500.0,
+        temperature=2.7,
+        snapshots=20,
+    ),
     "dp-bbp": DPBBP(learning_rate=2.0),
     "dp-mc-dropout": DPMCDropout(learning_rate=2.0),
     "p3sgd": P3SGD(local_batch_size=32),
     "user-dp-sgd": UserDPSGD(learning_rate=1.0),
 }
 """Settings of the recipes, by the algorithm's name in them."""
-NAMES: dict[str, str] = {one.KIND: one.NAME for one in get_args(Method)}
+NAMES: dict[str, str] = {one.__name__: one.NAME for one in get_args(Method)}
 """By what JSON calls the record, the algorithm's name as the field writes it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
 from pacdp import CheckpointError
-from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.resume import read_event
 from pacdp.step.event import after, first, joined, runs_of, steps_of
@@ -31,21 +31,21 @@ def charged_event(
     Raises:
         CheckpointError: the header's event is not one that its configuration makes, or none at all.
     """
-    settings = algorithm(config, public)
+    numbers = mechanism(config, public)
     try:
         made = read_event(header)
     except ValueError as error:
         raise _not_its_own(path, "an event") from error
-    mechanism, steps = settings.mechanism, steps_of(made)
-    said = {"clip_norm": mechanism.clip_norm, "expected_batch_size": mechanism.expected_batch_size}
-    plan = settings.promise(int(public.size), mechanism.steps)
-    own = header.get("step") == steps <= mechanism.steps and header.get("public") == said
+    steps = steps_of(made)
+    said = {"clip_norm": numbers.clip_norm, "expected_batch_size": numbers.expected_batch_size}
+    plan = config.method.promise(numbers, numbers.steps)
+    own = header.get("step") == steps <= numbers.steps and header.get("public") == said
     if not (own and _same(made, first(plan, steps))):
         raise _not_its_own(path, f"{steps} steps")
     last = (
-        mechanism.steps
-        if mechanism.budget is None
-        else max(steps, mechanism.budget.affordable_steps(plan))
+        numbers.steps
+        if numbers.budget is None
+        else max(steps, numbers.budget.affordable_steps(plan))
     )
     return joined(made, after(first(plan, last), steps)), Plan(steps=last).charged(steps)
 

@@ -33,7 +33,7 @@ def private_recipe(name: str, *, scale: str, seed: int = 0) -> PrivateConfig:
 
 def _config(algorithm: str, dataset: str, scale: str, seed: int) -> PrivateConfig:
     method = METHODS[algorithm]
-    config = _people(algorithm, dataset) if method.BY_PERSON else _examples(method, dataset)
+    config = _people(algorithm, dataset) if method.by_person else _examples(method, dataset)
     if scale == "smoke":
         config = _small(config)
     return replace(config, seed=seed)
@@ -70,5 +70,5 @@ PRIVATE_RECIPES: dict[str, Callable[[str, int], PrivateConfig]] = {
         lambda scale, seed, a=algorithm, d=dataset: _config(a, d, scale, seed)
     )
     for algorithm, method in METHODS.items()
-    for dataset in (PEOPLE if method.BY_PERSON else ("mnist",))
+    for dataset in (PEOPLE if method.by_person else ("mnist",))
 }

@@ -16,7 +16,7 @@ from pacdp.calibration import reliability_curve, summary
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, require_space, write_json
 from pacdp.cli.private import PRIVATE
-from pacdp.cli.private.algorithms import Predict, Public, algorithm, network, predictor
+from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
@@ -62,7 +62,7 @@ def train_private(
             folder.require_free(config, resume=resume)
         runtime.require_float32(clipped=True, kept=False)
         runtime.apply()
-        data = examples(config.dataset, features=config.features, by_person=config.method.BY_PERSON,
+        data = examples(config.dataset, features=config.features, by_person=config.method.by_person,
                         root=runtime.data_root, progressbar=progressbar)  # fmt: skip
         public = Public(
             input_shape=data.train.inputs.shape[1:],
@@ -127,24 +127,22 @@ class _Training:
 
     def go(self) -> dict[str, Any]:
         started = time.monotonic()
-        config, settings, budget = (
-            self.config,
-            algorithm(self.config, self.public),
-            self.config.budget,
-        )
+        config, budget = self.config, self.config.budget
+        numbers = mechanism(config, self.public)
         relation: dict[str, Any] = {"delta": budget.delta, "adjacency": config.neighbours}
-        plan = settings.promise(self.data.units, settings.mechanism.steps)
+        plan = config.method.promise(numbers, numbers.steps)
 
         def progress(seen: loop.Progress) -> None:
             self._record(
                 seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation)
             )
 
-        people = self.data.people if config.method.BY_PERSON else None
+        people = self.data.people if config.method.by_person else None
         trained = loop.train(
-            settings,
+            config.method,
             self.module,
             self.data.tensors(),
+            mechanism=numbers,
             people=people,
             progress=progress,
             **self.common,
@@ -160,7 +158,7 @@ class _Training:
         planned = accountant.privacy_spent(
             trained.event, delta=budget.delta, adjacency=budget.adjacency
         )
-        paper = settings.published(steps=steps, delta=budget.delta)
+        paper = config.method.published(numbers, steps=steps, delta=budget.delta)
         published = (
             {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}}
             if paper
