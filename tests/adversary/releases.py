@@ -14,7 +14,7 @@ from scipy import stats
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, epsilon, train
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, epsilon, train
 
 LEVEL = 1e-3
 """Of all attacks together."""
@@ -73,11 +73,11 @@ def linear(outputs, targets):
 
 def trained(habit, rows, tokens, targets, owners, seed):
     """A private run on these examples; ``owners`` counts where people are the units."""
-    mechanism = Mechanism(clip_norm=1.0, sample_rate=habit.sample_rate, expected_batch_size=1.0, steps=habit.steps,
-                          grad_sample_mode=habit.mode)  # fmt: skip
-    algorithm = UserLevelDPSGD if habit.records else DPSGD
-    return train(algorithm(mechanism=mechanism, noise_multiplier=habit.noise, learning_rate=1.0), Rows(rows),
-                 TensorDataset(tokens, targets), loss=linear, randomness=SeededRandomness(seed),
+    mechanism = Mechanism(clip_norm=1.0, noise_multiplier=habit.noise, sample_rate=habit.sample_rate,
+                          expected_batch_size=1.0, steps=habit.steps, grad_sample_mode=habit.mode)  # fmt: skip
+    algorithm = UserDPSGD if habit.records else DPSGD
+    return train(algorithm(learning_rate=1.0), Rows(rows), TensorDataset(tokens, targets), mechanism=mechanism,
+                 loss=linear, randomness=SeededRandomness(seed),
                  people=torch.as_tensor(owners) if habit.records else None)  # fmt: skip
 
 

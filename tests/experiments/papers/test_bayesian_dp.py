@@ -13,7 +13,7 @@ from experiments.runner import read_table, results_of
 from experiments.runs.bayesian_plans import CHOSEN, CURVE_RATES, DELTA, DRAWN, IMAGE_RATES, SEARCHED, SIGMA, TWIN
 from experiments.tables import part
 from pacdp import private
-from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.methods import DPSGD
 
 
@@ -24,10 +24,11 @@ def _job(name, prior="normal", **tags):
 
 def test_the_twin_of_theorem_1_is_dp_sgd_with_dp_sglds_numbers():
     public = Public(input_shape=(1, 28, 28), classes=10, size=60_000.0)
-    one, other = (algorithm(_job(name).config.config, public) for name in ("SGLD", TWIN[0]))
-    assert isclose(one.rate_at(0), other.rate_at(0), rel_tol=1e-12)
-    assert isclose(one.noise_at(0), other.noise_at(0), rel_tol=1e-12)
-    assert one.mechanism.clip_norm == other.mechanism.clip_norm
+    configs = [_job(name).config.config for name in ("SGLD", TWIN[0])]
+    (one, of_one), (other, of_other) = ((config.method, mechanism(config, public)) for config in configs)
+    assert isclose(one.rate_at(0, of_one), other.rate_at(0, of_other), rel_tol=1e-12)
+    assert isclose(one.noise_at(0, of_one), other.noise_at(0, of_other), rel_tol=1e-12)
+    assert of_one.clip_norm == of_other.clip_norm
 
 
 def test_every_private_network_of_table_1_costs_what_the_accountant_says():

@@ -54,8 +54,8 @@ def test_dp_sgld_with_constant_steps_is_dp_sgd_to_the_last_digit_at_what_it_says
 
 def test_falling_steps_keep_their_mean_and_their_noise_follows_them_at_the_same_epsilon():
     run = replace(SMALL, method="DP-SGLD", decay=True, steps=20, clip_norm=2.0, reach=3.0)
-    settings = algorithm(run, problem("digits", False, False, None), 1000)
-    rates, sigmas = ([of(t) for t in range(20)] for of in (settings.rate_at, settings.noise_at))
+    settings, mechanism = algorithm(run, problem("digits", False, False, None), 1000)
+    rates, sigmas = ([of(t, mechanism) for t in range(20)] for of in (settings.rate_at, settings.noise_at))
     assert sum(rates) / 20 == pytest.approx(1.5)
     assert rates[0] > 3.0 * rates[-1]
     for rate, sigma in zip(rates, sigmas, strict=True):

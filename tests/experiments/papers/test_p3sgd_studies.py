@@ -95,13 +95,13 @@ def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_laye
 
 def run(kind, **changes):
     mechanism = Mechanism(clip_norm=0.5, sample_rate=0.5, expected_batch_size=5.0, steps=1)
-    settings = kind(**{"mechanism": mechanism, "noise_scales": (1e-6,), "learning_rate": 1.0, "score_bound": 3.0,
-                       "local_batch_size": None, "selection_epsilon": 0.3, **changes})  # fmt: skip
+    settings = kind(**{"noise_scales": (1e-6,), "learning_rate": 1.0, "selection_epsilon": 0.3, **changes})
     torch.manual_seed(0)
     module = Linear(3, 2)
     start = module.weight.detach().clone()
     loss = nn.CrossEntropyLoss(reduction="none")
-    made = train(settings, module, TensorDataset(X, Y), people=PEOPLE, loss=loss, randomness=SeededRandomness(3))
+    made = train(settings, module, TensorDataset(X, Y), mechanism=mechanism, people=PEOPLE, loss=loss,
+                 randomness=SeededRandomness(3))  # fmt: skip
     return settings, made.weights["weight"] - start
 
 

@@ -7,13 +7,12 @@ import pytest
 import torch
 from exact_laws import EXACT
 from test_chain import EXAMPLES
-from test_methods import made
 from toys import keys_of
 
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.algorithms.method import law_of
-from pacdp.cli.private.methods import DPSGD
+from pacdp.layers.priors import law_of
+from pacdp.private import DPSGD, Mechanism
 from tests.refusals import refuses
 
 SCHEDULED = partial(build, SGLD(tau=10.0), EXACT)
@@ -32,6 +31,7 @@ def a_step(make, *chains):
     return run
 
 
+PUBLIC = Mechanism(clip_norm=0.5, sample_rate=0.1, expected_batch_size=10.0, steps=40)
 HUGE = [SGLD(tau=10.0, step_size=0.1), SGLD(tau=10.0, step_size=1e300)]
 REFUSED = [
     *((partial(EXAMPLES[kind].promise, 500, 3), f"steps of {kind.__name__} have no privacy accounting")
@@ -44,7 +44,7 @@ REFUSED = [
     (a_step(partial(SCHEDULED, temperature=lambda t: 0.0), 0), "temperature = .* at step 1: expected a finite .* > 0"),
     (a_step(partial(build, HUGE, EXACT, step_size=lambda t: 1e10), 0, 1), "step size inf at step 1"),
     wrong(partial(law_of, "uniform", 1.0), "one of none, normal, laplace, got 'uniform'"),
-    wrong(lambda: made(DPSGD(prior="flat")), "got 'flat'"),
+    wrong(lambda: DPSGD(prior="flat").data_free_gradient(PUBLIC), "got 'flat'"),
 ]  # fmt: skip
 
 

@@ -10,8 +10,7 @@ import pacdp.loop
 from pacdp.algorithms import KINDS
 from pacdp.cli.private.methods import Method
 
-CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))} | {one.KIND for one in get_args(Method)}
-CLASSES |= {"UserLevelDPSGD"}
+CLASSES = {one.__name__ for one in (*KINDS, *get_args(Method))}
 THEIR_OWN = ("pacdp/algorithms/", "experiments/papers/", "experiments/runs/")
 """The algorithms themselves, and papers, whose figures and tables are about one algorithm or another."""
 

@@ -41,7 +41,7 @@ def chain(name):
 
 
 def private(name, *, seeded):
-    found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].BY_PERSON else 'mnist'}", scale="smoke")
+    found = private_recipe(f"{name}-{PEOPLE[0] if METHODS[name].by_person else 'mnist'}", scale="smoke")
     return replace(found, sampling=replace(found.sampling, steps=6), records=3, reproducible=seeded)
 
 
@@ -160,7 +160,7 @@ def _require_equal(name, place, expected, *, seeded):
     assert [row["step"] for row in found["rows"]] == [row["step"] for row in expected["rows"]]
     config = private(name, seeded=False)
     relation = {"delta": config.budget.delta, "adjacency": config.budget.adjacency}
-    unit = "person" if config.method.BY_PERSON else "example"
+    unit = "person" if config.method.by_person else "example"
     spent = privacy_epsilon(event=cost(name, place), **relation).lower
     assert Ledger.load(place / "ledger").total(**relation, unit=unit).epsilon >= spent
 

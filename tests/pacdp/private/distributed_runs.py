@@ -4,7 +4,6 @@ Each process writes what it saw to FOLDER/RANK.pt. The settings at the top are f
 """
 
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -46,20 +45,20 @@ SIGMA = 3.0
 
 
 def sgd(**changes):
-    return replace(SOUND["DP-SGD"][0], mechanism=mechanism(**changes), noise_multiplier=DECAY)
+    return SOUND["DP-SGD"][0], mechanism(noise_multiplier=DECAY, **changes)
 
 
-# settings, network of a seed, number of examples
+# settings, mechanism, network of a seed, number of examples
 SAME = {
-    **{mode: (sgd(grad_sample_mode=mode), cnn, 40) for mode in MODES},
-    **{name: (*SOUND[name][:2], 40) for name in ("DP-Adam", "parameter slot", "DP-SGD", "tempered")},
-    "reference, cut": (sgd(max_physical_batch=3, grad_sample_mode="reference"), mlp, 40),
-    "ghost, cut": (sgd(max_physical_batch=2, grad_sample_mode="ghost"), cnn, 40),
-    "mostly empty": (sgd(**RARE, grad_sample_mode="reference"), mlp, 8),
-    "mostly empty, ghost": (sgd(**RARE, grad_sample_mode="ghost"), mlp, 8),
-    "one process without examples": (sgd(sample_rate=0.5), mlp, 1),
+    **{mode: (*sgd(grad_sample_mode=mode), cnn, 40) for mode in MODES},
+    **{name: (*SOUND[name], 40) for name in ("DP-Adam", "parameter slot", "DP-SGD", "tempered")},
+    "reference, cut": (*sgd(max_physical_batch=3, grad_sample_mode="reference"), mlp, 40),
+    "ghost, cut": (*sgd(max_physical_batch=2, grad_sample_mode="ghost"), cnn, 40),
+    "mostly empty": (*sgd(**RARE, grad_sample_mode="reference"), mlp, 8),
+    "mostly empty, ghost": (*sgd(**RARE, grad_sample_mode="ghost"), mlp, 8),
+    "one process without examples": (*sgd(sample_rate=0.5), mlp, 1),
 }  # fmt: skip
-OWN = {name: SOUND[name][:2] for name in ("DP-MC-Dropout", "DP-BBP by ghosts", "gradient slot", "DP-BBP")}
+OWN = {name: SOUND[name] for name in ("DP-MC-Dropout", "DP-BBP by ghosts", "gradient slot", "DP-BBP")}
 
 
 def record(run):
@@ -68,9 +67,9 @@ def record(run):
 
 def same_as_one_process(rank):
     out = {}
-    for name, (settings, network, n) in SAME.items():
+    for name, (settings, numbers, network, n) in SAME.items():
         seen = []
-        run = trained(settings, network(5 * rank).double(), doubles(n), distributed=True, seed=7,
+        run = trained(settings, network(5 * rank).double(), doubles(n), mechanism=numbers, distributed=True, seed=7,
                       progress=seen.append)  # fmt: skip
         out[name] = {**record(run), "losses": [p.private_loss for p in seen]}
     return out
@@ -79,10 +78,10 @@ def same_as_one_process(rank):
 def resumed(rank, folder):
     out = {}
 
-    for name, (settings, network) in {**OWN, "DP-SGD": SAME["DP-SGD"][:2]}.items():
+    for name, (settings, numbers, network) in {**OWN, "DP-SGD": SAME["DP-SGD"][:3]}.items():
 
-        def run(settings=settings, network=network, **more):
-            return trained(settings, network(), distributed=True, seed=7, **more)
+        def run(settings=settings, numbers=numbers, network=network, **more):
+            return trained(settings, network(), mechanism=numbers, distributed=True, seed=7, **more)
 
         whole = record(run())
         middle, path = folder / f"{name}.middle", folder / f"{name}.safetensors"
@@ -98,8 +97,10 @@ def resumed(rank, folder):
 def noise_of(randomness, *, rate, loss):
     wide = fresh(Linear(100, 100, bias=False))
     dataset = TensorDataset(torch.ones(8, 100), torch.zeros(8, dtype=torch.int64))
-    settings = DPSGD(mechanism=mechanism(**NOISE, sample_rate=rate), noise_multiplier=SIGMA, learning_rate=1.0)
-    run = trained(settings, wide, dataset, loss=loss, distributed=True, randomness=randomness)
+    numbers = mechanism(**NOISE, noise_multiplier=SIGMA, sample_rate=rate)
+    run = trained(
+        DPSGD(learning_rate=1.0), wide, dataset, mechanism=numbers, loss=loss, distributed=True, randomness=randomness
+    )
     return (wide.weight.detach() - run.weights["weight"]).reshape(-1)
 
 
@@ -161,9 +162,7 @@ def refusals(rank, folder):
     """What is said, by the words that must be in it."""
 
     def given(**changes):
-        return lambda: trained(
-            changes.pop("algorithm", SAME["DP-SGD"][0]), **{"seed": 1, "distributed": True, **changes}
-        )
+        return lambda: trained(SAME["DP-SGD"][0], **{"seed": 1, "distributed": True, **changes})
 
     attempts = {
         "DifferentiallyPrivateDistributedDataParallel instead": lambda: private(
@@ -172,7 +171,7 @@ def refusals(rank, folder):
         "nothing says that they train one network": private,
         "distributed=True": given(distributed=False),
         "disagree on randomness": given(randomness=SeededRandomness(rank)),
-        "disagree on the algorithm's settings": given(algorithm=sgd(clip_norm=0.5 + rank)),
+        "disagree on the algorithm's settings": given(mechanism=mechanism(clip_norm=0.5 + rank)),
         "disagree on the number of examples": given(dataset=data(40 + rank)),
         "disagree on the order of the examples": given(dataset=data(seed=rank)),
         "disagree on the checkpoint": given(checkpoint=folder / ("elsewhere" if rank else "DP-SGD.safetensors")),

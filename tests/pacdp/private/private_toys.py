@@ -1,6 +1,7 @@
 """Small networks, data and loops that the tests of private training share."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from scipy import stats
@@ -17,15 +18,10 @@ from pacdp.private import (
     DPAdam,
     DPMCDropout,
     Exponential,
-    GradientSlot,
     Mechanism,
-    NestedNoise,
-    Normal,
-    ParameterSlot,
     PrivateEngine,
     SeededRandomness,
-    Tempered,
-    UserLevelDPSGD,
+    UserDPSGD,
     bayesian,
     train,
     with_example_dropout,
@@ -96,45 +92,45 @@ def data(n=40, *, inputs=4, classes=3, seed=1):
 
 
 def mechanism(**changes):
-    numbers = {"clip_norm": 0.5, "sample_rate": 0.25, "expected_batch_size": 10.0, "steps": 6}
+    numbers = {"clip_norm": 0.5, "noise_multiplier": 1.3, "sample_rate": 0.25, "expected_batch_size": 10.0, "steps": 6}
     return Mechanism(**{**numbers, **changes})
 
 
 M, REFERENCE, GHOST = (mechanism(grad_sample_mode=mode) for mode in (None, "reference", "ghost"))
-COMMON = {"noise_multiplier": 1.3, "learning_rate": 0.1}
+FIXED = mechanism(noise_multiplier=None)
+"""For algorithms whose own numbers fix the noise."""
 LOCAL = {"noise_scales": (2.0, 1.0), "learning_rate": 0.3}
 
 
-def sgld(convention):
-    return DPSGLD(mechanism=M, convention=convention, prior=Normal(std=1.0), burn_in=1, thin=2)
+def sgld(convention, **numbers):
+    return DPSGLD(convention=convention, **numbers, prior="normal", burn_in=0.17, snapshots=4)
 
 
 def of_people(**changes):
     return mechanism(**{"sample_rate": 0.5, "expected_batch_size": 3.0, **changes})
 
 
-def p3sgd(*scales, learning_rate=0.2, **changes):
-    return P3SGD(mechanism=of_people(**changes), noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate,
-                 local_batch_size=3, local_epochs=2)  # fmt: skip
+def p3sgd(*scales, learning_rate=0.2):
+    return P3SGD(noise_scales=scales or (3.0, 1.0), learning_rate=learning_rate, local_batch_size=3, local_epochs=2)
 
 
 SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
-    "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),
-    "DP-SGD by the reference": (DPSGD(mechanism=REFERENCE, **COMMON), cnn, False),
-    "DP-SGD by ghosts": (DPSGD(mechanism=GHOST, noise_multiplier=SLOW, learning_rate=0.1), mlp, False),
-    "DP-Adam": (DPAdam(mechanism=M, noise_multiplier=1.0, learning_rate=0.01, prior=Normal(std=1.0)), mlp, False),
-    "gradient slot": (sgld(GradientSlot(step_size=SLOW, temperature=2.0, pre_noise=0.1)), mlp, False),
-    "parameter slot": (sgld(ParameterSlot(step_size=1e-3, drift=0.5, noise=1.0)), mlp, False),
-    "tempered": (sgld(Tempered(step_size=0.1, temperature=1e-3)), mlp, False),
-    "DP-BBP": (DPBBP(mechanism=M, **COMMON, prior=Normal(std=1.0), draws=2), bayes_network, False),
-    "DP-BBP by ghosts": (DPBBP(mechanism=GHOST, **COMMON, prior=Normal(std=1.0)), bayes_network, False),
-    "DP-MC-Dropout": (DPMCDropout(mechanism=M, **COMMON, draws=2), dropout_network, False),
-    "user level": (UserLevelDPSGD(mechanism=M, **COMMON, records_at_once=2), mlp, True),
-    "P3SGD": (P3SGD(mechanism=M, **LOCAL, local_batch_size=2), mlp, True),
-    "P3SGD, nested": (P3SGD(mechanism=M, **LOCAL, candidates=NestedNoise()), mlp, True),
+    "DP-SGD": (DPSGD(learning_rate=0.1, momentum=0.9, prior="normal"), M, mlp),
+    "DP-SGD by the reference": (DPSGD(learning_rate=0.1), REFERENCE, cnn),
+    "DP-SGD by ghosts": (DPSGD(learning_rate=0.1), replace(GHOST, noise_multiplier=SLOW), mlp),
+    "DP-Adam": (DPAdam(learning_rate=0.01, prior="normal"), replace(M, noise_multiplier=1.0), mlp),
+    "gradient slot": (sgld("gradient-slot", step_size=SLOW, temperature=2.0, pre_noise=0.1), FIXED, mlp),
+    "parameter slot": (sgld("parameter-slot", step_size=1e-3, drift=0.5, noise=1.0), FIXED, mlp),
+    "tempered": (sgld("tempered", step_size=0.1, temperature=1e-3), FIXED, mlp),
+    "DP-BBP": (DPBBP(learning_rate=0.1, draws=2), M, bayes_network),
+    "DP-BBP by ghosts": (DPBBP(learning_rate=0.1), GHOST, bayes_network),
+    "DP-MC-Dropout": (DPMCDropout(learning_rate=0.1, draws=2), M, dropout_network),
+    "user level": (UserDPSGD(learning_rate=0.1, records_at_once=2), M, mlp),
+    "P3SGD": (P3SGD(**LOCAL, local_batch_size=2), FIXED, mlp),
+    "P3SGD, nested": (P3SGD(**LOCAL, nested=True), FIXED, mlp),
 }
-"""Settings of every algorithm, a network for it, and whether people are its units."""
+"""Settings of every algorithm, a mechanism and a network for it."""
 
 
 def doubles(n=40):
@@ -179,7 +175,12 @@ def moved_by_sgd(module, x, y):
 
 def trained(algorithm, module=None, dataset=None, *, seed=0, **options):
     """A run on toy data from a seed."""
-    own = {"loss": cross_entropy, "randomness": SeededRandomness(seed), **options}
+    own = {
+        "mechanism": FIXED if algorithm.FIXES_NOISE else M,
+        "loss": cross_entropy,
+        "randomness": SeededRandomness(seed),
+        **options,
+    }
     return train(algorithm, module or mlp(), data() if dataset is None else dataset, **own)
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from mechanism_faults import ALONE, DIVISORS, FAULTS, SIZES, a_patient_cut_in_two, noting_sizes
 from numpy.random import default_rng
-from private_toys import COMMON, SOUND, M, cross_entropy, mlp
+from private_toys import SOUND, M, cross_entropy, mlp
 from scipy import stats
 
-from pacdp.algorithms.algorithm import Scheduled
+from pacdp.algorithms.algorithm import Descent
 from pacdp.audit.mechanism import audit_mechanism, made_up
 from pacdp.private import SeededRandomness, SystemRandomness
 from tests.marks import every_case, near, parametrize
@@ -26,11 +26,10 @@ PARTS = {"sensitivity": "sens", "resuming": "resume", "few_units": "empty", "noi
 
 def audited(algorithm, *, randomness=lambda: SeededRandomness(5), steps=20, failure_prob=LEVEL, **more):
     """The audit of settings, or of a sound mechanism by its name."""
-    given = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, mlp, False)
-    settings, network, by_person = given
-    dataset, people = made_up((4,), classes=3, units=33, people=by_person)
-    return audit_mechanism(settings, network(), dataset, loss=cross_entropy, people=people, randomness=randomness,
-                           steps=steps, failure_prob=failure_prob, generator=default_rng(1),
+    settings, numbers, network = SOUND[algorithm] if isinstance(algorithm, str) else (algorithm, M, mlp)
+    dataset, people = made_up((4,), classes=3, units=33, people=settings.by_person)
+    return audit_mechanism(settings, network(), dataset, mechanism=numbers, loss=cross_entropy, people=people,
+                           randomness=randomness, steps=steps, failure_prob=failure_prob, generator=default_rng(1),
                            **more)  # fmt: skip
 
 
@@ -86,9 +85,10 @@ def test_a_planted_fault_is_found_by_its_check(fault, name, found, monkeypatch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own(Scheduled):
+class Own(Descent):
     """w ← w - lr · made(released sum / B), with no optimizer, after what ``more`` does with the step."""
 
+    learning_rate: float = 0.1
     made: str = "signs"
     more: str = "nothing"
 
@@ -105,9 +105,9 @@ class Own(Scheduled):
                     w *= 1.0 + 0.01 * SIZES[-1]
                 case "its own draws":
                     w += 0.01 * step.randomness.normal(w.shape, std=1.0, dtype=w.dtype, device=w.device)
-        released = step.release(self.noise_at(step.number))
+        released = step.release(self.noise_at(step.number, step.mechanism))
         for name, w in step.weights.items():
-            w -= self.rate_at(step.number) * OWN_UPDATES[self.made](released[name] / self.mechanism.expected_batch_size)
+            w -= self.learning_rate * OWN_UPDATES[self.made](released[name] / step.mechanism.expected_batch_size)
         return 0
 
 
@@ -116,7 +116,7 @@ OWN_UPDATES = {"signs": torch.sign, "a bounded step": lambda g: g / g.norm().cla
 
 @parametrize("name", OWN_UPDATES)
 def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
-    audit = audited(Own(mechanism=M, **COMMON, made=name), steps=30)
+    audit = audited(Own(made=name), steps=30)
     assert refuted(audit) == set()
     unchecked = {check.name for check in audit.checks if check.unchecked}
     assert unchecked == {row["name"] for row in audit.to_dict()["checks"] if not row["checked"]} == DIVISORS | SEEDED
@@ -126,7 +126,7 @@ def test_an_update_that_is_post_processing_of_another_kind_is_not_refuted(name):
 def test_an_update_that_looks_at_more_than_was_released_is_refuted(more, monkeypatch):
     """One that draws numbers of its own cannot be checked, and is said to be unchecked."""
     noting_sizes(monkeypatch.setattr)
-    audit = audited(Own(mechanism=M, **COMMON, more=more), steps=30)
+    audit = audited(Own(more=more), steps=30)
     found = {check.name: check for check in audit.checks}
     if more == "its own draws":
         assert all(found[name].unchecked and "draws numbers of its own" in found[name].seen for name in DIVISORS)

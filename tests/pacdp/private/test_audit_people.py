@@ -7,23 +7,24 @@ from private_toys import cross_entropy, mechanism, mlp
 
 from pacdp.audit.canaries import audit_training
 from pacdp.audit.mechanism import made_up
-from pacdp.private import P3SGD, IndependentNoise, NestedNoise, UserLevelDPSGD
+from pacdp.private import P3SGD, UserDPSGD
 from tests.marks import parametrize
 
 pytestmark = pytest.mark.usefixtures("known_network")
-M = mechanism(sample_rate=1.0, steps=12)
-LOCAL = {"mechanism": M, "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
+LOCAL = {"noise_scales": (9.0, 6.0), "learning_rate": 0.3, "local_batch_size": 2, "selection_epsilon": 0.01}
 ALGORITHMS = {
-    "user level": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05),
-    "user level, in parts": UserLevelDPSGD(mechanism=M, noise_multiplier=6.0, learning_rate=0.05, records_at_once=1),
-    "P3SGD": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=IndependentNoise()),
-    "P3SGD, nested": P3SGD(**LOCAL, noise_scales=(9.0, 6.0), candidates=NestedNoise()),
+    "user level": UserDPSGD(learning_rate=0.05),
+    "user level, in parts": UserDPSGD(learning_rate=0.05, records_at_once=1),
+    "P3SGD": P3SGD(**LOCAL),
+    "P3SGD, nested": P3SGD(**LOCAL, nested=True),
 }
 
 
 def audited(name, *, factor=1.0, canaries=1000, **more):
     data, people = made_up((4,), classes=3, units=20, people=True)
-    return audit_training(ALGORITHMS[name], mlp(), data, loss=cross_entropy, people=people, delta=1e-5,
+    algorithm = ALGORITHMS[name]
+    numbers = mechanism(noise_multiplier=None if algorithm.FIXES_NOISE else 6.0, sample_rate=1.0, steps=12)
+    return audit_training(algorithm, mlp(), data, mechanism=numbers, loss=cross_entropy, people=people, delta=1e-5,
                           generator=default_rng(1), canaries=canaries, randomness=Faulty(seed=4, factor=factor),
                           **more)  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The audit of two real processes: their noise is one, and noise that each adds in full, or alike, is caught."""
 
 import pytest
-from private_toys import cross_entropy, mechanism, mlp
+from private_toys import FIXED, M, cross_entropy, mlp
 from torch import multiprocessing
 
 from pacdp.audit.mechanism import made_up
@@ -11,7 +11,7 @@ from pacdp.step.processes import RankRandomness
 from tests.marks import parametrize, slow
 from tests.two_processes import two_processes
 
-SGD = DPSGD(mechanism=mechanism(), noise_multiplier=1.3, learning_rate=0.1)
+SGD = DPSGD(learning_rate=0.1)
 
 
 def in_full():
@@ -34,8 +34,8 @@ def alike():
 
 def audited(algorithm=SGD, *, randomness=SystemRandomness, people=False):
     data, owners = made_up((4,), classes=3, units=33, people=people)
-    return audit_processes(algorithm, mlp(), data, loss=cross_entropy, people=owners, randomness=randomness,
-                           failure_prob=1e-4)  # fmt: skip
+    return audit_processes(algorithm, mlp(), data, mechanism=FIXED if algorithm.FIXES_NOISE else M, loss=cross_entropy,
+                           people=owners, randomness=randomness, failure_prob=1e-4)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def test_two_processes_are_sound():
 
 @pytest.mark.slow
 def test_two_processes_on_people_are_sound():
-    local = P3SGD(mechanism=mechanism(), noise_scales=(2.0, 1.0), learning_rate=0.3, local_batch_size=2)
+    local = P3SGD(noise_scales=(2.0, 1.0), learning_rate=0.3, local_batch_size=2)
     assert audited(local, people=True).refuted == ()
 
 

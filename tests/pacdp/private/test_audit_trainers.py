@@ -1,5 +1,7 @@
 """Trainers under audit: sound ones pass, each planted fault is caught."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -23,9 +25,7 @@ from pacdp.private import (
     DPSGLD,
     DPAdam,
     DPMCDropout,
-    Normal,
     SeededRandomness,
-    Tempered,
     planned,
     runs_of,
 )
@@ -39,14 +39,16 @@ NOISE = 6.0
 STEPS = 12
 
 
-def settings(mode=None, sample_rate=1.0, noise=NOISE, steps=STEPS, **changes):
-    numbers = mechanism(sample_rate=sample_rate, steps=steps, grad_sample_mode=mode)
-    return DPSGD(mechanism=numbers, noise_multiplier=noise, learning_rate=0.05, **changes)
+SGD = DPSGD(learning_rate=0.05)
 
 
-def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, **options):
-    return audit_training(algorithm, mlp() if module is None else module, data(), loss=cross_entropy,
-                          generator=default_rng(seed), delta=DELTA, canaries=canaries,
+def numbers(mode=None, sample_rate=1.0, noise=NOISE, steps=STEPS):
+    return mechanism(noise_multiplier=noise, sample_rate=sample_rate, steps=steps, grad_sample_mode=mode)
+
+
+def audited(mechanism, algorithm=SGD, *, module=None, randomness=None, seed=0, canaries=1000, **options):
+    return audit_training(algorithm, mlp() if module is None else module, data(), mechanism=mechanism,
+                          loss=cross_entropy, generator=default_rng(seed), delta=DELTA, canaries=canaries,
                           randomness=randomness or SeededRandomness(seed + 100), **options)  # fmt: skip
 
 
@@ -70,14 +72,14 @@ def test_a_canary_is_a_clipped_dirac_that_no_other_example_touches(mode):
     """Without noise the released slots hold C·s_t for the included canaries that came, exactly 0 elsewhere."""
     included = np.array([True, False, True, True, False])
     signs = np.array([1.0, -1.0, -1.0, 1.0])
-    algorithm = settings(mode, noise=0.0, steps=4)
-    subject = Subject(algorithm=algorithm, module=mlp(), dataset=data(), loss=cross_entropy)
+    quiet = numbers(mode, noise=0.0, steps=4)
+    subject = Subject(algorithm=SGD, mechanism=quiet, module=mlp(), dataset=data(), loss=cross_entropy)
     run, sums = canary_run(subject, included, signs=signs, scale=5.0, randomness=SeededRandomness(0))
     released = sums[:, 0]
     assert_allclose(released, 0.5 * signs[:, None] * included, atol=1e-4)
     assert (released[:, ~included] == 0.0).all()
     # the others' training is that of a run that never heard of canaries
-    plain = trained(algorithm)
+    plain = trained(SGD, mechanism=quiet)
     assert_close(flat(without_prefix(run.weights)), flat(plain.weights), atol=1e-6, rtol=1e-5)
 
 
@@ -87,7 +89,7 @@ def without_prefix(weights):
 
 
 def test_canaries_come_at_the_sample_rate():
-    made = audited(settings(sample_rate=0.3, noise=0.0, steps=40), canaries=400)
+    made = audited(numbers(sample_rate=0.3, noise=0.0, steps=40), canaries=400)
     quarter = made.result.attempts[1]
     assert quarter.correct == quarter.guesses == 100
     assert runs_of(made.event) == [(NonPrivate(), 40)]
@@ -105,7 +107,7 @@ FAULTS = {
     *(slow(fault, 0.5, 4000) for fault in list(FAULTS)[::2]),
 ])  # fmt: skip
 def test_faulty_noise_is_caught_each_time(fault, sample_rate, canaries):
-    made = audited(settings(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault], seed=1), seed=1,
+    made = audited(numbers(sample_rate=sample_rate), randomness=Faulty(**FAULTS[fault], seed=1), seed=1,
                    canaries=canaries)  # fmt: skip
     assert made.contradicted
     if sample_rate == 1.0:
@@ -116,7 +118,7 @@ def test_faulty_noise_is_caught_each_time(fault, sample_rate, canaries):
 
 @every_mode
 def test_forgotten_clipping_is_caught(mode, unclipped):
-    made = audited(settings(mode))
+    made = audited(numbers(mode))
     assert made.contradicted
     assert made.result.epsilon_lower > made.claimed_epsilon
 
@@ -128,7 +130,7 @@ def test_forgotten_clipping_is_caught(mode, unclipped):
 def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
     """Over seeds, each at a level of 1e-4."""
     for seed in range(2):
-        made = audited(settings(mode, sample_rate, noise=2.0), seed=seed, failure_prob=1e-4)
+        made = audited(numbers(mode, sample_rate, noise=2.0), seed=seed, failure_prob=1e-4)
         assert not made.contradicted
         assert made.result.epsilon_lower < made.claimed_epsilon
         if sample_rate == 1.0:
@@ -137,39 +139,31 @@ def test_sound_trainers_are_not_flagged_and_not_vacuous(mode, sample_rate):
             assert made.independent_mu_lower > 0.55 * mu
 
 
-def of_adam(numbers):
-    return DPAdam(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.02, prior=Normal(std=1.0)), mlp()
+OTHERS = {
+    "DP-Adam": (DPAdam(learning_rate=0.02, prior="normal"), mlp),
+    "DP-SGLD": (DPSGLD(convention="tempered", step_size=0.5, temperature=2.5e-3), mlp),
+    "DP-BBP": (DPBBP(learning_rate=0.1, prior_std=0.5, kl_weight=0.1), partial(bayes_network, initial_std=0.05)),
+    "DP-MC-Dropout": (DPMCDropout(learning_rate=0.1), partial(dropout_network, rate=0.1)),
+}
 
 
-def of_sgld(numbers):
-    return DPSGLD(mechanism=numbers, convention=Tempered(step_size=0.5, temperature=2.5e-3)), mlp()
-
-
-def of_bbp(numbers):
-    settings = DPBBP(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1, prior=Normal(std=0.5), kl_weight=0.1)
-    return settings, bayes_network(initial_std=0.05)
-
-
-def of_dropout(numbers):
-    return DPMCDropout(mechanism=numbers, noise_multiplier=2.0, learning_rate=0.1), dropout_network(rate=0.1)
-
-
-@parametrize("made", [of_adam, of_sgld, of_bbp, slow(of_dropout)])
-def test_other_algorithms_can_be_audited(made):
-    algorithm, module = made(mechanism(sample_rate=0.5, steps=10))
-    sound = audited(algorithm, module=module, seed=3, canaries=600)
+@parametrize("name", [*list(OTHERS)[:3], slow("DP-MC-Dropout")])
+def test_other_algorithms_can_be_audited(name):
+    algorithm, network = OTHERS[name]
+    of_it = numbers(sample_rate=0.5, steps=10, noise=None if algorithm.FIXES_NOISE else 2.0)
+    sound = audited(of_it, algorithm, module=network(), seed=3, canaries=600)
     assert not sound.contradicted
     assert min(sound.independent_mu_lower, sound.result.mu_lower) > 0.15
-    assert audited(algorithm, module=module, randomness=Faulty(factor=0.0), canaries=600).contradicted
+    assert audited(of_it, algorithm, module=network(), randomness=Faulty(factor=0.0), canaries=600).contradicted
 
 
 @pytest.mark.slow
 @parametrize("factor", [1.0, 0.5, 0.0])
 def test_digits_with_the_noise_of_the_claim_half_of_it_and_none(factor):
-    numbers = mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=100)
-    algorithm = DPSGD(mechanism=numbers, noise_multiplier=0.8, learning_rate=1.0, momentum=0.5)
-    made = audit_training(algorithm, mlp(inputs=64, classes=10), digits()[0], loss=cross_entropy, delta=1e-4,
-                          generator=default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
+    numbers = mechanism(clip_norm=1.0, noise_multiplier=0.8, sample_rate=0.1, expected_batch_size=140.0, steps=100)
+    algorithm = DPSGD(learning_rate=1.0, momentum=0.5)
+    made = audit_training(algorithm, mlp(inputs=64, classes=10), digits()[0], mechanism=numbers, loss=cross_entropy,
+                          delta=1e-4, generator=default_rng(0), randomness=Faulty(factor=factor))  # fmt: skip
     assert made.contradicted == (factor < 1.0)
     assert 0.1 * made.claimed_epsilon < made.result.epsilon_lower < made.claimed_epsilon
 

@@ -24,20 +24,20 @@ from torch.autograd import grad
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, UserLevelDPSGD
+from pacdp.private import DPSGD, UserDPSGD
 from tests.marks import every_case, slow
 
 CLIP = 0.5
 PEOPLE = len(RECORDS)
 
 
-def user_level(noise=1.0, *, records_at_once=None, learning_rate=0.3, **changes):
-    return UserLevelDPSGD(mechanism=of_people(**changes), noise_multiplier=noise, learning_rate=learning_rate,
-                          records_at_once=records_at_once)  # fmt: skip
-
-
-ALGORITHMS = {"user level": user_level, "P3SGD": p3sgd}
-SILENT = {"user level": 0.0, "P3SGD": 1e-13}
+def silent(name, *, records_at_once=0, learning_rate=None, **changes):
+    """Settings and a mechanism of one step on all people, (almost) without noise."""
+    changes = {"steps": 1, "sample_rate": 1.0, **changes}
+    if name == "P3SGD":
+        return p3sgd(1e-13, learning_rate=learning_rate or 0.2), of_people(noise_multiplier=None, **changes)
+    algorithm = UserDPSGD(learning_rate=learning_rate or 0.3, records_at_once=records_at_once)
+    return algorithm, of_people(noise_multiplier=0.0, **changes)
 
 
 def run_of(algorithm, module=None, dataset=None, **options):
@@ -46,9 +46,10 @@ def run_of(algorithm, module=None, dataset=None, **options):
 
 def released_sum(name, module, dataset=None, ids=None, **changes):
     """What one step (almost) without noise releases of all people."""
-    algorithm, seen = ALGORITHMS[name](SILENT[name], steps=1, sample_rate=1.0, **changes), []
+    (algorithm, quiet), seen = silent(name, **changes), []
     people = patients() if ids is None else ids
-    run_of(algorithm, module, dataset or records(), people=people, watch=lambda one: seen.append(flat(one)))
+    run_of(algorithm, module, dataset or records(), mechanism=quiet, people=people,
+           watch=lambda one: seen.append(flat(one)))  # fmt: skip
     return seen[0]
 
 
@@ -133,17 +134,17 @@ def test_one_nan_record_silences_its_person_alone():
 
 def test_people_of_one_record_make_it_plain_dp_sgd():
     plain, ours = (
-        trained(kind(mechanism=of_people(), noise_multiplier=DECAY, learning_rate=0.3), seed=4, **people)
-        for kind, people in ((DPSGD, {}), (UserLevelDPSGD, {"people": torch.arange(40)}))
+        trained(kind(learning_rate=0.3), mechanism=of_people(noise_multiplier=DECAY), seed=4, **people)
+        for kind, people in ((DPSGD, {}), (UserDPSGD, {"people": torch.arange(40)}))
     )
     assert_close(flat(ours.weights), flat(plain.weights), atol=1e-6, rtol=1e-5)
     assert ours.event == plain.event
 
 
 def test_noise_has_the_scale_that_is_accounted_on_empty_samples_too():
-    algorithm, sizes, sums = user_level(1.3, sample_rate=1e-12, steps=400), [], []
-    run = run_of(algorithm, mlp().double(), records(), watch=lambda one: sums.append(flat(one)),
+    algorithm, numbers, sizes, sums = UserDPSGD(), of_people(sample_rate=1e-12, steps=400), [], []
+    run = run_of(algorithm, mlp().double(), records(), mechanism=numbers, watch=lambda one: sums.append(flat(one)),
                  progress=lambda p: sizes.append(p.private_units))  # fmt: skip
     assert sizes == [0] * 400
-    assert run.event == algorithm.promise(PEOPLE, 400)
+    assert run.event == algorithm.promise(numbers, 400)
     assert scale_is_this_and_no_other(torch.stack(sums), 1.3 * CLIP)

@@ -27,9 +27,7 @@ from torch.testing import assert_close
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.private import (
     P3SGD,
-    IndependentNoise,
     Mechanism,
-    NestedNoise,
     SeededRandomness,
     SystemRandomness,
     privacy_spent,
@@ -51,7 +49,7 @@ PRINTED = {"sample_rate": 0.1, "steps": 100, "selection_epsilon": math.sqrt(0.1)
 
 
 def of_the_paper(*scales, **changes):
-    return P3SGD(mechanism=PAPER, noise_scales=scales, learning_rate=0.1, **changes).promise(1000, 100)
+    return P3SGD(noise_scales=scales, **changes).promise(PAPER, 100)
 
 
 def spent(event):
@@ -90,11 +88,11 @@ def test_the_paper_s_moments_by_quadrature():
 
 def test_the_history_is_that_of_all_candidates_and_the_choice():
     parts = (Gaussian(noise_multiplier=1.0), ExponentialMechanism(epsilon=math.sqrt(0.1), adjacency="add-remove"))
-    nested = of_the_paper(3.0, 1.0, candidates=NestedNoise())
+    nested = of_the_paper(3.0, 1.0, nested=True)
     assert runs_of(nested) == [(PoissonSampled(sample_rate=0.1, event=Composed(events=parts)), 100)]
     assert spent(nested).upper < 0.95 * spent(of_the_paper(3.0, 1.0)).upper
     assert runs_of(of_the_paper(1.0)) == [(PoissonSampled(sample_rate=0.1, event=parts[0]), 100)]
-    assert 0.9486 < combined(IndependentNoise().released((3.0, 1.0))) <= 3.0 / math.sqrt(10.0)
+    assert 0.9486 < combined(P3SGD(noise_scales=(3.0, 1.0)).noises(0, PAPER)) <= 3.0 / math.sqrt(10.0)
 
 
 def test_probabilities_are_the_exponential_mechanism_s():
@@ -137,26 +135,27 @@ def test_choices_have_their_probabilities(randomness, whole):
     assert stats.chisquare(kept, n * wrong.numpy()).pvalue < 1e-6
 
 
-@parametrize("candidates", [IndependentNoise(), NestedNoise()])
-def test_candidates_have_the_scales_that_are_accounted(candidates):
+@parametrize("nested", [False, True])
+def test_candidates_have_the_scales_that_are_accounted(nested):
     scales, total = ((3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()})
     step = PrivateStep(
         number=0, mechanism=of_people(), module=mlp(), optimizer=None, weights={}, total=total, losses=None,
         randomness=SeededRandomness(9), together=Together(several=False))  # fmt: skip
-    made = candidates.draw(step, scales)
-    assert step.event == sampled_step(candidates.released(scales), sample_rate=0.5)
+    algorithm = P3SGD(noise_scales=scales, nested=nested)
+    made, told = algorithm.candidates(step), algorithm.noises(0, step.mechanism)
+    assert step.event == sampled_step(told, sample_rate=0.5)
     noises = [torch.cat([(m[k] - total[k]).flatten() for k in total]) for m in made]
     for noise, scale in zip(noises, scales, strict=True):
         assert scale_is_this_and_no_other(noise, scale * CLIP)
     for (x, z), (y, u) in itertools.combinations(zip(noises, scales, strict=True), 2):
-        expected = min(z, u) / max(z, u) if isinstance(candidates, NestedNoise) else 0.0
+        expected = min(z, u) / max(z, u) if nested else 0.0
         assert float(torch.corrcoef(torch.stack([x, y]))[0, 1]) == near(expected, abs=6.0 / math.sqrt(20000))
     # the best linear estimate of the sum from all candidates has the combined scale
     inverse = torch.linalg.inv(torch.cov(torch.stack(noises) / CLIP))
-    assert float(inverse.sum()) ** -0.5 == near(combined(candidates.released(scales)), rel=0.03)
+    assert float(inverse.sum()) ** -0.5 == near(combined(told), rel=0.03)
 
 
-def replay(module, dataset, algorithm, randomness):
+def replay(module, dataset, algorithm, steps, randomness):
     """P3SGD in plain loops, from the same random numbers."""
     w, chosen, ids = flat(module), [], patients()
 
@@ -165,7 +164,7 @@ def replay(module, dataset, algorithm, randomness):
         nn.utils.vector_to_parameters(vector.clone(), twin.parameters())
         return twin
 
-    for _ in range(algorithm.mechanism.steps):
+    for _ in range(steps):
         sample = randomness.batch(len(RECORDS), 0.5).tolist()
         parts = [tuple(t[ids == i] for t in dataset.tensors) for i in sample]
         total = torch.zeros_like(w)
@@ -186,18 +185,18 @@ def replay(module, dataset, algorithm, randomness):
 
 
 def test_empty_samples_choose_blindly_and_cost_the_same():
-    algorithm = p3sgd(sample_rate=1e-12, steps=400)
-    run = trained(algorithm, mlp(), records(), people=patients(), seed=2)
+    algorithm, numbers = p3sgd(), of_people(noise_multiplier=None, sample_rate=1e-12, steps=400)
+    run = trained(algorithm, mlp(), records(), mechanism=numbers, people=patients(), seed=2)
     assert stats.binomtest(int(run.chosen.sum()), 400, 0.5).pvalue > 1e-6
-    assert run.event == algorithm.promise(len(RECORDS), 400)
+    assert run.event == algorithm.promise(numbers, 400)
 
 
 @parametrize("vectorise", [True, False])
 def test_a_run_is_the_algorithm_in_plain_loops(vectorise):
-    algorithm = replace(p3sgd(steps=12, vectorise=vectorise), selection_epsilon=4.0, score_bound=1.5)
-    dataset = records()
-    run = trained(algorithm, mlp().double(), dataset, people=patients(), seed=8)
-    expected, chosen = replay(mlp().double(), dataset, algorithm, SeededRandomness(8))
+    algorithm = replace(p3sgd(), selection_epsilon=4.0, score_bound=1.5)
+    numbers, dataset = of_people(noise_multiplier=None, steps=12, vectorise=vectorise), records()
+    run = trained(algorithm, mlp().double(), dataset, mechanism=numbers, people=patients(), seed=8)
+    expected, chosen = replay(mlp().double(), dataset, algorithm, 12, SeededRandomness(8))
     assert run.chosen.tolist() == chosen
     assert 0 < sum(chosen) < 12
     assert_close(flat(run.weights), expected, atol=1e-9, rtol=1e-9)

@@ -135,11 +135,13 @@ def test_calibration_scales_the_whole_schedule_and_rounds_to_the_safe_side(adjac
 
 
 def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
-    path, numbers = (tmp_path / "run.safetensors", mechanism(sample_rate=0.002, expected_batch_size=4.0, steps=20))
-    run = trained(
-        DPSGD(mechanism=numbers, noise_multiplier=Exponential(initial=3.0, factor=0.99), learning_rate=0.1),
-        checkpoint=path,
+    path, numbers = (
+        tmp_path / "run.safetensors",
+        mechanism(
+            noise_multiplier=Exponential(initial=3.0, factor=0.99), sample_rate=0.002, expected_batch_size=4.0, steps=20
+        ),
     )
+    run = trained(DPSGD(learning_rate=0.1), mechanism=numbers, checkpoint=path)
     history = event_from_dict(load_checkpoint(path).header["event"])
     assert history == run.event
     claim = privacy_claim(history, adjacency="add-remove")

@@ -129,9 +129,9 @@ def test_the_kl_enters_after_the_noise_with_its_weight(prior):
 
 def test_the_kl_is_neither_clipped_nor_noised():
     """Empty batches and no noise leave plain gradient descent on the KL, whatever the clipping norm."""
-    m = mechanism(sample_rate=1e-12, expected_batch_size=4e-11, clip_norm=1e-6, steps=400)
+    m = mechanism(noise_multiplier=0.0, sample_rate=1e-12, expected_batch_size=4e-11, clip_norm=1e-6, steps=400)
     module = bayes_network(initial_std=0.1)
-    run = trained(DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=0.2, prior=Normal(std=0.3)), module)
+    run = trained(DPBBP(learning_rate=0.2, prior_std=0.3), module, mechanism=m)
     after = with_weights(module, run.weights)
     assert kl_nats(Normal(std=0.3), after) < 1e-2 * kl_nats(Normal(std=0.3), module)
 
@@ -141,11 +141,10 @@ def test_the_kl_is_neither_clipped_nor_noised():
 def test_dp_bbp_finds_a_conjugate_posterior(draws):
     """One Gaussian mean: ℓ_i = (w - x_i)²/2 and prior N(0, s²) have the posterior N(Σx/(n + s⁻²), 1/(n + s⁻²))."""
     x = torch.linspace(0.2, 1.2, 30)[:, None]
-    m = mechanism(clip_norm=1e3, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
+    m = mechanism(clip_norm=1e3, noise_multiplier=0.0, sample_rate=1.0, expected_batch_size=30.0, steps=1500)
     module = bayesian(Linear(1, 1, bias=False), initial_std=0.5, generator=seeded())
-    settings = DPBBP(mechanism=m, noise_multiplier=0.0, learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws,
-                     prior=Normal(std=0.5))  # fmt: skip
-    run = trained(settings, module, TensorDataset(torch.ones_like(x), x), seed=4,
+    settings = DPBBP(learning_rate=lambda t: 0.5 / (1.0 + t / 100.0), draws=draws, prior_std=0.5)
+    run = trained(settings, module, TensorDataset(torch.ones_like(x), x), mechanism=m, seed=4,
                   loss=lambda w, y: 0.5 * (w - y).square().sum(1))  # fmt: skip
     mean, std = (float(run.weights["weight_mean"]), float(functional.softplus(run.weights["weight_rho"])))
     assert mean == near(float(x.sum()) / 34.0, abs=0.05)

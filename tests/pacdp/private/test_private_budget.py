@@ -29,9 +29,11 @@ def spent(history, adjacency="add-remove"):
     return epsilon(history, delta=DELTA, adjacency=adjacency)
 
 
-def algorithm(sigmas, **changes):
-    return DPSGD(mechanism=mechanism(steps=len(sigmas), **changes), noise_multiplier=Table(values=tuple(sigmas)),
-                 learning_rate=0.1)  # fmt: skip
+SGD = DPSGD(learning_rate=0.1)
+
+
+def noisy(sigmas, **changes):
+    return mechanism(noise_multiplier=Table(values=tuple(sigmas)), steps=len(sigmas), **changes)
 
 
 @pytest.mark.usefixtures("known_network")
@@ -46,7 +48,7 @@ def algorithm(sigmas, **changes):
 def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stops):
     plan = planned(Table(values=tuple(sigmas)), sample_rate=rate, steps=len(sigmas))
     limit = max(share * spent(plan, adjacency), 1.0001 * spent(first(plan, 1), adjacency))
-    settings = algorithm(sigmas, sample_rate=rate, budget=budget(limit, adjacency=adjacency))
+    numbers = noisy(sigmas, sample_rate=rate, budget=budget(limit, adjacency=adjacency))
     moments, ran, release = [], {}, PrivateStep.release
 
     def watched(self, noise_multiplier):
@@ -56,7 +58,7 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         return released
 
     def go(stop):
-        return trained(settings, mlp(), data(20), randomness=None, checkpoint=path, checkpoint_every=every,
+        return trained(SGD, mlp(), data(20), mechanism=numbers, randomness=None, checkpoint=path, checkpoint_every=every,
                        progress=stopping(stop))  # fmt: skip
 
     with tempfile.TemporaryDirectory() as folder, patch.object(PrivateStep, "release", watched):
@@ -88,8 +90,8 @@ def test_affordable_steps_are_the_most_and_count_what_ran_before(sigmas, before,
 
 def test_a_halted_run_is_the_beginning_of_the_whole_one():
     sigmas = [1.0] * 6
-    whole = trained(algorithm(sigmas[:4]))
-    run = trained(algorithm(sigmas, budget=budget(spent(whole.event))))
+    whole = trained(SGD, mechanism=noisy(sigmas[:4]))
+    run = trained(SGD, mechanism=noisy(sigmas, budget=budget(spent(whole.event))))
     assert (run.halted, whole.halted) == (True, False)
     assert run.event == whole.event
     assert identical(run.weights, whole.weights)

@@ -32,18 +32,18 @@ from pacdp.store.checkpoint import Checkpoint
 from tests.marks import every_case, made_once, parametrize, refusal
 
 pytestmark = pytest.mark.usefixtures("known_network")
-M = mechanism(steps=9, max_physical_batch=6)
-SGD = DPSGD(mechanism=M, noise_multiplier=DECAY, learning_rate=0.3, momentum=0.9)
+SGD = DPSGD(learning_rate=0.3, momentum=0.9)
+M = mechanism(noise_multiplier=DECAY, steps=9, max_physical_batch=6)
 
 
 @parametrize("name", SOUND)
 def test_resuming_is_exact_to_the_bit(name, tmp_path):
-    settings, network, by_person = SOUND[name]
-    settings = replace(settings, mechanism=replace(settings.mechanism, steps=9))
-    people = {"people": patients()} if by_person else {}
+    settings, numbers, network = SOUND[name]
+    numbers = replace(numbers, steps=9)
+    people = {"people": patients()} if settings.by_person else {}
 
     def run(**options):
-        return trained(settings, network(), data(sum(RECORDS)), seed=7, **people, **options)
+        return trained(settings, network(), data(sum(RECORDS)), mechanism=numbers, seed=7, **people, **options)
 
     whole, path, seen = run(), tmp_path / "run.safetensors", []
     with pytest.raises(Interrupted):
@@ -83,17 +83,17 @@ def test_the_engine_s_own_loop_resumes_at_the_right_noise(tmp_path):
 def saved(tmp_path_factory):
     """The checkpoint of a seeded run that ended."""
     path = tmp_path_factory.mktemp("saved") / "run.safetensors"
-    trained(SGD, checkpoint=path)
+    trained(SGD, mechanism=M, checkpoint=path)
     return path
 
 
 def test_no_generator_state_is_written_when_the_system_draws(tmp_path):
     path = tmp_path / "run.safetensors"
-    trained(SGD, checkpoint=path, randomness=SystemRandomness())
+    trained(SGD, mechanism=M, checkpoint=path, randomness=SystemRandomness())
     assert not any(name.startswith(("randomness", "pre_noise")) for name in load_checkpoint(path).state)
-    assert steps_of(trained(SGD, checkpoint=path, randomness=None).event) == 9
+    assert steps_of(trained(SGD, mechanism=M, checkpoint=path, randomness=None).event) == 9
     with refusal("not seeded", CheckpointError):
-        trained(SGD, checkpoint=path)
+        trained(SGD, mechanism=M, checkpoint=path)
 
 
 BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
@@ -101,8 +101,9 @@ BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
 
 @every_case(
     ("settings", "options", "word"),
-    [(replace(SGD, noise_multiplier=1.5), {}, "settings"),
-     (replace(SGD, mechanism=mechanism(steps=9, max_physical_batch=6, budget=BUDGET)), {}, "settings"),
+    [(replace(SGD, learning_rate=0.2), {}, "settings"),
+     (SGD, {"mechanism": replace(M, noise_multiplier=1.5)}, "settings"),
+     (SGD, {"mechanism": replace(M, budget=BUDGET)}, "settings"),
      (SOUND["DP-Adam"][0], {}, "settings"),
      (SGD, {"module": mlp(classes=4)}, "shapes"), (SGD, {"randomness": None}, "was seeded"),
      (SGD, {"seed": 1}, "seeded by another number")],
@@ -110,7 +111,7 @@ BUDGET = PrivacyBudget(epsilon=20.0, delta=1e-3, adjacency="add-remove")
 def test_another_run_s_checkpoint_is_refused_and_nothing_is_touched(settings, options, word, saved):
     before = saved.read_bytes()
     with refusal(word, CheckpointError):
-        trained(settings, checkpoint=saved, **options)
+        trained(settings, **{"mechanism": M, "checkpoint": saved, **options})
     assert saved.read_bytes() == before
 
 
@@ -166,5 +167,5 @@ def test_a_checkpoint_whose_event_is_not_the_run_s_is_refused_and_nothing_is_tou
     save_checkpoint(path, Checkpoint(header={**header, **change}, model=was.model, state=was.state))
     before = path.read_bytes()
     with pytest.raises(CheckpointError):
-        trained(SGD, checkpoint=path)
+        trained(SGD, mechanism=M, checkpoint=path)
     assert path.read_bytes() == before

@@ -5,7 +5,7 @@ import torch
 from private_toys import mechanism, mlp, private, sweep, trained
 from torch.testing import assert_close
 
-from pacdp.private import DPBBP, DPSGLD, Normal, SeededRandomness, SystemRandomness, Tempered, bayesian, steps_of
+from pacdp.private import DPBBP, DPSGLD, SeededRandomness, SystemRandomness, bayesian, steps_of
 from pacdp.step.mechanism import MODES
 from tests.marks import parametrize
 
@@ -14,19 +14,18 @@ pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available()
 
 @parametrize("mode", MODES)
 def test_training_agrees_with_the_cpu_and_resumes(mode, tmp_path):
-    settings = DPSGLD(mechanism=mechanism(grad_sample_mode=mode), convention=Tempered(step_size=0.1, temperature=0.1),
-                      prior=Normal(std=1.0), thin=2)  # fmt: skip
-    cpu = trained(settings)
+    settings = DPSGLD(convention="tempered", step_size=0.1, temperature=0.1, prior="normal", burn_in=0.0, snapshots=3)
+    numbers = mechanism(noise_multiplier=None, grad_sample_mode=mode)
+    cpu = trained(settings, mechanism=numbers)
     for _ in range(2):
-        gpu = trained(settings, mlp().cuda(), checkpoint=tmp_path / "run")
+        gpu = trained(settings, mlp().cuda(), mechanism=numbers, checkpoint=tmp_path / "run")
         assert gpu.event == cpu.event
         assert_close(gpu.snapshots.cpu(), cpu.snapshots, atol=1e-4, rtol=1e-4)
 
 
 def test_weights_are_drawn_on_the_gpu():
     module = bayesian(mlp().cuda(), generator=torch.Generator("cuda").manual_seed(0))
-    settings = DPBBP(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1, prior=Normal(std=1.0), draws=2)
-    run = trained(settings, module, randomness=SeededRandomness(1, device="cuda"))
+    run = trained(DPBBP(learning_rate=0.1, draws=2), module, randomness=SeededRandomness(1, device="cuda"))
     assert all(p.is_cuda and torch.isfinite(p).all() for p in run.weights.values())
 
 

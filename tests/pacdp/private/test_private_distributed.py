@@ -51,9 +51,9 @@ def both(folder):
 
 def test_two_processes_are_one(both):
     for name in both[0]["same"]:
-        settings, network, n = SAME[name]
+        settings, numbers, network, n = SAME[name]
         seen = []
-        alone = trained(settings, network().double(), doubles(n), seed=7, progress=seen.append)
+        alone = trained(settings, network().double(), doubles(n), mechanism=numbers, seed=7, progress=seen.append)
         losses = [p.private_loss for p in seen]
         first, second = (process["same"][name] for process in both)
         assert identical(first["weights"], second["weights"])
@@ -64,7 +64,7 @@ def test_two_processes_are_one(both):
         for process in (first, second):
             history = event_from_dict(process["history"])
             assert history == alone.event
-            assert steps_of(history) == settings.mechanism.steps
+            assert steps_of(history) == numbers.steps
             assert_allclose(process["losses"], losses, rtol=1e-9)
         if "empty" in name:
             assert np.isnan(losses).sum() > 10
@@ -98,11 +98,11 @@ def test_resuming_is_exact_to_the_bit(both):
 
 
 def test_one_process_goes_on_from_two_where_it_can(both, folder, tmp_path):
-    def go_on(name, settings, network):
+    def go_on(name, settings, numbers, network):
         path = shutil.copy(folder / f"{name}.middle", tmp_path / "run.safetensors")
-        return trained(settings, network(), seed=7, checkpoint=path)
+        return trained(settings, network(), mechanism=numbers, seed=7, checkpoint=path)
 
-    alone = go_on("DP-SGD", *SAME["DP-SGD"][:2])
+    alone = go_on("DP-SGD", *SAME["DP-SGD"][:3])
     for key, value in both[0]["resumed"]["DP-SGD"]["whole"]["weights"].items():
         assert_close(alone.weights[key], value, rtol=0.0, atol=1e-5)
     with refusal("pre-noise of its own: 2, not 1", CheckpointError):

@@ -14,8 +14,8 @@ STEPS = 7
 
 
 def run(mode=None, *, rate=0.5, clip_norm=1.0, **options):
-    numbers = mechanism(clip_norm=clip_norm, steps=STEPS, grad_sample_mode=mode)
-    return trained(DPSGD(mechanism=numbers, noise_multiplier=1.0, learning_rate=rate), **options)
+    numbers = mechanism(clip_norm=clip_norm, noise_multiplier=1.0, steps=STEPS, grad_sample_mode=mode)
+    return trained(DPSGD(learning_rate=rate), mechanism=numbers, **options)
 
 
 @pytest.fixture

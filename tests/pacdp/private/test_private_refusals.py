@@ -8,7 +8,21 @@ import numpy as np
 import pytest
 import torch
 from numpy.random import default_rng
-from private_toys import ADD, bayes_network, cross_entropy, data, mechanism, mlp, p3sgd, private, sweep, trained
+from private_toys import (
+    ADD,
+    FIXED,
+    GHOST,
+    M,
+    bayes_network,
+    cross_entropy,
+    data,
+    mechanism,
+    mlp,
+    p3sgd,
+    private,
+    sweep,
+    trained,
+)
 from torch import nn
 from torch.nn import Module, Sequential, Unflatten
 from torch.optim import SGD
@@ -22,11 +36,11 @@ from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.private import (
     DPBBP,
     DPSGD,
-    Normal,
+    DPSGLD,
     PrivacyBudget,
     PrivateEngine,
     SeededRandomness,
-    UserLevelDPSGD,
+    UserDPSGD,
     average_over_draws,
     calibrated,
     privacy_claim,
@@ -38,14 +52,8 @@ from tests.refusals import refuses
 pytestmark = pytest.mark.wrong_types
 
 
-def sgd(noise=1.0, **changes):
-    return DPSGD(mechanism=mechanism(**changes), noise_multiplier=noise, learning_rate=0.1)
-
-
-def user_level(mode=None, **changes):
-    return UserLevelDPSGD(
-        mechanism=mechanism(grad_sample_mode=mode), noise_multiplier=1.0, learning_rate=0.1, **changes
-    )
+OURS, USER_LEVEL = DPSGD(learning_rate=0.1), UserDPSGD(learning_rate=0.1)
+GHOSTS = {"mechanism": GHOST}
 
 
 def budget(**changes):
@@ -70,16 +78,16 @@ def attack(values=(0.0, 0.0), member=(True, False), **changes):
 
 
 def of_mechanism(n=9, **changes):
-    return audit_mechanism(sgd(), mlp(), data(n), loss=cross_entropy, **changes)
+    return audit_mechanism(OURS, mlp(), data(n), mechanism=M, loss=cross_entropy, **changes)
 
 
 def of_training(module=None, **changes):
-    return audit_training(sgd(), module or mlp(), data(), loss=cross_entropy, delta=1e-5,
+    return audit_training(OURS, module or mlp(), data(), mechanism=M, loss=cross_entropy, delta=1e-5,
                           generator=default_rng(0), **changes)  # fmt: skip
 
 
 def of_processes(module=None, **changes):
-    return audit_processes(sgd(), module or mlp(), data(), loss=cross_entropy, **changes)
+    return audit_processes(OURS, module or mlp(), data(), mechanism=M, loss=cross_entropy, **changes)
 
 
 def scheduled(**numbers):
@@ -120,21 +128,21 @@ class Log(Module):
 
 EMPTY = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
 REFUSALS = [
-    (lambda: trained(sgd(), dataset=EMPTY), "at least 1"),
-    (lambda: trained(sgd(), loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
-    (lambda: trained(sgd(), distributed=True), "torchrun"),
-    (lambda: trained(sgd(), people=list(range(40))), "people must be a tensor"),
-    (lambda: trained(sgd(), ledger="runs/ledger"), "ledger must be"),
-    (lambda: trained(sgd(), randomness=7), "randomness must be"),
-    (lambda: trained(sgd(), checkpoint_every=2.5), "checkpoint_every must be"),
-    (lambda: trained(sgd(), checkpoint="nowhere/run.safetensors", progress=lambda _: 1 / 0), "own folder is missing"),
-    (lambda: trained(sgd(), nn.Sequential(nn.Embedding(9, 3, sparse=True), nn.Flatten()),
+    (lambda: trained(OURS, dataset=EMPTY), "at least 1"),
+    (lambda: trained(OURS, loss=lambda o, t: cross_entropy(o, t).mean()), "first dimension must be the batch"),
+    (lambda: trained(OURS, distributed=True), "torchrun"),
+    (lambda: trained(OURS, people=list(range(40))), "people must be a tensor"),
+    (lambda: trained(OURS, ledger="runs/ledger"), "ledger must be"),
+    (lambda: trained(OURS, randomness=7), "randomness must be"),
+    (lambda: trained(OURS, checkpoint_every=2.5), "checkpoint_every must be"),
+    (lambda: trained(OURS, checkpoint="nowhere/run.safetensors", progress=lambda _: 1 / 0), "own folder is missing"),
+    (lambda: trained(OURS, nn.Sequential(nn.Embedding(9, 3, sparse=True), nn.Flatten()),
                      TensorDataset(torch.ones(5, 4).long(), torch.ones(5).long())), "sparse=False"),
-    (lambda: trained(sgd(), loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
+    (lambda: trained(OURS, loss=lambda o, t: nn.functional.cross_entropy(o, t, torch.ones(3), reduction="none")),
      "weight.to"),
-    (lambda: trained(sgd(), people=torch.arange(40)), "which hides no person"),
-    (lambda: trained(user_level(), people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
-    (lambda: trained(sgd(noise=0.5, budget=budget(epsilon=0.1))), "first step alone"),
+    (lambda: trained(OURS, people=torch.arange(40)), "which hides no person"),
+    (lambda: trained(USER_LEVEL, people=torch.zeros(3, dtype=torch.int64)), "people must hold a whole number"),
+    (lambda: trained(OURS, mechanism=mechanism(noise_multiplier=0.5, budget=budget(epsilon=0.1))), "first step alone"),
     (lambda: private(noise_multiplier=-1.0), "value"),
     (lambda: PrivateEngine().make_private(module=private()[0], optimizer=None, dataset=data(), noise_multiplier=1.0,
                                           max_grad_norm=1.0, sample_rate=0.1, expected_batch_size=4.0), "already"),
@@ -142,10 +150,15 @@ REFUSALS = [
     (lambda: PrivateEngine().certify(), "call make_private first"),
     (lambda: private(mode="ghost", pre_noise=0.1), "pre_noise"),
     (lambda: private(mlp().eval()), "evaluation mode"),
-    (lambda: trained(user_level(mode="ghost"), people=torch.arange(40)), "what a person contributes"),
+    (lambda: trained(USER_LEVEL, **GHOSTS, people=torch.arange(40)), "what a person contributes"),
     (lambda: private(mode="no_op"), "must be one of reference, ghost"),
-    (lambda: trained(DPBBP(mechanism=mechanism(grad_sample_mode="ghost"), noise_multiplier=1.0, learning_rate=0.1,
-                           prior=Normal(std=1.0), draws=2), bayes_network()), "draws is 2"),
+    (lambda: trained(DPBBP(learning_rate=0.1, draws=2), bayes_network(), **GHOSTS), "draws is 2"),
+    (lambda: trained(OURS, mechanism=FIXED), "DP-SGD needs a noise_multiplier"),
+    (lambda: trained(p3sgd(), mechanism=M, people=torch.arange(40)), "the numbers of P3SGD fix the noise"),
+    (lambda: trained(DPSGLD(convention="tempered"), mechanism=M), "the numbers of DP-SGLD fix the noise"),
+    (lambda: DPSGLD(), "convention"),
+    (lambda: DPSGLD(convention="tempered", snapshots=3, burn_in=1.0), "burn_in < 1"),
+    (lambda: DPBBP(prior="none"), "expected a prior"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),
     (lambda: PrivateEngine().make_private(
         module=mlp(), optimizer=SGD(mlp().parameters(), lr=0.1), dataset=data(), noise_multiplier=1.0,

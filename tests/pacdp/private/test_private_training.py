@@ -19,11 +19,9 @@ from pacdp.private import (
     ExampleDropout,
     Exponential,
     Mechanism,
-    Normal,
     Polynomial,
     SeededRandomness,
     Table,
-    Tempered,
     average_over_draws,
     average_over_snapshots,
     bayesian,
@@ -37,8 +35,8 @@ from tests.pacdp.toys import seeded
 
 DELTA = 1e-4
 STEPS = 60
-FULL = Mechanism(clip_norm=1.0, sample_rate=0.1, expected_batch_size=140.0, steps=STEPS)
 SIGMA = calibrated(1.0, sample_rate=0.1, steps=STEPS, target_epsilon=3.0, delta=DELTA, adjacency="add-remove")
+FULL = Mechanism(clip_norm=1.0, noise_multiplier=SIGMA, sample_rate=0.1, expected_batch_size=140.0, steps=STEPS)
 
 
 def _wide():
@@ -49,21 +47,21 @@ def _wide():
 @pytest.mark.usefixtures("known_network")
 def test_every_algorithm_learns_digits_at_epsilon_three():
     dataset, x, y = digits()
-    common = {"mechanism": FULL, "noise_multiplier": SIGMA}
-    # α and τ so that Tempered's σ = (B/C) √(2τ/α) is the calibrated one
-    tempered = Tempered(step_size=2.0, temperature=(SIGMA(0) / 140.0) ** 2)
+    # h and τ so that tempered dynamics' σ = (B/C) √(2τ/h) is the calibrated one
+    tempered = {"convention": "tempered", "step_size": 2.0, "temperature": (SIGMA(0) / 140.0) ** 2}
     dropout = with_example_dropout(Sequential(*_wide()[:2], Dropout(0.1), _wide()[2]), generator=seeded())
     runs = {
-        "sgd": (DPSGD(**common, learning_rate=2.0, momentum=0.5), _wide()),
-        "adam": (DPAdam(**common, learning_rate=0.02), _wide()),
-        "sgld": (DPSGLD(mechanism=FULL, convention=tempered, burn_in=40, thin=4), _wide()),
-        "bbp": (DPBBP(**common, learning_rate=2.0, prior=Normal(std=0.5), kl_weight=0.1),
+        "sgd": (DPSGD(learning_rate=2.0, momentum=0.5), _wide()),
+        "adam": (DPAdam(learning_rate=0.02), _wide()),
+        "sgld": (DPSGLD(**tempered, burn_in=2 / 3, snapshots=5), _wide()),
+        "bbp": (DPBBP(learning_rate=2.0, prior_std=0.5, kl_weight=0.1),
                 bayesian(_wide(), initial_std=0.05, generator=seeded())),
-        "dropout": (DPMCDropout(**common, learning_rate=2.0, momentum=0.5), dropout),
+        "dropout": (DPMCDropout(learning_rate=2.0, momentum=0.5), dropout),
     }  # fmt: skip
     found = {}
     for name, (settings, module) in runs.items():
-        run = trained(settings, module, dataset, seed=1)
+        numbers = replace(FULL, noise_multiplier=None) if settings.FIXES_NOISE else FULL
+        run = trained(settings, module, dataset, mechanism=numbers, seed=1)
         assert 2.9 < epsilon(run.event, delta=DELTA, adjacency="add-remove") <= 3.0 + 1e-9
         learnt = with_weights(module, run.weights)
         match name:
@@ -79,8 +77,9 @@ def test_every_algorithm_learns_digits_at_epsilon_three():
 
 def test_dp_adam_is_torch_s_on_noisy_gradients():
     """Nothing corrects the second moment for the noise; a full batch with an enormous clipping norm."""
-    m, module = mechanism(clip_norm=1e6, sample_rate=1.0, expected_batch_size=40.0, steps=12), mlp()
-    run = trained(DPAdam(mechanism=m, noise_multiplier=2e-6, learning_rate=0.05), seed=3)
+    m = mechanism(clip_norm=1e6, noise_multiplier=2e-6, sample_rate=1.0, expected_batch_size=40.0, steps=12)
+    module = mlp()
+    run = trained(DPAdam(learning_rate=0.05), mechanism=m, seed=3)
     adam, random = Adam(module.parameters(), lr=0.05), SeededRandomness(3)
     for _ in range(12):
         adam.zero_grad()
@@ -124,8 +123,7 @@ def test_schedules_end_where_they_say():
 
 def test_training_leaves_the_caller_s_network_alone_and_reports_progress():
     module, seen = mlp(), []
-    settings = DPSGD(mechanism=mechanism(), noise_multiplier=1.0, learning_rate=0.1)
-    trained(settings, module, progress=seen.append)
+    trained(DPSGD(learning_rate=0.1), module, progress=seen.append)
     assert {p.private_nonfinite for p in seen} == {0}
     assert equal(flat(module), flat(mlp()))
     assert not any(hasattr(p, "grad_sample") for p in module.parameters())
@@ -145,7 +143,6 @@ def test_answers_alone_do_not_depend_on_what_else_is_asked():
 def test_an_example_without_a_finite_gradient_is_counted():
     dataset, seen = data(), []
     dataset.tensors[0][0] = math.nan
-    settings = DPSGD(mechanism=mechanism(sample_rate=1.0), noise_multiplier=1.0, learning_rate=0.1)
-    run = trained(settings, dataset=dataset, progress=seen.append)
+    run = trained(DPSGD(learning_rate=0.1), dataset=dataset, mechanism=mechanism(sample_rate=1.0), progress=seen.append)
     assert {p.private_nonfinite for p in seen} == {1}
     assert torch.isfinite(flat(run.weights)).all()

@@ -6,7 +6,7 @@ from private_toys import trained as run
 from torch.nn import Embedding, Linear, Module
 from torch.utils.data import TensorDataset
 
-from pacdp.private import DPSGD, UserLevelDPSGD
+from pacdp.private import DPSGD, UserDPSGD
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, parametrize, refusal
 
@@ -87,11 +87,12 @@ WRITERS = [nudge, late, late_by_data, late_exchange, first_batch, memory, buffer
 
 
 def trained(module, mode, folder, people=None):
-    numbers = mechanism(clip_norm=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode)
-    kind = DPSGD if people is None else UserLevelDPSGD
+    numbers = mechanism(
+        clip_norm=1.0, noise_multiplier=1.0, sample_rate=0.5, expected_batch_size=12.0, steps=8, grad_sample_mode=mode
+    )
+    kind = DPSGD if people is None else UserDPSGD
     return run(
-        kind(mechanism=numbers, noise_multiplier=1.0, learning_rate=4.0), module, TensorDataset(TOKENS, LABELS),
-        randomness=None, people=people, checkpoint=folder / "run.safetensors"
+        kind(learning_rate=4.0), module, TensorDataset(TOKENS, LABELS), mechanism=numbers, randomness=None, people=people, checkpoint=folder / "run.safetensors"
     )  # fmt: skip
 
 

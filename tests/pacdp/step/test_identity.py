@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import Dropout, Linear, Module, ReLU, Sequential, Tanh
 from torch.utils.data import Dataset, TensorDataset
 
-from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserLevelDPSGD, train
+from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
 from pacdp.step.identity import Unnamed, identity
 from pacdp.store.ledger import Ledger, SharedNoise
 from tests.marks import every_case, parametrize
@@ -20,7 +20,8 @@ from tests.pacdp.same import identical
 from tests.pacdp.toys import frozen, seeded
 
 X, Y = randn(60, 5), torch.arange(60) % 3
-MECHANISM = Mechanism(clip_norm=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2, grad_sample_mode="reference")
+MECHANISM = Mechanism(clip_norm=1.0, noise_multiplier=1.0, sample_rate=1.0, expected_batch_size=60.0, steps=2,
+                      grad_sample_mode="reference")  # fmt: skip
 TEMPERATURE = 1.0
 
 
@@ -70,10 +71,16 @@ class Unseen(Dataset):
 
 
 def run(book, module=None, *, loss=loss, by=DPSGD, data=None, people=None, rate=0.1, **more):
-    algorithm = by(mechanism=MECHANISM, noise_multiplier=1.0, learning_rate=rate)
     data = data or TensorDataset(X, Y)
-    how = {"loss": loss, "people": people, "randomness": SeededRandomness(7), "ledger": book, **more}
-    return train(algorithm, module or net(), data, **how)
+    how = {
+        "mechanism": MECHANISM,
+        "loss": loss,
+        "people": people,
+        "randomness": SeededRandomness(7),
+        "ledger": book,
+        **more,
+    }
+    return train(by(learning_rate=rate), module or net(), data, **how)
 
 
 class Late(TensorDataset):
@@ -82,7 +89,7 @@ class Late(TensorDataset):
 
 
 USED = SeededRandomness(7)
-PEOPLE = {"by": UserLevelDPSGD, "people": torch.arange(60) // 3}
+PEOPLE = {"by": UserDPSGD, "people": torch.arange(60) // 3}
 OTHERS = {
     "another loss": ({}, {"loss": squares}),
     "a loss of other constants": ({"loss": lambda o, t: loss(1.0 * o, t)}, {"loss": lambda o, t: loss(2.0 * o, t)}),

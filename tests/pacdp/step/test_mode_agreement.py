@@ -74,15 +74,16 @@ class Pairs(SeededRandomness):
 
 def sums(module, *, mode=None, loss=cross_entropy, classes=3, clip_norm=CLIP):
     """What training releases of each batch, the batches, and the mode that was used."""
-    numbers = mechanism(clip_norm=clip_norm, steps=2 * PAIRS, grad_sample_mode=mode)
-    steady = DPSGD(mechanism=numbers, noise_multiplier=0.0, learning_rate=1e-30)
+    numbers = mechanism(clip_norm=clip_norm, noise_multiplier=0.0, steps=2 * PAIRS, grad_sample_mode=mode)
+    steady = DPSGD(learning_rate=1e-30)
     released, randomness = [], Pairs()
 
     def watch(made):
         released.append(torch.cat([v.double().reshape(-1) for v in made.values()]))
 
     x, y = rows(ROWS)
-    run = train(steady, module, TensorDataset(x, y % classes), loss=loss, randomness=randomness, watch=watch)
+    run = train(steady, module, TensorDataset(x, y % classes), mechanism=numbers, loss=loss, randomness=randomness,
+                watch=watch)  # fmt: skip
     return torch.stack(released), randomness.seen, run.grad_sample_mode
 
 

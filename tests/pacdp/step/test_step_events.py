@@ -21,12 +21,8 @@ from bounds.accounting import (
 from pacdp.private import (
     DPSGD,
     P3SGD,
-    GradientSlot,
-    IndependentNoise,
-    NestedNoise,
     Polynomial,
     SeededRandomness,
-    Tempered,
     after,
     first,
     joined,
@@ -110,26 +106,27 @@ def test_independent_releases_are_one_with_the_combined_noise(noises):
     assert combined((1.0, 0.0)) == 0.0
 
 
-M = mechanism(steps=5)
+M = mechanism(noise_multiplier=1.0, steps=5)
+DECAYING = replace(M, noise_multiplier=DECAY)
 
 
 def people():
     return torch.arange(40) // 4
 
 
-def run_of(name, **changes):
-    """A sound algorithm, whose noise decays where it has a multiplier, with fields replaced."""
-    algorithm, build, of_people = SOUND[name]
-    decaying = {"noise_multiplier": DECAY} if hasattr(algorithm, "noise_multiplier") else {}
-    return replace(algorithm, **decaying | changes), build, people() if of_people else None
+def run_of(name, noise=DECAY, **changes):
+    """A sound algorithm with fields replaced, and its mechanism, whose noise decays where it gives any."""
+    algorithm, numbers, build = SOUND[name]
+    numbers = numbers if algorithm.FIXES_NOISE else replace(numbers, noise_multiplier=noise)
+    return replace(algorithm, **changes), numbers, build, people() if algorithm.by_person else None
 
 
-POLYNOMIAL = GradientSlot(step_size=Polynomial(initial=0.1, power=0.5), temperature=3.0, pre_noise=0.1)
+POLYNOMIAL = {"step_size": Polynomial(initial=0.1, power=0.5), "temperature": 3.0}
 RUNS = {name: run_of(name) for name in SOUND} | {
-    "without noise": run_of("DP-SGD", noise_multiplier=0.0),
-    "noise that ends": run_of("DP-SGD", noise_multiplier=lambda t: 2.5 - 0.5 * t),
-    "gradient slot, polynomial": run_of("gradient slot", convention=POLYNOMIAL),
-    "tempered, decaying": run_of("tempered", convention=Tempered(step_size=DECAY, temperature=0.01)),
+    "without noise": run_of("DP-SGD", noise=0.0),
+    "noise that ends": run_of("DP-SGD", noise=lambda t: 2.5 - 0.5 * t),
+    "gradient slot, polynomial": run_of("gradient slot", **POLYNOMIAL),
+    "tempered, decaying": run_of("tempered", step_size=DECAY, temperature=0.01),
     "P3SGD, three scales": run_of("P3SGD", noise_scales=(3.0, 1.0, 2.0)),
     "P3SGD, no choice": run_of("P3SGD", noise_scales=(2.0,)),
 }
@@ -138,38 +135,37 @@ RUNS = {name: run_of(name) for name in SOUND} | {
 @every_case("name", RUNS)
 def test_a_run_s_event_is_what_was_promised(name, monkeypatch):
     left_out(monkeypatch, "loop._check_examples", "step.agreement.disagreement")
-    algorithm, build, persons = RUNS[name]
-    n = 40 if persons is None else 10
-    run = train(algorithm, build(), data(), loss=cross_entropy, people=persons, randomness=SeededRandomness(1))
-    whole = algorithm.promise(n, 6)
+    algorithm, numbers, build, persons = RUNS[name]
+    run = train(algorithm, build(), data(), mechanism=numbers, loss=cross_entropy, people=persons,
+                randomness=SeededRandomness(1))  # fmt: skip
+    whole = algorithm.promise(numbers, 6)
     assert run.event == whole
     assert steps_of(whole) == 6
-    assert [algorithm.promise(n, k) for k in (0, 2, 6)] == [first(whole, k) for k in (0, 2, 6)]
-    assert algorithm.promise(n + 7, 6) == whole  # the number of units is no one's business
+    assert [algorithm.promise(numbers, k) for k in (0, 2, 6)] == [first(whole, k) for k in (0, 2, 6)]
 
 
 class Forgetful(DPSGD):
     """Asked about later steps, it tells the price of the first ones, whose noise is larger."""
 
-    def promise(self, n, steps, *, start=0):
-        return planned(self.noise_multiplier, sample_rate=self.mechanism.sample_rate, steps=steps)
+    def promise(self, mechanism, steps):
+        return planned(mechanism.noise_multiplier, sample_rate=mechanism.sample_rate, steps=steps)
 
 
 @parametrize("every", [1, 2, 7])
 def test_a_ledger_is_told_of_the_very_steps_that_releases_are_held_against(every, tmp_path):
-    algorithm = Forgetful(mechanism=M, noise_multiplier=DECAY, learning_rate=0.1)
     book = Ledger.open(tmp_path / "ledger")
     files = {"checkpoint": tmp_path / "run", "checkpoint_every": every}
-    run = train(algorithm, mlp(), data(), loss=cross_entropy, ledger=book, **files)
+    run = train(Forgetful(learning_rate=0.1), mlp(), data(), mechanism=DECAYING, loss=cross_entropy, ledger=book,
+                **files)  # fmt: skip
     entries = [one.stretch for one in Ledger.load(book.folder).entries]
     assert [one.first for one in entries] == list(range(1, 6, every))
     assert joined(*(one.event for one in entries)) == run.event
 
 
 def test_the_plan_of_a_schedule_is_the_promise():
-    algorithm, _, _ = RUNS["DP-SGD"]
-    assert planned(DECAY, sample_rate=0.25, steps=5) == algorithm.promise(40, 5)
-    assert planned(DECAY, sample_rate=0.25, steps=5, done=2) == after(algorithm.promise(40, 5), 2)
+    algorithm, numbers, *_ = RUNS["DP-SGD"]
+    assert planned(DECAY, sample_rate=0.25, steps=5) == algorithm.promise(numbers, 5)
+    assert planned(DECAY, sample_rate=0.25, steps=5, done=2) == after(algorithm.promise(numbers, 5), 2)
     assert planned(DECAY, sample_rate=0.25, steps=5, done=5) is None
 
 
@@ -177,7 +173,7 @@ class Quieter(DPSGD):
     """Promises its noise and releases with half of it."""
 
     def update(self, step):
-        step.release(0.5 * self.noise_at(step.number))
+        step.release(0.5 * self.noise_at(step.number, step.mechanism))
         return 0
 
 
@@ -194,15 +190,15 @@ class Twice(DPSGD):
     """Releases the sum a second time, with noise of its own."""
 
     def update(self, step):
-        step.release(self.noise_at(step.number))
+        step.release(self.noise_at(step.number, step.mechanism))
         return DPSGD.update(self, step)
 
 
 class Free(DPSGD):
     """Promises less than it releases."""
 
-    def promise(self, n, steps, *, start=0):
-        return planned(2.0, sample_rate=self.mechanism.sample_rate, steps=start + steps, done=start)
+    def promise(self, mechanism, steps):
+        return planned(2.0, sample_rate=mechanism.sample_rate, steps=steps)
 
 
 class Silent(DPSGD):
@@ -221,26 +217,26 @@ class Choosing(P3SGD):
         return P3SGD.update(self, step)
 
 
-class Cheaper(NestedNoise):
+class Cheaper(P3SGD):
     """Draws independent candidates, which are promised as nested."""
 
-    def draw(self, step, scales):
-        return IndependentNoise().draw(step, scales)
+    def candidates(self, step):
+        return [step.release(z) for z in self.noise_scales]
 
 
 @parametrize(("kind", "ran"), [(Twice, 0), (Quieter, 0), (Free, 0), (Late, 2)])
 def test_a_step_that_releases_something_else_ends_the_run(kind, ran):
     seen = []
-    liar = kind(mechanism=M, noise_multiplier=1.0, learning_rate=0.1)
+    liar = kind(learning_rate=0.1)
     with refusal(rf"step {ran + 1} released .* was promised", RuntimeError):
-        train(liar, mlp(), data(), loss=cross_entropy, progress=lambda p: seen.append(p.step))
+        train(liar, mlp(), data(), mechanism=M, loss=cross_entropy, progress=lambda p: seen.append(p.step))
     assert seen == list(range(1, ran + 1))
 
 
 def test_a_second_choice_independent_candidates_and_no_release_end_the_run():
     with refusal("one number for each release, got none"):
-        train(Silent(mechanism=M, noise_multiplier=1.0, learning_rate=0.1), mlp(), data(), loss=cross_entropy)
-    for kind, more in ((Choosing, {}), (P3SGD, {"candidates": Cheaper()})):
-        liar = kind(mechanism=M, noise_scales=(3.0, 1.0), learning_rate=0.1, **more)
+        train(Silent(learning_rate=0.1), mlp(), data(), mechanism=M, loss=cross_entropy)
+    for kind, more in ((Choosing, {}), (Cheaper, {"nested": True})):
+        liar, numbers = kind(noise_scales=(3.0, 1.0), **more), replace(M, noise_multiplier=None)
         with refusal("was promised", RuntimeError):
-            train(liar, mlp(), data(), people=people(), loss=cross_entropy)
+            train(liar, mlp(), data(), mechanism=numbers, people=people(), loss=cross_entropy)
