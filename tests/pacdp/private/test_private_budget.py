@@ -58,8 +58,8 @@ def test_a_budget_is_never_overspent(sigmas, share, rate, every, adjacency, stop
         return released
 
     def go(stop):
-        return trained(SGD, mlp(), data(20), mechanism=numbers, randomness=None, checkpoint=path, checkpoint_every=every,
-                       progress=stopping(stop))  # fmt: skip
+        return trained(SGD, mlp(), data(20), mechanism=numbers, randomness=None, checkpoint=path,
+                       checkpoint_every=every, progress=stopping(stop))  # fmt: skip
 
     with tempfile.TemporaryDirectory() as folder, patch.object(PrivateStep, "release", watched):
         path = Path(folder) / "run.safetensors"

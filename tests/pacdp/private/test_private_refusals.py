@@ -156,7 +156,7 @@ REFUSALS = [
     (lambda: trained(OURS, mechanism=FIXED), "DP-SGD needs a noise_multiplier"),
     (lambda: trained(p3sgd(), mechanism=M, people=torch.arange(40)), "the numbers of P3SGD fix the noise"),
     (lambda: trained(DPSGLD(convention="tempered"), mechanism=M), "the numbers of DP-SGLD fix the noise"),
-    (lambda: DPSGLD(), "convention"),
+    (DPSGLD, "convention"),
     (lambda: DPSGLD(convention="tempered", snapshots=3, burn_in=1.0), "burn_in < 1"),
     (lambda: DPBBP(prior="none"), "expected a prior"),
     (lambda: private(Sequential(Log(), mlp(inputs=3))), "probe"),

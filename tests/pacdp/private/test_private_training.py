@@ -1,6 +1,7 @@
 """The trainers from end to end, on scikit-learn's digits where accuracy matters."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch

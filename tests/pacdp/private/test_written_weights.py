@@ -92,7 +92,8 @@ def trained(module, mode, folder, people=None):
     )
     kind = DPSGD if people is None else UserDPSGD
     return run(
-        kind(learning_rate=4.0), module, TensorDataset(TOKENS, LABELS), mechanism=numbers, randomness=None, people=people, checkpoint=folder / "run.safetensors"
+        kind(learning_rate=4.0), module, TensorDataset(TOKENS, LABELS), mechanism=numbers, randomness=None,
+        people=people, checkpoint=folder / "run.safetensors"
     )  # fmt: skip
 
 

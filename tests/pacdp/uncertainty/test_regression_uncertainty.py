@@ -44,7 +44,8 @@ def test_private_training_takes_the_loss_and_learns_the_noise():
     mechanism = private.Mechanism(clip_norm=20.0, noise_multiplier=0.5, sample_rate=0.25, expected_batch_size=100.0,
                                   steps=150)  # fmt: skip
     run = private.train(private.DPSGD(learning_rate=0.05), Sequential(Linear(1, 2)), TensorDataset(inputs, targets),
-                        mechanism=mechanism, loss=gaussian_nll_nats, randomness=private.SeededRandomness(0))  # fmt: skip
+                        mechanism=mechanism, loss=gaussian_nll_nats,
+                        randomness=private.SeededRandomness(0))  # fmt: skip
     with torch.no_grad():
         means, variances = gaussian_head(private.with_weights(Sequential(Linear(1, 2)), run.weights)(inputs))
     assert math.isclose(float(variances.mean()) ** 0.5, 0.5, rel_tol=0.15)
