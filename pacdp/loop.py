@@ -176,14 +176,20 @@ def train(
     summer = _summer(
         algorithm, mechanism, network, units, template, state.generators.get("pre_noise")
     )
+    promise = _promise(algorithm, mechanism)
     if path is not None and found(path, together, device):
         load_run(
             path,
             state,
             together=together,
-            check=partial(_require_own, path, algorithm, mechanism, books),
+            check=partial(_require_own, path, promise, books),
         )
-    promised, last = _plan(algorithm, mechanism, path, state.step)
+    promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
+    last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
+    if state.step > last:
+        raise CheckpointError(
+            f"{path} has run {state.step} steps, the budget pays for {last}: raise the budget"
+        )
     release = [name, state.first, state.settings, device.type, dict(about or {})]
     paid = Paid(
         books,
@@ -197,39 +203,37 @@ def train(
         together=together,
         device=device,
     )
-    seen, most, unmoved, settled = list[_Seen](), _waits_for(device), Unmoved(network.module), None
+    steps = _Steps(
+        algorithm=algorithm,
+        mechanism=mechanism,
+        state=state,
+        units=len(units),
+        summer=summer,
+        together=together,
+        unmoved=Unmoved(network.module),
+        watch=watch,
+    )
+    seen, most, settled = list[_Seen](), _waits_for(device), None
     for number in range(state.step + 1, last + 1):
         paid.before(number)
         state.receipt = paid.receipt
-        seen.append(
-            _step(
-                algorithm,
-                mechanism,
-                state,
-                len(units),
-                summer,
-                promised[number - 1],
-                together,
-                watch,
-                unmoved,
-            )
-        )
+        seen.append(steps.make(promised[number - 1]))
         settled = settled or Unwritten(network.module, moving=network.module.parameters())
         if keeps(number) if keeps else algorithm.keeps(number, mechanism):
             state.snapshots.append(
                 parameters_to_vector(network.module.parameters()).detach().clone()
             )
+        ends = number == last
         written = path is not None and (
-            number == last or (checkpoint_every and number % checkpoint_every == 0)
+            ends or (checkpoint_every > 0 and number % checkpoint_every == 0)
         )
-        if len(seen) == most or number == last or written:
+        if len(seen) == most or ends or written:
+            # before the checkpoint, so that what is recorded of a step is there when that is
             for one in _read(seen, mechanism.steps, together):
-                if (
-                    progress is not None
-                ):  # before the checkpoint, so that what is recorded of a step is there when that is
+                if progress is not None:
                     progress(one)
             seen = []
-        if written or number == last:
+        if written or ends:
             forget_draws(network.module)
             settled.require()
         if written and path is not None:
@@ -255,47 +259,52 @@ class _Seen(NamedTuple):
     whether the sum left them as they were."""
 
 
-def _step(
-    algorithm: Algorithm,
-    mechanism: Mechanism,
-    state: RunState,
-    n: int,
-    summer: Summer,
-    promised: Event,
-    together: Together,
-    watch: Callable[[Weights], None] | None,
-    unmoved: Unmoved,
-) -> _Seen:
-    """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
-    live = trained(state.module)
-    chosen = state.randomness.batch(n, mechanism.sample_rate)
-    unmoved.keep()
-    added = summer(chosen, live)
-    same = unmoved.same()
-    step = PrivateStep(
-        number=state.step,
-        mechanism=mechanism,
-        module=state.module,
-        optimizer=state.optimizer,
-        weights=live,
-        randomness=state.randomness,
-        together=together,
-        total=added.total,
-        losses=partial(summer.losses, chosen) if isinstance(summer, ByContribution) else None,
-        watch=watch,
-    )
-    state.chosen.append(algorithm.update(step))
-    state.step += 1
-    if step.event != promised:
-        raise RuntimeError(f"step {state.step} released {step.event}, and {promised} was promised")
-    state.history.append(promised)
-    device = next(iter(live.values())).device
-    finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
-    numbers = [
-        torch.as_tensor(one, dtype=torch.float64, device=device)
-        for one in (added.loss, added.nonfinite, finite, same)
-    ]
-    return _Seen(state.step, len(chosen), torch.stack(numbers))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """What all steps of a run compute with."""
+
+    algorithm: Algorithm
+    mechanism: Mechanism
+    state: RunState
+    units: int
+    summer: Summer
+    together: Together
+    unmoved: Unmoved
+    watch: Callable[[Weights], None] | None
+
+    def make(self, promised: Event) -> _Seen:
+        """Draw a sample, release its sum, move the weights; what left is held against what was promised."""
+        state, summer, live = self.state, self.summer, trained(self.state.module)
+        chosen = state.randomness.batch(self.units, self.mechanism.sample_rate)
+        self.unmoved.keep()
+        added = summer(chosen, live)
+        same = self.unmoved.same()
+        step = PrivateStep(
+            number=state.step,
+            mechanism=self.mechanism,
+            module=state.module,
+            optimizer=state.optimizer,
+            weights=live,
+            randomness=state.randomness,
+            together=self.together,
+            total=added.total,
+            losses=partial(summer.losses, chosen) if isinstance(summer, ByContribution) else None,
+            watch=self.watch,
+        )
+        state.chosen.append(self.algorithm.update(step))
+        state.step += 1
+        if step.event != promised:
+            raise RuntimeError(
+                f"step {state.step} released {step.event}, and {promised} was promised"
+            )
+        state.history.append(promised)
+        device = next(iter(live.values())).device
+        finite = torch.stack([torch.isfinite(w).all().to(device) for w in live.values()]).all()
+        numbers = [
+            torch.as_tensor(one, dtype=torch.float64, device=device)
+            for one in (added.loss, added.nonfinite, finite, same)
+        ]
+        return _Seen(state.step, len(chosen), torch.stack(numbers))
 
 
 def _read(seen: list[_Seen], steps: int, together: Together) -> list[Progress]:
@@ -353,27 +362,17 @@ def _beginning(
     )
 
 
-def _plan(
-    algorithm: Algorithm, mechanism: Mechanism, path: Path | None, ran: int
-) -> tuple[list[Event], int]:
-    """What each step is to release, and the last step that the budget pays for."""
+def _promise(algorithm: Algorithm, mechanism: Mechanism) -> Event | None:
+    """What all steps are to release."""
     if algorithm.FIXES_NOISE and mechanism.noise_multiplier is not None:
         raise ValueError(
             f"the numbers of {algorithm.NAME} fix the noise: leave mechanism.noise_multiplier out"
         )
-    promise = algorithm.promise(mechanism, mechanism.steps)
-    last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
-    if ran > last:
-        raise CheckpointError(
-            f"{path} has run {ran} steps, the budget pays for {last}: raise the budget"
-        )
-    return [step for step, count in events.runs_of(promise) for _ in range(count)], last
+    return algorithm.promise(mechanism, mechanism.steps)
 
 
-def _require_own(
-    path: Path, algorithm: Algorithm, mechanism: Mechanism, books: Books, read: RunState
-) -> None:
-    if read.history.event != algorithm.promise(mechanism, read.step):
+def _require_own(path: Path, promise: Event | None, books: Books, read: RunState) -> None:
+    if read.history.event != events.first(promise, read.step):
         raise CheckpointError(
             f"{path} records other mechanisms than its settings make: train again"
         )

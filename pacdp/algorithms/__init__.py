@@ -4,7 +4,7 @@ Chains are pure functions on a batch of chains (:mod:`pacdp.algorithms.chain` sa
 training is a step of :mod:`pacdp.loop` (:mod:`pacdp.algorithms.algorithm`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any, get_args
@@ -89,14 +89,18 @@ def stacked(states: Sequence[State]) -> State:
 
 def chain_of(state: State, chain: int) -> State:
     """The state of one chain, sharing memory."""
-    return type(state)(*(tensor[chain : chain + 1] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+    return _each(state, lambda tensor: tensor[chain : chain + 1])
 
 
 def selected(state: State, chains: Sequence[int]) -> State:
     """The state of some of the chains."""
-    return type(state)(*(tensor[list(chains)] for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+    return _each(state, lambda tensor: tensor[list(chains)])
 
 
 def copied(state: State) -> State:
     """The same state in memory of its own."""
-    return type(state)(*(tensor.clone() for tensor in state[:-1]), step=state.step)  # type: ignore[arg-type]
+    return _each(state, Tensor.clone)
+
+
+def _each(state: State, change: Callable[[Tensor], Tensor]) -> State:
+    return type(state)(*map(change, state[:-1]), step=state.step)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
 from experiments.runs.bayesian_curves import FIRST, LAST, simulated
 from experiments.runs.bayesian_images import judged
-from pacdp.cli.private.algorithms import Public, algorithm
+from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, DPMCDropout
 from pacdp.private import bayesian, with_example_dropout
@@ -37,8 +37,8 @@ def _data(n=64):
 
 def _plain(config, module, *, thermal=False, loss=_squares):
     inputs, targets = _data()
-    return train_plain(algorithm(config, PUBLIC), module, inputs, targets, loss=loss, thermal=thermal, seed=3,
-                       keeps=lambda step: False)  # fmt: skip
+    return train_plain(config.method, mechanism(config, PUBLIC), module, inputs, targets, loss=loss, thermal=thermal,
+                       seed=3, keeps=lambda step: False)  # fmt: skip
 
 
 def test_plain_sgd_is_torchs_on_whole_passes():
