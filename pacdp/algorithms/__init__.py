@@ -6,7 +6,6 @@ training is a step of :mod:`pacdp.loop` (:mod:`pacdp.algorithms.algorithm`).
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import signature
 from typing import Any, get_args
 
 import torch
@@ -25,7 +24,6 @@ from pacdp.algorithms.sampler import Sampler as Sampler
 from pacdp.algorithms.sgd import SGD as SGD
 from pacdp.algorithms.sghmc import SGHMC as SGHMC
 from pacdp.algorithms.sgld import SGLD as SGLD
-from pacdp.schedules import Factor
 
 Settings = SGD | SGLD | PSGLD | SGHMC | EntropySGD
 KINDS = get_args(Settings)
@@ -33,38 +31,23 @@ KINDS = get_args(Settings)
 State = Position | Motion | Preconditioned
 
 
-def build(
-    settings: Settings | Sequence[Settings],
-    potential: Potential,
-    *,
-    step_size: Factor | None = None,
-    temperature: Factor | None = None,
-) -> Sampler:
+def build(settings: Settings | Sequence[Settings], potential: Potential) -> Sampler:
     """The sampler that ``settings`` describe, on ``potential``: one setting for all chains, or one a chain.
-
-    Args:
-        step_size: a function of t = 1, 2, ... that multiplies the step size, that of the outer steps where there are
-            such, in place of t^-decay.
-        temperature: a function of t that multiplies SGLD's temperature 1/τ.
 
     Raises:
         ValueError: the chains' settings are of different algorithms, or differ in what shapes a batch of chains; or
-            they keep norms, and a schedule is given: certificates read step sizes and noise off the settings.
-        TypeError: the algorithm takes no such schedule.
+            they keep norms and have a schedule.
     """
     every = of_chains(settings)
-    given = {"step_size": step_size, "temperature": temperature}
-    schedules = {name: one for name, one in given.items() if one is not None}
-    if schedules and any(one.keep_norms for one in every):
+    if any(one.keep_norms and one.schedules for one in every):
         raise ValueError(
-            "step_size and temperature must be left out with keep_norms: what a step pays is read off the settings, "
-            "and a schedule of a caller may have looked at training errors; use decay and cooling"
+            "decay and cooling must be numbers with keep_norms: a schedule of a caller may have looked at training "
+            "errors"
         )
     columns: Any = columns_of(every)
-    signature(columns.coefficients).bind(1, **schedules)
     return Sampler(
         partial(_start, columns.State),
-        lambda step: columns.coefficients(step + 1, **schedules),
+        lambda step: columns.coefficients(step + 1),
         partial(columns.transition, potential),
     )
 

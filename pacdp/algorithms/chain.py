@@ -79,21 +79,21 @@ class Chain:
     every_record: bool = False
     """Whether every record is in every batch, once."""
 
-    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
+    def step(self, t: int) -> LangevinStep:
         """The step that follows gradient number t = 1, 2, ...: of the weights, or of the velocity that moves them.
 
         Raises:
             ValueError: nothing is known of how noise enters the steps of this chain.
         """
-        del t, step_size
+        del t
         raise ValueError(
             f"steps of {self.name} are not sums over the records plus Gaussian noise: keep_norms needs SGLD, SGHMC or "
             "Entropy-SG(L)D"
         )
 
-    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+    def coefficients(self, t: int) -> Coefficients:
         """The numbers of step t = 1, 2, ... by name, those of :meth:`step`."""
-        return self.step(t, step_size=step_size)._asdict()
+        return self.step(t)._asdict()
 
     def noise_path(self, steps: int) -> NoisePath:
         """Step size and noise of every gradient of ``steps`` steps; noise enters with the gradient, and all else that a
@@ -104,6 +104,12 @@ class Chain:
         """
         own = columns_of([self])
         return NoisePath.of([own.step(t) for t in range(1, steps + 1)])
+
+    @property
+    def schedules(self) -> set[str]:
+        """Names of the fields that hold a function of the step in place of a number."""
+        names = (one.name for one in fields(self))  # type: ignore[arg-type]
+        return {name for name in names if callable(getattr(self, name))}
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -168,8 +174,24 @@ class Thermal(Chain):
 
     __slots__ = ()
     tau: float
-    cooling: float = 0.0
-    """The exponent with which τ grows from step to step."""
+    cooling: float | Factor = 0.0
+    """The exponent with which τ grows from step to step, or a function of t = 1, 2, ... that multiplies it."""
+
+    def tau_at(self, t: int) -> Number:
+        """τ t^cooling, or τ cooling(t).
+
+        Raises:
+            ValueError: it is no finite number > 0.
+        """
+        grown = self.cooling(t) if callable(self.cooling) else float(t) ** self.cooling
+        found = self.tau * grown
+        bad = ~(np.isfinite(found) & (found > 0.0))
+        if np.any(bad):
+            one = float(np.extract(bad, found)[0])
+            raise ValueError(
+                f"the schedule gives τ = {one} at step {t}: expected a finite number > 0"
+            )
+        return found
 
     @property
     def thermal_noise(self) -> float:
@@ -189,7 +211,7 @@ class Thermal(Chain):
         A chain that cools has no stationary law.
         """
         del step
-        if self.cooling:
+        if self.cooling != 0.0:
             return NoPrivacy(
                 reason="τ grows while the chain runs, so that it has no stationary law: leave cooling at 0"
             )
@@ -218,7 +240,7 @@ def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
     kinds = {type(one).__name__ for one in every}
     if len(kinds) > 1:
         raise ValueError(f"chains of one batch must run one algorithm, got {sorted(kinds)}")
-    for name in every[0].shared:
+    for name in {*every[0].shared, *(name for one in every for name in one.schedules)}:
         values = {getattr(one, name) for one in every}
         if len(values) > 1:
             raise ValueError(
@@ -230,24 +252,26 @@ def of_chains(settings: Kind | Sequence[Kind]) -> list[Kind]:
 def columns_of(every: Sequence[Kind]) -> Kind:
     """The settings of a batch of chains as one record, whose numbers are columns, float64 [chains].
 
-    What the chains share stays as it is. None, where it stands for no limit, is infinity.
+    What the chains share, schedules among it, stays as it is. None, where it stands for no limit, is infinity.
     """
-    first = every[0]
+    first, shared = every[0], {*every[0].shared, *every[0].schedules}
     found = object.__new__(type(first))  # columns are not what its __init__ checks
     for name in (one.name for one in fields(first)):  # type: ignore[arg-type]
-        values = [getattr(one, name) for one in every]
-        column = np.array([math.inf if x is None else x for x in values], dtype=np.float64)
-        object.__setattr__(found, name, values[0] if name in first.shared else column)
+        value = getattr(first, name)
+        if name not in shared:
+            values = [getattr(one, name) for one in every]
+            value = np.array([math.inf if x is None else x for x in values], dtype=np.float64)
+        object.__setattr__(found, name, value)
     return found
 
 
-def step_sizes(initial: Number, decay: Number, t: int, schedule: Factor | None) -> Number:
-    """initial t^-decay, or initial schedule(t), for step number t = 1, 2, ...
+def step_sizes(initial: Number, decay: Number | Factor, t: int) -> Number:
+    """initial t^-decay, or initial decay(t) of a schedule, for step number t = 1, 2, ...
 
     Raises:
-        ValueError: the schedule gives no finite number >= 0.
+        ValueError: it is no finite number >= 0.
     """
-    factor = t**-decay if schedule is None else schedule(t)
+    factor = decay(t) if callable(decay) else t**-decay
     with np.errstate(over="ignore", invalid="ignore"):  # said below, in a sentence
         found = initial * factor
     bad = ~(np.isfinite(found) & (found >= 0.0))

@@ -70,7 +70,8 @@ class EntropySGD(Thermal):
     """Weight of the newest inner iterate in the running average μ."""
     outer_step_size: float = 0.006
     """η', the paper's base learning rate."""
-    outer_decay: float = 0.6
+    outer_decay: float | Factor = 0.6
+    """η_t = outer_step_size/(γτ) t^-outer_decay, or with outer_decay(t) for a function of t = 1, 2, ..."""
     inner_step_size: float = 2.0
     """η'_1 in units of 1/τ; 2 makes the first gradient step of length 1."""
     inner_decay: float = 1.0
@@ -91,9 +92,8 @@ class EntropySGD(Thermal):
         if self.beta is not None:
             require_positive(beta=self.beta)
 
-    def step(self, t: int | np.ndarray, *, step_size: Factor | None = None) -> LangevinStep:
+    def step(self, t: int | np.ndarray) -> LangevinStep:
         """w' ← keep · w' + pull · w - rate · ∇R̂ + scale · ξ, the inner step of gradient number t = 1, 2, ..."""
-        del step_size  # of the outer steps
         i = (t - 1) % self.inner_steps + 1
         h = 0.5 * self.inner_step_size * i**-self.inner_decay  # ½ τ η'_i
         pull = h * self.gamma
@@ -103,9 +103,9 @@ class EntropySGD(Thermal):
         """All its steps at once, [L, chains]."""
         return self.step(np.arange(1.0, self.inner_steps + 1)[:, None])
 
-    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+    def coefficients(self, t: int) -> Coefficients:
         """Those of the inner loop, α, and the outer step t = 1, 2, ...: w ← keep · w + pull · μ + scale · ξ."""
-        rate = step_sizes(self.outer_step_size, self.outer_decay, t, step_size)  # η_t γτ
+        rate = step_sizes(self.outer_step_size, self.outer_decay, t)  # η_t γτ
         heat = 1.0 / (np.inf if self.beta is None else self.beta)  # 1/β, none without outer noise
         eta = rate / (self.gamma * self.tau) * heat  # η_t/β
         keep = 1.0 - 0.5 * rate - 0.5 * eta / self.base_std**2

@@ -45,7 +45,8 @@ class PSGLD(Thermal):
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 1e-3
-    decay: float = 0.0
+    decay: float | Factor = 0.0
+    """h_t = step_size t^-decay, or step_size decay(t) for a function of t = 1, 2, ..."""
     smoothing: float = 0.99
     """α, the weight of the past in the running mean of squared gradients."""
     stabiliser: float = 1e-5
@@ -70,12 +71,12 @@ class PSGLD(Thermal):
                 f"expected freeze_after >= 1, got {self.freeze_after}: the metric needs a gradient"
             )
 
-    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+    def coefficients(self, t: int) -> Coefficients:
         """Step size, temperature, weight of the base measure, weight of the past, and whether Γ is added."""
         moving = self.freeze_after is None or t <= self.freeze_after
         past = self.smoothing if moving else np.ones_like(self.smoothing)
         return {
-            "rate": step_sizes(self.step_size, self.decay, t, step_size),
+            "rate": step_sizes(self.step_size, self.decay, t),
             "heat": 1.0 / self.tau,
             "shrink": 1.0 / (self.tau * self.base_std**2),
             "past": past if t > 1 else np.zeros_like(past),

@@ -22,8 +22,8 @@ class SGD(Chain):
 
     State: ClassVar = Motion
     step_size: float = 0.1
-    decay: float = 0.0
-    """Exponent of the step schedule step_size t^-decay."""
+    decay: float | Factor = 0.0
+    """h_t = step_size t^-decay, or step_size decay(t) for a function of t = 1, 2, ..."""
     momentum: float = 0.0
     batch_size: int = 128
 
@@ -32,10 +32,9 @@ class SGD(Chain):
         if not 0 <= self.momentum < 1:
             raise ValueError(f"expected 0 <= momentum < 1, got {self.momentum}")
 
-    def coefficients(self, t: int, *, step_size: Factor | None = None) -> Coefficients:
+    def coefficients(self, t: int) -> Coefficients:
         """h_t and the momentum."""
-        rate = step_sizes(self.step_size, self.decay, t, step_size)
-        return {"rate": rate, "momentum": self.momentum}
+        return {"rate": step_sizes(self.step_size, self.decay, t), "momentum": self.momentum}
 
     @staticmethod
     def transition(

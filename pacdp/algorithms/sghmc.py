@@ -30,7 +30,8 @@ class SGHMC(Thermal):
     tau: float
     """Inverse temperature τ of the target."""
     step_size: float = 0.01
-    decay: float = 0.0
+    decay: float | Factor = 0.0
+    """h_t = step_size t^-decay, or step_size decay(t) for a function of t = 1, 2, ..."""
     friction: float = 0.1
     """a, the share of the velocity lost in a step."""
     base_std: float = 1.0
@@ -41,8 +42,8 @@ class SGHMC(Thermal):
     trajectory`); without clip_norm only."""
     every_record: bool = field(default=False, metadata=JOINED_LATER)
     """Every record is in every batch, once; batch_size is then the number of records."""
-    cooling: float = field(default=0.0, metadata=JOINED_LATER)
-    """τ grows by t^cooling at step t."""
+    cooling: float | Factor = field(default=0.0, metadata=JOINED_LATER)
+    """τ grows by t^cooling at step t, or by cooling(t) for a function of t = 1, 2, ..."""
 
     def __post_init__(self) -> None:
         require_positive(
@@ -53,10 +54,10 @@ class SGHMC(Thermal):
         )
         require_fraction(friction=self.friction)
 
-    def step(self, t: int, *, step_size: Factor | None = None) -> LangevinStep:
+    def step(self, t: int) -> LangevinStep:
         """v ← keep · v - rate · ∇R̂ + pull · w + scale · ξ at step t = 1, 2, ..., for w ← w + v after it."""
-        h = step_sizes(self.step_size, self.decay, t, step_size)
-        a, tau = self.friction, self.tau * float(t) ** self.cooling
+        h = step_sizes(self.step_size, self.decay, t)
+        a, tau = self.friction, self.tau_at(t)
         return LangevinStep(
             keep=1.0 - a,
             rate=h,

@@ -17,7 +17,6 @@ from pacdp.algorithms.chain import (
     Coefficients,
     LangevinStep,
     NoisePath,
-    Number,
     Thermal,
     columns_of,
     step_sizes,
@@ -38,7 +37,8 @@ class SGLD(Thermal):
     tau: float
     """Inverse temperature τ of the target; the paper's private setting is √n. Thermal noise is √(2/τ)."""
     step_size: float = 0.1
-    decay: float = 0.0
+    decay: float | Factor = 0.0
+    """h_t = step_size t^-decay, or step_size decay(t) for a function of t = 1, 2, ..."""
     base_std: float = 1.0
     """Standard deviation of the Gaussian base measure."""
     batch_size: int = 128
@@ -49,8 +49,8 @@ class SGLD(Thermal):
     trajectory`); without clip_norm only."""
     every_record: bool = field(default=False, metadata=JOINED_LATER)
     """Every record is in every batch, once; batch_size is then the number of records."""
-    cooling: float = field(default=0.0, metadata=JOINED_LATER)
-    """τ grows by t^cooling at step t."""
+    cooling: float | Factor = field(default=0.0, metadata=JOINED_LATER)
+    """τ grows by t^cooling at step t, or by cooling(t) for a function of t = 1, 2, ..."""
 
     def __post_init__(self) -> None:
         require_positive(
@@ -60,24 +60,12 @@ class SGLD(Thermal):
             batch_size=self.batch_size,
         )
 
-    def step(
-        self, t: int, *, step_size: Factor | None = None, temperature: Factor | None = None
-    ) -> LangevinStep:
-        """w ← keep · w - rate · ∇R̂ + scale · ξ at step t = 1, 2, ...
-
-        ``step_size(t)`` takes the place of t^-decay, and ``temperature(t)`` multiplies 1/τ.
-        """
-        h = step_sizes(self.step_size, self.decay, t, step_size)
-        heat = _temperature(1.0 / (self.tau * float(t) ** self.cooling), t, temperature)  # 1/τ
+    def step(self, t: int) -> LangevinStep:
+        """w ← keep · w - rate · ∇R̂ + scale · ξ at step t = 1, 2, ..."""
+        h, heat = step_sizes(self.step_size, self.decay, t), 1.0 / self.tau_at(t)
         return LangevinStep(
             keep=1.0 - h * heat / self.base_std**2, rate=h, scale=np.sqrt(2.0 * h * heat)
         )
-
-    def coefficients(
-        self, t: int, *, step_size: Factor | None = None, temperature: Factor | None = None
-    ) -> Coefficients:
-        """See :class:`Chain`."""
-        return self.step(t, step_size=step_size, temperature=temperature)._asdict()
 
     @staticmethod
     def transition(
@@ -90,28 +78,19 @@ class SGLD(Thermal):
         )
         return Position(weights, state.step + 1), Info.of(estimate)
 
-    def promise(
-        self,
-        n: int,
-        steps: int,
-        *,
-        start: int = 0,
-        step_size: Factor | None = None,
-        temperature: Factor | None = None,
-    ) -> Event | None:
+    def promise(self, n: int, steps: int, *, start: int = 0) -> Event | None:
         """What ``steps`` steps on n records reveal, those after the first ``start``, converged or not; guarantee as for
-        :func:`pacdp.step.langevin.langevin_event`. Schedules are those that ``build`` was given.
+        :func:`pacdp.step.langevin.langevin_event`.
 
         Raises:
             ValueError: no clip norm, steps without noise, or numbers out of range.
         """
         numbers, each = range(start + 1, start + steps + 1), min(1, steps)
-        if step_size is None and temperature is None and self.decay == self.cooling == 0.0:
+        if self.decay == self.cooling == 0.0:
             numbers, each = (1,), steps  # all steps are alike
         own = columns_of([self])
-        made = [own.step(t, step_size=step_size, temperature=temperature) for t in numbers]
         return langevin_event(
-            *NoisePath.of(made),
+            *NoisePath.of([own.step(t) for t in numbers]),
             each=each,
             batch_size=self.batch_size,
             clip_norm=self.clip_norm,
@@ -122,19 +101,3 @@ class SGLD(Thermal):
     def shared(self) -> tuple[str, ...]:
         """Clipping too."""
         return ("batch_size", "clip_norm", "keep_norms", "every_record")
-
-
-def _temperature(heat: Number, t: int, schedule: Factor | None) -> Number:
-    """heat schedule(t).
-
-    Raises:
-        ValueError: this is no finite number > 0.
-    """
-    found = heat if schedule is None else heat * schedule(t)
-    bad = ~(np.isfinite(found) & (found > 0.0))
-    if np.any(bad):
-        one = float(np.extract(bad, found)[0])
-        raise ValueError(
-            f"the schedule gives temperature = {one} at step {t}: expected a finite number > 0"
-        )
-    return found

@@ -65,9 +65,9 @@ def test_events_equal_lists_by_hand():
 def test_schedules_are_in_the_event():
     settings = CHAINS["SGLD"]
     step_size = cyclical(period=3)
-    found = settings.promise(N, 3, step_size=step_size, temperature=lambda t: 1.0 / t)
+    found = replace(settings, decay=step_size, cooling=float).promise(N, 3)
     assert_counted(multipliers(found), [by_hand(0.6 * step_size(t), tau=7.0 * t)[0] for t in (1, 2, 3)])
-    halted = settings.promise(N, 4, step_size=lambda t: float(t < 3))
+    halted = replace(settings, decay=lambda t: float(t < 3)).promise(N, 4)
     assert multipliers(halted).total() == 2, "a step of size 0 reads nothing"
 
 

@@ -15,7 +15,12 @@ from pacdp.layers.priors import law_of
 from pacdp.private import DPSGD, Mechanism
 from tests.refusals import refuses
 
-SCHEDULED = partial(build, SGLD(tau=10.0), EXACT)
+
+def huge(t):
+    return 1e10
+
+
+COOLED = SGLD(tau=10.0, cooling=lambda t: 0.0)
 wrong = partial(pytest.param, marks=pytest.mark.wrong_types)
 
 
@@ -32,7 +37,7 @@ def a_step(make, *chains):
 
 
 PUBLIC = Mechanism(clip_norm=0.5, sample_rate=0.1, expected_batch_size=10.0, steps=40)
-HUGE = [SGLD(tau=10.0, step_size=0.1), SGLD(tau=10.0, step_size=1e300)]
+HUGE = [SGLD(tau=10.0, step_size=size, decay=huge) for size in (0.1, 1e300)]
 REFUSED = [
     *((partial(EXAMPLES[kind].promise, 500, 3), f"steps of {kind.__name__} have no privacy accounting")
       for kind in (SGD, PSGLD, SGHMC)),
@@ -41,8 +46,8 @@ REFUSED = [
     (together(EntropySGD, inner_steps=3), "chains of one batch must agree on inner_steps"),
     (partial(build, [], EXACT), "one chain or more"),
     (partial(schedules.cyclical, period=0), "> 0, got 0"),
-    (a_step(partial(SCHEDULED, temperature=lambda t: 0.0), 0), "temperature = .* at step 1: expected a finite .* > 0"),
-    (a_step(partial(build, HUGE, EXACT, step_size=lambda t: 1e10), 0, 1), "step size inf at step 1"),
+    (a_step(partial(build, COOLED, EXACT), 0), "the schedule gives τ = 0.0 at step 1: expected a finite number > 0"),
+    (a_step(partial(build, HUGE, EXACT), 0, 1), "step size inf at step 1"),
     wrong(partial(law_of, "uniform", 1.0), "one of none, normal, laplace, .*got 'uniform'"),
     wrong(lambda: DPSGD(prior="flat").data_free_gradient(PUBLIC), "got 'flat'"),
 ]  # fmt: skip

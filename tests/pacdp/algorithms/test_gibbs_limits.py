@@ -80,8 +80,10 @@ def test_the_displacement_of_an_entropy_step_is_that_of_the_average():
 
 
 def test_schedules_multiply_step_size_and_temperature():
-    settings, law = SGLD(tau=40.0, step_size=0.3, decay=0.6, base_std=0.5), Law.at(START)
-    sampler = build(settings, EXACT, step_size=schedules.cyclical(period=3), temperature=lambda t: 1 + t)
+    settings, law = SGLD(tau=40.0, step_size=0.3, base_std=0.5), Law.at(START)
+    sampler = build(
+        dataclasses.replace(settings, decay=schedules.cyclical(period=3), cooling=lambda t: 1 / (1 + t)), EXACT
+    )
     for step, state in states(sampler, KEYS, START, steps=6, copies=200):
         h = settings.step_size * (1.0, 0.75, 0.25)[(step - 1) % 3]
         law = sgld_law(law, settings, EXACT, step, h=h, heat=1.0 + step)

@@ -13,6 +13,8 @@ from toys import keys_of
 
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
+from pacdp.certify.trained import sampler_to_dict
+from pacdp.store.canonical import digest
 from tests.marks import near, parametrize, refusal
 
 SETTINGS = {
@@ -24,6 +26,11 @@ SETTINGS = {
 }
 each = parametrize("name", SETTINGS)
 pytestmark = pytest.mark.every_case
+
+
+def decaying(name, decay):
+    """These settings with another decay of the step sizes."""
+    return dataclasses.replace(SETTINGS[name], **{"outer_decay" if name == "Entropy-SGLD" else "decay": decay})
 
 
 def potential():
@@ -42,13 +49,9 @@ def test_schedules_are_their_formulas():
 
 @each
 def test_a_schedule_takes_the_place_of_the_decay(name):
-    settings = SETTINGS[name]
-    decaying = dataclasses.replace(settings, **{"outer_decay" if name == "Entropy-SGLD" else "decay": 0.7})
-    scheduled, other = (
-        build(decaying, potential(), step_size=schedules.polynomial(decay=decay)) for decay in (0.7, 0.5)
-    )
     ends = []
-    for sampler in (build(decaying, potential()), scheduled, other):
+    for decay in (0.7, schedules.polynomial(decay=0.7), schedules.polynomial(decay=0.5)):
+        sampler = build(decaying(name, decay), potential())
         state = sampler.init(torch.ones(2, 3, dtype=torch.float64))
         for _ in range(5):
             state, _ = sampler.step(state, keys_of(0, 1))
@@ -59,10 +62,9 @@ def test_a_schedule_takes_the_place_of_the_decay(name):
 
 @each
 def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_names_it(name):
-    settings = SETTINGS[name]
     for bad in (math.nan, math.inf, -1e-9):
         source = potential()
-        sampler = build(settings, source, step_size=lambda t, bad=bad: bad if t == 3 else 0.0)
+        sampler = build(decaying(name, lambda t, bad=bad: bad if t == 3 else 0.0), source)
         start, keys = torch.ones(1, 3), keys_of(0)
         state, _ = sampler.step(sampler.init(start), keys)
         state, _ = sampler.step(state, keys)
@@ -73,10 +75,23 @@ def test_a_step_of_zero_is_a_step_and_a_bad_number_stops_before_the_step_and_nam
         assert equal(state.weights, start)
 
 
-def test_a_schedule_that_an_algorithm_does_not_take_is_refused_before_the_first_step():
-    with pytest.raises(TypeError, match="temperature"):
-        build(SETTINGS["SGHMC"], potential(), temperature=schedules.warm_up(steps=4))
-    for one in SETTINGS.values():
+def test_schedules_are_shared_by_the_chains_of_a_batch_and_refused_with_kept_norms():
+    schedule = schedules.warm_up(steps=4)
+    both = build([SGLD(tau=tau, decay=schedule) for tau in (10.0, 20.0)], potential()).coefficients(1)
+    assert both["rate"].tolist() == [0.05, 0.05]
+    assert both["scale"].tolist() == near([0.1, math.sqrt(0.005)])
+    with refusal("chains of one batch must agree on decay"):
+        build([SGLD(tau=10.0, decay=schedule), SGLD(tau=10.0, decay=lambda t: 1.0)], potential())
+    with refusal("chains of one batch must agree on decay"):
+        build([SGLD(tau=10.0), SGLD(tau=10.0, decay=schedule)], potential())
+    for name, one in SETTINGS.items():
         if "keep_norms" in {field.name for field in dataclasses.fields(one)}:
-            with refusal("step_size and temperature must be left out with keep_norms"):
-                build(dataclasses.replace(one, keep_norms=True), potential(), step_size=schedules.warm_up(steps=4))
+            with refusal("must be numbers with keep_norms"):
+                build(dataclasses.replace(decaying(name, schedule), keep_norms=True), potential())
+
+
+def test_a_chain_that_cools_by_a_schedule_has_no_stationary_law_and_no_json():
+    cooled = SGLD(tau=10.0, cooling=lambda t: 1.0 + t)
+    assert "no stationary law" in cooled.target_privacy(oscillation=1.0, n=9, step=3).reason
+    with refusal("JSON values only"):
+        digest(sampler_to_dict(cooled))

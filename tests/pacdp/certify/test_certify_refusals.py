@@ -161,7 +161,7 @@ CHAINS = {
     "a norm over the batch": (
         lambda: kept(BatchNorm1d(3), every_record=True), "so that no example has a loss of its own"),
     "a schedule of a caller": (
-        lambda: build(KEEP, kept(), step_size=lambda step: 0.5), "may have looked at training errors"),
+        lambda: build(replace(KEEP, decay=lambda step: 0.5), kept()), "may have looked at training errors"),
     "no sums": (lambda: noisy_sums_event(PSGLD(tau=10.0), 3), "not sums over the records plus Gaussian noise"),
     "a norm too few": (
         lambda: realised_price(KEEP, NORMS[:2], steps=3, n=20),
