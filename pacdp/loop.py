@@ -8,10 +8,10 @@ overspend it; which step that is follows from what the algorithm promises, which
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Integer
@@ -26,7 +26,6 @@ from pacdp.errors import CheckpointError, Diverged
 from pacdp.layers.random import forget_draws, generators
 from pacdp.losses import PerExampleLoss
 from pacdp.resume import RunState, found, load_run, require_place, save_run
-from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.agreement import chosen_mode
 from pacdp.step.clip import Weights
@@ -46,6 +45,7 @@ from pacdp.step.processes import (
 from pacdp.step.release import PrivateStep
 from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
 from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take, trained
+from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
 from pacdp.trials import (
     MOST,
@@ -321,19 +321,6 @@ def _read(seen: list[_Seen], steps: int, together: Together) -> list[Progress]:
     return found
 
 
-def describe(settings: object, steps: int) -> Any:
-    """Settings as JSON values, each record with its kind; a schedule that is no record as its values."""
-    if is_dataclass(settings) and not isinstance(settings, type):
-        parts = {f.name: describe(getattr(settings, f.name), steps) for f in fields(settings)}
-        return {"kind": type(settings).__name__, **parts}
-    if isinstance(settings, list | tuple):
-        return [describe(value, steps) for value in settings]
-    if callable(settings):
-        schedule = cast(Schedule, settings)
-        return {"kind": "schedule", "values": [float(schedule(t)) for t in range(steps)]}
-    return settings
-
-
 def _beginning(
     algorithm: Algorithm,
     mechanism: Mechanism,
@@ -353,8 +340,8 @@ def _beginning(
             "expected_batch_size": mechanism.expected_batch_size,
         },
         settings={
-            "algorithm": describe(algorithm, mechanism.steps),
-            "mechanism": describe(mechanism, mechanism.steps),
+            "algorithm": described(algorithm, steps=mechanism.steps),
+            "mechanism": described(mechanism, steps=mechanism.steps),
         },
         generators={"pre_noise": randomness.generator("pre-noise", device)}
         if algorithm.pre_noise > 0.0

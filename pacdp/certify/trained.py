@@ -1,7 +1,7 @@
 """A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +26,14 @@ from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
 from pacdp.step.langevin import Claim, accounted_privacy
 from pacdp.step.planned_steps import ChargedSteps, Plan, charged_steps
-from pacdp.store.canonical import digest, left_out
+from pacdp.store.canonical import described, digest
 from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 _SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
 
 
-def sampler_to_dict(settings: Settings) -> dict[str, Any]:
-    """JSON values, with the algorithm under ``kind``."""
-    absent = left_out(settings)
-    values = {name: value for name, value in asdict(settings).items() if name not in absent}
-    return {"kind": type(settings).__name__, **values}
-
-
 def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
-    """The inverse of :func:`sampler_to_dict`.
+    """The settings of a chain, from what :func:`pacdp.store.canonical.described` made of them.
 
     Raises:
         ValueError: a kind of sampler that this version does not know.
@@ -263,7 +256,7 @@ def save_trained(
     weights = tensors.pop("weights")
     header = {
         "problem": problem.to_dict(),
-        "sampler": sampler_to_dict(settings),
+        "sampler": described(settings),
         "step": state.step,
         "seed": seed,
         "chain": chain,

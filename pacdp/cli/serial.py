@@ -44,9 +44,10 @@ def digest(config: Any, *, digits: int = 10) -> str:
 
 
 def _written(value: Any, hint: Any) -> Any:
-    if callable(value) or (is_dataclass(value) and not _records(hint)):
+    record = is_dataclass(value)
+    if not _records(hint) if record else callable(value):
         raise ValueError(f"{value!r} can be given in Python alone: JSON takes a plain value")
-    if not is_dataclass(value):
+    if not record:
         return value
     hints = get_type_hints(type(value))
     kind = {"kind": type(value).__name__} if len(_records(hint)) > 1 else {}

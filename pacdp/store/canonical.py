@@ -6,7 +6,7 @@ The text has sorted keys, no spaces and ASCII letters only; an integer and a flo
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,24 @@ def left_out(record: Any) -> set[str]:
         for f in fields(record)
         if f.metadata == JOINED_LATER and getattr(record, f.name) == f.default
     }
+
+
+def described(value: Any, *, steps: int = 0) -> Any:
+    """A record as JSON values: its kind and its fields, without those that joined later and have their default.
+
+    A schedule that is no record is given by its values at the first ``steps`` steps; where there are none it stays
+    what it is, which no JSON has.
+    """
+    if is_dataclass(value):
+        names = [one.name for one in fields(value) if one.name not in left_out(value)]
+        parts = {name: described(getattr(value, name), steps=steps) for name in names}
+        return {"kind": type(value).__name__, **parts}
+    if isinstance(value, list | tuple):
+        return [described(one, steps=steps) for one in value]
+    if steps and callable(value):
+        schedule: Any = value
+        return {"kind": "schedule", "values": [float(schedule(t)) for t in range(steps)]}
+    return value
 
 
 def canonical(values: Any) -> str:

@@ -13,8 +13,7 @@ from toys import keys_of
 
 from pacdp import schedules
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.certify.trained import sampler_to_dict
-from pacdp.store.canonical import digest
+from pacdp.store.canonical import described, digest
 from tests.marks import near, parametrize, refusal
 
 SETTINGS = {
@@ -94,4 +93,4 @@ def test_a_chain_that_cools_by_a_schedule_has_no_stationary_law_and_no_json():
     cooled = SGLD(tau=10.0, cooling=lambda t: 1.0 + t)
     assert "no stationary law" in cooled.target_privacy(oscillation=1.0, n=9, step=3).reason
     with refusal("JSON values only"):
-        digest(sampler_to_dict(cooled))
+        digest(described(cooled))
