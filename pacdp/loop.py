@@ -156,6 +156,7 @@ def train(
             raise ValueError(
                 f"{what} must be of a kind that train takes (see help(train)), got {given!r}"
             )
+    promise = _promise(algorithm, mechanism)
     if path is not None:
         require_place(path)
     randomness = rank_randomness(randomness) if distributed else randomness or SystemRandomness()
@@ -176,14 +177,9 @@ def train(
     summer = _summer(
         algorithm, mechanism, network, units, template, state.generators.get("pre_noise")
     )
-    promise = _promise(algorithm, mechanism)
     if path is not None and found(path, together, device):
-        load_run(
-            path,
-            state,
-            together=together,
-            check=partial(_require_own, path, promise, books),
-        )
+        own = partial(_require_own, path, promise, books)
+        load_run(path, state, together=together, check=own)
     promised = [step for step, count in events.runs_of(promise) for _ in range(count)]
     last = mechanism.steps if mechanism.budget is None else mechanism.budget.require_steps(promise)
     if state.step > last:

@@ -80,11 +80,8 @@ class DPSGLD(Descent):
 
     def noise_at(self, step: int, mechanism: Mechanism) -> float:
         """√(2 h_t τ), or √κ B/(c n C √h_t), or (B/C) √(2τ/h_t)."""
-        h, clip_norm, divisor = (
-            self.size_at(step),
-            mechanism.clip_norm,
-            mechanism.expected_batch_size,
-        )
+        h = self.size_at(step)
+        clip_norm, divisor = mechanism.clip_norm, mechanism.expected_batch_size
         match self.convention:
             case "gradient-slot":
                 return math.sqrt(2.0 * h * self.temperature)
