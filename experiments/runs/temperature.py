@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 import bounds
-from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
-from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.trained import first_model, objectives
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
@@ -27,6 +26,7 @@ from pacdp.cli.figures import names
 from pacdp.cli.sweep.jobs import single
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
+from pacdp.problem import Problem
 
 FAILURE_PROB = 0.05
 """Of each bound."""

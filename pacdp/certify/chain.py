@@ -10,15 +10,21 @@ from dataclasses import asdict, replace
 
 import bounds
 from bounds.prices import Accounted
-from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
-from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
+from pacdp.certify.networks import (
+    Finding,
+    about,
+    clopper_pearson,
+    error_share,
+    released_certificate,
+)
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 
 AVERAGES = bounds.unproved(
@@ -152,7 +158,7 @@ def assess(
     effort: GibbsSettings | None,
     seed: int,
     progress: Progress | None,
-) -> Assessment:
+) -> Report:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
     (train,), (tested,) = (
         data.risks(law.weights[None]),
@@ -162,7 +168,7 @@ def assess(
     if isinstance(law, LocalGibbs):
         keys = Keys.derive([seed], purpose=CERTIFY)
         (estimate,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
-    found = Assessment.of(
+    found = Report.of(
         _findings(data, prior, train, tested, estimate, failure_prob),
         BoundSet.behind(data),
         route="gibbs" if estimate else "released",

@@ -9,7 +9,7 @@ import torch
 
 import bounds
 from experiments.runs.small_samples import SmallConfig, private_head, sample
-from pacdp import BoundSet
+from pacdp.certify import BoundSet
 from pacdp.data import load
 from pacdp.features import fit_mean, gaussian_errors, unit
 from pacdp.private import privacy_claim, runs_of, steps_of

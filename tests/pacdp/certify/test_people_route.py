@@ -9,7 +9,8 @@ import torch
 from door_toys import network
 
 import bounds
-from pacdp import DataFree, MonteCarlo, Prior, Private, certify
+from pacdp import Prior, Private, certify
+from pacdp.certify import DataFree, MonteCarlo
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.marks import near, refusal
