@@ -221,7 +221,7 @@ def _mean_losses(sets: Mapping[str, Seen | None], of: str) -> Iterator[Measured]
         else:
             ((name, losses),) = one.answers.losses.items()
             whose = np.arange(data.n) if data.people is None else data.people
-            sample = bounds.people_sample(losses=losses, people=whose)
+            sample = bounds.people_sample(losses=losses.astype(np.float64), people=whose)
             about_it = {"loss": name, "mean": sample.person_risk}
         yield Measured(of=of, on=on, n=data.units, **about_it)
 

@@ -116,7 +116,7 @@ class Reading:
                 kept.labels.append(labels.numpy())
                 kept.answers.append(answers_of(found, labels, scores=self.scores))
             else:
-                losses = {name_of(self.loss): found.double().numpy()}
+                losses = {name_of(self.loss): found.numpy()}
                 kept.answers.append(Answers(losses=losses))
             hand_back(batch.nbytes)
         if not kept.rows:
@@ -153,7 +153,7 @@ class Reading:
                 tried, form = max(MOST, batch.n), given
             found = at.all()
             if not repeats:
-                require_alone(found, at.rows, least=at.least)
+                require_alone(_real(found), at.rows, least=at.least)
             yield batch, found.cpu()
         if settled is not None:
             settled.require()
@@ -211,9 +211,9 @@ class _At:
         """Of some of its examples."""
         inputs = self.batch.inputs
         if isinstance(inputs, Tensor):
-            return self._judged(inputs[places], self.batch.labels[places])
+            return _real(self._judged(inputs[places], self.batch.labels[places]))
         part = {name: value[places] for name, value in inputs.items()}
-        return self._judged(part, self.batch.labels[places])
+        return _real(self._judged(part, self.batch.labels[places]))
 
     def require_own(self) -> None:
         """Refuse a network that mixes the examples of a batch, in trials as large as the batch."""
@@ -224,7 +224,7 @@ class _At:
             own = places % min(self.batch.n, size)
             if made_up is None:
                 return self.rows(own)
-            return self._judged(made_up[places], self.batch.labels[own])
+            return _real(self._judged(made_up[places], self.batch.labels[own]))
 
         require_own_outputs(run, size=size, least=self.least)
 
@@ -346,6 +346,11 @@ def _columns(answers: Answers) -> dict[str, Any]:
     return {one.name: getattr(answers, one.name) for one in fields(answers)}
 
 
+def _real(values: Tensor) -> Tensor:
+    """Numbers that can be compared up to rounding."""
+    return values.double() if values.dtype == torch.bool else values
+
+
 def _judgeable(logits: Tensor, n: int) -> Tensor:
     """Logits with a row an example."""
     if logits.ndim in (1, 2) and len(logits) == n and logits.numel() > 0:
@@ -382,6 +387,8 @@ def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) 
         raise ValueError(
             f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
         )
+    if found.dtype == torch.bool:  # errors, which are counted
+        return found.detach().clone().cpu()
     values = found.detach().to(
         torch.float64, copy=True
     )  # a function may write each batch into one tensor

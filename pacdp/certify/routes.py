@@ -102,7 +102,7 @@ def certify(
         test: examples that neither prior nor posterior saw; of a network as it is, more of those new to it, on which
             its error is measured alone.
         loss: of a network as it is, in place of the 0-1 error: :class:`ClippedError` for regression, or a function of
-            outputs and labels with one number in [0, 1] an example.
+            outputs and labels with one number in [0, 1] an example; truth values are errors, and are counted.
         ask: of a network as it is, as for :func:`pacdp.certify_predictions`; what is not asked is not paid for.
         surrogate: by which network another one is certified, on data whose labels are not looked at.
         failure_prob: of a network as it is, of everything together; of a law, of each certificate by itself; divided by
