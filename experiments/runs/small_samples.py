@@ -145,7 +145,7 @@ def _private(drawn: Sample, config: SmallConfig) -> Made:
     data, classes = drawn.data, drawn.classes
     head, event = private_head(data, classes, config)
     claim = privacy_claim(event, adjacency="add-remove")
-    cost = bounds.transfer_cost(privacy=claim, n=data.n, failure_prob=config.failure_prob).nats
+    cost = bounds.transfer.transfer_cost(privacy=claim, n=data.n, failure_prob=config.failure_prob).nats
     law = _law(data, classes, config, prior_mean=corners(classes) @ head, extra_nats=cost)
     return _head(data, drawn.test, law, Private(privacy=claim, rows=data.rows, noise=NOISE), config)
 

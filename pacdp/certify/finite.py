@@ -148,12 +148,12 @@ def _measured(
 def selected_certificate(
     selection: Selection, *, errors: Counts, n: int, failure_prob: float
 ) -> bounds.Certificate:
-    """The risk of the network that the exponential mechanism drew, used as it is: :func:`bounds.dp_kl_chernoff`.
+    """The risk of the network that the exponential mechanism drew, used as it is, by ``bounds.printed.dp_kl_chernoff``.
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
     risk = error_share(int(errors[selection.index]), n)
-    made = bounds.dp_kl_chernoff(
+    made = bounds.printed.dp_kl_chernoff(
         risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob
     )
     return about(made, of="private choice")

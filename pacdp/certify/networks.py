@@ -279,10 +279,10 @@ def noisy_certificate(
 ) -> bounds.Certificate | Refusal:
     """:func:`released_certificate` at the most errors and the fewest records that released counts leave possible.
 
-    Formal guarantee: that of :func:`bounds.private_kl_chernoff` at 0.98 ``failure_prob``; the noise on the counts has
-    the rest. Where there are m or more records, the first m of them are independent records, the mechanism is as
-    private towards them as towards all, and they have no more errors than all have: the bound for m records and that
-    many errors holds ("Certificates from counts with noise" in docs/guarantees.md).
+    Formal guarantee: that of :func:`bounds.printed.private_kl_chernoff` at 0.98 ``failure_prob``; the noise on the
+    counts has the rest. Where there are m or more records, the first m of them are independent records, the mechanism
+    is as private towards them as towards all, and they have no more errors than all have: the bound for m records and
+    that many errors holds ("Certificates from counts with noise" in docs/guarantees.md).
     """
     own = _NOISE_SHARE * failure_prob
     errors, n = counts.at_worst(failure_prob=own)

@@ -154,7 +154,7 @@ def accountant():
             at = {"event": event, "adjacency": adjacency}
             brackets = [privacy_epsilon(delta=delta, **at) for delta in (1e-5, 1e-3)]
             brackets += [privacy_delta(epsilon=1.0, **at), renyi_epsilon(delta=1e-5, **at)]
-            cost = bounds.transfer_cost(privacy=privacy_record(**at), n=500, failure_prob=0.05)
+            cost = bounds.transfer.transfer_cost(privacy=privacy_record(**at), n=500, failure_prob=0.05)
             found[f"{name}, {adjacency}"] = [[one.lower, one.upper, one.status] for one in brackets] + [cost.nats]
     noise = calibrate_noise(event=events()["sampled"], epsilon=2.0, delta=1e-5, adjacency="add-remove")
     return {**found, "calibrated noise": noise.scale}

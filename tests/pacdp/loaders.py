@@ -103,7 +103,7 @@ def ledger(ending):
 
 def record(folder):
     claim = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
-    made = bounds.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
+    made = bounds.printed.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
     return put(folder / "certificate.json", made.to_json())
 
 

@@ -47,7 +47,7 @@ def test_people_are_the_records_where_they_are_known():
         assert one.measures == "0-1 risk of a new person"
         assert one.hypothesis("records independent").unit == "person"
     assert (of_run.n, of_run.unit, of_run.examples, released.inputs["n"]) == (16, "person", 80, 16)
-    expected = bounds.private_kl_chernoff(risk=of_run.measured[0].mean, n=16, privacy=MU, failure_prob=0.05)
+    expected = bounds.printed.private_kl_chernoff(risk=of_run.measured[0].mean, n=16, privacy=MU, failure_prob=0.05)
     assert released.value == expected.value
     alone = plain(DATA, ask="error").certificates[0]
     assert made.value > 1.5 * alone.value

@@ -83,4 +83,4 @@ def test_a_private_prior_pays_for_people():
         law, data, prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)), network=network()
     )
     made = found.certificate(measures="0-1 risk of a new person")
-    assert made.nats("transfer") == bounds.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats
+    assert made.nats("transfer") == bounds.transfer.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats

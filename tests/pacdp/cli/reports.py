@@ -11,7 +11,6 @@ from bounds import (
     Independent,
     PureDP,
     declared,
-    dp_pac_bayes_2018,
     gibbs_risk_upper,
     kl_chernoff,
     maurer,
@@ -19,6 +18,7 @@ from bounds import (
     proved,
     unproved,
 )
+from bounds.printed import dp_pac_bayes_2018
 from pacdp import GaussianPosterior, Network, Prior
 from pacdp.algorithms import EntropySGD
 from pacdp.certify import BoundSet, DataFree, Finite, Measured, MonteCarlo, Refusal, Report, certify

@@ -82,7 +82,7 @@ def test_certificates_are_the_bounds_at_the_raw_numbers_of_the_report(algorithm,
             continue
         known = raw | {"risk": mean["train"]["ramp"] if made.of == "weights" else gibbs["error"]}
         assert [name for name in known.keys() & made.inputs.keys() if made.inputs[name] != known[name]] == []
-        again = getattr(bounds, made.name)(**made.inputs)
+        again = getattr(bounds.printed, made.name)(**made.inputs)
         assert (again.value, again.costs) == (made.value, made.costs)
 
 
