@@ -8,7 +8,8 @@ import torch
 
 from benchmarks.monte_carlo import trained
 from benchmarks.timing import in_turn, publish
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp import GaussianPosterior, Prior, certify
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.data import load
 from pacdp.data.row_checks import require_apart, require_plain
 from pacdp.data.rows import Rows

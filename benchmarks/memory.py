@@ -47,7 +47,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.body(x[:, None].float() / 255)
 images = np.load("images.npy", mmap_mode="r")
-pacdp.certify_network(Net().eval(), (images, np.arange(len(images)) % 10))
+pacdp.certify(Net().eval(), (images, np.arange(len(images)) % 10))
 """
 _CASES = {
     "import torch": "import torch",

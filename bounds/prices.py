@@ -167,7 +167,7 @@ class Accounted(Price):
         return {f"privacy_{name}": value for name, value in record.items()}
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is what :func:`bounds.transfer_cost` finds for the promise."""
+        """The charge is what :func:`bounds.transfer.transfer_cost` finds for the promise."""
         cost = transfer_cost(privacy=self.privacy, n=n, failure_prob=failure_prob)
         return Charge(name="transfer", nats=cost.nats, budget=cost.budget, terms=cost.terms)
 

@@ -21,7 +21,8 @@ from bounds._transfer_search import TransferCost, search, settled
 from bounds.hypotheses import Hypothesis
 from bounds.privacy import ApproxDP, GaussianDP, PrivacyClaim, PureDP, ZeroConcentratedDP
 from bounds.privacy_loss import PrivacyLossDistribution
-from bounds.pure_transfer import transfer_nats
+from bounds.pure_transfer import max_information_nats as max_information_nats
+from bounds.pure_transfer import transfer_nats as transfer_nats
 from bounds.xi import log_xi
 
 Claim = PureDP | ApproxDP | GaussianDP | ZeroConcentratedDP | PrivacyLossDistribution

@@ -44,14 +44,14 @@ network = network.eval()
 # %% [markdown]
 # ## The certificate
 #
-# The examples that the network did not learn from are counted, batch by batch, as a loader gives them. `saw` names the
+# The examples that the network did not learn from are counted, batch by batch, as a loader gives them. `seen` names the
 # rows that it did learn from, by their hashes; that none of them is among the counted ones is then proved and no
 # longer declared.
 
 # %%
 counted = torch.tensor(parts["counted"].indices)
 loader = DataLoader(TensorDataset(inputs[counted], labels[counted]), batch_size=100)
-found = pacdp.certify_network(network, loader, saw=Rows.of(inputs[learnt], labels[learnt]))
+found = pacdp.certify(network, loader, seen=Rows.of(inputs[learnt], labels[learnt]))
 print(found.headline())
 
 # %%

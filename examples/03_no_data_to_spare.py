@@ -10,8 +10,9 @@
 
 # %%
 import pacdp
+from pacdp.selfcert.plan import plan_routes
 
-plan = pacdp.plan_routes(n=1437, expected_error=0.02)
+plan = plan_routes(n=1437, expected_error=0.02)
 for route in plan.routes:
     print(
         f"{route.route}, {route.split}: {route.train} to train, {route.bound} to certify, at most {route.value:.4f}"
@@ -60,12 +61,13 @@ print("It kept", found.kept, "of", train.n, "examples.")
 import torch
 
 from pacdp.algorithms import SGHMC
+from pacdp.certify.training import train_certified
 from pacdp.features.named import seen_through
 
 data = seen_through(train, "coarse-waves")
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(500, 10))
 settings = SGHMC(tau=300.0, step_size=3.0, friction=0.2, cooling=0.5, base_std=30.0)
-trained = pacdp.train_certified(model, data, settings=settings, steps=20)
+trained = train_certified(model, data, settings=settings, steps=20)
 print("noise:", trained.certificate.value, trained.certificate.status)
 
 # %% [markdown]

@@ -134,9 +134,9 @@ class GaussianPosterior:
     def kl_nats(self, prior: "GaussianPosterior") -> float:
         """KL(self‖prior) in nats, rounded up; infinite where one law is degenerate and the other is not.
 
-        The sum over the parameters of :func:`bounds.gaussian_kl`, or of :func:`bounds.triangular_gaussian_kl` where
-        there is a factor, in float64 whatever the type of the tensors. Weights of standard deviation 0 in both must be
-        equal and cost nothing; buffers are such weights.
+        The sum over the parameters of ``gaussian_kl``, or of ``triangular_gaussian_kl`` where there is a factor, both
+        of :mod:`bounds.divergence`, in float64 whatever the type of the tensors. Weights of standard deviation 0 in
+        both must be equal and cost nothing; buffers are such weights.
 
         Formal guarantee: at least the divergence of the two laws that the tensors name, and without factors above it
         by a relative 1.1e-13 at most.
@@ -176,7 +176,9 @@ class GaussianPosterior:
                 values[2] > 0.0
             )  # fixed weights are equal in both, or the divergence were infinite
             if free.any():
-                found.append(bounds.gaussian_log_density_ratio(*(value[free] for value in values)))
+                found.append(
+                    bounds.divergence.gaussian_log_density_ratio(*(value[free] for value in values))
+                )
         return math.nextafter(math.fsum(found), math.inf)
 
 
@@ -187,7 +189,7 @@ def _divergence(
         rows, lower, centre, wide = (_wide(each) for each in (mean_q, factor, mean_p, std_p))
         if (wide == 0.0).any():
             return math.inf
-        return bounds.triangular_gaussian_kl(
+        return bounds.divergence.triangular_gaussian_kl(
             rows, lower, centre, _over(wide, rows), std_q=float(std_q)
         )
     uniform = std_q.numel() == std_p.numel() == 1
@@ -205,7 +207,7 @@ def _divergence(
     if not free.any():
         return 0.0
     picked = stds if uniform else [s[free] for s in stds]
-    return bounds.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
+    return bounds.divergence.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
 
 
 def _log_ratio_of_rows(
@@ -214,7 +216,7 @@ def _log_ratio_of_rows(
     drawn, rows, lower, centre, wide = (
         _wide(each) for each in (weights, mean_q, factor, mean_p, std_p)
     )
-    return bounds.triangular_log_density_ratio(
+    return bounds.divergence.triangular_log_density_ratio(
         drawn, rows, lower, centre, _over(wide, rows), std_q=float(std_q)
     )
 

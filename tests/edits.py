@@ -18,9 +18,9 @@ def seen(found):
 
 
 def odd(found):
-    """What does not follow and need not be open, as betting is, which is not checked."""
+    """What does not follow and need not be open, as betting is, whose losses are in no report."""
     return [one for one in found if one.verdict != FOLLOWS and one.claim not in UNSEEN
-            and not (one.verdict == CANNOT and "betting" in one.subject)]  # fmt: skip
+            and not (one.verdict == CANNOT and ("betting" in one.subject or "not in the file" in one.why))]  # fmt: skip
 
 
 def leaves(value, free=(), at=()):

@@ -9,13 +9,14 @@ from pathlib import Path
 import numba
 import torch
 
-from pacdp import Architecture, GibbsSettings
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.config import Runtime
 from pacdp.cli.figures import style
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import recipe
 from pacdp.cli.run import train
+from pacdp.models import Architecture
 
 torch.set_num_threads(1)
 numba.config.THREADING_LAYER = "workqueue"  # the one that lives through a fork

@@ -139,7 +139,7 @@ def digits():
 def test_the_readme_s_lines_certify_a_torch_model(printed):
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
     new = TensorDataset(*digits())
-    (headline,) = printed(README, "certify_network", model=model, new_examples=new)
+    (headline,) = printed(README, "pacdp.certify(", model=model, new_examples=new)
     assert "at most" in headline
 
 

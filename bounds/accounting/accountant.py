@@ -118,7 +118,7 @@ def privacy_delta(
 def privacy_record(
     *, event: Event, adjacency: Adjacency, resolution: float = 0.05
 ) -> GaussianDP | PrivacyLossDistribution:
-    """What ``bounds.private_pac_bayes`` takes as ``privacy``: a Gaussian where that is exact, else a distribution.
+    """What ``private_pac_bayes`` takes as ``privacy``: a Gaussian where that is exact, else a distribution.
 
     The general transfer compares the mechanism with itself without one record, so that the remove direction of
     "add-remove" neighbours serves as it is, and is cheaper than "replace-one".

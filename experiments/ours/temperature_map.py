@@ -23,10 +23,11 @@ from experiments.panels import plain_log
 from experiments.runs.temperature import BRIEF, CLIMB, ENTROPY, Ladder
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
-from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
 from pacdp.cli.recipes import SIZES
 from pacdp.cli.sweep.jobs import Job
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 
 BOTH, ONE = ("base", "sgd"), ("sgd",)
 WIDE = tuple(2.0**k for k in range(-8, 11))

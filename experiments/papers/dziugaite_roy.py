@@ -46,11 +46,12 @@ from experiments.runs.local_entropy import plane_jobs
 from experiments.runs.temperature import BOUNDS, BRIEF, CLIMB, ENTROPY, FAILURE_PROB, LABELS, Ladder
 from experiments.study import Done, Erratum, Row, Section, Study
 from experiments.tables import part
-from pacdp import Architecture, Problem
 from pacdp.cli.figures import style
 from pacdp.cli.figures.names import GIBBS_BOUNDS
 from pacdp.cli.recipes import SIZES, tau_of
 from pacdp.cli.sweep.jobs import Job
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 
 PAPER = "Dziugaite and Roy, 2018"
 ERRORS = ("train_error", "test_error")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.study import Row
-from pacdp import BoundSet
+from pacdp.certify import BoundSet
 from pacdp.cli.compressing import Compression, compute
 from pacdp.cli.compression_recipes import compression
 from pacdp.cli.config import Runtime

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from pacdp import Assessment, BoundSet, MonteCarlo, Settings, certify
+from pacdp import Report, Settings, certify
 from pacdp.backprop import (
     Augmentation,
     Examples,
@@ -27,6 +27,7 @@ from pacdp.backprop import (
     train_posterior,
 )
 from pacdp.backprop.network import SmallCNN, small_cnn
+from pacdp.certify import BoundSet, MonteCarlo
 from pacdp.cli.config import Runtime
 from pacdp.data import Dataset, load
 from pacdp.losses import bounded_cross_entropy
@@ -132,7 +133,7 @@ def held_out(config: HeldOutConfig, runtime: Runtime, folder: Path) -> dict[str,
 
 def certify_on(
     config: HeldOutConfig, train: Dataset, test: Dataset, *, device: str = "cpu", resume: Path | None = None
-) -> Assessment:
+) -> Report:
     """Certificates, each by itself at the configuration's failure_prob/compared."""
     draws = {name: torch.Generator().manual_seed(config.seed * len(_STREAMS) + k) for k, name in enumerate(_STREAMS)}
     module = small_cnn(

@@ -16,7 +16,6 @@ import torch
 from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
-from pacdp import Diverged
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, network
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
@@ -26,6 +25,7 @@ from pacdp.cli.private.run import judged
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import PRIVATE
+from pacdp.errors import Diverged
 
 DATA = ("MNIST", "X-rays")
 SEEDS = (3, 5)

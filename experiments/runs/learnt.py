@@ -15,7 +15,8 @@ from torch import Tensor, nn
 import bounds
 from experiments.runs.held_out import of_a_list, sizes
 from experiments.study import Row
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp import GaussianPosterior, Prior, certify
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.cli.config import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load

@@ -19,7 +19,6 @@ from torch.nn.functional import cross_entropy, max_pool2d, pad
 from torch.utils.data import TensorDataset
 
 from bounds.accounting import Event
-from pacdp import Diverged
 from pacdp.algorithms.algorithm import Algorithm
 from pacdp.algorithms.p3sgd import P3SGD
 from pacdp.audit.inversion import search_attack
@@ -29,6 +28,7 @@ from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import examples
 from pacdp.cli.private.methods import Method
 from pacdp.cli.sweep.jobs import single
+from pacdp.errors import Diverged
 from pacdp.layers.dropout import ExampleDropout
 from pacdp.loop import train
 from pacdp.losses import cross_entropies

@@ -29,21 +29,11 @@ from torch.utils.data import TensorDataset
 
 import bounds
 from bounds.accounting import Event
-from pacdp import (
-    Assessment,
-    BoundSet,
-    GaussianPosterior,
-    HeldOut,
-    MonteCarlo,
-    Network,
-    Prior,
-    Private,
-    Settings,
-    certify,
-)
+from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, Report, Settings, certify
 from pacdp.algorithms import SGHMC
 from pacdp.algorithms.dp_sgd import DPSGD
 from pacdp.backprop import hold_out
+from pacdp.certify import BoundSet, MonteCarlo
 from pacdp.certify.priors import NoisySum, Source, price_of
 from pacdp.certify.training import train_certified
 from pacdp.certify.trajectory import realised_price
@@ -278,7 +268,7 @@ def conduct(config: Config, runtime: Runtime, folder: Path) -> dict[str, Any]:
     return {**main, "details": {**main["details"], "references": reports}}
 
 
-def _assessments(seen: Seen, config: Config) -> Iterator[tuple[str, Assessment]]:
+def _assessments(seen: Seen, config: Config) -> Iterator[tuple[str, Report]]:
     (private, event), blind, unseen = clipped(seen, config), taught(seen, config), HeldOut(rows=seen.choosing.rows)
     claim = privacy_claim(event, adjacency="add-remove")
     priors: dict[str, tuple[Tensor, Source]] = {
@@ -291,11 +281,11 @@ def _assessments(seen: Seen, config: Config) -> Iterator[tuple[str, Assessment]]
     for route, (head, source) in priors.items():
         yield route, posterior(seen, head.contiguous(), source, config)
     alone = Network(network=lambda inputs: inputs @ blind.T, of="prior mean")
-    yield COUNTED, certify(alone, seen.bound, prior=unseen, test=seen.test, failure_prob=config.failure_prob,
-                           settings=seen.settings)  # fmt: skip
+    yield COUNTED, certify(alone, seen.bound, seen=unseen, test=seen.test, ask="error",
+                           failure_prob=config.failure_prob, settings=seen.settings)  # fmt: skip
 
 
-def posterior(seen: Seen, head: Float[Tensor, "classes dim"], source: Source, config: Config) -> Assessment:
+def posterior(seen: Seen, head: Float[Tensor, "classes dim"], source: Source, config: Config) -> Report:
     """The assessment of the best posterior around N(head, s² I) over the list of s."""
     bound, nats = seen.bound, math.nextafter(math.log(len(config.stds)), math.inf)
     paid = seen.settings.share(config.failure_prob) * (1.0 - config.monte_carlo_share)

@@ -20,8 +20,8 @@ from torch import Tensor
 import bounds
 from bounds.accounting import Event
 from experiments.runs.private_priors import NOISE, released, zero_head
-from pacdp import BoundSet, DataFree, HeldOut, MonteCarlo, Network, Prior, Private, certify
-from pacdp.certify import Assessment
+from pacdp import HeldOut, Network, Prior, Private, certify
+from pacdp.certify import BoundSet, DataFree, MonteCarlo, Report
 from pacdp.certify.networks import error_share
 from pacdp.certify.priors import Source
 from pacdp.cli.config import Runtime
@@ -113,7 +113,7 @@ def small_sample(config: SmallConfig, runtime: Runtime, folder: Path) -> dict[st
     return first | {"details": first["details"] | {"references": reports}}
 
 
-Made = tuple[Assessment, float | None]
+Made = tuple[Report, float | None]
 """With the error on the test records."""
 
 
@@ -122,7 +122,7 @@ def _count(drawn: Sample, config: SmallConfig) -> Made:
     state = made.train(None, drawn.first.inputs, drawn.first.labels, round=1, seed=config.seed)
     network = Network(network=lambda rows: made.outputs(state, rows), of=of)
     source = HeldOut(rows=drawn.first.rows)
-    found = certify(network, drawn.second, prior=source, test=drawn.test, failure_prob=config.failure_prob)
+    found = certify(network, drawn.second, seen=source, test=drawn.test, ask="error", failure_prob=config.failure_prob)
     return found, found.error(of, "test")
 
 
@@ -145,7 +145,7 @@ def _private(drawn: Sample, config: SmallConfig) -> Made:
     data, classes = drawn.data, drawn.classes
     head, event = private_head(data, classes, config)
     claim = privacy_claim(event, adjacency="add-remove")
-    cost = bounds.transfer_cost(privacy=claim, n=data.n, failure_prob=config.failure_prob).nats
+    cost = bounds.transfer.transfer_cost(privacy=claim, n=data.n, failure_prob=config.failure_prob).nats
     law = _law(data, classes, config, prior_mean=corners(classes) @ head, extra_nats=cost)
     return _head(data, drawn.test, law, Private(privacy=claim, rows=data.rows, noise=NOISE), config)
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 import bounds
-from pacdp import GibbsSettings, Problem
+from bounds.monte_carlo import effective_sample_size
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
-from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
+from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
 from pacdp.certify.trained import first_model, objectives
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
@@ -27,6 +27,7 @@ from pacdp.cli.figures import names
 from pacdp.cli.sweep.jobs import single
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs
+from pacdp.problem import Problem
 
 FAILURE_PROB = 0.05
 """Of each bound."""
@@ -110,7 +111,7 @@ def climb(config: Ladder, runtime: Runtime, folder: Path) -> dict[str, Any]:
         assert isinstance(privacy, bounds.PureDP)
         found.append({
             "start": start, "tau": tau, "epsilon": privacy.epsilon, "mean_error": float(kept.mean()),
-            "mean_error_mcse": float(kept.std() / bounds.effective_sample_size(kept) ** 0.5),
+            "mean_error_mcse": float(kept.std() / effective_sample_size(kept) ** 0.5),
             "train_error": exact[k][0], "test_error": exact[k][1],
         } | _certified(ends[k], gibbs[k], objective, privacy))  # fmt: skip
     return {"n": objective.n, "n_test": held_out.n, "dim": objective.dim, "steps": steps, "chains": found}

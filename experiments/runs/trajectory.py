@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.study import Row
-from pacdp import Architecture, GibbsSettings, Problem, Settings
+from pacdp import Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.folder import Folder
@@ -19,6 +20,8 @@ from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.recipes import SIZES, Scale, recipe
 from pacdp.cli.run import train
 from pacdp.cli.sweep.jobs import Job, single
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 
 TRIED = 1000
 """More settings than were compared, on MNIST and on digits; each certificate pays for so many."""

@@ -36,7 +36,7 @@ def f_classic(
     extra_nats: float = 0.0,
 ) -> Float[Tensor, ""]:
     """R̂ + √(c/2). The least attention to the risk: its derivative by the risk is 1."""
-    return bounds.f_classic(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
+    return bounds.objectives.f_classic(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
 
 
 def f_quad(
@@ -48,7 +48,7 @@ def f_quad(
     extra_nats: float = 0.0,
 ) -> Float[Tensor, ""]:
     """(√(R̂ + c/2) + √(c/2))², close to kl⁻¹(R̂, c) for small risks, and defined where that is 1."""
-    return bounds.f_quad(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
+    return bounds.objectives.f_quad(risk, kl_nats + extra_nats, n=n, failure_prob=failure_prob)
 
 
 def f_lambda(
@@ -67,8 +67,10 @@ def f_lambda(
     """
     whole = kl_nats + extra_nats
     if lam is None:
-        lam = bounds.best_lambda(risk.detach(), whole.detach(), n=n, failure_prob=failure_prob)
-    return bounds.f_lambda(risk, whole, lam, n=n, failure_prob=failure_prob)
+        lam = bounds.objectives.best_lambda(
+            risk.detach(), whole.detach(), n=n, failure_prob=failure_prob
+        )
+    return bounds.objectives.f_lambda(risk, whole, lam, n=n, failure_prob=failure_prob)
 
 
 def f_kl(
@@ -87,8 +89,8 @@ def f_kl(
     whole = kl_nats + extra_nats
     given = {"n": n, "failure_prob": failure_prob}
     exact, nats = min(1.0, max(0.0, float(risk.detach()))), float(whole.detach())
-    found = bounds.f_kl(max(_LEAST_RISK, exact), nats, **given)
-    value = risk.new_tensor(float(bounds.f_kl(exact, nats, **given).value))
+    found = bounds.objectives.f_kl(max(_LEAST_RISK, exact), nats, **given)
+    value = risk.new_tensor(float(bounds.objectives.f_kl(exact, nats, **given).value))
     if float(found.value) >= 1.0:
         relaxed = f_quad(risk, whole, **given)
         return value + relaxed - relaxed.detach()

@@ -1,8 +1,5 @@
-"""Certificates: a law over networks, its prior and examples in, an :class:`Assessment` out. There is no other door."""
+"""Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door."""
 
-from pacdp.certify.assessment import Assessment as Assessment
-from pacdp.certify.assessment import Measured as Measured
-from pacdp.certify.assessment import Refusal as Refusal
 from pacdp.certify.bounded import ClippedError as ClippedError
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
@@ -14,8 +11,10 @@ from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
-from pacdp.certify.streamed import certify_network as certify_network
 from pacdp.certify.training import Certified as Certified
 from pacdp.certify.training import train_certified as train_certified
-from pacdp.certify.untouched import certify_untouched as certify_untouched
+from pacdp.certify.untouched import Surrogate as Surrogate
+from pacdp.predictions.report import Measured as Measured
+from pacdp.predictions.report import Refusal as Refusal
+from pacdp.predictions.report import Report as Report
 from pacdp.step.promise import NoPrivacy as NoPrivacy

@@ -22,7 +22,6 @@ from bounds.accounting import Event
 from bounds.hypotheses import Hypothesis
 from bounds.prices import Price
 from pacdp.algorithms import Chain
-from pacdp.certify.assessment import Assessment
 from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.evidence import evidence_of
 from pacdp.certify.examples import BoundSet
@@ -33,6 +32,7 @@ from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, Point
+from pacdp.predictions.report import Report
 from pacdp.step.langevin import accounted_privacy, accounted_to_dict
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
@@ -109,7 +109,7 @@ def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> Ga
 
 
 def with_accounted(
-    found: Assessment,
+    found: Report,
     *,
     settings: Chain,
     weights: Float[Tensor, " dim"],
@@ -119,7 +119,7 @@ def with_accounted(
     seed: int,
     fixed: Settings,
     noise: str = NOISE_OF_THE_RUN,
-) -> Assessment:
+) -> Report:
     """The assessment of a clipped chain with its rigorous certificates in front, and what the chain spent.
 
     The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so. The Gaussian

@@ -10,15 +10,21 @@ from dataclasses import asdict, replace
 
 import bounds
 from bounds.prices import Accounted
-from pacdp.certify.assessment import Assessment, Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate_gibbs
-from pacdp.certify.networks import about, clopper_pearson, error_share, released_certificate
+from pacdp.certify.networks import (
+    Finding,
+    about,
+    clopper_pearson,
+    error_share,
+    released_certificate,
+)
 from pacdp.certify.priors import privacy_to_dict
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 
 AVERAGES = bounds.unproved(
@@ -37,13 +43,17 @@ MIXED = bounds.unproved(
     "empirical risk is no mean over examples, and no theorem is about it",
 )
 _PARTITION_SHARE = 0.1  # of the failure probability, for the bound on the log-partition function
-_OF_GIBBS = (bounds.dp_pac_bayes_2018, bounds.dp_pac_bayes_max_information, bounds.dp_pac_bayes)
+_OF_GIBBS = (
+    bounds.printed.dp_pac_bayes_2018,
+    bounds.printed.dp_pac_bayes_max_information,
+    bounds.printed.dp_pac_bayes,
+)
 _OF_WEIGHTS: tuple[Callable[..., bounds.Certificate], ...] = (
-    bounds.dp_hoeffding_2018,
-    bounds.dp_chernoff_2018,
-    bounds.dp_hoeffding,
-    bounds.dp_chernoff,
-    bounds.dp_kl_chernoff,
+    bounds.printed.dp_hoeffding_2018,
+    bounds.printed.dp_chernoff_2018,
+    bounds.printed.dp_hoeffding,
+    bounds.printed.dp_chernoff,
+    bounds.printed.dp_kl_chernoff,
 )
 
 
@@ -64,7 +74,7 @@ def gibbs_certificates(
     if loss.error_loss is not None:
         partition = failure_prob * _PARTITION_SHARE
         interval = {"tau": gibbs.tau, "loss_low": loss.low, "loss_high": loss.high}
-        lower = bounds.log_partition_best(
+        lower = bounds.partition.log_partition_best(
             # single precision may step over the interval's ends; both clamps are on the safe side
             log_mean_exp=min(gibbs.log_partition_nats, -gibbs.tau * loss.low),
             mean_loss=min(max(gibbs.prior_loss, loss.low), loss.high),
@@ -72,7 +82,7 @@ def gibbs_certificates(
             failure_prob=partition,
             **interval,
         )
-        made = bounds.dp_gibbs_pac_bayes(
+        made = bounds.printed.dp_gibbs_pac_bayes(
             log_partition_lower_nats=lower.nats,
             error_loss=loss.error_loss,
             n=n,
@@ -152,7 +162,7 @@ def assess(
     effort: GibbsSettings | None,
     seed: int,
     progress: Progress | None,
-) -> Assessment:
+) -> Report:
     """The Gibbs classifier around a chain's weights and the weights themselves."""
     (train,), (tested,) = (
         data.risks(law.weights[None]),
@@ -162,7 +172,7 @@ def assess(
     if isinstance(law, LocalGibbs):
         keys = Keys.derive([seed], purpose=CERTIFY)
         (estimate,) = estimate_gibbs([law], data, test, effort or GibbsSettings(), keys, progress)
-    found = Assessment.of(
+    found = Report.of(
         _findings(data, prior, train, tested, estimate, failure_prob),
         BoundSet.behind(data),
         route="gibbs" if estimate else "released",

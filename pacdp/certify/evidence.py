@@ -28,7 +28,7 @@ def rows_of(data: Any, name: str) -> Rows:
     """The hashes of the rows of anything that can be data.
 
     Args:
-        data: what ``certify_network`` takes as its data; or ``Rows``; or the folder or checkpoint of a
+        data: what ``certify`` takes as its data; or ``Rows``; or the folder or checkpoint of a
             chain, as a path, which is the data that it was trained on.
         name: of the argument, for the error's sentence.
 
@@ -73,20 +73,20 @@ def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:
         ) from error
 
 
-def source_of(saw: Any) -> DataFree | HeldOut | None:
+def source_of(seen: Any) -> DataFree | HeldOut | None:
     """Where a network came from that is certified on examples which are new to it; None where nobody says.
 
     Raises:
         ValueError: a source that has a price, or nothing that can be data.
     """
-    if saw is None or isinstance(saw, DataFree | HeldOut):
-        return saw
-    if isinstance(saw, Private | NoisySum | Prior | bounds.PrivacyClaim):
+    if seen is None or isinstance(seen, DataFree | HeldOut):
+        return seen
+    if isinstance(seen, Private | NoisySum | Prior | bounds.PrivacyClaim):
         raise ValueError(
-            f"saw must be data, and {type(saw).__name__} has a price, which nobody pays here: call "
-            "pacdp.certify(pacdp.Network(network=...), data, prior=pacdp.Private(...))"
+            f"seen must be data, and {type(seen).__name__} has a price, which nobody pays here: call "
+            "pacdp.certify(network, data, prior=pacdp.Private(...))"
         )
-    return HeldOut(rows=rows_of(saw, "saw"))
+    return HeldOut(rows=rows_of(seen, "seen"))
 
 
 def equal_inputs(

@@ -33,7 +33,7 @@ class Selection:
 
     @property
     def privacy(self) -> bounds.PureDP:
-        """For the bounds of ``bounds.private_pac_bayes`` and :func:`bounds.transfer_cost`."""
+        """For the bounds of ``bounds.printed.private_pac_bayes`` and :func:`bounds.transfer.transfer_cost`."""
         return bounds.PureDP(
             epsilon=self.epsilon, adjacency="replace-one", status="exact mechanism"
         )

@@ -21,11 +21,12 @@ from torch import nn
 
 import bounds
 from bounds.hypotheses import declared, proved
-from pacdp.certify.assessment import Finding, Measured
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
 from pacdp.certify.exponential import Selection, log_probabilities, select
-from pacdp.certify.networks import about, classes_of, clopper_pearson, error_share, outputs_of
+from pacdp.certify.networks import Finding, about, clopper_pearson, error_share
 from pacdp.certify.priors import Private, Source
+from pacdp.certify.reading import Reading, classes_of
+from pacdp.predictions.report import Measured
 
 Weights = Float64[np.ndarray, " networks"]
 Counts = Int64[np.ndarray, " networks"]
@@ -111,7 +112,7 @@ def _said(
     """The class that each network names for each example; -1 where it does not name one alone."""
     found = []
     for network in networks:
-        outputs = outputs_of(network, data.inputs, device)
+        outputs = Reading(network=network, device=device).outputs(data.inputs)
         data.require_labels(classes_of(outputs))
         outputs = outputs.reshape(data.n, -1)
         if outputs.shape[1] == 1:
@@ -147,12 +148,12 @@ def _measured(
 def selected_certificate(
     selection: Selection, *, errors: Counts, n: int, failure_prob: float
 ) -> bounds.Certificate:
-    """The risk of the network that the exponential mechanism drew, used as it is: :func:`bounds.dp_kl_chernoff`.
+    """The risk of the network that the exponential mechanism drew, used as it is, by ``bounds.printed.dp_kl_chernoff``.
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
     risk = error_share(int(errors[selection.index]), n)
-    made = bounds.dp_kl_chernoff(
+    made = bounds.printed.dp_kl_chernoff(
         risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob
     )
     return about(made, of="private choice")

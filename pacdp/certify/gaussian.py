@@ -17,23 +17,22 @@ import torch
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.assessment import Finding, Measured, Refusal
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kind, require_kinds
 from pacdp.certify.networks import (
-    Function,
+    Finding,
     Judged,
     about,
-    classes_of,
     clopper_pearson,
     fresh_certificates,
     judged,
     measured,
-    outputs_of,
     with_weights,
 )
 from pacdp.certify.priors import NoisySum, Prior, Private, price_of
+from pacdp.certify.reading import Function, Reading, classes_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
+from pacdp.predictions.report import Measured, Refusal
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
 
@@ -148,7 +147,8 @@ class Gaussians:
         require_law_of(self.module, self.posterior)
         _ = self.kl_nats
         for data in (self.data, *(() if self.test is None else (self.test,))):
-            outputs = outputs_of(self.network(self.posterior), data.inputs[:1], self.device)
+            reading = Reading(network=self.network(self.posterior), device=self.device)
+            outputs = reading.outputs(data.inputs[:1])
             data.require_labels(classes_of(outputs))
             for loss in self.losses:
                 _require_defined(loss, outputs, data.labels[:1])

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import bounds
+from bounds.monte_carlo import effective_sample_size, weighted_average_size
 from pacdp.chains import NOISE, PRIOR, Keys, langevin
 from pacdp.errors import Diverged
 from pacdp.objective import Objective
@@ -165,9 +166,9 @@ def _estimate(
     log_partition, prior_loss, partition_error = partition
     loss = _average(losses, settings.alpha)
     kl = bounds.gibbs_kl(mean_loss_nats=posterior.tau * loss, log_partition_nats=log_partition)
-    effective = bounds.effective_sample_size(errors)
+    effective = effective_sample_size(errors)
     if settings.alpha > 0:
-        effective = min(effective, bounds.weighted_average_size(settings.alpha))
+        effective = min(effective, weighted_average_size(settings.alpha))
     return GibbsEstimate(
         error=_average(errors, settings.alpha),
         loss=loss,
@@ -191,7 +192,7 @@ def _prior_means(
     posteriors: Sequence[LocalGibbs], centre: Tensor, train: Objective, draws: int, keys: Keys
 ) -> list[tuple[float, float, float]]:
     """ln of the mean of exp(-τ R̂(w)), the mean of R̂(w) and the spread of τ R̂(w) over independent prior draws."""
-    means = [bounds.StreamingLogMeanExp() for _ in posteriors]
+    means = [bounds.partition.StreamingLogMeanExp() for _ in posteriors]
     losses: list[list[float]] = [[] for _ in posteriors]
     std = np.array([posterior.prior_std for posterior in posteriors])
     for draw in range(draws):
@@ -207,7 +208,7 @@ def _prior_means(
 
 
 def _standard_error(values: np.ndarray) -> float:
-    return float(values.std()) / math.sqrt(bounds.effective_sample_size(values))
+    return float(values.std()) / math.sqrt(effective_sample_size(values))
 
 
 def _average(values: np.ndarray, alpha: float) -> float:

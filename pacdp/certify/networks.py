@@ -3,37 +3,38 @@
 Every route judges networks here: the mean of a posterior, one draw of it, the mean of a prior, a user's own network.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 import bounds
 from bounds.needs import declared_by
 from bounds.prices import Accounted, Price
-from pacdp.certify.assessment import Finding, Measured, Refusal
+from pacdp.certify.bounded import ClippedError
+from pacdp.certify.evidence import evidence_of
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
-from pacdp.certify.priors import Private, Source
+from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
+from pacdp.certify.reading import BATCH, AtWeights, Function, LossOf, Reading, Seen, answers_of
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.layers.plain import call_with, repeats_itself
-from pacdp.losses import in_error
+from pacdp.certify.resting import resting
+from pacdp.certify.settings import Settings
+from pacdp.predictions.calibration import EDGES
+from pacdp.predictions.certify import certified
+from pacdp.predictions.report import Measured, Refusal, Report
+from pacdp.stochastic import MonteCarloRisk
 from pacdp.stochastic.risk import at_or_above
-from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 
-EDGES = tuple(np.linspace(0.0, 1.0, 16).tolist())
-"""Of the bins of calibration errors."""
-_BATCH = 500
-_SLACK = 1e-4  # rounding of probabilities
 _FOR_PEOPLE = (bounds.new_person_betting, bounds.new_person_kl)
 _NOISE_SHARE = (
     0.02  # of a failure probability, for noise on counts: near the best on 60,000 examples
 )
-Function = Callable[[Tensor], Tensor]
+Finding = bounds.Certificate | Refusal | Measured | MonteCarloRisk
+"""One thing that a route has to say."""
 Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
@@ -52,7 +53,7 @@ class Network:
     network: Function
     of: str = "your network"
     scores: bool = False
-    batch_size: int = _BATCH
+    batch_size: int = BATCH
 
     def __post_init__(self) -> None:
         if not callable(self.network):
@@ -93,90 +94,6 @@ class Judged:
         )
 
 
-@torch.no_grad()
-def outputs_of(
-    network: Function,
-    inputs: Float[Tensor, "n ..."],
-    device: Device = "cpu",
-    *,
-    batch_size: int = _BATCH,
-) -> Tensor:
-    """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
-
-    Raises:
-        ValueError: the network fails, gives no row of floats an example, or mixes the examples of a batch.
-    """
-    size = max(MOST, min(batch_size, len(inputs)))
-    rows = pool(inputs[:size], size=size)
-    shape = _output(network, rows[-1:].to(device)).shape[1:]
-    settled = Unwritten(network)
-
-    def run(part: Tensor) -> Tensor:
-        outputs = _output(network, part.to(device))
-        if outputs.shape[1:] != shape:
-            raise ValueError(
-                f"expected {list(shape)} outputs an example in every batch, got {list(outputs.shape[1:])}"
-            )
-        return outputs
-
-    require_own_outputs(lambda places: run(rows[places]), size=size)
-    found, repeats = (
-        list[Tensor](),
-        repeats_itself(network.module if isinstance(network, AtWeights) else network),
-    )
-    for part in inputs.split(batch_size):
-        found.append(run(part))
-        if not repeats:
-            require_alone(found[-1], lambda places, part=part: run(part[places]))
-    settled.require()
-    return torch.cat([part.cpu() for part in found])
-
-
-def _output(network: Function, inputs: Tensor) -> Tensor:
-    with kept_inputs(inputs):
-        try:
-            outputs = network(inputs)
-        except ValueError:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"the network fails on inputs of shape {tuple(inputs.shape)} and type {inputs.dtype}, give it those "
-                f"that it takes: {type(error).__name__}: {error}"
-            ) from error
-    if (
-        isinstance(outputs, Tensor)
-        and outputs.is_floating_point()
-        and outputs.shape[:1] == inputs.shape[:1]
-    ):
-        if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] > 0):
-            return outputs.detach().clone()  # a network may write each batch into one tensor
-    shape = (
-        f"{tuple(outputs.shape)} of {outputs.dtype}"
-        if isinstance(outputs, Tensor)
-        else type(outputs).__name__
-    )
-    raise ValueError(
-        f"expected one row of logits for each of {len(inputs)} examples, floats [n] or [n, classes], got {shape}"
-    )
-
-
-def classes_of(outputs: Tensor) -> int:
-    """How many classes outputs distinguish: two for one logit."""
-    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AtWeights:
-    """A module as a function of its inputs, at weights and buffers other than its own."""
-
-    module: nn.Module
-    state: Mapping[str, Tensor]
-
-    def __call__(self, inputs: Tensor) -> Any:
-        """Its outputs."""
-        return call_with(self.module, self.state, inputs)
-
-
 def with_weights(
     module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: Device
 ) -> Function:
@@ -192,7 +109,7 @@ def judge(
     device: Device = "cpu",
     *,
     scores: bool = False,
-    batch_size: int = _BATCH,
+    batch_size: int = BATCH,
 ) -> Judged:
     """Errors and calibration of a network on examples.
 
@@ -202,23 +119,15 @@ def judge(
     Raises:
         ValueError: outputs that are not one row an example.
     """
-    outputs = outputs_of(network, data.inputs, device, batch_size=batch_size)
-    data.require_labels(classes_of(outputs))
-    if scores:
-        if outputs.ndim == 1 or outputs.shape[1] == 1:
-            raise ValueError(
-                f"expected probabilities of each class, [n, classes], got shape {tuple(outputs.shape)}"
-            )
-        if bool(((outputs < -_SLACK) | (outputs > 1.0 + _SLACK)).any()):
-            raise ValueError(
-                "expected probabilities in [0, 1], got others: give logits with scores=False"
-            )
-    wrong = in_error(
-        outputs, data.labels
-    ).numpy()  # probabilities in place of logits leave errors as they are
-    calibrated = data.unit == "example" and bool(outputs.isfinite().all())
-    calibration = calibration_of(outputs, data.labels, scores=scores) if calibrated else None
-    return Judged(data=data, wrong=wrong, error=mean_of(wrong, data), calibration=calibration)
+    reading = Reading(network=network, scores=scores, device=device, batch_size=batch_size)
+    outputs = reading.outputs(data.inputs)
+    answers = answers_of(outputs, data.labels, scores=scores)
+    wrong, sample = answers.predicted != data.labels.numpy(), None
+    if data.unit == "example" and answers.confidence is not None:
+        sample = bounds.calibration_sample(
+            confidence=answers.confidence, correct=~wrong, edges=EDGES
+        )
+    return Judged(data=data, wrong=wrong, error=mean_of(wrong, data), calibration=sample)
 
 
 def judged(
@@ -252,27 +161,6 @@ def error_share(errors: int, n: int) -> float:
     return at_or_above(Fraction(errors, n))
 
 
-def calibration_of(
-    outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " n"], *, scores: bool = False
-) -> bounds.CalibrationSample:
-    """Confidence and correctness in fixed bins; one logit counts as two classes."""
-    confidence, correct = confidences_of(outputs, labels, scores=scores)
-    return bounds.calibration_sample(confidence=confidence, correct=correct, edges=EDGES)
-
-
-def confidences_of(
-    outputs: Float[Tensor, "n ..."], labels: Int64[Tensor, " n"], *, scores: bool = False
-) -> tuple[Float64[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """How sure the network is of each answer, and which answers are right."""
-    if outputs.ndim == 1 or outputs.shape[1] == 1:
-        one = torch.sigmoid(outputs.reshape(-1).double())
-        probabilities = torch.stack([1.0 - one, one], dim=1)
-    else:
-        probabilities = outputs.double() if scores else torch.softmax(outputs.double(), dim=1)
-    confidence, predicted = probabilities.max(dim=1)
-    return confidence.clamp(0.0, 1.0).numpy(), (predicted == labels).numpy()
-
-
 def about(
     made: bounds.Certificate, name: str = "", *, of: str, measures: str = "0-1 risk"
 ) -> bounds.Certificate:
@@ -280,37 +168,87 @@ def about(
     return replace(made, name=name or made.name, of=of, measures=measures)
 
 
-def findings(
+def as_it_is(
     law: Network,
-    source: Source | None,
+    data: Any,
+    source: DataFree | HeldOut | None,
+    *,
+    test: Any,
+    loss: LossOf | ClippedError | None,
+    ask: Sequence[str] | str | None,
+    failure_prob: float,
+    settings: Settings,
+    device: Device,
+) -> Report:
+    """What examples that are new to a network say of it: the report of their predictions, with what is known of rows.
+
+    Formal guarantee: that of :func:`pacdp.certify_predictions`.
+    """
+    reading = Reading(
+        network=law.network, loss=loss, scores=law.scores, device=device, batch_size=law.batch_size
+    )
+    seen = reading.seen(data, "the bound's")
+    fresh = None if test is None else reading.seen(test, "the test set's")
+    tested = None if fresh is None else fresh.examples
+    evidence, _ = evidence_of(source, seen.examples, tested)
+    fixed = settings.standing(seen.examples, tested)
+    clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""
+    found = certified(seen.table(law.of, range_by=clips), failure_prob=failure_prob, ask=ask)
+    rows = {
+        "bound": seen.examples.rows.summary(),
+        "test": tested and tested.rows.summary(),
+        "prior": None,
+    }
+    return replace(
+        found,
+        certificates=tuple(resting(one, evidence, fixed) for one in found.certificates),
+        measured=tuple(_mean_losses({"bound": seen, "test": fresh}, law.of)),
+        rows=rows,
+        prior=None if source is None else {**source_to_dict(source), "choice_nats": 0.0},
+        choices={"count": settings.count},
+    )
+
+
+def _mean_losses(sets: Mapping[str, Seen | None], of: str) -> Iterator[Measured]:
+    """The error, or the mean loss, on each set of examples."""
+    for on, one in sets.items():
+        if one is None:
+            continue
+        data = one.examples
+        if one.labels is not None:
+            wrong = one.answers.predicted != one.labels
+            about_it = {"mean": mean_of(wrong, data), "errors": int(wrong.sum())}
+        else:
+            ((name, losses),) = one.answers.losses.items()
+            whose = np.arange(data.n) if data.people is None else data.people
+            sample = bounds.people_sample(losses=losses.astype(np.float64), people=whose)
+            about_it = {"loss": name, "mean": sample.person_risk}
+        yield Measured(of=of, on=on, n=data.units, **about_it)
+
+
+def released(
+    law: Network,
+    source: Private,
     *,
     data: BoundSet,
     test: BoundSet | None,
     failure_prob: float,
     device: Device,
 ) -> Iterator[Finding]:
-    """Everything that applies to a network as it is, which is new to the examples or was released privately."""
-    seen, of = (
-        judged(law.network, data, test, device, scores=law.scores, batch_size=law.batch_size),
-        law.of,
-    )
+    """Everything that applies to a network as it is, which was released privately."""
+    how: dict[str, Any] = {"scores": law.scores, "batch_size": law.batch_size}
+    seen, of = judged(law.network, data, test, device, **how), law.of
     yield from measured(seen, of)
-    if isinstance(source, Private):
-        about_it: dict[str, Any] = {
-            "n": data.units,
-            "failure_prob": failure_prob,
-            "of": of,
-            "measures": data.risk(),
-        }
-        if source.sums is not None:
-            yield released_certificate(seen["bound"].error, price=source.sums, **about_it)
-        yield released_certificate(
-            seen["bound"].error, price=Accounted(privacy=source.privacy), **about_it
-        )
-    else:
-        yield from fresh_certificates(
-            seen["bound"], of=of, failure_prob=failure_prob, name="new_examples"
-        )
+    about_it: dict[str, Any] = {
+        "n": data.units,
+        "failure_prob": failure_prob,
+        "of": of,
+        "measures": data.risk(),
+    }
+    if source.sums is not None:
+        yield released_certificate(seen["bound"].error, price=source.sums, **about_it)
+    price = Accounted(privacy=source.privacy)
+    yield released_certificate(seen["bound"].error, price=price, **about_it)
     if "test" in seen:
         yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
 
@@ -341,10 +279,10 @@ def noisy_certificate(
 ) -> bounds.Certificate | Refusal:
     """:func:`released_certificate` at the most errors and the fewest records that released counts leave possible.
 
-    Formal guarantee: that of :func:`bounds.private_kl_chernoff` at 0.98 ``failure_prob``; the noise on the counts has
-    the rest. Where there are m or more records, the first m of them are independent records, the mechanism is as
-    private towards them as towards all, and they have no more errors than all have: the bound for m records and that
-    many errors holds ("Certificates from counts with noise" in docs/guarantees.md).
+    Formal guarantee: that of :func:`bounds.printed.private_kl_chernoff` at 0.98 ``failure_prob``; the noise on the
+    counts has the rest. Where there are m or more records, the first m of them are independent records, the mechanism
+    is as private towards them as towards all, and they have no more errors than all have: the bound for m records and
+    that many errors holds ("Certificates from counts with noise" in docs/guarantees.md).
     """
     own = _NOISE_SHARE * failure_prob
     errors, n = counts.at_worst(failure_prob=own)

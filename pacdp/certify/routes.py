@@ -1,4 +1,4 @@
-"""The one door: a law over networks, examples, where the prior came from -> an assessment."""
+"""The one door: a network or a law over networks, examples, where it came from -> a report."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +9,9 @@ from torch import nn
 
 import bounds
 from pacdp.certify import chain, finite, gaussian, networks
-from pacdp.certify.assessment import Assessment, Refusal
-from pacdp.certify.evidence import evidence_of
+from pacdp.certify.batches import bound_set
+from pacdp.certify.bounded import ClippedError
+from pacdp.certify.evidence import evidence_of, source_of
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
@@ -24,11 +25,14 @@ from pacdp.certify.priors import (
     privacy_to_dict,
     source_to_dict,
 )
+from pacdp.certify.reading import Function, LossOf
 from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
+from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
+from pacdp.predictions.report import Refusal, Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
 
@@ -37,12 +41,16 @@ From = Prior | Source | bounds.PrivacyClaim | NoPrivacy | None
 
 
 def certify(
-    law: Law,
-    data: BoundSet | Objective,
+    law: Law | Function,
+    data: Any,
     *,
     prior: From = None,
+    seen: Any = None,
     network: nn.Module | None = None,
-    test: BoundSet | Objective | None = None,
+    test: Any = None,
+    loss: LossOf | ClippedError | None = None,
+    ask: Sequence[str] | str | None = None,
+    surrogate: Surrogate | None = None,
     failure_prob: float = 0.05,
     settings: Settings | None = None,
     monte_carlo: MonteCarlo | None = None,
@@ -53,14 +61,22 @@ def certify(
     device: Device = "cpu",
     progress: Progress | None = None,
     release: Release | None = None,
-) -> Assessment:
-    """Every certificate that applies to a law over networks, with what each rests on.
+) -> Report:
+    """How wrong is this on new data? Every certificate that applies, with what each rests on.
 
+    >>> print(pacdp.certify(model.eval(), DataLoader(unseen, batch_size=256), seen=train))
+
+    - A network as it is, a module in eval mode or any function, and examples that are new to it: the report of
+      :func:`pacdp.certify_predictions` on what it says of them. They are read once, and one batch at a time is held.
+      Outputs may be logits [m, classes] or [m], a tuple that begins with them, or a dictionary or dataclass that holds
+      them as ``logits``; :class:`Network` says what else there is to say.
+    - The same with a ``surrogate``: another network has a certificate, and examples without labels, which neither saw,
+      say how often the two differ.
     - A Gaussian over weights (``law``), a :class:`Prior` and the network's module: the randomised network (0-1 and
       Brier risk), one network drawn from it (0-1 risk, calibration), the prior's mean by a plain count where the
       examples are new to it, and with ``test`` the mean weights.
-    - A :class:`Network` as it is: a plain count on examples that are new to it (``prior=None`` or ``HeldOut``), or the
-      transfer where a private mechanism released it (``prior=Private(...)``).
+    - A :class:`Network` that a private mechanism released (``prior=Private(...)``), and the examples that it was
+      trained on: the transfer.
     - :class:`Finite`: finitely many networks that saw none of the examples: an ensemble, its vote, and the best one.
     - ``LocalGibbs`` or ``Point`` weights of a chain with an :class:`Objective`: ``prior`` is what their chain promises.
       A promise that rests on stationarity makes optimistic certificates; one that is accounted for, rigorous ones.
@@ -75,11 +91,22 @@ def certify(
 
     Args:
         law: what is certified.
-        data: the examples that the bound rests on.
-        prior: where the prior, or the network itself, came from.
+        data: the examples that the bound rests on: tensors or arrays (inputs, labels) or (inputs, labels, people), a
+            BoundSet, a Dataset of such pairs, or a DataLoader whose batches are such tuples or dictionaries with the
+            key "labels" and perhaps "people"; of a chain an Objective.
+        prior: where the prior, or a network that was released privately, came from.
+        seen: what a network as it is was trained on: anything that ``data`` may be, the folder of a chain, or
+            ``pacdp.data.Rows``; or ``HeldOut`` with the places in a data set, ``DataFree`` for a network that was made
+            without any of the data. That the examples are others is then proved; without it the caller vouches for it.
         network: the module, in eval mode, whose weights ``law`` is about; its own weights do not matter.
-        test: examples that neither prior nor posterior saw.
-        failure_prob: of each certificate; divided by the number of settings that are paid for.
+        test: examples that neither prior nor posterior saw; of a network as it is, more of those new to it, on which
+            its error is measured alone.
+        loss: of a network as it is, in place of the 0-1 error: :class:`ClippedError` for regression, or a function of
+            outputs and labels with one number in [0, 1] an example; truth values are errors, and are counted.
+        ask: of a network as it is, as for :func:`pacdp.certify_predictions`; what is not asked is not paid for.
+        surrogate: by which network another one is certified, on data whose labels are not looked at.
+        failure_prob: of a network as it is, of everything together; of a law, of each certificate by itself; divided by
+            the number of settings that are paid for.
         settings: who fixed them, and among how many; by default declared by the caller.
         monte_carlo: how a Gaussian's risk is sampled.
         gibbs: effort spent on a Gibbs posterior.
@@ -97,30 +124,41 @@ def certify(
             rows with them, or a network that holds them.
     """
     settings = Settings.declared() if settings is None else settings
+    if not isinstance(law, Law) and callable(law):
+        law = Network(network=law)
     for name, given, kind in (
         ("law", law, Law),
-        ("data", data, BoundSet | Objective),
-        ("test", test, BoundSet | Objective | None),
         ("settings", settings, Settings),
         ("monte_carlo", monte_carlo, MonteCarlo | None),
         ("prior", prior, From),
         ("gibbs", gibbs, GibbsSettings | None),
-        ("failure_prob", failure_prob, float | int),
+        ("surrogate", surrogate, Surrogate | None),
         ("seed", seed, int),
         ("losses", losses, list | tuple),
         ("formulas", formulas, list | tuple),
     ):
         require_kind(name, given, kind)
     require_draws(seed, device)
-    if not 0.0 < failure_prob < 1.0:
+    if not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
             f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
         )
     failure_prob = settings.share(failure_prob)
+    alone = isinstance(law, Network) and not isinstance(prior, Private)
+    _require_unused(not alone, seen=seen, loss=loss, ask=ask, surrogate=surrogate)
+    if isinstance(law, Network) and alone:
+        _require_unused(True, network=network, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
+                        formulas=formulas or None, release=release)  # fmt: skip
+        return _of_a_network(
+            law, data, prior, seen, test, surrogate, settings,
+            loss=loss, ask=ask, failure_prob=failure_prob, device=device,
+        )  # fmt: skip
+    if not isinstance(data, Objective):
+        data = bound_set(data)
+    if test is not None and not isinstance(test, Objective):
+        test = bound_set(test)
     of_chain = isinstance(law, LocalGibbs | Point)
-    if release is not None and not (
-        isinstance(law, Network) and isinstance(prior, Private) and test is None
-    ):
+    if release is not None and not (isinstance(law, Network) and test is None):
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
@@ -179,7 +217,7 @@ def certify(
                 progress=progress,
                 **at,
             )
-            found = Assessment.of(
+            found = Report.of(
                 gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob
             )
             found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
@@ -189,15 +227,18 @@ def certify(
                 law, source, release, data=bound, failure_prob=failure_prob, device=device
             )
             n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
-            found = Assessment.of([made], bound, route="released", failure_prob=failure_prob)
+            found = Report.of([made], bound, route="released", failure_prob=failure_prob)
             found = replace(found, n=n, examples=n if bound.people is None else None)
         case Network():
-            route = "released" if isinstance(source, Private) else "new examples"
-            found = Assessment.of(
-                networks.findings(law, source, **at), bound, route=route, failure_prob=failure_prob
+            assert isinstance(source, Private)
+            found = Report.of(
+                networks.released(law, source, **at),
+                bound,
+                route="released",
+                failure_prob=failure_prob,
             )
         case Finite():
-            found = Assessment.of(
+            found = Report.of(
                 finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
             )
     if (bound.version, fresh and fresh.version) != before:
@@ -223,6 +264,42 @@ def certify(
         for one in found.certificates
     )
     return replace(found, certificates=made, choices={"count": settings.count})
+
+
+def _of_a_network(
+    law: Network, data: Any, prior: From, seen: Any, test: Any, surrogate: Surrogate | None, settings: Settings,
+    *, loss: LossOf | ClippedError | None, ask: Sequence[str] | str | None, failure_prob: float, device: Device,
+) -> Report:  # fmt: skip
+    """The certificates of one network as it is, on examples that are new to it."""
+    if isinstance(law.network, nn.Module) and any(part.training for part in law.network.modules()):
+        raise ValueError(
+            "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
+        )
+    if prior is not None and seen is not None:
+        raise ValueError("prior and seen say the same of a network as it is: give seen alone")
+    if isinstance(data, Objective):
+        raise ValueError(
+            "the weights of a chain and an Objective go together, got one without the other"
+        )
+    seen = _source(prior, False) if seen is None else seen
+    if surrogate is not None:
+        _require_unused(True, test=test, loss=loss, ask=ask)
+        return disagreement(
+            law, data, surrogate, seen=seen, failure_prob=failure_prob, device=device
+        )
+    return networks.as_it_is(
+        law, data, source_of(seen), test=test, loss=loss, ask=ask, failure_prob=failure_prob,
+        settings=settings, device=device,
+    )  # fmt: skip
+
+
+def _require_unused(unused: bool, **given: Any) -> None:
+    """Refuse an argument that nothing would look at."""
+    for name, value in given.items():
+        if unused and value is not None:
+            raise ValueError(
+                f"{name} is not used for what is certified here, and would be ignored: leave it out"
+            )
 
 
 def _examples(given: BoundSet | Objective) -> BoundSet:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.algorithms import KINDS, Chain, Settings, State, restore
-from pacdp.certify import Assessment, NoPrivacy, certify
+from pacdp.certify import NoPrivacy, Report, certify
 from pacdp.certify import Settings as ChoiceOfSettings
 from pacdp.certify.accounted import of_the_run, with_accounted
 from pacdp.certify.gibbs import GibbsSettings, Progress
@@ -118,7 +118,7 @@ class Trained:
         settings: GibbsSettings | None = None,
         seed: int = 0,
         progress: Progress | None = None,
-    ) -> Assessment:
+    ) -> Report:
         """Certificates of the posterior, with fresh randomness from ``seed``.
 
         A chain with ``clip_norm`` has rigorous ones by its accounted privacy, before the optimistic ones, and one that

@@ -31,7 +31,6 @@ from pacdp.certify.accounted import (
     share_of_errors,
     weights_at,
 )
-from pacdp.certify.assessment import Assessment, Refusal
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.networks import Judged, mean_of, measured
@@ -40,6 +39,7 @@ from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.losses import in_error
 from pacdp.objective import Objective
+from pacdp.predictions.report import Refusal, Report
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.stochastic import passes_for
 
@@ -122,7 +122,7 @@ def _known(settings: Chain, gradients: int, noise: str, start: str) -> Iterator[
 
 
 def with_recorded(
-    found: Assessment,
+    found: Report,
     *,
     settings: Chain,
     weights: Float[Tensor, " dim"],
@@ -134,7 +134,7 @@ def with_recorded(
     seed: int,
     fixed: Settings,
     noise: str = NOISE_OF_THE_RUN,
-) -> Assessment:
+) -> Report:
     """The assessment of a chain with its trajectory's certificates in front, or the reason why there are none.
 
     The Gaussian classifier is the prior itself, N(weights, ``settings.thermal_std``² I), at no divergence. Where the
@@ -197,7 +197,7 @@ def _judged(weights: Float[Tensor, " dim"], data: Objective) -> Judged:
     return Judged(data=examples, wrong=wrong, error=mean_of(wrong, examples), calibration=None)
 
 
-def _of_people(found: Assessment, seen: Mapping[str, Judged]) -> Assessment:
+def _of_people(found: Report, seen: Mapping[str, Judged]) -> Report:
     """The frame of an assessment with people as its records, and the weights' errors on them."""
     bound = seen["bound"].data
     why = "bounds of chains that have converged count examples, which are not independent where they belong to people"

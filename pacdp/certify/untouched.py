@@ -5,6 +5,7 @@ the network that is certified on them, and examples that neither saw say how oft
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,80 +13,86 @@ from torch import Tensor
 
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved
-from pacdp.certify.assessment import Assessment, Measured
+from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
-from pacdp.certify.examples import BoundSet
-from pacdp.certify.networks import Function, classes_of, error_share, outputs_of
+from pacdp.certify.examples import BoundSet, Device
+from pacdp.certify.networks import Network, error_share
+from pacdp.certify.reading import Function, Reading, classes_of
 from pacdp.data import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
 from pacdp.data.rows import Rows
 from pacdp.losses import in_error
+from pacdp.predictions.report import Measured, Report
 
 SEEN = "neither network saw the unlabelled rows"
 
 
-def certify_untouched(
-    network: Function,
-    unlabelled: Tensor | Dataset,
-    *,
-    surrogate: Function,
-    certificate: bounds.Certificate,
-    saw: Mapping[str, Any],
-    failure_prob: float,
-    network_saw: Any = None,
-) -> Assessment:
-    """Certify a network as it is by another one, from examples without labels that neither saw.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surrogate:
+    """A network with a certificate, by which another one is certified.
 
-    Formal guarantee: that of :func:`bounds.disagreement`.
+    Attributes:
+        network: any function from inputs to one row of logits an example.
+        certificate: of its 0-1 risk.
+        saw: all data that it depends on, or their rows, by what to call them.
+    """
 
-    Args:
-        network: the network, in eval mode, or any function from inputs to one row of logits an example.
-        unlabelled: inputs, or a data set whose labels are not looked at.
-        surrogate: the other network.
-        certificate: of the other network's 0-1 risk.
-        saw: all data that the other network depends on, or their rows, by what to call them; that the unlabelled rows
-            are others is proved.
-        failure_prob: of the count of differences alone; the certificate's own comes on top.
-        network_saw: the data that the network depends on, or their rows. Without them the caller vouches that the
-            unlabelled rows are not among these.
+    network: Function
+    certificate: bounds.Certificate
+    saw: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not self.saw:
+            raise ValueError(
+                "Surrogate.saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()"
+            )
+
+
+def disagreement(
+    law: Network, data: Any, surrogate: Surrogate, *, seen: Any, failure_prob: float, device: Device
+) -> Report:
+    """A network as it is by another one, from examples without labels that neither saw.
+
+    Formal guarantee: that of :func:`bounds.disagreement`. ``failure_prob`` pays for the surrogate's certificate, and
+    with what is left for the count of differences.
 
     Raises:
         DataError: unlabelled rows that either network saw, or that repeat each other.
-        ValueError: outputs of other classes, people among the rows, or nothing that the other network saw.
+        ValueError: outputs of other classes, people among the rows, or a certificate that leaves nothing for the count.
     """
-    if isinstance(unlabelled, Dataset) and unlabelled.people is not None:
-        raise ValueError(f"unlabelled must be independent examples, and those of {unlabelled.name} are of people: give "
-                         "one example of each, without people")  # fmt: skip
-    if not saw:
+    own = failure_prob - surrogate.certificate.failure_prob
+    if own <= 0.0:
         raise ValueError(
-            "saw must name the rows that the surrogate depends on, got none: give their Dataset.rows()"
+            f"failure_prob must pay for the surrogate's certificate, which fails with "
+            f"{surrogate.certificate.failure_prob:g}, and for the count of differences, got {failure_prob:g}: certify "
+            "the surrogate at half of it"
         )
-    inputs = torch.tensor(unlabelled.inputs) if isinstance(unlabelled, Dataset) else unlabelled
-    data = BoundSet(inputs=inputs, labels=torch.zeros(len(inputs), dtype=torch.int64))
-    saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in saw.items()}
-    known = {
-        **saw,
-        **(
-            {}
-            if network_saw is None
-            else {"the network's rows": rows_of(network_saw, "network_saw")}
-        ),
-    }
-    fresh = _unseen(data.rows, known, network_saw is not None)
-    different = disagreements(
-        outputs_of(network, inputs), outputs_of(surrogate, inputs, batch_size=2**30)
+    data = BoundSet.part(data) if isinstance(data, Dataset) else data
+    if isinstance(data, Tensor):
+        data = BoundSet(inputs=data, labels=torch.zeros(len(data), dtype=torch.int64))
+    found = bound_set(data)
+    if found.people is not None:
+        raise ValueError(
+            "data of a certificate by a surrogate must be independent examples, and these are of people: give one "
+            "example of each, without people"
+        )
+    saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in surrogate.saw.items()}
+    known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
+    fresh = _unseen(found.rows, known, seen is not None)
+    outputs, others = (
+        Reading(network=one, device=device, batch_size=size).outputs(found.inputs)
+        for one, size in ((law.network, law.batch_size), (surrogate.network, 2**30))
     )
-    k = int(different.sum())
-    made = bounds.disagreement(
-        surrogate=certificate, k=k, n=data.n, failure_prob=failure_prob
-    ).resting_on(fresh)
-    differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, data.n), errors=k,
-                      n=data.n)  # fmt: skip
-    rows = {"bound": data.rows.summary(), "test": None, "prior": None}
+    k = int(disagreements(outputs, others).sum())
+    made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
+    made = made.resting_on(fresh)
+    differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
+                      errors=k, n=found.n)  # fmt: skip
+    rows = {"bound": found.rows.summary(), "test": None, "prior": None}
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
-    return Assessment.of([made, differ], data, route="disagreement", failure_prob=made.failure_prob, rows=rows,
-                         details=details)  # fmt: skip
+    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob, rows=rows,
+                     details=details)  # fmt: skip
 
 
 def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:

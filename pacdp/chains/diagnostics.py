@@ -27,7 +27,7 @@ import scipy  # its parts, which take long to import, where they are used
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-import bounds
+from bounds.monte_carlo import effective_sample_size
 from pacdp.chains.diagnosis import (
     FEWEST_STEPS,
     Diagnosis,
@@ -141,7 +141,7 @@ def _times(rows: Float[np.ndarray, "rows steps"]) -> Float[np.ndarray, " rows"]:
     residuals = scipy.signal.detrend(rows, axis=1)
     draws = np.array(
         [
-            bounds.effective_sample_size(row) if ok else 1.0
+            effective_sample_size(row) if ok else 1.0
             for row, ok in zip(residuals, moves, strict=True)
         ]
     )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import bounds
-from pacdp import Diverged, NoPrivacy
 from pacdp.algorithms import Sampler, build, chain_of, copied, selected
+from pacdp.certify import NoPrivacy
 from pacdp.certify.chain import (
     gibbs_certificates,
     released_weights_certificate,
@@ -24,6 +24,7 @@ from pacdp.cli.ensemble import Ensemble
 from pacdp.cli.folder import Folder, provenance, require_space, write_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.serial import to_dict
+from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.step.paid import Paid

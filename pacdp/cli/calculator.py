@@ -27,9 +27,9 @@ _POSTERIOR: tuple[Bound, ...] = (
 )
 _WEIGHTS: tuple[Bound, ...] = (bounds.kl_chernoff, bounds.chernoff, bounds.hoeffding)
 _OTHERS: tuple[Bound, ...] = (
-    bounds.dp_chernoff_2018,
-    bounds.dp_hoeffding_2018,
-    bounds.hybrid_pac_bayes,
+    bounds.printed.dp_chernoff_2018,
+    bounds.printed.dp_hoeffding_2018,
+    bounds.printed.hybrid_pac_bayes,
 )
 
 
@@ -159,7 +159,13 @@ def _charge(privacy: bounds.PrivacyClaim, n: int, failure_prob: float) -> Charge
     return bounds.Accounted(privacy=privacy).charge(n=n, failure_prob=failure_prob)
 
 
-_PRICES = (bounds.Independent, bounds.Sharp, bounds.MaxInformation, bounds.Printed2018, _Accounted)
+_PRICES = (
+    bounds.Independent,
+    bounds.Sharp,
+    bounds.MaxInformation,
+    bounds.printed.Printed2018,
+    _Accounted,
+)
 
 
 @functools.cache

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pacdp import CheckpointError, Problem, compress, load_checkpoint
-from pacdp.certify.assessment import Assessment
+from pacdp import compress, load_checkpoint
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
 from pacdp.cli.config import Runtime
@@ -22,9 +21,12 @@ from pacdp.compress.learner import State
 from pacdp.compress.run import Records, Round, Trace, require_counted
 from pacdp.data import Dataset, make_splits
 from pacdp.data.rows import Rows
+from pacdp.errors import CheckpointError
+from pacdp.predictions.report import Report
+from pacdp.problem import Problem
 
 KIND = "compression/1"
-Report = Callable[[Round], None]
+Progress = Callable[[Round], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class Compression:
 
 def run(
     config: Compression, out: Path, runtime: Runtime, *, resume: bool = False, force: bool = False,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Carry out ``config`` in folder ``out``; returns its result, as written to ``result.json``.
 
@@ -154,8 +156,8 @@ def run(
 
 
 def carried_out(
-    config: Compression, runtime: Runtime, out: Path, *, report: Report | None = None
-) -> Assessment:
+    config: Compression, runtime: Runtime, out: Path, *, report: Progress | None = None
+) -> Report:
     """The run in a folder that is locked, gone on with where it stands, and what it says."""
     folder, (data, test, before), own = Folder(out), config.parts(runtime), to_dict(config)
     start, start_rows = config.head_start(before)
@@ -200,7 +202,7 @@ class Finished(NamedTuple):
     test: BoundSet
     start_rows: Rows | None
 
-    def assess(self, failure_prob: float | None = None, *, tried: int = 1) -> Assessment:
+    def assess(self, failure_prob: float | None = None, *, tried: int = 1) -> Report:
         """What it says of its network, of which ``tried`` settings were tried on the sample."""
         config = self.config
         return assess(

@@ -10,11 +10,12 @@ all records tie before the first round; then the run is watched for a few rounds
 
 from dataclasses import replace
 
-from pacdp import Architecture, Problem
 from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.cli.compressing import Compression
 from pacdp.cli.recipes import Scale
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop, View
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 
 LEARNERS = ("entropy-sgd", "entropy-sgld", "sgd", "sgld", "adam", "kernel")
 CLASSES = {

@@ -5,10 +5,11 @@ from typing import Any, get_args
 
 import torch
 
-from pacdp import GibbsSettings, Problem
 from pacdp.algorithms import SGD, Settings
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Batching, Thinning
 from pacdp.cli.serial import JOINED_LATER, digest
+from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan, Stopping
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 import bounds
 from bounds.sentence import confidence, headline, percent
-from pacdp.certify import BoundSet, HeldOut, Measured, Network, certify
+from pacdp.certify import BoundSet, Measured, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
@@ -119,7 +119,7 @@ def _demonstrated(
     )
     network, errors = _trained(learnt, fresh, lambda done, total: report(3 * done, 4 * total))
     rows = Rows.of(data.inputs[parts["learnt"].indices], data.labels[parts["learnt"].indices])
-    found = certify(Network(network=network), counted, prior=HeldOut(rows=rows), device="cpu")
+    found = certify(network, counted, seen=rows, ask="error")
     with torch.no_grad():
         logits = network(fresh.inputs)
     wrong = int(error_count(logits, fresh.labels))

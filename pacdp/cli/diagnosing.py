@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pacdp import Checkpoint, load_checkpoint
+from pacdp import load_checkpoint
 from pacdp.chains import Diagnosis, Trace
 from pacdp.chains.diagnostics import diagnose
+from pacdp.store.checkpoint import Checkpoint
 
 
 def chain_folder(out: Path, chain: int) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 
 from bounds._check import json_value
 from bounds.accounting import Composed, Event, event_to_dict
-from pacdp import Assessment, Settings, certify, load_checkpoint
+from pacdp import Report, Settings, certify, load_checkpoint
 from pacdp.certify.examples import Unit
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.cli.config import Runtime
@@ -236,7 +236,7 @@ def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
     }
 
 
-def _written(out: Path, one: Leaving, found: Assessment, *, remark: str) -> dict[str, Any]:
+def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str, Any]:
     """Write the folder beside its place, and move it there once it is whole; the report in it."""
     remove_partial(out)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")

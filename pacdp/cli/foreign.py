@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import tyro
 from torch import nn
 
 from pacdp.certify import (
-    Assessment,
     BoundSet,
     DataFree,
     HeldOut,
     MonteCarlo,
     Prior,
+    Report,
     Settings,
+    Surrogate,
     certify,
-    certify_network,
-    certify_untouched,
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.certify.gaussian import Progress
@@ -42,6 +42,8 @@ class Foreign:
     loss: str | None = None
     """In place of the 0-1 error: absolute:2 or squared:2, an error of regression clipped at 2 and printed as a share of
     that, or module:name of a function of outputs and labels with one loss in [0, 1] an example. Not with --prior."""
+    ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Without --prior, what to certify of the network as it is, once for each, as for --predictions; by default all."""
     prior: Path | None = None
     """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
     prior_data: str | None = None
@@ -131,20 +133,20 @@ def _as_it_is(
     given: Foreign,
     source: DataFree | HeldOut | None,
     common: Mapping[str, Any],
-) -> Assessment:
+) -> Report:
     """What examples that are new to the network say of it."""
     assert given.data is not None
     network = load_into(module, read_weights(path), source=str(path)).to(common["device"])
-    return certify_network(
+    return certify(
         network, called(given.data, "data"), test=None if given.test is None else called(given.test, "test"),
-        loss=None if given.loss is None else loss_of(given.loss), saw=source, **common,
+        loss=None if given.loss is None else loss_of(given.loss), ask=given.ask or None, seen=source, **common,
     )  # fmt: skip
 
 
 def _beside(
     module: nn.Module, path: Path, folder: Path, examples: BoundSet, source: DataFree | HeldOut | None,
     failure_prob: float,
-) -> Assessment:  # fmt: skip
+) -> Report:  # fmt: skip
     """By a network that was compressed: half of the failure probability for its certificate, half for the count."""
     if examples.people is not None:
         raise ValueError(
@@ -165,9 +167,10 @@ def _beside(
         )
     network = load_into(module, read_weights(path), source=str(path))
     fitting(network, "cpu", examples)
-    return certify_untouched(
-        network, examples.inputs, surrogate=other, certificate=made, saw=other.saw, failure_prob=0.5 * failure_prob,
-        network_saw=None if source is None else source.rows,
+    own = Surrogate(network=other, certificate=made, saw=other.saw)
+    return certify(
+        network, examples.inputs, surrogate=own, failure_prob=failure_prob,
+        seen=None if source is None else source.rows,
     )  # fmt: skip
 
 
@@ -179,7 +182,7 @@ def _around(
     examples: BoundSet,
     source: DataFree | HeldOut | None,
     common: Mapping[str, Any],
-) -> Assessment:
+) -> Report:
     """The randomised network and what goes with it."""
     if source is None:
         raise ValueError(

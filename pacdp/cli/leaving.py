@@ -9,20 +9,14 @@ from torch import Tensor
 
 from bounds.accounting import Event, PrivacyBound
 from bounds.privacy import Adjacency
-from pacdp import (
-    Assessment,
-    BoundSet,
-    CheckpointError,
-    Network,
-    Private,
-    load_checkpoint,
-    load_trained,
-)
+from pacdp import Network, Private, Report, load_checkpoint, load_trained
+from pacdp.certify import BoundSet
 from pacdp.certify.networks import with_weights
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.certify import released
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.serial import to_dict
+from pacdp.errors import CheckpointError
 from pacdp.resume import KIND
 from pacdp.step.accountant import privacy_spent
 from pacdp.step.langevin import DELTA, accounted_privacy
@@ -70,7 +64,7 @@ class Leaving:
         """Epsilon of an event at the run's own delta and adjacency."""
         return privacy_spent(event, delta=self.delta, adjacency=self.adjacency)
 
-    def told(self, found: Assessment) -> Assessment:
+    def told(self, found: Report) -> Report:
         """The assessment with what the run spent, and with what shows that its steps were planned.
 
         ``found`` is made at a failure probability that was divided by the moments at which the run may have ended.

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from pacdp import Architecture, GibbsSettings, Problem
 from pacdp.algorithms import SGD, SGHMC, SGLD, EntropySGD, Settings
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.config import Run
 from pacdp.cli.parsing import nearest
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 
 Scale = Literal["smoke", "cpu", "gpu", "paper"]
 

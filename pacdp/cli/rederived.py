@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pacdp import CheckpointError
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.serial import from_dict
+from pacdp.errors import CheckpointError
 
 
 def require_own_run(checkpoint: Path, header: Mapping[str, Any], run: Run, *, n: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pacdp import CheckpointError, load_checkpoint
+from pacdp import load_checkpoint
 from pacdp.algorithms import build, stacked
 from pacdp.certify.rederived import require_data
 from pacdp.certify.trained import chain_state, first_model, objectives
@@ -20,6 +20,7 @@ from pacdp.cli.private.books import books_of
 from pacdp.cli.rederived import require_own_run
 from pacdp.cli.serial import to_dict
 from pacdp.data import Dataset, Progress, load
+from pacdp.errors import CheckpointError
 from pacdp.step.identity import versions
 from pacdp.step.paid import Paid
 from pacdp.step.processes import Together

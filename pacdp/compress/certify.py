@@ -11,11 +11,9 @@ from torch import Tensor
 
 import bounds
 from bounds.hypotheses import declared
-from pacdp.certify.assessment import Assessment, Measured, Refusal
 from pacdp.certify.evidence import evidence_of, rows_of, standing
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import (
-    Function,
     Judged,
     error_share,
     fresh_certificates,
@@ -23,8 +21,10 @@ from pacdp.certify.networks import (
     measured,
 )
 from pacdp.certify.priors import HeldOut
+from pacdp.certify.reading import Function
+from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
-from pacdp.certify.untouched import certify_untouched
+from pacdp.certify.untouched import Surrogate
 from pacdp.compress.blind import require_blind, require_replayed
 from pacdp.compress.learner import Estimator, Learner, State
 from pacdp.compress.rules import Groups, Stop
@@ -32,6 +32,7 @@ from pacdp.compress.run import BATCH, Records, Round, Trace, carry_out, tensor_o
 from pacdp.compress.view import padded
 from pacdp.data import Dataset
 from pacdp.data.rows import Rows
+from pacdp.predictions.report import Measured, Refusal, Report
 
 REPLAYED = (
     "whoever wrote the learner; the run on the records that it kept, and on no others, gave the same network, bit for "
@@ -51,7 +52,7 @@ class Compressed:
         again: the certificate at another failure probability.
     """
 
-    assessment: Assessment
+    assessment: Report
     trace: Trace
     learner: Learner
     saw: Mapping[str, Rows]
@@ -79,8 +80,8 @@ class Compressed:
 
     def certify_other(
         self, network: Function, unlabelled: Tensor | Dataset, *, failure_prob: float = 0.05,
-        network_saw: Any = None,
-    ) -> Assessment:  # fmt: skip
+        seen: Any = None,
+    ) -> Report:  # fmt: skip
         """Certify another network, which may have learnt from the whole sample: R(f) ≤ R(h) + P(f ≠ h).
 
         Half of the failure probability is this network's certificate's, half that of the count of differences.
@@ -90,10 +91,10 @@ class Compressed:
         Args:
             network: any network of the same classes, in eval mode, or a function from inputs to logits.
             unlabelled: examples that neither network saw; labels, where there are any, are not looked at.
-            network_saw: the data that the network depends on, or their rows; without them the caller vouches for it.
+            seen: the data that the network depends on, or their rows; without them the caller vouches for it.
 
         Raises:
-            ValueError: the sample ran out, so that this network has no certificate; or as :func:`certify_untouched`.
+            ValueError: the sample ran out, so that this network has no certificate; or as :func:`pacdp.certify`.
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
         if not 0.0 < failure_prob < 1.0:
@@ -104,10 +105,8 @@ class Compressed:
             raise ValueError(
                 "the sample ran out, so that nothing is certified: choose smaller groups or more records"
             )
-        return certify_untouched(
-            network, unlabelled, surrogate=self, certificate=self.again(0.5 * failure_prob), saw=self.saw,
-            failure_prob=0.5 * failure_prob, network_saw=network_saw,
-        )  # fmt: skip
+        own = Surrogate(network=self, certificate=self.again(0.5 * failure_prob), saw=self.saw)
+        return certify(network, unlabelled, surrogate=own, seen=seen, failure_prob=failure_prob)
 
 
 def compress(
@@ -227,7 +226,7 @@ def assess(
     learner: Learner, trace: Trace, data: BoundSet, test: BoundSet | None, *, stop: Stop, failure_prob: float,
     expected: Sequence[int], settings: Settings, tolerance: float = 0.0, start_rows: Rows | None = None,
     viewed: list[Tensor] | None = None,
-) -> Assessment:  # fmt: skip
+) -> Report:  # fmt: skip
     """What a run says of the network that it ended with; ``viewed`` is what the learner's view makes of the data."""
     evidence, tested = evidence_of(
         None if start_rows is None else HeldOut(rows=start_rows), data, test
@@ -242,7 +241,7 @@ def assess(
     common |= {"rows": rows, "choices": {"count": settings.count}}
     if trace.best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
-        return Assessment.of([Refusal(name="compression", reason=why)], data, **common)
+        return Report.of([Refusal(name="compression", reason=why)], data, **common)
     made = certificate(k=trace.best.kept, n=data.units, failure_prob=settings.share(failure_prob), ends=stop.ends,
                        expected=expected)  # fmt: skip
     measures = "0-1 risk" if data.people is None else people_in_error(tolerance)
@@ -286,7 +285,7 @@ def assess(
             "ends": stop.ends,
         }
     }
-    return Assessment.of(findings, data, details=details, **common)
+    return Report.of(findings, data, details=details, **common)
 
 
 def people_in_error(tolerance: float) -> str:

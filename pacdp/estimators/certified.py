@@ -29,7 +29,7 @@ from pacdp.certify.evidence import equal_inputs
 from pacdp.data import DataError
 from pacdp.data.hashing import table_hashes
 from pacdp.data.row_checks import FEW
-from pacdp.predictions import PredictionReport, certify_predictions
+from pacdp.predictions import Report, certify_predictions
 from pacdp.predictions.columns import coded
 from pacdp.trials import own_answers
 
@@ -138,9 +138,7 @@ class _Certified(MetaEstimatorMixin, BaseEstimator):
         said = own_answers(lambda places: self.predict(_safe_indexing(X, places)), _num_samples(X))
         return said, known
 
-    def _told(
-        self, found: PredictionReport, shared: tuple[Hypothesis, ...], *, new: bool
-    ) -> PredictionReport:
+    def _told(self, found: Report, shared: tuple[Hypothesis, ...], *, new: bool) -> Report:
         """The report with what is known of the rows."""
         by = (
             "fit saw none of these inputs, by row hashes"
@@ -234,7 +232,7 @@ class CertifiedClassifier(ClassifierMixin, _Certified):
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
         ask: Sequence[str] | str | None = "error", interval: bool = False,
-    ) -> PredictionReport:  # fmt: skip
+    ) -> Report:  # fmt: skip
         """What the examples that were kept back, or others that are new, say of the error on further ones.
 
         Args:
@@ -320,7 +318,7 @@ class CertifiedRegressor(RegressorMixin, _Certified):
     def certify(
         self, X: Any = None, y: Any = None, *, groups: Any = None, failure_prob: float = 0.05,
         interval: bool = False,
-    ) -> PredictionReport:  # fmt: skip
+    ) -> Report:  # fmt: skip
         """As :meth:`CertifiedClassifier.certify`, for the clipped error."""
         inputs, targets, people = self._new(X, y, groups)
         loss = ClippedError(at=self.clip, kind=self.kind)

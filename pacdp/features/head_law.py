@@ -120,7 +120,9 @@ def fit_law(
 
 def exchange_rate(risk: float, nats: float, *, n: int, failure_prob: float) -> float:
     """λ of kl⁻¹: its derivative by the risk over that by the divergence; kept within what a descent can use."""
-    found = bounds.f_kl(min(max(risk, 1e-6), 0.999), nats, n=n, failure_prob=failure_prob)
+    found = bounds.objectives.f_kl(
+        min(max(risk, 1e-6), 0.999), nats, n=n, failure_prob=failure_prob
+    )
     by_risk, by_kl = float(found.by_risk), float(found.by_kl_nats)
     return min(by_risk / by_kl, _MOST_EXCHANGE * n) if by_kl > 0.0 else n / 3.0
 

@@ -36,8 +36,8 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from bounds import _check
 from bounds.accounting import Event
 from bounds.privacy import Adjacency
-from pacdp.certify import Assessment, Private, Settings, certify
 from pacdp.certify import Network as Predictor
+from pacdp.certify import Private, Report, Settings, certify
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.errors import CheckpointError, require_finite, require_fraction
@@ -339,14 +339,14 @@ class PrivateEngine(PrivacyEngine):
 
     def certify(
         self, data: Any = None, *, failure_prob: float = 0.05, settings: Settings | None = None
-    ) -> Assessment:
+    ) -> Report:
         """Certify the network that was made private last, at its weights now, from the examples that trained it.
 
         Formal guarantee: that of :func:`pacdp.certify` at the price of everything in ``event``, if the weights are made
         of nothing else that depends on the examples. The report itself counts errors without noise: it is private.
 
         Args:
-            data: those examples, or some of them, in any form that ``pacdp.certify_network`` takes; all by default.
+            data: those examples, or some of them, in any form that ``pacdp.certify`` takes; all by default.
 
         Raises:
             ValueError: nothing was made private, or as for :func:`pacdp.certify`.

@@ -94,14 +94,17 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
 
 
 def joined(parts: list[Answers]) -> Answers:
-    """The answers of consecutive rows as one."""
+    """The answers of consecutive rows as one, with the columns that all of them have."""
 
     def column(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
+        found = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in found) else np.concatenate(found)
 
-    return Answers(
-        **{name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")}
-    )
+    losses: dict[str, Any] = {
+        name: np.concatenate([part.losses[name] for part in parts]) for name in parts[0].losses
+    }
+    own = {name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")}
+    return Answers(**own, losses=losses)
 
 
 def _part(rows: NDArray[Any], labels: Codes, name: str, first: int) -> Answers:

@@ -13,7 +13,7 @@ from pacdp.predictions.bounding import Statement, both_ends, records, turned
 from pacdp.predictions.columns import Name
 from pacdp.predictions.examples import Examples, examples
 from pacdp.predictions.parts import Part, asked, parts
-from pacdp.predictions.report import PredictionReport
+from pacdp.predictions.report import Measured, Refusal, Report
 
 Found = tuple[list[Statement], list[bounds.Certificate]]
 
@@ -32,7 +32,7 @@ def certify_predictions(
     failure_prob: float = 0.05,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
-) -> PredictionReport:
+) -> Report:
     """What a model's predictions on examples that are new to it say of its errors on others of the same law.
 
     Half of ``failure_prob`` pays for the first row, the plain error; the other half is shared out among all else.
@@ -84,7 +84,7 @@ def certified(
     failure_prob: float,
     ask: Sequence[str] | str | None = None,
     interval: bool = False,
-) -> PredictionReport:
+) -> Report:
     """The report on examples that were checked."""
     families, sizes = asked(given, ask)
     questions = list(parts(given, families, sizes))
@@ -109,17 +109,32 @@ def certified(
         refused.append(
             ("calibration gaps", f"no bin has {calibration.MIN_COUNT} examples: gather more")
         )
-    return PredictionReport(
-        statements=tuple(found[0]),
-        certificates=tuple(found[1]),
+    statements, certificates = found
+    return Report(
+        route="predictions",
+        statements=tuple(statements),
+        certificates=tuple(certificates),
         failure_prob=failure_prob,
         budget=budget,
         n=given.units,
         unit=given.unit,
         examples=given.n,
-        not_applicable=tuple(refused),
+        refusals=tuple(Refusal(name=name, reason=reason) for name, reason in refused),
+        measured=tuple(_errors(statements, certificates, n=given.units)),
         remarks=given.remarks,
     )
+
+
+def _errors(
+    statements: Sequence[Statement], certificates: Sequence[bounds.Certificate], *, n: int
+) -> Iterator[Measured]:
+    """The plain error of each model on the examples, where it is one of predictions."""
+    for one in statements:
+        if one.family == "error" and one.upper_by is not None:
+            made = certificates[one.upper_by]
+            if made.measures.startswith("0-1 risk"):
+                errors: Any = made.inputs.get("k")
+                yield Measured(of=one.of, on="bound", mean=one.measured, errors=errors, n=n)
 
 
 def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[tuple[str, str]]]:

@@ -1,51 +1,127 @@
-"""What is known of a model from its predictions: statements under one failure budget, as one record and as JSON."""
+"""What is known of a predictor: certificates, measured errors, refusals, and what all of it rests on."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import html
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import bounds
-from bounds.sentence import headline
+from bounds.sentence import confidence, down, first_sentence, headline, up
 from pacdp.predictions.bounding import Statement
+from pacdp.store.files import replacing
 
 FORMAT = "pacdp-certificates/2"
+FILE = "certificates.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictionReport:
-    """Certificates of predictions that hold together, the plain error first.
+class Refusal:
+    """A certificate that does not apply, and why."""
 
-    Formal guarantee: if the hypotheses of its certificates are true, all ``statements`` and all ``certificates`` hold
-    at once with probability at least 1 - ``failure_prob`` over the examples.
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A mean loss of one predictor on the bound's examples or on the test set.
 
     Attributes:
-        statements: a row for each quantity: measured, at least, at most.
-        certificates: what the rows rest on, in the form of every other certificate; the first is that of the headline.
-        failure_prob: of all of them together.
-        budget: the ledger, an entry for each family of questions.
-        n: independent records, people or examples.
+        of: the predictor, by the name it has in certificates.
+        on: "bound" or "test".
+        loss: name of the loss.
+        mean: its mean; over people of their own means where people are counted.
+        errors: the number of examples in error, where it was counted.
+        n: how many records the mean is over.
+    """
+
+    of: str
+    on: str
+    loss: str = "zero-one"
+    mean: float
+    errors: int | None = None
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that is known of a predictor or of a law over predictors, as one record and one JSON object.
+
+    Formal guarantee: with a ``budget``, if the hypotheses of the certificates are true, all ``statements`` and all
+    ``certificates`` hold at once with probability at least 1 - ``failure_prob``. Without, each certificate fails with
+    its own probability, and :meth:`best` pays for a choice among several.
+
+    Attributes:
+        route: how it was certified: "predictions", "gaussian", "gibbs", "released", "finite", "compression",
+            "disagreement".
+        n: independent records that the bound counts.
         unit: what a record is, "example", "person" or "document".
-        examples: how many examples they have.
-        not_applicable: what was asked and cannot be said, and why, as pairs.
+        examples: how many examples they have; None where that was not released.
+        failure_prob: of everything together where there is a budget, of each certificate by itself where there is none.
+        certificates: the one to quote first.
+        refusals: what does not apply, or cannot be said.
+        measured: mean losses.
+        details: what else a route has to tell, as JSON values.
+        statements: a row for each quantity that predictions answer: measured, at least, at most.
+        budget: the ledger of the failure probability, an entry for each family of questions.
         remarks: what should be looked at.
     """
 
-    statements: tuple[Statement, ...]
-    certificates: tuple[bounds.Certificate, ...]
-    failure_prob: float
-    budget: bounds.FailureBudget
+    route: str
     n: int
-    unit: str
-    examples: int
-    not_applicable: tuple[tuple[str, str], ...] = ()
+    unit: str = "example"
+    examples: int | None
+    failure_prob: float
+    certificates: tuple[bounds.Certificate, ...]
+    refusals: tuple[Refusal, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    monte_carlo: tuple[dict[str, Any], ...] = ()
+    prior: dict[str, Any] | None = None
+    privacy: dict[str, Any] | None = None
+    rows: dict[str, Any] | None = None
+    choices: dict[str, Any] | None = None
+    gibbs: dict[str, Any] | None = None
+    diagnosis: dict[str, Any] | None = None
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    statements: tuple[Statement, ...] = ()
+    budget: bounds.FailureBudget | None = None
     remarks: tuple[str, ...] = ()
 
-    def headline(self) -> str:
-        """One true sentence for a report: the certificate of the plain error, and what it takes for true.
+    @classmethod
+    def of(cls, findings: Iterable[Any], data: Any, **known: Any) -> "Report":
+        """What a route found on a ``pacdp.certify.BoundSet``; ``known`` are the attributes that are no findings."""
+        found = tuple(findings)
+        kinds = bounds.Certificate, Refusal, Measured
+        certificates, refusals, measured = (
+            tuple(one for one in found if isinstance(one, kind)) for kind in kinds
+        )
+        sampled = tuple(one.to_dict() for one in found if not isinstance(one, kinds))
+        return cls(
+            n=data.units,
+            unit=data.unit,
+            examples=data.n,
+            certificates=certificates,  # pyright: ignore[reportArgumentType]
+            refusals=refusals,  # pyright: ignore[reportArgumentType]
+            measured=measured,  # pyright: ignore[reportArgumentType]
+            monte_carlo=sampled,
+            **known,
+        )
 
-        Its confidence is that of everything in the report together, which is the one that was asked for.
+    def certificate(
+        self, *, of: str = "randomised", measures: str = "0-1 risk"
+    ) -> bounds.Certificate:
+        """The first that bounds this risk of this predictor.
+
+        Raises:
+            ValueError: there is none.
         """
-        return headline(self.certificates[0], failure_prob=self.failure_prob)
+        found = (made for made in self.certificates if (made.of, made.measures) == (of, measures))
+        if (first := next(found, None)) is None:
+            raise ValueError(f"no certificate bounds the {measures} of {of}")
+        return first
 
     def statement(self, quantity: str, *, of: str | None = None) -> Statement:
         """The row of this quantity, of the first model that has one, or of this one.
@@ -61,42 +137,204 @@ class PredictionReport:
             raise ValueError(f"no statement is about {quantity!r}: there are {known}")
         return found[0]
 
+    def best(self, *, of: str | None = None, measures: str = "0-1 risk") -> bounds.Certificate:
+        """The smallest rigorous certificate of a risk, with the choice among them paid for.
+
+        Formal guarantee: that of :func:`bounds.best_of`; its failure probability is the sum of those compared.
+
+        Args:
+            of: the predictor; by default any.
+
+        Raises:
+            ValueError: there is none, or they fail with probability 1 or more together.
+        """
+        rigorous = [
+            one
+            for one in self.certificates
+            if one.status == "rigorous" and one.measures == measures
+        ]
+        compared = [one for one in rigorous if of in (None, one.of)]
+        if not compared:
+            raise ValueError(
+                f"no rigorous certificate bounds the {measures} of {of or 'any predictor'}"
+            )
+        spent = math.fsum(made.failure_prob for made in compared)
+        if not spent < 1.0:
+            raise ValueError(
+                f"{len(compared)} certificates fail with probability {spent:.3g} together: certify at a failure_prob "
+                f"below 1/{len(compared)}"
+            )
+        return bounds.best_of(compared, budget=spent)
+
+    def error(self, of: str, on: str, loss: str = "zero-one") -> float | None:
+        """A measured mean loss, if there is one."""
+        wanted = (of, on, loss)
+        return next(
+            (one.mean for one in self.measured if (one.of, one.on, one.loss) == wanted), None
+        )
+
+    def headline(self) -> str:
+        """One true sentence to publish, of the plain error where there is one, with all that it takes for true.
+
+        Its confidence is that of everything which is printed together with it.
+        """
+        if self.budget is not None:
+            return headline(self.certificates[0], failure_prob=self.failure_prob)
+        return first_sentence(self.certificates)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows of :meth:`table`, numbers rounded to the safe side: quantity, of, measured, at least, at most."""
+        if self.statements:
+            return [(one.quantity, one.of, f"{one.measured:.4f}", _end(one.lower, one.range[0], down),
+                     _end(one.upper, one.range[1], up)) for one in self.statements]  # fmt: skip
+        found = list[tuple[str, ...]]()
+        for made in self.certificates:
+            risk, mark = made.terms.get("empirical_risk"), "" if made.status == "rigorous" else "*"
+            measured, most = "–" if risk is None else f"{risk:.4f}", _end(made.value, 1.0, up)
+            found.append((made.measures, made.of, measured, "–", most + mark))
+        return found
+
+    def table(self) -> str:
+        """What was measured and certified, a line each, as text; what is not proved is marked by an asterisk."""
+        rows = [("quantity", "of", "measured", "at least", "at most"), *self.cells()]
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = (
+            "  ".join(cell.rjust(width) if column > 1 else cell.ljust(width)
+                      for column, (cell, width) in enumerate(zip(row, widths, strict=True)))
+            for row in rows
+        )  # fmt: skip
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __str__(self) -> str:
+        held = "All of this holds at once" if self.budget else "Each certificate holds by itself"
+        refused = [f"Not certified: {one.name}: {one.reason}." for one in self.refusals]
+        remarks = [f"Remark: {one}." for one in self.remarks]
+        sure = f"{held} with {confidence(self.failure_prob)} confidence."
+        return "\n".join([self.headline(), "", self.table(), "", sure, *remarks, *refused])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def save(self, folder: Path | str) -> Path:
+        """Write :meth:`to_dict` into a folder as ``certificates.json``, which ``pacdp verify`` checks.
+
+        Raises:
+            ValueError: there is a file of that name.
+        """
+        path = Path(folder) / FILE
+        if path.exists():
+            raise ValueError(f"{path} exists: give a folder that holds no report yet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+            file.write((text + "\n").encode())
+        return path
+
+    def at_any_of(self, charged: Any, *, failure_prob: float) -> "Report":
+        """The same certificates, holding together wherever the run may have ended (:mod:`pacdp.step.planned_steps`)."""
+        made, others = self.certificates, failure_prob - self.failure_prob
+        if charged.stopping_times > 1:
+            made = (one.charged("other stopping times", others) for one in made)
+        made = tuple(one.resting_on(charged.hypothesis) for one in made)
+        return replace(self, certificates=made, failure_prob=failure_prob)
+
+    def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
+        """The same with these hypotheses on every certificate that needs the one named ``beside``."""
+        needs = [any(each.name == beside for each in one.hypotheses) for one in self.certificates]
+        made = (
+            one.resting_on(*hypotheses) if need else one
+            for one, need in zip(self.certificates, needs, strict=True)
+        )
+        return replace(self, certificates=tuple(made))
+
+    def diagnosed(self, diagnosis: Any) -> "Report":
+        """With the diagnosis of the chains that learnt the weights, where a certificate assumes that they converged."""
+        assumed = any(
+            one.name == "chain stationary" for made in self.certificates for one in made.unproved
+        )
+        return replace(self, diagnosis=diagnosis.to_dict()) if diagnosis and assumed else self
+
+    def joined(self, *others: "Report") -> "Report":
+        """This report with the certificates, measurements and refusals of others about the same examples.
+
+        Raises:
+            ValueError: the others are about other examples, as far as their numbers and digests tell.
+        """
+        parts = (self, *others)
+        for other in others:
+            mine, theirs = ((each.n, each.unit, each.examples) for each in (self, other))
+            if mine != theirs or (
+                self.rows and other.rows and self.rows["bound"] != other.rows["bound"]
+            ):
+                raise ValueError(
+                    f"expected reports on the same examples, got {mine} and {theirs} as n, unit and examples of "
+                    "two that have other rows: keep them apart"
+                )
+        return replace(
+            self,
+            certificates=_once(made for part in parts for made in part.certificates),
+            refusals=_once(one for part in parts for one in part.refusals),
+            measured=_once(one for part in parts for one in part.measured),
+            monte_carlo=tuple(one for part in parts for one in part.monte_carlo),
+            gibbs=next((part.gibbs for part in parts if part.gibbs), None),
+            diagnosis=next((part.diagnosis for part in parts if part.diagnosis), None),
+            details={
+                name: value for part in reversed(parts) for name, value in part.details.items()
+            },
+        )
+
     def to_dict(
         self, *, subject: Mapping[str, Any] | None = None, provenance: Any = None
     ) -> dict[str, Any]:
-        """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes."""
-        details = {
-            "budget": self.budget.to_dict(),
-            "statements": [{**asdict(one), "range": list(one.range)} for one in self.statements],
-            "remarks": list(self.remarks),
-        }
-        nothing = dict.fromkeys(("prior", "privacy", "rows", "choices", "gibbs", "diagnosis"))
-        return {
-            "format": FORMAT,
-            "route": "predictions",
-            "subject": None if subject is None else dict(subject),
-            "n": self.n,
-            "unit": self.unit,
-            "examples": self.examples,
-            "failure_prob": self.failure_prob,
-            "certificates": [made.to_dict() for made in self.certificates],
-            "not_applicable": [
-                {"name": name, "reason": reason} for name, reason in self.not_applicable
-            ],
-            "measured": self._measured(),
-            "monte_carlo": [],
-            **nothing,
-            "details": details,
-            "provenance": provenance,
-        }
+        """JSON values in the form ``pacdp-certificates/2``, which docs/certificates.schema.json describes.
 
-    def _measured(self) -> list[dict[str, Any]]:
-        """The plain error of each model on the examples, where it is one of predictions."""
-        found = list[dict[str, Any]]()
-        for one in self.statements:
-            if one.family == "error" and one.upper_by is not None:
-                made = self.certificates[one.upper_by]
-                if made.measures.startswith("0-1 risk"):
-                    said = {"of": one.of, "on": "bound", "loss": "zero-one", "n": self.n}
-                    found.append({**said, "mean": one.measured, "errors": made.inputs.get("k")})
-        return found
+        An infinite number is written as the string "inf".
+        """
+        own = {
+            "not_applicable" if one.name == "refusals" else one.name: getattr(self, one.name)
+            for one in fields(self)
+            if one.name not in ("statements", "budget", "remarks")
+        }
+        own["certificates"] = [self._of(made) for made in self.certificates]
+        if self.budget is not None:
+            held = {"budget": self.budget.to_dict(), "statements": list(self.statements)}
+            own["details"] = {**self.details, **held, "remarks": list(self.remarks)}
+        head = {
+            "format": FORMAT,
+            "route": self.route,
+            "subject": None if subject is None else dict(subject),
+        }
+        return _written({**head, **own, "provenance": provenance})
+
+    def _of(self, made: bounds.Certificate) -> dict[str, Any]:
+        """A certificate's record; an event that the whole report rests on stands once, under "privacy"."""
+        record, shared = made.to_dict(), (self.privacy or {}).get("event")
+        if shared is not None and record["inputs"].get("privacy_event") == json.dumps(
+            shared, allow_nan=False
+        ):
+            del record["inputs"]["privacy_event"]
+        return record
+
+
+def _end(value: float | None, nothing: float, rounded: Any) -> str:
+    """An end of an interval, rounded away from what was measured; a dash where it is not asked or says nothing."""
+    return "–" if value is None or value == nothing else str(rounded(value))
+
+
+def _written(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _written(asdict(value))
+    if isinstance(value, Mapping):
+        return {name: _written(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(entry) for entry in value]
+    return "inf" if isinstance(value, float) and value == math.inf else value
+
+
+def _once(things: Iterable[Any]) -> tuple[Any, ...]:
+    """In order, without repeats."""
+    found: list[Any] = []
+    for thing in things:
+        if thing not in found:
+            found.append(thing)
+    return tuple(found)

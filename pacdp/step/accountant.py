@@ -129,7 +129,7 @@ def epsilon_by_renyi(event: Event | None, *, delta: float, adjacency: Adjacency)
 def privacy_claim(
     event: Event | None, *, adjacency: Adjacency
 ) -> GaussianDP | PrivacyLossDistribution:
-    """What ``bounds.private_pac_bayes(privacy=...)`` takes, for a prior or weights that these mechanisms released.
+    """What ``private_pac_bayes(privacy=...)`` takes, for a prior or weights that these mechanisms released.
 
     A Gaussian where that is exact (every unit in every step), else the distribution of the privacy loss. Those bounds
     compare the run with itself without one unit, so that "add-remove" serves, and costs less.

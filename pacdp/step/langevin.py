@@ -38,7 +38,7 @@ from pacdp.step.event import steps_of
 from pacdp.step.promise import Promising
 
 Claim = GaussianDP | PrivacyLossDistribution
-"""What the bounds of ``bounds.private_pac_bayes`` take."""
+"""What the bounds of ``bounds.printed.private_pac_bayes`` take."""
 
 _ROUNDING = 2.0**-20
 """Step sizes and noise scales reach the update in single precision: two relative errors of 2⁻²⁴ each."""

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from torch import nn
 
 import pacdp
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.compress import Stop
 from pacdp.data import Dataset
 from tests.adversary.harness import Row, World
@@ -191,10 +192,10 @@ def gaussian(rng, failure):
             )
             for line in (best, center)
         ]
-        data = pacdp.BoundSet(inputs=torch.tensor(x[:, None], dtype=torch.float32), labels=torch.tensor(y))
-        prior = pacdp.Prior(law=laws[1], source=pacdp.DataFree())
+        data = BoundSet(inputs=torch.tensor(x[:, None], dtype=torch.float32), labels=torch.tensor(y))
+        prior = pacdp.Prior(law=laws[1], source=DataFree())
         found = pacdp.certify(laws[0], data, prior=prior, network=network, failure_prob=failure,
-                              monte_carlo=pacdp.MonteCarlo(passes=1), seed=int(rng.integers(2**31)))  # fmt: skip
+                              monte_carlo=MonteCarlo(passes=1), seed=int(rng.integers(2**31)))  # fmt: skip
         one = next(c for c in found.certificates if c.of == habit and "0-1" in c.measures)
         return [Row(f"{one.measures} of {one.of}", None, one.value, truth - 1e-4)]  # noise of inputs, float32
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import pacdp
+from pacdp.certify import ClippedError
 from tests.adversary.harness import Row, World
 from tests.adversary.laws import ORDERS, arranged, calibration, law, size, told_apart
 
@@ -31,21 +32,22 @@ def honest(rng, failure):
     at = arranged(order, label=y, loss=logits.argmax(1)[x] != y, x=x)
     x, y = x[at], y[at]
     inputs = torch.tensor(told_apart(x, rng, habit == "copies"), dtype=torch.float32)
-    labels, table, options = torch.tensor(y), Table(logits).eval(), {"failure_prob": failure}
+    labels, table, options = torch.tensor(y), Table(logits).eval(), {"failure_prob": failure, "ask": "error"}
     data = (inputs, labels)
     truth, measures = of.error(logits.argmax(1)), ""
     if habit == "regression":
         said = rng.integers(0, 9, of.mass.size) / 8.0
-        table, options["loss"] = Table(said[:, None]).eval(), pacdp.ClippedError(at=1.0)
+        table, options["loss"] = Table(said[:, None]).eval(), ClippedError(at=1.0)
         data, truth = ((inputs, labels.float()), of.mean(np.minimum(np.abs(said[:, None] - np.arange(of.classes)), 1)))
     if habit == "people":  # each alone, so that the risk of a new one is that of a new example
         data = (inputs, labels, torch.arange(n))
     if habit == "calibration":
         sure = torch.tensor(logits, dtype=torch.float32).double().softmax(1).numpy()
+        options["ask"] = "calibration"
         truth, measures = calibration(of, sure, sure.argmax(1))["calibration error (ECE)"], "ECE"
 
     def ask():
-        found = pacdp.certify_network(table, data, **options).certificates
+        found = pacdp.certify(table, data, **options).certificates
         one = next(c for c in found if measures in c.measures)
         return [Row(one.measures, None, one.value, truth)]
 
@@ -155,5 +157,5 @@ def cheating(rng, failure, among=FOUND):
     network = made.eval() if isinstance(made, nn.Module) else made
     return World(habit, f"{n} rows with coins as labels, sorted by them; {k}", lambda: [
         Row("0-1 risk", None,
-            pacdp.certify_network(network, (x, torch.tensor(y)), failure_prob=failure).certificates[0].value, 0.5)
+            pacdp.certify(network, (x, torch.tensor(y)), failure_prob=failure).certificates[0].value, 0.5)
     ], honest=False)  # fmt: skip

@@ -17,12 +17,10 @@ from bounds import (
     Accounted,
     ApproxDP,
     Certificate,
-    ExcessStep,
     GaussianDP,
     Independent,
     MaxInformation,
     PoissonSum,
-    Printed2018,
     PureDP,
     RealisedPoissonSum,
     RealisedSum,
@@ -47,6 +45,8 @@ from bounds import (
 )
 from bounds import ZeroConcentratedDP as Concentrated
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed
+from bounds.printed import Printed2018
+from bounds.refined import ExcessStep
 
 
 def refused(words, call, *args, **told):

@@ -11,13 +11,11 @@ from cells import KNOWN, refused
 from bounds import (
     ApproxDP,
     Cost,
-    ExcessStep,
     FailureBudget,
     GaussianDP,
     MaxInformation,
     Monitor,
     PeopleSample,
-    Printed2018,
     PrivacyClaim,
     PrivacyLossDistribution,
     PureDP,
@@ -39,16 +37,11 @@ from bounds import (
     disagreement,
     exchangeable,
     exponential_mechanism_epsilon,
-    gaussian_kl,
     gibbs_pac_bayes,
     gibbs_risk_upper,
-    hybrid_pac_bayes,
-    in_expectation_nats,
     kl_chernoff_upper,
     linear,
-    log_partition_best,
     maurer,
-    max_information_nats,
     mce_hoeffding,
     new_example_pac_bayes,
     noisy_sum_realised,
@@ -61,13 +54,16 @@ from bounds import (
     split_kl,
     thiemann,
     thinned,
-    transfer_cost,
-    transfer_nats_2018,
     unexpected_bernstein,
     unproved,
     weighted_risk_upper,
 )
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, SelfComposed
+from bounds.divergence import gaussian_kl
+from bounds.partition import log_partition_best
+from bounds.printed import Printed2018, hybrid_pac_bayes, transfer_nats_2018
+from bounds.refined import ExcessStep
+from bounds.transfer import in_expectation_nats, max_information_nats, transfer_cost
 
 NAN, INF = nan, inf
 AT = {"n": 100, "failure_prob": 0.05}

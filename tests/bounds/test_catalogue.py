@@ -14,15 +14,11 @@ from numpy.random import default_rng
 from scipy.stats import binom, multinomial
 
 from bounds import (
-    ExcessStep,
     Sharp,
     catoni,
     catoni_grid,
     disintegrated,
     disintegrated_renyi,
-    gaussian_kl,
-    gaussian_log_density_ratio,
-    gaussian_renyi,
     kl_chernoff,
     log_xi,
     maurer,
@@ -31,6 +27,8 @@ from bounds import (
     split_kl,
     unexpected_bernstein,
 )
+from bounds.divergence import gaussian_kl, gaussian_log_density_ratio, gaussian_renyi
+from bounds.refined import ExcessStep
 
 
 def test_a_grid_of_one_is_catoni_and_a_longer_one_pays():

@@ -16,7 +16,6 @@ from bounds import (
     brier_risk,
     correlated_risk_upper,
     declared,
-    dp_pac_bayes,
     gibbs_risk_upper,
     log_xi,
     maurer,
@@ -24,6 +23,7 @@ from bounds import (
     proved,
     unproved,
 )
+from bounds.printed import dp_pac_bayes
 
 RISK = gibbs_risk_upper(mean=0.02, draws=5000, failure_prob=0.01)
 STEP = partial(maurer, kl_nats=20.0, n=6000)

@@ -9,7 +9,7 @@ from cells import within_rounding
 from mpmath import mpf
 from numpy.random import default_rng
 
-from bounds import gaussian_kl
+from bounds.divergence import gaussian_kl
 
 
 def by_mpmath(mean_q, std_q, mean_p, std_p):

@@ -37,20 +37,16 @@ from bounds import (
     Accounted,
     ApproxDP,
     Certificate,
-    ConfidenceBin,
     Cost,
-    ExcessStep,
     FailureBudget,
     GaussianDP,
     Independent,
     MaxInformation,
     Monitor,
     PoissonSum,
-    Printed2018,
     PureDP,
     RealisedSum,
     Sharp,
-    StreamingLogMeanExp,
     WorstCaseSum,
     ZeroConcentratedDP,
     accounting,
@@ -63,9 +59,13 @@ from bounds import (
     people_sample,
     quadratic,
     thiemann,
-    transfer_cost,
 )
 from bounds.accounting import Composed, ExponentialMechanism, Gaussian, PoissonSampled, SelfComposed
+from bounds.partition import StreamingLogMeanExp
+from bounds.printed import Printed2018
+from bounds.refined import ExcessStep
+from bounds.reliability_bins import ConfidenceBin
+from bounds.transfer import transfer_cost
 
 EXTREMES = (
     5e-324, -5e-324, 1e-310, 2.3e-308, 1e-300, 1e-200, 1e-100, 1e-30, 2.0**-53, 1e-9, 1e-3, 0.05, 0.3, 0.5,

@@ -12,16 +12,9 @@ from hypothesis import given
 from hypothesis.strategies import floats, integers, lists, sampled_from, tuples
 
 import bounds
-from bounds import (
-    dp_gibbs_pac_bayes,
-    dp_pac_bayes,
-    gibbs_catoni,
-    gibbs_kl,
-    gibbs_kl_lower,
-    gibbs_kl_upper,
-    gibbs_pac_bayes,
-    maurer,
-)
+from bounds import gibbs_catoni, gibbs_kl, gibbs_pac_bayes, maurer
+from bounds.gibbs import gibbs_kl_lower, gibbs_kl_upper
+from bounds.printed import dp_gibbs_pac_bayes, dp_pac_bayes
 
 LN2 = log(2)
 BASE = {

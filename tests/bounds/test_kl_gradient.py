@@ -10,7 +10,8 @@ from kl_by_mpmath import halved
 from mpmath import mpf
 from numpy.random import default_rng
 
-from bounds import binary_kl_lower, binary_kl_lower_gradient, binary_kl_upper, binary_kl_upper_gradient
+from bounds import binary_kl_lower, binary_kl_upper
+from bounds.objectives import binary_kl_lower_gradient, binary_kl_upper_gradient
 
 
 def exact(q, nats, above):

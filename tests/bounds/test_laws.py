@@ -28,7 +28,8 @@ from hypothesis.strategies import floats, integers, sampled_from
 from mpmath import mpf
 
 import bounds
-from bounds import GaussianDP, Independent, Sharp, dp_chernoff_2018, dp_hoeffding_2018, ece_hoeffding, ece_second_moment
+from bounds import GaussianDP, Independent, Sharp, ece_hoeffding, ece_second_moment
+from bounds.printed import dp_chernoff_2018, dp_hoeffding_2018
 
 ROUNDING = 1 + 1e-13
 FIXED_TEMPERATURE = ("catoni", "catoni_grid", "gibbs_catoni")
@@ -210,7 +211,7 @@ PARTIALS = {
 
 @pytest.mark.parametrize("name", PARTIALS)
 def test_names_of_papers_and_users_are_cells(name):
-    cell, partial = Cell(*PARTIALS[name]), getattr(bounds, name)
+    cell, partial = Cell(*PARTIALS[name]), getattr(bounds.printed, name)
     made = cell()
     wanted = inspect.signature(partial).parameters
     known = {**made.inputs, "privacy": GaussianDP(mu=BASE["knob"], **KNOWN)}

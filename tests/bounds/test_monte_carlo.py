@@ -11,7 +11,8 @@ from hypothesis.strategies import floats, integers, lists, sampled_from
 from kl_by_mpmath import kl_upper
 from numpy.random import default_rng
 
-from bounds import correlated_risk_upper, effective_sample_size, gibbs_risk_upper, weighted_risk_upper
+from bounds import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
+from bounds.monte_carlo import effective_sample_size
 
 
 @given(mean=floats(0, 1), draws=integers(1, 10**7), failure_prob=floats(1e-9, 0.999))

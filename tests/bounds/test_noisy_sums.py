@@ -25,13 +25,12 @@ from bounds import (
     noisy_sum_realised,
     noisy_sum_worst_case,
     plan_noisy_sum,
-    poisson_log_moments,
     poisson_sum,
     poisson_sum_realised,
     unproved,
 )
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, sampled_gaussians
-from bounds.noisy_steps import log_moment
+from bounds.noisy_steps import log_moment, poisson_log_moments
 
 LOG = math.log(20)
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bounds import best_lambda, f_classic, f_kl, f_lambda, f_quad, maurer, mcallester, quadratic, thiemann
+from bounds import maurer, mcallester, quadratic, thiemann
+from bounds.objectives import best_lambda, f_classic, f_kl, f_lambda, f_quad
 
 AT = {"n": 1000, "failure_prob": 0.05}
 CASE = {"risk": 0.07, "kl_nats": 12.0, **AT}

@@ -13,14 +13,14 @@ from hypothesis.strategies import floats, integers, lists
 from kl_by_mpmath import kl_upper
 from mpmath import mpf
 
-from bounds import (
+from bounds.partition import (
     StreamingLogMeanExp,
+    _floor,
     log_partition_best,
     log_partition_chernoff,
     log_partition_jensen,
     log_partition_lower,
 )
-from bounds.partition import _floor
 
 INTERVAL = {"tau": 3.0, "loss_low": 0.5, "loss_high": 4.0}
 

@@ -17,7 +17,6 @@ from bounds import (
     betting_upper,
     binary_kl_upper,
     clopper_pearson_upper,
-    dp_pac_bayes,
     empirical_bernstein_upper,
     for_a_new_person,
     gibbs_risk_upper,
@@ -31,6 +30,7 @@ from bounds import (
     thinned,
     weighted_risk_upper,
 )
+from bounds.printed import dp_pac_bayes
 
 OF_MEANS = {
     "kl": lambda values, level: kl_chernoff_upper(float(np.mean(values)), len(values), level),

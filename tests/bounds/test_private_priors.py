@@ -6,7 +6,7 @@ import binomial
 import pytest
 from cells import within_rounding
 
-from bounds import (
+from bounds.printed import (
     dp_chernoff,
     dp_chernoff_2018,
     dp_hoeffding,
@@ -15,10 +15,9 @@ from bounds import (
     dp_pac_bayes,
     dp_pac_bayes_2018,
     dp_pac_bayes_max_information,
-    max_information_nats,
-    transfer_nats,
     transfer_nats_2018,
 )
+from bounds.transfer import max_information_nats, transfer_nats
 
 N = 60_000
 PAPER = {"epsilon": 8 / sqrt(N), "n": N, "failure_prob": 0.05}

@@ -11,17 +11,9 @@ import pytest
 from mpmath import mpf
 from scipy.stats import multinomial
 
-from bounds import (
-    PureDP,
-    brier_risk,
-    dp_ece_pac_bayes,
-    ece_hoeffding,
-    ece_pac_bayes,
-    ece_second_moment,
-    maurer,
-    private_ece_pac_bayes,
-    transfer_nats,
-)
+from bounds import PureDP, brier_risk, ece_hoeffding, ece_pac_bayes, ece_second_moment, maurer
+from bounds.printed import dp_ece_pac_bayes, private_ece_pac_bayes
+from bounds.transfer import transfer_nats
 
 SAMPLE = {"calibration_error": 0.01, "mean_squared_gap": 0.015, "n": 10_000, "failure_prob": 0.05}
 KNOWN = {"adjacency": "replace-one", "status": "accounted"}

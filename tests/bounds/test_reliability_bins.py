@@ -11,7 +11,8 @@ from mpmath import mpf
 from numpy.random import default_rng
 from scipy.stats import beta, binom
 
-from bounds import ConfidenceBin, calibration_sample, mce_clopper_pearson, mce_hoeffding
+from bounds import calibration_sample, mce_clopper_pearson, mce_hoeffding
+from bounds.reliability_bins import ConfidenceBin
 
 BOUNDS = [mce_hoeffding, mce_clopper_pearson]
 every_bound = pytest.mark.parametrize("bound", BOUNDS)

@@ -9,17 +9,10 @@ from gaussian_cells import gaussian_cells
 from mpmath import mpf
 from subsampled_gaussian import dp_sgd
 
-from bounds import (
-    ApproxDP,
-    GaussianDP,
-    PureDP,
-    ZeroConcentratedDP,
-    max_information_composition,
-    transfer_cost,
-    transfer_nats,
-)
+from bounds import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from bounds._losses import ConcentratedLoss, GaussianLoss
 from bounds.accounting import loss_distribution
+from bounds.transfer import max_information_composition, transfer_cost, transfer_nats
 
 N = 60_000
 

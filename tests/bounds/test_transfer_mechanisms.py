@@ -8,7 +8,8 @@ import pytest
 from cells import refused
 from numpy.random import default_rng
 
-from bounds import ApproxDP, GaussianDP, PrivacyLossDistribution, transfer_cost
+from bounds import ApproxDP, GaussianDP, PrivacyLossDistribution
+from bounds.transfer import transfer_cost
 
 KNOWN = {"adjacency": "replace-one", "status": "exact mechanism"}
 

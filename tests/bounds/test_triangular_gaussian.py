@@ -9,7 +9,7 @@ from mpmath import mpf
 from numpy.random import default_rng
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from bounds import triangular_gaussian_kl, triangular_log_density_ratio
+from bounds.divergence import triangular_gaussian_kl, triangular_log_density_ratio
 
 RNG = default_rng(5)
 

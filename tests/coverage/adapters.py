@@ -7,20 +7,19 @@ import numpy as np
 
 import bounds
 from bounds import (
-    ConfidenceBin,
-    ExcessStep,
     FailureBudget,
     best_of,
     binary_kl_upper,
     catoni,
     empirical_bernstein_upper,
     gibbs_risk_upper,
-    in_expectation_nats,
-    markov_transfer_nats,
     maurer,
     overall_certificate,
     second_moment_upper,
 )
+from bounds.refined import ExcessStep
+from bounds.reliability_bins import ConfidenceBin
+from bounds.transfer import in_expectation_nats, markov_transfer_nats
 from tests.coverage import catalogue
 from tests.coverage.costs import at_fraction, bernstein
 
@@ -61,7 +60,7 @@ def overall(bound, mean, draws, kl_nats, n, failure_prob, fraction=1.0):
 
 def log_partition_best(log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, failure_prob, fraction=1.0):
     told = dict(log_mean_exp=log_mean_exp, mean_loss=mean_loss, tau=tau, loss_low=loss_low, loss_high=loss_high)
-    return bounds.log_partition_best(**told, draws=draws, failure_prob=shared(failure_prob, 2, fraction))
+    return bounds.partition.log_partition_best(**told, draws=draws, failure_prob=shared(failure_prob, 2, fraction))
 
 
 def without_draws(bound, log_mean_exp, mean_loss, tau, loss_low, loss_high, draws, n, failure_prob, **more):
@@ -78,7 +77,7 @@ def gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_los
 
 def dp_gibbs_pac_bayes(log_mean_exp, mean_loss, tau, loss_low, loss_high, error_loss, draws, n, epsilon, failure_prob):
     told = locals()
-    return without_draws(bounds.dp_gibbs_pac_bayes, **told)
+    return without_draws(bounds.printed.dp_gibbs_pac_bayes, **told)
 
 
 def gibbs_catoni(
@@ -147,7 +146,7 @@ def markov_transfer(risk, n, privacy, failure_prob, fraction=1.0):
     return binary_kl_upper(risk, fraction * nats / n)
 
 
-private_catoni = partial(bounds.private_catoni, inverse_temperature=100.0)
+private_catoni = partial(bounds.printed.private_catoni, inverse_temperature=100.0)
 
 
 def brier_risk(brier, kl_nats, n, failure_prob):

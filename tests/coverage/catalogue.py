@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.stats import binom
 
-from bounds import betting_upper, gaussian_log_density_ratio, gaussian_renyi, log_xi, prior_scale_grid
+from bounds import betting_upper, log_xi, prior_scale_grid
+from bounds.divergence import gaussian_log_density_ratio, gaussian_renyi
 from tests.coverage.harness import Cases
 from tests.coverage.tight import none_at
 from tests.coverage.worlds import DELTA, chunks, gibbs, in_parts, luckiest

@@ -9,8 +9,9 @@ from math import expm1, log, sqrt
 
 import numpy as np
 
-from bounds import binary_kl_upper, log_xi, transfer_nats
+from bounds import binary_kl_upper, log_xi
 from bounds.means import ETAS, eta_cost
+from bounds.transfer import transfer_nats
 
 
 def formula_of(certificate):

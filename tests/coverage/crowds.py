@@ -7,13 +7,13 @@ from bounds import (
     PeopleSample,
     binary_kl_upper,
     clopper_pearson_upper,
-    dp_kl_chernoff,
     for_a_new_person,
     gibbs_risk_upper,
     new_example_betting,
     new_example_kl,
     new_example_pac_bayes,
 )
+from bounds.printed import dp_kl_chernoff
 from tests.coverage import mechanisms, tight
 from tests.coverage.harness import FRACTIONS, Cases, Entry
 from tests.coverage.people import person_monte_carlo

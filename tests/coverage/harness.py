@@ -17,7 +17,9 @@ import numpy as np
 from numpy.random import default_rng
 from scipy.stats import binom
 
-from bounds import BrierRisk, Certificate, LogPartition, clopper_pearson_lower, clopper_pearson_upper
+from bounds import Certificate, clopper_pearson_lower, clopper_pearson_upper
+from bounds.partition import LogPartition
+from bounds.reliability import BrierRisk
 from tests.coverage.costs import at_fraction, has_formula
 
 SEED = 20_180_709

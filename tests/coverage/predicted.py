@@ -15,16 +15,16 @@ from numpy.random import default_rng
 from scipy.stats import binomtest
 
 import pacdp
-from pacdp import PredictionReport
+from pacdp import Report
 from tests.coverage.labelled import THREE, probabilities
 
 TRIALS = 400
 FAILURE = 0.2
 """High, so that few trials have power."""
 SIX = tuple(f"g{k}" for k in range(6))
-Case = tuple[PredictionReport, dict[str, float]]
+Case = tuple[Report, dict[str, float]]
 """A report, and what is true of some of its rows."""
-Report = Callable[[np.random.Generator], Case]
+World = Callable[[np.random.Generator], Case]
 
 
 def false(found, truths):
@@ -141,9 +141,9 @@ class Row(NamedTuple):
     """A line of the table: what must hold, and a fault that must be caught."""
 
     name: str
-    sound: Report
+    sound: World
     fault: str = ""
-    broken: Report | None = None
+    broken: World | None = None
     trials: int = TRIALS
 
 

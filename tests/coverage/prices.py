@@ -5,7 +5,9 @@ from math import sqrt
 
 import numpy as np
 
-from bounds import GaussianDP, max_information_nats, transfer_cost, transfer_nats, transfer_nats_2018
+from bounds import GaussianDP
+from bounds.printed import transfer_nats_2018
+from bounds.transfer import max_information_nats, transfer_cost, transfer_nats
 from tests.coverage import mechanisms
 from tests.coverage.worlds import DELTA
 

@@ -4,7 +4,8 @@ from math import exp, log, pi, sqrt
 
 import numpy as np
 
-from bounds import StreamingLogMeanExp, exponential_mechanism_epsilon
+from bounds import exponential_mechanism_epsilon
+from bounds.partition import StreamingLogMeanExp
 from tests.coverage.harness import Cases
 from tests.coverage.tight import none_at
 from tests.coverage.worlds import DELTA, gibbs, half_released, in_parts

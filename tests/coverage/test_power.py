@@ -4,7 +4,8 @@ from math import sqrt
 
 import pytest
 
-from bounds import Certificate, GaussianDP, transfer_cost, transfer_nats
+from bounds import Certificate, GaussianDP
+from bounds.transfer import transfer_cost, transfer_nats
 from tests.coverage import mechanisms
 from tests.coverage.broken import BROKEN
 from tests.coverage.costs import at_fraction, has_formula

@@ -18,8 +18,9 @@ from torch import nn
 from torch.nn import Linear
 
 import bounds
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Prior, certify
+from pacdp import GaussianPosterior, Prior, certify
 from pacdp.backprop import FitSettings, Parts, PosteriorSettings, examples, f_quad, fit_prior, hold_out, train_posterior
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
 from tests.pacdp.toys import seeded

@@ -11,7 +11,8 @@ from tiny_runs import RUNTIME, carried_out
 from bounds.accounting import clt_gdp, event_from_dict, gaussian_epsilon, sampled_gaussians
 from experiments.papers.knolle import TABLE_2
 from experiments.runs.knolle import DIGITS, MNIST, PLAIN, XRAYS, PlainConfig, train_plain
-from pacdp import Diverged, private
+from pacdp import private
+from pacdp.errors import Diverged
 from tests.marks import at_most
 
 

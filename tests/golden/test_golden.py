@@ -33,25 +33,19 @@ from bounds.accounting import (
 )
 from bounds.certificate import total_of
 from pacdp import (
-    BoundSet,
-    DataFree,
     GaussianPosterior,
-    GibbsSettings,
-    LocalGibbs,
-    MonteCarlo,
-    NoPrivacy,
-    Point,
     Prior,
     Private,
     certify,
-    certify_network,
     certify_predictions,
     load_checkpoint,
     private,
     self_certify,
 )
 from pacdp.algorithms import build
+from pacdp.certify import BoundSet, DataFree, MonteCarlo, NoPrivacy
 from pacdp.certify.finite import assess_finite
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Keys
 from pacdp.cli.certifying import certify as certify_run
 from pacdp.cli.config import Runtime
@@ -63,6 +57,7 @@ from pacdp.cli.run import train
 from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
+from pacdp.posterior import LocalGibbs, Point
 from tests.marks import every_case
 from tests.pacdp.toys import SAMPLERS, toy_data, toy_objective
 from tests.verify.made import at_a_price, prices, without_a_price
@@ -159,7 +154,7 @@ def accountant():
             at = {"event": event, "adjacency": adjacency}
             brackets = [privacy_epsilon(delta=delta, **at) for delta in (1e-5, 1e-3)]
             brackets += [privacy_delta(epsilon=1.0, **at), renyi_epsilon(delta=1e-5, **at)]
-            cost = bounds.transfer_cost(privacy=privacy_record(**at), n=500, failure_prob=0.05)
+            cost = bounds.transfer.transfer_cost(privacy=privacy_record(**at), n=500, failure_prob=0.05)
             found[f"{name}, {adjacency}"] = [[one.lower, one.upper, one.status] for one in brackets] + [cost.nats]
     noise = calibrate_noise(event=events()["sampled"], epsilon=2.0, delta=1e-5, adjacency="add-remove")
     return {**found, "calibrated noise": noise.scale}
@@ -208,8 +203,8 @@ def networks():
         f"predictions, {name}": certificates(certify_predictions(labels, None, probabilities, **more).certificates)
         for name, more in cases.items()
     }
-    found["network"] = report(certify_network(module, data))
-    found["network, people"] = report(certify_network(module, of_people))
+    found["network"] = report(certify(module, data, ask=["error", "calibration"], failure_prob=0.1))
+    found["network, people"] = report(certify(module, of_people, ask="error"))
     from sklearn.linear_model import LogisticRegression
 
     inputs = data.inputs.numpy().astype(np.float64)

@@ -18,7 +18,7 @@ from torch.nn import Linear
 import bounds
 from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
-from pacdp import Checkpoint, GaussianPosterior, load_checkpoint, save_checkpoint
+from pacdp import GaussianPosterior, load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
 from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
@@ -32,6 +32,7 @@ from pacdp.data.xrays import read_films, read_table
 from pacdp.features import backbone_cache
 from pacdp.losses import zero_one
 from pacdp.stochastic import mean_risks
+from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.files import LIST, written
 from pacdp.store.ledger import Ledger
 
@@ -102,7 +103,7 @@ def ledger(ending):
 
 def record(folder):
     claim = bounds.GaussianDP(mu=0.02, adjacency="add-remove", status="approximate accountant")
-    made = bounds.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
+    made = bounds.printed.private_pac_bayes(risk=0.1, kl_nats=3.0, n=100, failure_prob=0.05, privacy=claim)
     return put(folder / "certificate.json", made.to_json())
 
 

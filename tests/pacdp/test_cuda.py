@@ -8,11 +8,12 @@ import torch
 from torch.testing import assert_close
 from toys import keys_of, seeded, sparse_data, toy_data, toy_objective
 
-from pacdp import Architecture, Problem
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
 from pacdp.certify.trained import load_trained, objectives, save_trained
 from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
 from pacdp.chains.graphs import recorded
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 from pacdp.random import cipher, device_cipher
 from pacdp.random.philox_compiled import words
 from pacdp.step.noise import SystemRandomness

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from pacdp import Problem
+from pacdp.problem import Problem
 
 
 def test_a_subset_keeps_the_labels_that_the_whole_would_have():

@@ -9,12 +9,10 @@ import bounds
 from bounds import (
     Accounted,
     ApproxDP,
-    ExcessStep,
     FailureBudget,
     GaussianDP,
     Independent,
     MaxInformation,
-    Printed2018,
     PureDP,
     Sharp,
     ZeroConcentratedDP,
@@ -29,8 +27,6 @@ from bounds import (
     disagreement,
     disintegrated,
     disintegrated_renyi,
-    dp_chernoff_2018,
-    dp_hoeffding_2018,
     ece_hoeffding,
     ece_pac_bayes,
     ece_second_moment,
@@ -60,6 +56,8 @@ from bounds import (
     weighted_risk_upper,
 )
 from bounds.accounting import Composed, Gaussian, PoissonSampled, SelfComposed, privacy_record
+from bounds.printed import Printed2018, dp_chernoff_2018, dp_hoeffding_2018
+from bounds.refined import ExcessStep
 
 N = 5000
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.004, event=Gaussian(noise_multiplier=5.0)), count=1000)

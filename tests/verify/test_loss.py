@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from bounds import GaussianDP, transfer_cost
+from bounds import GaussianDP
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
@@ -19,6 +19,7 @@ from bounds.accounting import (
     event_to_dict,
     privacy_epsilon,
 )
+from bounds.transfer import transfer_cost
 from pacdp.verify import events, loss, loss_of_a_step
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong

@@ -11,7 +11,8 @@ from torch import nn
 
 from bounds import GaussianDP, PureDP
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
-from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
+from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
+from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo
 from pacdp.data.rows import Rows
 from pacdp.losses import ramp
 from pacdp.verify import loss
@@ -71,7 +72,7 @@ ROUTES = {
     "private and held-out prior": lambda data, test: _gaussian(
         Private(privacy=_claims()["gaussian"], seen=HeldOut(rows=_OTHERS)), data, test
     ),
-    "one network": lambda data, test: certify(Network(network=_network()), data, test=test),
+    "one network": lambda data, test: certify(_network(), data, test=test, ask=["error", "calibration"]),
     "a released network": lambda data, test: certify(
         Network(network=_network()), data, prior=Private(privacy=_claims()["gaussian"]), test=test
     ),
@@ -152,7 +153,7 @@ def test_weights_of_networks_are_in_the_certificate():
 def test_a_nested_report_is_read_too():
     """Studies put the certificates of other priors under ``references``."""
     report = ROUTES["one network"](*_sets()).to_dict()
-    report["details"] = {"references": {"again": ROUTES["independent prior"](*_sets()).to_dict()}}
+    report["details"] |= {"references": {"again": ROUTES["independent prior"](*_sets()).to_dict()}}
     assert not odd(check_report(report))
     report["details"]["references"]["again"]["certificates"][0]["value"] *= 0.9
     assert DOES_NOT in verdicts(check_report(report))

@@ -9,12 +9,12 @@ from rich.text import Text
 from bounds.sentence import confidence, counted, down, up
 from pacdp.cli.reading import notes
 from pacdp.cli.terminal import output, word
-from pacdp.predictions import PredictionReport, Statement
+from pacdp.predictions import Report, Statement
 
 _MOST = 60
 
 
-def tell(found: PredictionReport, written: Path) -> None:
+def tell(found: Report, written: Path) -> None:
     """Print it."""
     out = output()
 
@@ -23,7 +23,7 @@ def tell(found: PredictionReport, written: Path) -> None:
 
     say(found.headline())
     whose = "" if found.unit == "example" else f" of {counted(found.n, found.unit)}"
-    say(f"{counted(found.examples, 'example')}{whose}")
+    say(f"{counted(found.examples or found.n, 'example')}{whose}")
     title = f"all of this holds at once with {confidence(found.failure_prob)} confidence"
     out.print(
         _table(
@@ -37,8 +37,8 @@ def tell(found: PredictionReport, written: Path) -> None:
         say(f"  {note}")
     for remark in found.remarks:
         say(f"remark: {remark}")
-    for name, reason in found.not_applicable:
-        say(f"not certified: {name}: {reason}")
+    for one in found.refusals:
+        say(f"not certified: {one.name}: {one.reason}")
     say(f"wrote {written}; check it with pacdp verify {word(written)}")
 
 

@@ -16,19 +16,16 @@ from torch import nn
 from bounds import accounting
 from bounds.accounting import Event
 from pacdp import (
-    Assessment,
-    BoundSet,
-    CheckpointError,
     GaussianPosterior,
-    MonteCarlo,
     Network,
     Prior,
     Private,
+    Report,
     Settings,
     certify,
     load_checkpoint,
 )
-from pacdp.certify import Refusal
+from pacdp.certify import BoundSet, MonteCarlo, Refusal
 from pacdp.certify.accounted import poisson_sums
 from pacdp.certify.gaussian import Progress
 from pacdp.cli.config import Runtime
@@ -39,6 +36,7 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.planning import charged_event
 from pacdp.cli.serial import from_dict
+from pacdp.errors import CheckpointError
 from pacdp.layers.predict import with_weights
 from pacdp.loop import PrivateRun
 from pacdp.step.accountant import privacy_spent
@@ -137,7 +135,7 @@ class Released:
             event, delta=self.config.budget.delta, adjacency=self.config.neighbours
         )
 
-    def told(self, found: Assessment) -> Assessment:
+    def told(self, found: Report) -> Report:
         """The assessment with what the run spent, and with what shows that its steps were planned."""
         found = found.resting_on(self.charged.hypothesis, beside="privacy covers these rows")
         return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bounds.accounting import Composed, Event, Gaussian, PoissonSampled
-from pacdp import CheckpointError
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import PrivateConfig
+from pacdp.errors import CheckpointError
 from pacdp.resume import read_event
 from pacdp.step.event import after, first, joined, runs_of, steps_of
 from pacdp.step.planned_steps import ChargedSteps, Plan

@@ -9,7 +9,7 @@ import pytest
 from events_for_tests import HEADLINE, either, lost, spent, steps
 from scipy.stats import norm
 
-from bounds import GaussianDP, private_pac_bayes, transfer_cost
+from bounds import GaussianDP
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
@@ -33,6 +33,8 @@ from bounds.accounting import (
     sampled_gaussians,
     trade_off,
 )
+from bounds.printed import private_pac_bayes
+from bounds.transfer import transfer_cost
 
 ALL = Composed(
     events=(

@@ -9,7 +9,7 @@ import torch
 
 import bounds
 from experiments.runs.small_samples import SmallConfig, private_head, sample
-from pacdp import BoundSet
+from pacdp.certify import BoundSet
 from pacdp.data import load
 from pacdp.features import fit_mean, gaussian_errors, unit
 from pacdp.private import privacy_claim, runs_of, steps_of
@@ -66,11 +66,11 @@ def certified(head_mu, seed):
     assert steps_of(history) == 5
     assert all(step.sample_rate == 1.0 for step, _ in runs_of(history))
     assert claim.mu == pytest.approx(head_mu, rel=1e-9)
-    transfer = bounds.transfer_cost(privacy=claim, n=n, failure_prob=0.05).nats
+    transfer = bounds.transfer.transfer_cost(privacy=claim, n=n, failure_prob=0.05).nats
     mean = fit_mean(rows, labels, prior_mean=head, std=1.0, cost_nats=bounds.log_xi(n) + transfer, iterations=5)
     risk = min(1.0, float(gaussian_errors(rows @ mean.T, labels).mean()))
     kl_nats = float((mean - head).double().square().sum()) / 2.0
-    step = partial(bounds.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
+    step = partial(bounds.printed.private_pac_bayes, risk=risk, kl_nats=kl_nats, n=n, failure_prob=0.05)
     blind = bounds.GaussianDP(mu=0.0, adjacency="add-remove", status="accounted")
     return step(privacy=claim).value, step(privacy=blind).value, 0.5
 

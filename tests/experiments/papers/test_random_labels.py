@@ -9,9 +9,9 @@ from tiny_runs import EFFORT, carried_out
 
 from experiments.claims import judge
 from experiments.papers.random_labels import RANDOM_LABELS, SENTENCES, N, invalid_bound, jobs
-from pacdp import Architecture
 from pacdp.cli.figures.names import CONVERGED, GIBBS_BOUNDS
 from pacdp.cli.folder import Folder
+from pacdp.models import Architecture
 from tests.oracles.kl_by_mpmath import kl
 
 BY_KEY = {sentence.answers[0]: sentence for sentence in SENTENCES}

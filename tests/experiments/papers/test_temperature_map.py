@@ -6,8 +6,9 @@ import pytest
 from experiments.claims import judge
 from experiments.ours.temperature_map import SENTENCES, coldest, law, zero_step
 from experiments.runs.temperature import Ladder, climb
-from pacdp import Architecture, Problem
 from pacdp.cli.config import Runtime
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 from tests.marks import near
 
 

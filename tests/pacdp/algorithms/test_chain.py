@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 from toys import Quadratic
 
-from pacdp import LocalGibbs, Point
 from pacdp.algorithms import KINDS, PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
 from pacdp.chains import NOISE, Keys, normal_like
+from pacdp.posterior import LocalGibbs, Point
 from tests.marks import parametrize
 
 TAU = 25.0

@@ -17,8 +17,8 @@ CASES = [
 
 def by_bounds(name, risk, kl, **given):
     """The same number without torch, at the best λ."""
-    lam = [bounds.best_lambda(risk, kl, **given)] if name == "f_lambda" else []
-    found = getattr(bounds, name)(risk, kl, *lam, **given)
+    lam = [bounds.objectives.best_lambda(risk, kl, **given)] if name == "f_lambda" else []
+    found = getattr(bounds.objectives, name)(risk, kl, *lam, **given)
     return float(found.value if name == "f_kl" else found)
 
 
@@ -47,7 +47,7 @@ def test_lambda_may_be_trained():
     risk, kl = torch.tensor(0.05, dtype=torch.float64), torch.tensor(7.0, dtype=torch.float64)
     f_lambda(risk, kl, n=500, failure_prob=0.05, lam=lam).backward()
     at = {"risk": 0.05, "kl_nats": 7.0, "n": 500, "failure_prob": 0.05}
-    slope = (bounds.f_lambda(**at, lam=1.3 + 1e-5) - bounds.f_lambda(**at, lam=1.3 - 1e-5)) / 2e-5
+    slope = (bounds.objectives.f_lambda(**at, lam=1.3 + 1e-5) - bounds.objectives.f_lambda(**at, lam=1.3 - 1e-5)) / 2e-5
     assert float(lam.grad) == near(slope, rel=1e-6)
 
 

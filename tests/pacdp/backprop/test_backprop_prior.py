@@ -8,7 +8,7 @@ from backprop_toys import blobs, network
 from torch import equal
 from torch.nn import BatchNorm1d, Conv2d, Dropout, Flatten, Linear, ReLU, Sequential
 
-from pacdp import DataFree, GaussianPosterior, HeldOut, Prior
+from pacdp import GaussianPosterior, HeldOut, Prior
 from pacdp.backprop import (
     Augmentation,
     Examples,
@@ -20,6 +20,7 @@ from pacdp.backprop import (
     hold_out,
     scaled,
 )
+from pacdp.certify import DataFree
 from pacdp.data.rows import Rows
 from tests.marks import near, parametrize
 from tests.pacdp.same import identical, left_alone

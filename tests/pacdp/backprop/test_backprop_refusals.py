@@ -9,7 +9,7 @@ import torch
 from backprop_toys import blobs, network
 from torch.nn import Dropout, Linear, Sequential
 
-from pacdp import BoundSet, GaussianPosterior, HeldOut, Prior, certify
+from pacdp import GaussianPosterior, HeldOut, Prior, certify
 from pacdp.backprop import (
     Augmentation,
     Coordinates,
@@ -21,6 +21,7 @@ from pacdp.backprop import (
     hold_out,
     train_posterior,
 )
+from pacdp.certify import BoundSet
 from pacdp.data import Split, index_hash
 from pacdp.errors import Diverged
 from pacdp.losses import bounded_cross_entropy

@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import Linear
 
 import bounds
-from pacdp import BoundSet, DataFree, GaussianPosterior, MonteCarlo, Network, Prior, certify
+from pacdp import GaussianPosterior, Network, Prior, certify
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.data import Split, index_hash
 from tests.pacdp.toys import seeded
 

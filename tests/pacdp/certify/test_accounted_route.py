@@ -10,11 +10,12 @@ from toys import toy_data, toy_objective
 
 import bounds
 from bounds.accounting import event_from_dict, privacy_epsilon
-from pacdp import GibbsSettings, load_trained
+from pacdp import load_trained
 from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.certify import BoundSet
 from pacdp.certify.accounted import require_own_batches
 from pacdp.certify.chain import released_weights_certificate
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.objective import Objective, Risks
 from pacdp.step.langevin import accounted_privacy
 from pacdp.step.planned_steps import Plan
@@ -55,7 +56,9 @@ def test_a_clipped_checkpoint_has_rigorous_certificates_beside_the_optimistic(tm
     assert all({"clipping inactive", "chain stationary"} <= {each.name for each in one.unproved} for one in optimistic)
     assert bool(optimistic) == (name != "Entropy-SGD"), "without outer noise nothing is known of its target"
     privacy = accounted_privacy(settings, n=1437, steps=3)
-    again = bounds.private_kl_chernoff(risk=found.error("weights", "bound"), n=1437, privacy=privacy, failure_prob=0.05)
+    again = bounds.printed.private_kl_chernoff(
+        risk=found.error("weights", "bound"), n=1437, privacy=privacy, failure_prob=0.05
+    )
     assert rigorous(found)[1].value == near(again.value, rel=1e-12)
     report = found.to_dict()
     accounted, event = report["details"]["accounted"], event_from_dict(report["privacy"]["event"])

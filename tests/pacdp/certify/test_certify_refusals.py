@@ -12,27 +12,16 @@ from torch.nn.functional import cross_entropy
 from toys import toy_data, toy_objective
 
 import bounds
-from pacdp import (
-    DataFree,
-    Finite,
-    GibbsSettings,
-    HeldOut,
-    LocalGibbs,
-    MonteCarlo,
-    Network,
-    NoPrivacy,
-    Point,
-    Prior,
-    Private,
-    Settings,
-    certify,
-)
+from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
+from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy
 from pacdp.certify.finite import assess_finite
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
 from pacdp.losses import Loss, bounded_cross_entropy, brier
 from pacdp.objective import Objective
+from pacdp.posterior import LocalGibbs, Point
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.wrong_types
@@ -101,7 +90,7 @@ NETWORKS = {
     "no function": (lambda: Network(network=None), "to be a function of inputs"),
     "classes by batch": (
         lambda: judged(lambda x: x.new_zeros(len(x), 2 + len(x) % 2)), "outputs an example in every batch"),
-    "scores that are logits": (lambda: judged(lambda x: x, scores=True), r"probabilities in \[0, 1\]"),
+    "scores that are logits": (lambda: judged(lambda x: x, scores=True), r"must lie in \[0, 1\]"),
     "its batch's mean": (lambda: judged(lambda x: x[:, :1] - x[:, :1].mean()), "depends on the other examples"),
     "by heart": (parrot, "depends on|holds"),
     "no networks": (lambda: Finite(networks=[]), "a list of networks, at least one"),
@@ -121,7 +110,7 @@ LAWS = {
     "no settings": (lambda: Settings.tried(0, "me"), "count of settings"),
 }  # fmt: skip
 CALLS = {
-    "law": (lambda: gaussian(law=network()), "expected law to be"),
+    "law": (lambda: gaussian(law=network()), "network is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
     "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),
@@ -147,7 +136,7 @@ CALLS = {
     "nobody": (lambda: plain().best(of="nobody"), "no rigorous certificate bounds the 0-1 risk of nobody"),
     "too many to compare": (
         lambda: gaussian(test=FRESH, failure_prob=0.3).best(), "certify at a failure_prob below 1/"),
-    "people to join": (lambda: plain().joined(plain(OF_PEOPLE)), "assessments of the same examples"),
+    "people to join": (lambda: plain().joined(plain(OF_PEOPLE)), "reports on the same examples"),
 }  # fmt: skip
 CHAINS = {
     "an objective for a network": (lambda: plain(toy_objective(toy_data())), "go together"),

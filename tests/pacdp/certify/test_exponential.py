@@ -60,7 +60,7 @@ def test_certificates_are_those_of_pure_privacy():
     made = selected_certificate(chosen, errors=errors, n=n, failure_prob=0.05)
     risk = made.inputs["risk"]
     assert risk == pytest.approx(int(errors[chosen.index]) / n, rel=1e-15)
-    assert made.value == bounds.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
+    assert made.value == bounds.printed.dp_kl_chernoff(risk=risk, n=n, epsilon=0.05, failure_prob=0.05).value
     assert made.status == "rigorous"
     assert chosen.privacy.epsilon == 0.05
 

@@ -8,7 +8,8 @@ from door_toys import MU, QUICK, examples, gaussian, network, plain, split
 from torch import nn
 from torch.nn import Linear, Module, Parameter
 
-from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
+from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
+from pacdp.certify import BoundSet, DataFree, Finite
 from pacdp.data import DataError
 from tests.marks import parametrize, refusal
 from tests.pacdp.draws import randperm

@@ -12,20 +12,8 @@ from torch import equal, nn
 from torch.nn import BatchNorm1d, Dropout, Linear, Sequential
 
 import bounds
-from pacdp import (
-    BoundSet,
-    DataFree,
-    Finite,
-    GaussianPosterior,
-    HeldOut,
-    MonteCarlo,
-    Network,
-    NoPrivacy,
-    Prior,
-    Private,
-    Settings,
-    certify,
-)
+from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, Settings, certify
+from pacdp.certify import BoundSet, DataFree, Finite, MonteCarlo, NoPrivacy
 from pacdp.data import Split, index_hash
 from pacdp.losses import Loss
 from tests.marks import near, parametrize, slow
@@ -242,7 +230,10 @@ def made(plan):
                 losses=plan["losses"], formulas=plan["formulas"], **options,
             )  # fmt: skip
         case "n":
-            found = certify(Network(network=plan["network"], scores=False), data, prior=plan["source"], **options)
+            found = certify(
+                Network(network=plan["network"]), data, prior=plan["source"], **options,
+                **({} if isinstance(plan["source"], Private) else {"ask": ["error", "calibration"]}),
+            )  # fmt: skip
         case _:
             law = Finite(networks=[plan["network"], linear(2, 5)], **plan["finite"])
             found = certify(law, data, prior=plan["source"], **options)

@@ -16,9 +16,9 @@ from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
 import bounds
-from pacdp import BoundSet, DataFree, GaussianPosterior, HeldOut, MonteCarlo, Network, Prior, Private, certify
+from pacdp import GaussianPosterior, HeldOut, Network, Prior, Private, certify
 from pacdp.backprop import ScaleGrid, choose_scale
-from pacdp.certify import Measured
+from pacdp.certify import BoundSet, DataFree, Measured, MonteCarlo
 from pacdp.certify.gaussian import Gaussians, one_draw, one_draw_weights
 from pacdp.losses import bounded_cross_entropy, brier, zero_one
 from pacdp.stochastic import mean_risks

@@ -9,9 +9,10 @@ import pytest
 import torch
 from toys import keys_of, toy_data, toy_objective
 
-from pacdp import Diverged, GibbsSettings, LocalGibbs
-from pacdp.certify.gibbs import estimate_gibbs
+from pacdp.certify.gibbs import GibbsSettings, estimate_gibbs
+from pacdp.errors import Diverged
 from pacdp.objective import Estimate, Objective, Risks
+from pacdp.posterior import LocalGibbs
 from tests.marks import refusal
 
 DIM = 3

@@ -5,8 +5,8 @@ import torch
 from scipy import stats
 
 import bounds
-from pacdp import BoundSet, Network, Private, certify
-from pacdp.certify import Refusal
+from pacdp import Network, Private, certify
+from pacdp.certify import BoundSet, Refusal
 from pacdp.certify.networks import noisy_certificate, released_certificate
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
 from pacdp.step.noise import SeededRandomness

@@ -9,7 +9,8 @@ import torch
 from door_toys import network
 
 import bounds
-from pacdp import DataFree, MonteCarlo, Prior, Private, certify
+from pacdp import Prior, Private, certify
+from pacdp.certify import DataFree, MonteCarlo
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
 from tests.marks import near, refusal
@@ -82,4 +83,4 @@ def test_a_private_prior_pays_for_people():
         law, data, prior=Prior(law=law, source=Private(privacy=claim, unit="person", rows=data.rows)), network=network()
     )
     made = found.certificate(measures="0-1 risk of a new person")
-    assert made.nats("transfer") == bounds.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats
+    assert made.nats("transfer") == bounds.transfer.transfer_cost(privacy=claim, n=len(SIZES), failure_prob=0.045).nats

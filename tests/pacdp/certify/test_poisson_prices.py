@@ -7,13 +7,16 @@ import torch
 from numpy.random import default_rng
 
 from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_record
-from pacdp import Architecture, BoundSet, Network, Private, Problem, certify
+from pacdp import Network, Private, certify
 from pacdp.algorithms import SGLD
+from pacdp.certify import BoundSet
 from pacdp.certify.accounted import poisson_sums
 from pacdp.cli.certifying import certify as certify_folder
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.private.methods import METHODS
 from pacdp.cli.run import train
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
 from tests.edits import seen

@@ -34,11 +34,11 @@ class Net(nn.Module):
 images = np.load("images.npy", mmap_mode="r")
 network = Net().eval()
 def run(n):
-    pacdp.certify_network(network, (images[:n], np.arange(n) % 3), batch_size=100)
+    pacdp.certify(network, (images[:n], np.arange(n) % 3), batch_size=100)
 added(run, 400, len(images))
 """
 _RUN = """
-from pacdp import Problem
+from pacdp.problem import Problem
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset
 from pacdp.models import Architecture

@@ -10,24 +10,18 @@ import torch
 from torch.nn import Linear, Sequential
 from toys import SAMPLERS
 
-from pacdp import (
-    Architecture,
-    CheckpointError,
-    GibbsSettings,
-    LocalGibbs,
-    NoPrivacy,
-    Point,
-    Problem,
-    certify,
-    certify_network,
-    load_checkpoint,
-    load_trained,
-)
+from pacdp import certify, load_checkpoint, load_trained
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGLD, EntropySGD, build
+from pacdp.certify import NoPrivacy
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.trained import first_model, objectives, save_trained
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
+from pacdp.errors import CheckpointError
+from pacdp.models import Architecture
+from pacdp.posterior import LocalGibbs, Point
+from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan
 from tests.marks import every_case, refusal
 
@@ -82,9 +76,9 @@ def test_assessing_twice_gives_the_same_numbers(tmp_path):
 def test_a_folder_is_evidence_of_the_rows_that_its_chain_saw(tmp_path):
     train(tmp_path / "c", CLIPPED, steps=2)
     (data, test), net = PROBLEM.data(), Sequential(torch.nn.Flatten(), Linear(64, 2))
-    assert certify_network(net.eval(), test, saw=tmp_path / "c").certificates
+    assert certify(net.eval(), test, seen=tmp_path / "c").certificates
     with refusal("share", DataError):
-        certify_network(net, data, saw=str(tmp_path / "c"))
+        certify(net, data, seen=str(tmp_path / "c"))
 
 
 def test_chains_start_from_networks_of_their_own():

@@ -10,9 +10,10 @@ from torch.testing import assert_close
 
 import bounds
 from bounds.noisy_steps import flattened
-from pacdp import BoundSet, Prior, Settings, load_checkpoint, load_trained
+from pacdp import Prior, Settings, load_checkpoint, load_trained
 from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
+from pacdp.certify import BoundSet
 from pacdp.certify.accounted import around
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price

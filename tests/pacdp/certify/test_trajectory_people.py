@@ -9,9 +9,10 @@ from numpy.random import default_rng
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from pacdp import BoundSet, Prior, load_checkpoint, load_trained
+from pacdp import Prior, load_checkpoint, load_trained
 from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC
+from pacdp.certify import BoundSet
 from pacdp.certify.accounted import around
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.training import train_certified

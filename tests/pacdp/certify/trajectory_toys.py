@@ -4,12 +4,14 @@ import torch
 from torch.func import functional_call, grad, vmap
 from torch.nn import GELU, Conv2d, Flatten, LayerNorm, Linear, ReLU, Sequential
 
-from pacdp import Architecture, Problem, load_checkpoint
+from pacdp import load_checkpoint
 from pacdp.algorithms import SGHMC
 from pacdp.chains import SQUARED_NORMS
 from pacdp.cli.config import Run
 from pacdp.cli.folder import write_json
 from pacdp.losses import bounded_cross_entropy
+from pacdp.models import Architecture
+from pacdp.problem import Problem
 from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint, save_checkpoint
 from pacdp.verify.files import read_checkpoint

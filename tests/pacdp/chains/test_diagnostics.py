@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import default_rng
 from scipy import signal, stats
 
-import bounds
+from bounds.monte_carlo import effective_sample_size
 from pacdp.chains import diagnostics
 from pacdp.chains.diagnosis import FEWEST_DRAWS, FEWEST_STEPS, R_HAT_LIMIT, REFUTED_BY_CHANCE
 from pacdp.chains.diagnostics import after_burn_in, diagnose
@@ -68,7 +68,7 @@ def test_effective_draws_and_standard_error_of_an_autoregression(phi):
     errors = [run.mean / run.standard_error for run in runs]
     assert 0.5 < math.sqrt(fmean(z * z for z in errors)) < 1.6
     x = autoregression(rng, 1, 8000, phi)
-    assert one(x).effective_draws == near(bounds.effective_sample_size(x[0]), rel=0.2)
+    assert one(x).effective_draws == near(effective_sample_size(x[0]), rel=0.2)
 
 
 @parametrize(

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import Flatten, Linear, ReLU, Sequential
 
-from pacdp import BoundSet
+from pacdp.certify import BoundSet
 from pacdp.data import Split, index_hash
 
 PRIOR = np.arange(0, 900)

@@ -11,7 +11,6 @@ from bounds import (
     Independent,
     PureDP,
     declared,
-    dp_pac_bayes_2018,
     gibbs_risk_upper,
     kl_chernoff,
     maurer,
@@ -19,11 +18,13 @@ from bounds import (
     proved,
     unproved,
 )
-from pacdp import BoundSet, DataFree, Finite, GaussianPosterior, MonteCarlo, Network, Prior, Problem
+from bounds.printed import dp_pac_bayes_2018
+from pacdp import GaussianPosterior, Network, Prior
 from pacdp.algorithms import EntropySGD
-from pacdp.certify import Assessment, Measured, Refusal, certify
+from pacdp.certify import BoundSet, DataFree, Finite, Measured, MonteCarlo, Refusal, Report, certify
 from pacdp.certify.trained import objectives
 from pacdp.posterior import LocalGibbs
+from pacdp.problem import Problem
 from tests.pacdp.toys import seeded
 
 CLINIC = "the clinic, which drew its patients at random"
@@ -54,7 +55,7 @@ def handmade():
         replace(people, of="weights", measures="0-1 risk of a new person"),
         replace(vacuous, of="ensemble", measures="ECE"),
     )
-    return Assessment(
+    return Report(
         route="gibbs",
         examples=1437,
         **how,
@@ -108,7 +109,7 @@ def _chain():
 
 
 REAL = {
-    "new examples": lambda: _certified(_network),
+    "predictions": lambda: _certified(_network),
     "released": lambda: _certified(_network, prior=PRIVATE),
     "finite": lambda: _certified(lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)),
     "gaussian": _gaussian,

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from tiny_runs import ALGORITHMS, RUNTIME, alone, interrupted, left_behind, tiny, variants
 
-from pacdp import Architecture, CheckpointError, Diverged
 from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
+from pacdp.errors import CheckpointError, Diverged
+from pacdp.models import Architecture
 from tests.marks import at_most, refusal
 
 BAD = {

@@ -9,9 +9,10 @@ from cli_tools import QUICK, read, standings, succeed
 from mpmath import exp, log, mpf, workdps
 
 import bounds
-from pacdp import CheckpointError, load_checkpoint, load_trained, save_checkpoint
+from pacdp import load_checkpoint, load_trained, save_checkpoint
 from pacdp.certify.trained import _records as records_of
 from pacdp.cli.figures.names import ACCOUNTED, CHAIN_BOUNDS, CONVERGED, GIBBS_BOUNDS
+from pacdp.errors import CheckpointError
 from pacdp.verify.report import check_path, check_report
 from tests.marks import at_most, every_case, refusal
 from tests.schema import validate
@@ -81,7 +82,7 @@ def test_certificates_are_the_bounds_at_the_raw_numbers_of_the_report(algorithm,
             continue
         known = raw | {"risk": mean["train"]["ramp"] if made.of == "weights" else gibbs["error"]}
         assert [name for name in known.keys() & made.inputs.keys() if made.inputs[name] != known[name]] == []
-        again = getattr(bounds, made.name)(**made.inputs)
+        again = getattr(bounds.printed, made.name)(**made.inputs)
         assert (again.value, again.costs) == (made.value, made.costs)
 
 

@@ -11,9 +11,9 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 
 import bounds
-from pacdp import CheckpointError
 from pacdp.certify.foreign import load_into, read_weights
 from pacdp.data import Rows
+from pacdp.errors import CheckpointError
 from tests.marks import refusal
 
 PRIOR_SAW = "prior saw none of these rows"
@@ -77,7 +77,7 @@ def test_rows_that_the_prior_saw_prove_that_the_bound_s_are_others(files, certif
 
 def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
     prior, saw = ("--prior-data", "foreign_net:prior_set"), "predictor saw none of these rows"
-    report = certify(*given(files, "test_set"))
+    report = certify(*given(files, "test_set"), "--ask", "error")
     first = report["certificates"][0]
     assert (first["of"], first["name"], report["n"]) == ("your network", "new_examples_clopper_pearson", 297)
     module = load_into(foreign_net.factory(), read_weights(files / "weights.safetensors"), source="here")

@@ -21,7 +21,7 @@ CLIPPED = tiny("clipped-sgld", records=3)
 
 def cost(run, *, steps, failure_prob=0.05):
     privacy = accounted_privacy(run.sampler, n=N, steps=steps)
-    return bounds.transfer_cost(privacy=privacy, n=N, failure_prob=failure_prob).nats
+    return bounds.transfer.transfer_cost(privacy=privacy, n=N, failure_prob=failure_prob).nats
 
 
 def private_bound(report):

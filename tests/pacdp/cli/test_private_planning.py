@@ -6,12 +6,13 @@ from cli_tools import forge, read
 from tiny_runs import RUNTIME, halted, interrupted
 
 from bounds.accounting import event_to_dict
-from pacdp import CheckpointError, load_checkpoint
+from pacdp import load_checkpoint
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.planning import charged_event
 from pacdp.cli.private.run import train_private
 from pacdp.cli.serial import from_dict
+from pacdp.errors import CheckpointError
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
 from tests.marks import refusal

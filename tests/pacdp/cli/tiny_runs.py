@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 from cli_tools import read, rows, tensors
 
-from pacdp import Architecture, GibbsSettings, load_checkpoint
+from pacdp import load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.private.config import Budget, PrivateConfig
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import run
 from pacdp.cli.run import train
+from pacdp.models import Architecture
 
 RUNTIME = Runtime(threads=1)
 EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)

@@ -8,7 +8,8 @@ from compress_toys import LEARNERS, clouds, descend
 
 import bounds
 import pacdp
-from pacdp import BoundSet, Network, Settings, certify, certify_untouched
+from pacdp import Settings, certify
+from pacdp.certify import BoundSet, Surrogate
 from pacdp.certify.untouched import disagreements
 from pacdp.compress import Groups
 from pacdp.data import DataError, Dataset
@@ -81,8 +82,8 @@ def test_rows_that_either_saw_are_refused(found, network):
     refused(found, network, planted, "2 of the unlabelled rows are among the sample")
     refused(found, network, torch.tensor(FRESH.inputs).repeat(2, 1), "repeats")
     words = "500 of the unlabelled rows are among the network's rows"
-    refused(found, network, FRESH, words, network_saw=FRESH)
-    both = found.certify_other(network, FRESH, network_saw=DATA.rows()).certificates[0]
+    refused(found, network, FRESH, words, seen=FRESH)
+    both = found.certify_other(network, FRESH, seen=DATA.rows()).certificates[0]
     assert both.hypothesis("neither network saw the unlabelled rows").standing == "proved"
     settings = Settings.chosen_on(FRESH)
     made = pacdp.compress(LEARNERS["kernel"], DATA, groups=Groups(sizes=(4,)), settings=settings)
@@ -96,7 +97,7 @@ def test_rows_that_either_saw_are_refused(found, network):
 @pytest.mark.wrong_types
 def test_what_can_be_no_data_is_no_evidence(found, network):
     for given, call in {
-        "network_saw": lambda: found.certify_other(network, FRESH, network_saw=True),
+        "seen": lambda: found.certify_other(network, FRESH, seen=True),
         "start_rows": lambda: pacdp.compress(LEARNERS["adam"], DATA, groups=5, start={}, start_rows="a.npz"),
         "rows": lambda: Settings.chosen_on(FRESH.inputs),
     }.items():
@@ -106,11 +107,11 @@ def test_what_can_be_no_data_is_no_evidence(found, network):
 
 def test_a_held_out_count_serves_as_well(network):
     part = clouds(n=800, seed=5)
-    own = Network(network=network)
-    count = certify(own, data=BoundSet.part(part), failure_prob=0.025)
+    count = certify(network, data=BoundSet.part(part), failure_prob=0.025, ask="error")
     of_h = next(one for one in count.certificates if one.name == "new_examples_clopper_pearson")
-    made = certify_untouched(lambda x: 2.0 * network(x), FRESH, surrogate=network, certificate=of_h,
-                             saw={"the sample": DATA.rows(), "others": part.rows()}, failure_prob=0.025)  # fmt: skip
+    saw = {"the sample": DATA.rows(), "others": part.rows()}
+    surrogate = Surrogate(network=network, certificate=of_h, saw=saw)
+    made = certify(lambda x: 2.0 * network(x), FRESH, surrogate=surrogate, failure_prob=0.05)
     (certificate,) = made.certificates
     assert certificate.inputs["k"] == 0
     assert certificate.value == near(of_h.value + bounds.clopper_pearson_upper(0, FRESH.n, 0.025))
@@ -127,3 +128,9 @@ def test_ties_and_nans_are_differences_and_classes_must_agree(found):
         found.certify_other(lambda inputs: inputs[:, 0], FRESH)
     with refusal("of people"):
         found.certify_other(lambda inputs: inputs, clouds(people=60))
+    with refusal("must pay for the surrogate's certificate"):
+        certify(
+            lambda inputs: inputs,
+            FRESH,
+            surrogate=Surrogate(network=found, certificate=found.certificate, saw=found.saw),
+        )

@@ -9,12 +9,12 @@ from numpy import array_equal
 from numpy.random import default_rng
 from torch import equal
 
-from pacdp import Problem
 from pacdp.certify.examples import BoundSet
 from pacdp.chains import Keys
 from pacdp.data import Dataset, Rows, Split, index_hash, randomise
 from pacdp.models import Architecture
 from pacdp.objective import Objective
+from pacdp.problem import Problem
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.toys import seeded
 

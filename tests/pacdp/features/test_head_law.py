@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import torch
 
-from pacdp import BoundSet, DataFree, MonteCarlo, Prior, certify
+from pacdp import Prior, certify
+from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.features.head import gaussian_errors
 from pacdp.features.head_law import SimplexHead, corners, fit_law
 from pacdp.stochastic.forward import fresh_pass

@@ -251,7 +251,7 @@ def test_calibration_of_people_is_of_their_mean_gaps():
 def test_what_has_one_record_or_none_is_listed_and_not_claimed():
     labels, said = ["a", "a", "b", "b", "c"], ["a", "a", "b", "a", "a"]
     found = certify_predictions(labels, said, groups=["x", "x", "x", "x", "y"], classes=["a", "b", "c", "d"])
-    reasons = dict(found.not_applicable)
+    reasons = {one.name: one.reason for one in found.refusals}
     assert "one example" in reasons["error on class 'c' of your model"]
     assert "no example has the label 'd'" in reasons["error on class 'd' of your model"]
     assert "is predicted to be 'd'" in reasons["share of errors among predictions of class 'd' of your model"]

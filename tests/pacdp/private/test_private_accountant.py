@@ -147,12 +147,12 @@ def test_a_checkpoint_s_record_pays_for_a_private_prior(tmp_path):
     claim = privacy_claim(history, adjacency="add-remove")
     assert claim.status == "accounted"
     given = {"risk": 0.1, "kl_nats": 5.0, "n": 2000, "failure_prob": 0.05}
-    certificate = bounds.private_pac_bayes(privacy=claim, **given)
+    certificate = bounds.printed.private_pac_bayes(privacy=claim, **given)
     assert certificate.status == "rigorous"
     ordinary = bounds.maurer(**given).value
     assert ordinary < certificate.value < ordinary + 0.02
     longer = joined(history, planned(1.0, sample_rate=0.05, steps=50))
-    more = bounds.private_pac_bayes(privacy=privacy_claim(longer, adjacency="add-remove"), **given)
+    more = bounds.printed.private_pac_bayes(privacy=privacy_claim(longer, adjacency="add-remove"), **given)
     assert more.value > certificate.value
 
 

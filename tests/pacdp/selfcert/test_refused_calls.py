@@ -6,7 +6,8 @@ from numpy.random import default_rng
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch.nn import Flatten, Linear, Sequential
 
-from pacdp import plan_routes, self_certify
+from pacdp import self_certify
+from pacdp.selfcert.plan import plan_routes
 from tests.refusals import refuses
 
 X = default_rng(0).normal(size=(40, 3))

@@ -10,11 +10,12 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 
-from pacdp import SelfCertifySettings, self_certify
+from pacdp import self_certify
 from pacdp.backprop import FitSettings
 from pacdp.data import DataError
 from pacdp.selfcert.examples import given, split
 from pacdp.selfcert.plan import HELD_OUT, NOISY, PAC_BAYES
+from pacdp.selfcert.routes import SelfCertifySettings
 from tests.marks import near, parametrize, refusal
 from tests.pacdp.same import left_alone
 from tests.pacdp.toys import seeded

@@ -11,8 +11,9 @@ from loaders import checkpoint, contents, example
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from pacdp import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from pacdp.store.checkpoint import FORMAT
+from pacdp import load_checkpoint, save_checkpoint
+from pacdp.errors import CheckpointError
+from pacdp.store.checkpoint import FORMAT, Checkpoint
 from tests.file_faults import Fault, carried_out, places
 from tests.marks import every_case, refusal
 

@@ -22,7 +22,10 @@ from bounds.needs import declared_by
 from bounds.pac_bayes import catoni, langford_seeger, maurer
 from bounds.prices import Accounted, MaxInformation, Price, Printed2018, Sharp
 from bounds.privacy import PrivacyClaim
+from bounds.pure_transfer import transfer_nats_2018 as transfer_nats_2018
 from bounds.released import chernoff, hoeffding, kl_chernoff
+from bounds.released import dp_chernoff_2018 as dp_chernoff_2018
+from bounds.released import dp_hoeffding_2018 as dp_hoeffding_2018
 from bounds.reliability import ece_pac_bayes
 
 Bound = Callable[..., Certificate]
@@ -88,5 +91,5 @@ def hybrid_pac_bayes(
     """
     _check.count(n_bound=n_bound)
     made = private_pac_bayes(risk=risk, kl_nats=kl_nats, n=n_bound, privacy=privacy, failure_prob=failure_prob)
-    known = declared_by("the caller of bounds.hybrid_pac_bayes", "hybrid_pac_bayes", "private_")
+    known = declared_by("the caller of bounds.printed.hybrid_pac_bayes", "hybrid_pac_bayes", "private_")
     return replace(made, name="hybrid_pac_bayes", hypotheses=merged(known, privacy.hypotheses))

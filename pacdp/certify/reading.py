@@ -1,0 +1,399 @@
+"""A network as it is, run once over examples: from tensors and loaders, in keywords, with any bounded loss.
+
+One batch is held at a time. What is kept of an example is its answer (class, confidence, Brier loss), or its loss, and
+the hash of its row. That an example's output is its own, and that a pass writes nothing, is tried at every size and
+shape that a batch has (:mod:`pacdp.trials`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from pacdp.certify.batches import Batch, Inputs, batches_of
+from pacdp.certify.bounded import ClippedError
+from pacdp.certify.examples import BoundSet, Device, require_labels
+from pacdp.certify.trimming import hand_back
+from pacdp.data import Dataset
+from pacdp.data.hashing import row_hashes
+from pacdp.data.rows import Rows
+from pacdp.errors import said
+from pacdp.layers.plain import call_with, repeats_itself
+from pacdp.losses import in_error
+from pacdp.predictions.answers import Answers, from_probabilities, joined
+from pacdp.predictions.examples import Examples, described
+from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
+from pacdp.trials.buffers import Holdings
+
+Function = Callable[..., Any]
+LossOf = Callable[[Any, Tensor], Tensor]
+"""Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AtWeights:
+    """A module as a function of its inputs, at weights and buffers other than its own."""
+
+    module: nn.Module
+    state: Mapping[str, Tensor]
+
+    def __call__(self, inputs: Tensor) -> Any:
+        """Its outputs."""
+        return call_with(self.module, self.state, inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Seen:
+    """What is left of examples that a network was run over.
+
+    Attributes:
+        examples: whose they are, and hashes of their rows.
+        labels: the classes; None where losses are known in their place.
+        answers: what the network said of them, or its losses.
+        classes: how many classes its outputs distinguish; 0 where losses are known in their place.
+    """
+
+    examples: BoundSet
+    labels: Int64[np.ndarray, " n"] | None
+    answers: Answers
+    classes: int = 0
+
+    def table(self, of: str, *, range_by: str = "") -> Examples:
+        """The same as a table of predictions, of a model of this name."""
+        found = Examples(
+            n=self.examples.n,
+            models={of: self.answers},
+            labels=self.labels,
+            classes=tuple(range(self.classes)),
+            range_by=range_by,
+        )
+        return described(found, groups=None, people=self.examples.people, weights=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reading:
+    """How a network is run over examples.
+
+    Attributes:
+        network: a module in eval mode, or any function, called with a batch's inputs or with its keywords.
+        loss: a bounded loss that takes the place of the 0-1 error.
+        scores: whether outputs are probabilities in place of logits.
+    """
+
+    network: Function
+    loss: LossOf | ClippedError | None = None
+    scores: bool = False
+    device: Device = "cpu"
+    batch_size: int = BATCH
+
+    def seen(self, data: Any, whose: str, *, held: bool = True) -> Seen:
+        """Everything that is kept of the examples.
+
+        Args:
+            data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
+            whose: whose rows they are, such as "the bound's", for sentences.
+            held: refuse a network in which the examples stand.
+
+        Raises:
+            ValueError: no examples; a network that fails, mixes the examples of a batch or writes on them; outputs or
+                labels that do not fit.
+            DataError: the network holds examples.
+        """
+        data = BoundSet.part(data) if isinstance(data, Dataset) else data
+        kept, holdings, classes = _Kept(), Holdings(self.network) if held else None, 0
+        for batch, found in self.over(data):
+            hashes = batch.hashes()
+            if holdings is not None and isinstance(batch.inputs, Tensor):
+                holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
+            kept.add(batch, hashes)
+            if self.loss is None:
+                labels, classes = _class_labels(batch.labels, whose).cpu(), classes_of(found)
+                kept.labels.append(labels.numpy())
+                kept.answers.append(answers_of(found, labels, scores=self.scores))
+            else:
+                losses = {name_of(self.loss): found.numpy()}
+                kept.answers.append(Answers(losses=losses))
+            hand_back(batch.nbytes)
+        if not kept.rows:
+            raise ValueError(f"data holds no examples in {whose} rows: give at least one")
+        return kept.seen(data if isinstance(data, BoundSet) else None, classes)
+
+    def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
+        """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
+
+        Raises:
+            ValueError: as for :meth:`seen`.
+        """
+        return torch.cat([found for _, found in self.over((inputs, torch.zeros(len(inputs))))])
+
+    def over(self, data: Any) -> Iterator[tuple[Batch, Tensor]]:
+        """Each batch with the network's outputs on it, or its losses, on the CPU.
+
+        Raises:
+            ValueError: as for :meth:`seen`.
+        """
+        shape, form, tried, settled = torch.Size(), None, 0, None
+        repeats = self.loss is None and repeats_itself(
+            self.network.module if isinstance(self.network, AtWeights) else self.network
+        )
+        for batch in batches_of(data, batch_size=self.batch_size):
+            given = batch.inputs.shape[1:] if isinstance(batch.inputs, Tensor) else None
+            at = _At(self, batch)
+            if settled is None:
+                shape = at.first().shape[1:]
+                settled = Unwritten(self.network)
+            at.shape = shape
+            if batch.n > tried or given != form:
+                at.require_own()
+                tried, form = max(MOST, batch.n), given
+            found = at.all()
+            if not repeats:
+                require_alone(_real(found), at.rows, least=at.least)
+            yield batch, found.cpu()
+        if settled is not None:
+            settled.require()
+
+    @torch.no_grad()
+    def judged(self, inputs: Inputs, labels: Tensor) -> Tensor:
+        """Logits, or losses, one row an example."""
+        outputs = self._outputs(inputs)
+        if self.loss is None:
+            return _judgeable(logits_of(outputs), len(labels))
+        return _bounded(self.loss, outputs, labels.to(self.device), len(labels))
+
+    def _outputs(self, inputs: Inputs) -> Any:
+        given = {"": inputs} if isinstance(inputs, Tensor) else inputs
+        given = {name: value.to(self.device) for name, value in given.items()}
+        with kept_inputs(*given.values()):
+            try:
+                return (
+                    self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
+                )
+            except Exception as error:  # a stranger's network may raise anything
+                named = {name: tuple(value.shape) for name, value in given.items()}
+                shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
+                raise ValueError(
+                    f"the network does not accept inputs of shape {shapes}: {said(error)}"
+                ) from error
+
+
+@dataclass(slots=True)
+class _At:
+    """A network at one batch: what it says there, and what it says of some of the rows, in trials."""
+
+    reading: Reading
+    batch: Batch
+    shape: torch.Size | None = None
+    """Of the outputs of one example, where it is known from an earlier pass."""
+
+    @property
+    def least(self) -> float:
+        """The size of outputs below which rounding is relative to it."""
+        return 0.0 if self.reading.loss is None else 1.0
+
+    def first(self) -> Tensor:
+        """The first pass: of one example, or of made-up numbers where the inputs are one tensor."""
+        inputs, labels = self.batch.inputs, self.batch.labels[:1]
+        if isinstance(inputs, Tensor):
+            return self._judged(pool(inputs[:1])[-1:], labels)
+        return self._judged({name: value[:1].clone() for name, value in inputs.items()}, labels)
+
+    def all(self) -> Tensor:
+        """Of every example of the batch."""
+        return self._judged(self.batch.inputs, self.batch.labels)
+
+    def rows(self, places: Tensor) -> Tensor:
+        """Of some of its examples."""
+        inputs = self.batch.inputs
+        if isinstance(inputs, Tensor):
+            return _real(self._judged(inputs[places], self.batch.labels[places]))
+        part = {name: value[places] for name, value in inputs.items()}
+        return _real(self._judged(part, self.batch.labels[places]))
+
+    def require_own(self) -> None:
+        """Refuse a network that mixes the examples of a batch, in trials as large as the batch."""
+        size, inputs = max(MOST, self.batch.n), self.batch.inputs
+        made_up = pool(inputs[:size], size=size) if isinstance(inputs, Tensor) else None
+
+        def run(places: Tensor) -> Tensor:
+            own = places % min(self.batch.n, size)
+            if made_up is None:
+                return self.rows(own)
+            return _real(self._judged(made_up[places], self.batch.labels[own]))
+
+        require_own_outputs(run, size=size, least=self.least)
+
+    def _judged(self, inputs: Inputs, labels: Tensor) -> Tensor:
+        found = self.reading.judged(inputs, labels)
+        if self.shape is not None and found.shape[1:] != self.shape:
+            raise ValueError(
+                f"expected {list(self.shape)} outputs an example in every batch, got {list(found.shape[1:])}"
+            )
+        return found
+
+
+def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
+    """What outputs [m] or [m, classes] say of each example; one logit counts as two classes.
+
+    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where some output is
+    not finite, nothing is known of confidences.
+
+    Raises:
+        ValueError: a label that names no class; ``scores`` that are no probabilities.
+    """
+    require_labels(labels, classes_of(outputs))
+    if scores:
+        table = outputs.double()
+        table = table if table.ndim == 2 else table[:, None]
+    elif classes_of(outputs) == 2 and outputs.numel() == len(outputs):
+        one = torch.sigmoid(outputs.reshape(-1).double())
+        table = torch.stack([1.0 - one, one], dim=1)
+        outputs = torch.stack([-outputs.reshape(-1), outputs.reshape(-1)], dim=1)
+    else:
+        table = torch.softmax(outputs.double(), dim=1)
+    predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
+    if not scores:
+        predicted = torch.where(in_error(outputs, predicted), -1, predicted)
+        if not bool(outputs.isfinite().all()):
+            return Answers(predicted=predicted.numpy())
+    found = from_probabilities(table.numpy(), labels.numpy())
+    return found if scores else Answers(**{**_columns(found), "predicted": predicted.numpy()})
+
+
+def classes_of(outputs: Tensor) -> int:
+    """How many classes outputs distinguish: two for one logit."""
+    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits in what a network returns: a tensor, the first of a tuple, or ``logits`` of a dictionary or dataclass.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found = outputs
+    if isinstance(outputs, Mapping):
+        found = cast(Mapping[Any, Any], outputs).get("logits")
+    elif hasattr(outputs, "logits"):
+        found = outputs.logits
+    elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
+        found = cast(Any, outputs)[0]
+    if isinstance(found, Tensor) and found.is_floating_point():
+        return found.detach().clone()  # a network may write each batch into one tensor
+    keys = (
+        sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
+    )
+    keys = (
+        [one.name for one in fields(outputs)]
+        if is_dataclass(outputs) and not isinstance(outputs, type)
+        else keys
+    )
+    has = f" with {', '.join(keys) or 'nothing'}" if keys or isinstance(outputs, Mapping) else ""
+    raise ValueError(
+        f"the network returned {type(outputs).__name__}{has}: let it return a tensor of logits, or name them 'logits'"
+    )
+
+
+def name_of(loss: LossOf | ClippedError) -> str:
+    """What the loss is called in certificates."""
+    if isinstance(loss, ClippedError):
+        return loss.name
+    return str(getattr(loss, "__name__", "loss")).replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Columns that grow batch by batch."""
+
+    inputs: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    rows: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    people: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    labels: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    answers: list[Answers] = field(default_factory=list[Answers])
+
+    def add(self, batch: Batch, hashed: np.ndarray) -> None:
+        """Hashes and people; ``hashed`` are those of the inputs."""
+        if (batch.people is None) != (not self.people) and self.rows:
+            raise ValueError(
+                "some batches name the people of their examples and others do not: give all or none"
+            )
+        self.inputs.append(hashed)
+        self.rows.append(batch.pairs(hashed))
+        if batch.people is not None:
+            self.people.append(batch.people)
+
+    def seen(self, of: BoundSet | None, classes: int) -> Seen:
+        """All of it."""
+        people = np.concatenate(self.people) if self.people else None
+        owners = None if people is None else row_hashes(people, name="people")
+        rows = Rows.sorted(np.concatenate(self.rows), np.concatenate(self.inputs), owners)
+        n = sum(map(len, self.rows))
+        labels = np.concatenate(self.labels) if self.labels else None
+        return Seen(
+            examples=BoundSet.counted(n, rows, people, of=of),
+            labels=labels,
+            answers=joined(self.answers),
+            classes=classes,
+        )
+
+
+def _columns(answers: Answers) -> dict[str, Any]:
+    return {one.name: getattr(answers, one.name) for one in fields(answers)}
+
+
+def _real(values: Tensor) -> Tensor:
+    """Numbers that can be compared up to rounding."""
+    return values.double() if values.dtype == torch.bool else values
+
+
+def _judgeable(logits: Tensor, n: int) -> Tensor:
+    """Logits with a row an example."""
+    if logits.ndim in (1, 2) and len(logits) == n and logits.numel() > 0:
+        return logits
+    raise ValueError(
+        f"expected one row of logits for each of {n} examples, got {logits.dtype} outputs of shape "
+        f"{tuple(logits.shape)}: give loss= for outputs that are no classes of an example"
+    )
+
+
+def _class_labels(labels: Tensor, whose: str) -> Tensor:
+    """Whole numbers, one an example; a trailing axis of one falls off."""
+    found = labels.squeeze(1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if found.ndim != 1 or found.is_floating_point() or found.is_complex():
+        raise ValueError(
+            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: give "
+            "loss= for other targets"
+        )
+    return found.long()
+
+
+def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) -> Tensor:
+    """Losses in [0, 1], one an example."""
+    try:
+        found = loss(
+            logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone()
+        )
+    except ValueError:
+        raise
+    except Exception as error:  # a stranger's function may raise anything
+        raise ValueError(f"the loss failed with {type(error).__name__}: {error}") from error
+    if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(
+            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
+        )
+    if found.dtype == torch.bool:  # errors, which are counted
+        return found.detach().clone().cpu()
+    values = found.detach().to(
+        torch.float64, copy=True
+    )  # a function may write each batch into one tensor
+    if not bool(((values >= 0.0) & (values <= 1.0)).all()):
+        raise ValueError(
+            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
+        )
+    return values.cpu()

@@ -1,0 +1,113 @@
+"""One question has one answer, at whichever door it is asked; only what is known of the rows differs."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import bounds
+from pacdp import Network, certify, certify_predictions, self_certify
+from pacdp.certify import BoundSet
+from tests.marks import every_case
+
+N, ERRORS = 360, 16
+LABELS = np.arange(N) % 10
+SAID = np.where(np.arange(N) % 23 == 3, (LABELS + 1) % 10, LABELS)
+TABLE = torch.eye(10)[torch.tensor(SAID)] * 3.0
+NET = nn.Embedding.from_pretrained(TABLE).eval()
+INPUTS, TARGETS = torch.arange(N), torch.tensor(LABELS)
+PEOPLE, GROUPS = np.arange(N) // 3, np.where(np.arange(N) % 2, "north", "south")
+WRONG = SAID != LABELS
+
+
+class Known(ClassifierMixin, BaseEstimator):
+    """Says what the table says, whatever it was fitted on."""
+
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, x):
+        return SAID[np.asarray(x)[:, 0].astype(int)]
+
+
+def half_brier(outputs, labels):
+    return (outputs.double().softmax(1) - nn.functional.one_hot(labels, 10)).square().sum(1) / 2
+
+
+def probabilities():
+    return TABLE.double().softmax(1).numpy()
+
+
+BY = {
+    "a network": lambda **how: certify(NET, (INPUTS, TARGETS), **how),
+    "a loader": lambda **how: certify(NET, DataLoader(TensorDataset(INPUTS, TARGETS), batch_size=50), **how),
+    "a bound set": lambda **how: certify(Network(network=NET), BoundSet(inputs=INPUTS, labels=TARGETS), **how),
+    "truth values as a loss": lambda **how: certify(NET, (INPUTS, TARGETS), loss=lambda z, y: z.argmax(1) != y, **how),
+    "answers": lambda **how: certify_predictions(LABELS, SAID, **how),
+    "probabilities": lambda **how: certify_predictions(LABELS, probabilities=probabilities(), **how),
+    "errors": lambda **how: certify_predictions(losses={"error": WRONG}, **how),
+}  # fmt: skip
+
+
+def same(one, other):
+    """But for the names of predictor and risk, and for what is known of the rows."""
+    plain = {"of": "", "measures": "", "hypotheses": (), "name": ""}
+    return replace(one, **plain) == replace(other, **plain)
+
+
+@every_case("door", BY)
+def test_sixteen_errors_of_360_are_one_number(door):
+    assert WRONG.sum() == ERRORS
+    found = BY[door](ask="error")
+    (made,) = found.certificates
+    assert made.value == bounds.clopper_pearson_upper(ERRORS, N, 0.05)
+    assert same(made, BY["answers"](ask="error").certificates[0])
+    assert found.failure_prob == made.failure_prob == 0.05
+    assert "with 95% confidence" in found.headline()
+
+
+def test_who_asks_for_everything_has_the_same_rows_at_either_door():
+    network, table = BY["a network"](), BY["probabilities"]()
+    assert network.budget == table.budget
+    rows = [(one.quantity, round(one.measured, 9), one.lower, one.upper) for one in table.statements]
+    assert [(one.quantity, round(one.measured, 9), one.lower, one.upper) for one in network.statements] == rows
+    assert all(map(same, network.certificates, table.certificates))
+    assert str(network).splitlines()[2:] == str(table).splitlines()[2:] or "your network" in str(network)
+
+
+def test_people_losses_groups_and_both_ends_have_one_number():
+    people = certify(NET, (INPUTS, TARGETS, PEOPLE), ask="error")
+    assert same(people.certificates[0], certify_predictions(LABELS, SAID, people=PEOPLE, ask="error").certificates[0])
+    assert (people.unit, people.n) == ("person", N // 3)
+    values = half_brier(TABLE, TARGETS).numpy()
+    for whose in (None, PEOPLE):
+        data = (INPUTS, TARGETS) if whose is None else (INPUTS, TARGETS, whose)
+        loss, table = certify(NET, data, loss=half_brier), certify_predictions(losses={"x": values}, people=whose)
+        assert same(loss.certificates[0], table.certificates[0])
+    ends = [certify_predictions(LABELS, groups=GROUPS, interval=True, ask=["groups"], **said)
+            for said in ({"predictions": SAID}, {"probabilities": probabilities()})]  # fmt: skip
+    assert ends[0].certificates == ends[1].certificates
+
+
+def test_what_self_certify_counts_is_what_the_table_of_its_answers_counts():
+    found = self_certify(Known(), (np.arange(N)[:, None] + 0.0, LABELS), routes="held-out count", seed=3)
+    k, n = found.certificate.inputs["k"], found.certificate.inputs["n"]
+    (counted,) = certify_predictions(losses={"error": np.arange(n) < k}, ask="error").certificates
+    assert (found.certificate.value, found.certificate.failure_prob) == (counted.value, 0.05)
+
+
+def test_a_report_is_printed_and_saved(tmp_path):
+    found = BY["a network"]()
+    text = str(found)
+    assert text.startswith(found.headline())
+    assert "recall of class 9" in text
+    assert "All of this holds at once with 95% confidence." in text
+    assert found.table() in text
+    path = found.save(tmp_path / "new")
+    assert path.name == "certificates.json"
+    with np.testing.assert_raises_regex(ValueError, "holds no report yet"):
+        found.save(tmp_path / "new")
