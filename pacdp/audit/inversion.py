@@ -23,6 +23,7 @@ from torch import Tensor
 
 from bounds import _check
 
+Images = Float[Tensor, "examples *shape"]
 Features = Callable[[Tensor], Tensor]
 
 
@@ -36,8 +37,8 @@ class Inversion(NamedTuple):
 
 
 def psnr(
-    reconstructed: Float[Tensor, "examples *shape"],
-    original: Float[Tensor, "examples *shape"],
+    reconstructed: Images,
+    original: Images,
     *,
     peak: float = 1.0,
 ) -> Float[Tensor, " examples"]:
@@ -59,7 +60,7 @@ def psnr(
 @torch.no_grad()
 def decoder_attack(
     features: Features,
-    inputs: Float[Tensor, "examples *shape"],
+    inputs: Images,
     public: Float[Tensor, "public *shape"],
     *,
     ridge: float = 1e-3,
@@ -89,8 +90,8 @@ def decoder_attack(
 
 def search_attack(
     features: Features,
-    inputs: Float[Tensor, "examples *shape"],
-    start: Float[Tensor, "examples *shape"],
+    inputs: Images,
+    start: Images,
     *,
     steps: int = 500,
     step_size: float = 0.02,

@@ -75,7 +75,7 @@ def normal_law(z: Noise) -> Found:
     values = z.reshape(-1)[: 1 << 21].astype(np.float64)
     if not np.isfinite(values).all():
         return _NO_NUMBER
-    distance, _ = stats.ks_1samp(values, stats.norm.cdf, method="asymp")
+    distance = float(stats.ks_1samp(values, stats.norm.cdf, method="asymp")[0])
     p_value = min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2))
     return Found(p_value, f"distance {distance:.5f}")
 
@@ -178,9 +178,10 @@ def _largest_cosine(z: Noise) -> Found:
     return Found(bonferroni(tail, len(cosines)), f"largest cosine {largest:.3f}")
 
 
-def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:
-    """Noise has mean 0 and variance 1 along directions that were fixed before it was drawn; zeros do not count."""
-    y = (z * directions).sum(1, dtype=np.float64)[np.abs(directions).any(1)]
+def along(z: Noise, sums: Float[np.ndarray, "releases dim"]) -> Found:
+    """Noise has mean 0 and variance 1 along the sums that it was added to; those of no unit do not count."""
+    norms = np.linalg.norm(sums, axis=1)
+    y = (z * sums).sum(1, dtype=np.float64)[norms > 0.0] / norms[norms > 0.0]
     if not len(y):
         return Found(1.0, "nothing to see")
     score, squares = float(y.sum()) / math.sqrt(len(y)), float((y**2).sum())
@@ -188,10 +189,10 @@ def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:
     return least([(float(normal(score)), seen), (float(chi_square(squares, len(y))), seen)])
 
 
-def with_sizes(z: Noise, sizes: Float[np.ndarray, " releases"]) -> Found:
-    """Noise does not follow the sizes of the batches."""
-    if not sizes.any():
+def with_sizes(z: Noise, off: Float[np.ndarray, " releases"]) -> Found:
+    """Noise does not follow how far the sizes of the batches are off their mean."""
+    if not off.any():
         return Found(1.0, "batches of one size")
     ones = z.sum(1, dtype=np.float64) / math.sqrt(z.shape[1])
-    score = float((ones * sizes).sum()) / float(np.linalg.norm(sizes))
+    score = float(ones @ off / np.linalg.norm(off))
     return Found(float(normal(score)), f"{score:.2f} standard errors")

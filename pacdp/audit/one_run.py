@@ -47,6 +47,7 @@ def of_grid(observed: Observer) -> Check:
 def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
     """Laws of what was added to the clipped sum."""
     z, t, law = evidence.noise, tensors_of(module), noise_laws
+    sizes = evidence.batches.sum(1)[evidence.rows] - evidence.batches.shape[1] * evidence.rate
     for name, claim, found in (
         ("mean", "every coordinate has mean 0", law.mean_of_coordinates(z)),
         ("variance", "every coordinate has the variance that was told", law.variance_of_coordinates(z)),
@@ -59,8 +60,8 @@ def of_noise(evidence: Evidence, module: nn.Module) -> Iterator[Check]:
         ("covariance at large", "in whatever direction", law.covariance_in_all(z)),
         ("covariance of steps", "releases are independent", law.covariance_of_steps(z)),
         ("repeats", "no two releases share noise", law.repeated_noise(z, t)),
-        ("the data", "noise does not follow the clipped sum", law.along(z, evidence.directions)),
-        ("sizes", "noise does not follow the sizes of batches", law.with_sizes(z, evidence.sizes)),
+        ("the data", "noise does not follow the clipped sum", law.along(z, evidence.sums)),
+        ("sizes", "noise does not follow the sizes of batches", law.with_sizes(z, sizes)),
     ):  # fmt: skip
         yield by_chance(f"noise: {name}", claim, found)
 

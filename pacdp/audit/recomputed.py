@@ -77,16 +77,6 @@ class Evidence:
         """The rate that was told."""
         return self.told[0].rate
 
-    @property
-    def directions(self) -> np.ndarray:
-        """Recomputed sums, scaled to norm 1, a row for each release; zeros of an empty batch."""
-        return self.sums / np.maximum(np.linalg.norm(self.sums, axis=1, keepdims=True), 1e-30)
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Units in the batch behind each release, minus their expected number."""
-        return (self.batches.sum(1) - self.batches.shape[1] * self.rate)[self.rows]
-
 
 def evidence_of(observed: Observer) -> Evidence:
     """Hold each release against the sum of its units' contributions, recomputed from the records that were read.
