@@ -12,6 +12,7 @@ direction at all.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -75,7 +76,8 @@ def normal_law(z: Noise) -> Found:
     values = z.reshape(-1)[: 1 << 21].astype(np.float64)
     if not np.isfinite(values).all():
         return _NO_NUMBER
-    distance = float(stats.ks_1samp(values, stats.norm.cdf, method="asymp")[0])
+    found: Any = stats.ks_1samp(values, stats.norm.cdf, method="asymp")
+    distance = float(found.statistic)
     p_value = min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2))
     return Found(p_value, f"distance {distance:.5f}")
 
