@@ -26,8 +26,6 @@ from pacdp.algorithms.user_level import UserLevelDPSGD as UserLevelDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
 from pacdp.audit.checks import MechanismAudit as MechanismAudit
-from pacdp.audit.inversion import class_attack as class_attack
-from pacdp.audit.inversion import closest_psnr as closest_psnr
 from pacdp.audit.inversion import decoder_attack as decoder_attack
 from pacdp.audit.inversion import psnr as psnr
 from pacdp.audit.inversion import search_attack as search_attack

@@ -5,10 +5,9 @@ from typing import get_args
 
 from torch.nn import Flatten, Linear, ReLU, Sequential
 
-from bounds.accounting import ExponentialMechanism
 from pacdp.algorithms.algorithm import Algorithm, Choice
 from pacdp.algorithms.method import law_of
-from pacdp.audit.evidence import choice_of, noise_of, told_of
+from pacdp.audit.recomputed import told_of
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPMCDropout, Method
 from pacdp.private import Constant, Laplace, Mechanism, Normal, published_epsilon
 from pacdp.step.event import combined, runs_of
@@ -33,7 +32,7 @@ def test_every_method_makes_its_algorithm_and_says_what_it_is(name):
     events = told_of(algorithm.promise(100, 3))
     assert len(events) == 3
     for t, event in enumerate(events):
-        assert noise_of(event) == near(combined(algorithm.noises(t)), rel=1e-9)
+        assert event.noise == near(combined(algorithm.noises(t)), rel=1e-9)
     if not method.FIXES_NOISE:
         assert algorithm.noises(0) == (1.5,)
         assert sum(count for _, count in runs_of(algorithm.promise(100, 3))) == 3
@@ -50,12 +49,10 @@ def test_a_choice_says_what_is_chosen_among_and_is_in_the_promise(nested):
     algorithm = made(P3SGD(noise_scales=(3.0, 2.0), nested=nested, selection_epsilon=0.3, score_bound=2.0))
     assert algorithm.choice == Choice(noise_scales=(3.0, 2.0), epsilon=0.3, score_bound=2.0)
     assert algorithm.noises(0) == ((2.0,) if nested else (3.0, 2.0))
-    (event,) = told_of(algorithm.promise(100, 1))
-    assert choice_of(event) == 0.3
+    assert [step.choice for step in told_of(algorithm.promise(100, 1))] == [0.3]
     alone = made(P3SGD(noise_scales=(2.0,)))
     assert alone.choice is None
-    assert choice_of(told_of(alone.promise(100, 1))[0]) == 0.0
-    assert not isinstance(told_of(alone.promise(100, 1))[0], ExponentialMechanism)
+    assert told_of(alone.promise(100, 1)) == [(PUBLIC.sample_rate, 2.0, 0.0)]
 
 
 def test_a_paper_s_own_accounting_is_asked_of_the_algorithm():

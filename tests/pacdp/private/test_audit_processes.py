@@ -4,8 +4,7 @@ import pytest
 from private_toys import cross_entropy, mechanism, mlp
 from torch import multiprocessing
 
-from pacdp.audit.mechanism import made_up
-from pacdp.audit.processes import audit_processes
+from pacdp.audit.mechanism import audit_mechanism, made_up
 from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness
 from pacdp.step.processes import RankRandomness
 from tests.marks import parametrize, slow
@@ -34,8 +33,8 @@ def alike():
 
 def audited(algorithm=SGD, *, randomness=SystemRandomness, people=False):
     data, owners = made_up((4,), classes=3, units=33, people=people)
-    return audit_processes(algorithm, mlp(), data, loss=cross_entropy, people=owners, randomness=randomness,
-                           failure_prob=1e-4)  # fmt: skip
+    return audit_mechanism(algorithm, mlp(), data, loss=cross_entropy, people=owners, randomness=randomness,
+                           processes=2, failure_prob=1e-4)  # fmt: skip
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ from torch.utils.data import TensorDataset
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
 from pacdp.audit.membership import evaluate_attack
-from pacdp.audit.processes import audit_processes
 from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.private import (
     DPBBP,
@@ -69,8 +68,8 @@ def attack(values=(0.0, 0.0), member=(True, False), **changes):
     return evaluate_attack(np.array(values), np.array(member), **changes)
 
 
-def of_mechanism(n=9, **changes):
-    return audit_mechanism(sgd(), mlp(), data(n), loss=cross_entropy, **changes)
+def of_mechanism(n=9, module=None, **changes):
+    return audit_mechanism(sgd(), module or mlp(), data(n), loss=cross_entropy, **changes)
 
 
 def of_training(module=None, **changes):
@@ -79,7 +78,7 @@ def of_training(module=None, **changes):
 
 
 def of_processes(module=None, **changes):
-    return audit_processes(sgd(), module or mlp(), data(), loss=cross_entropy, **changes)
+    return of_mechanism(module=module, **{"processes": 2, **changes})
 
 
 def scheduled(**numbers):
@@ -157,7 +156,7 @@ REFUSALS = [
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: attack((0.0, math.inf)), "finite"),
-    (lambda: attack(member=(True, True)), "members"),
+    (lambda: attack(member=(True, True)), "positive and negative examples"),
     (lambda: of_mechanism(2), "three units"),
     (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),
