@@ -1,6 +1,7 @@
 """What to minimise when training on a bound, in torch: :mod:`bounds.objectives` has the formulas.
 
-Its ``f_classic`` and ``f_quad`` take tensors as they are. ``f_kl`` is the certificate itself, whose derivatives are numbers there. None is a certificate.
+Its ``f_classic`` and ``f_quad`` take tensors as they are. ``f_kl`` is the certificate itself, whose derivatives are
+numbers there. None is a certificate.
 """
 
 from collections.abc import Callable
