@@ -124,7 +124,7 @@ def audit_training(
         subject,
         included,
         signs=signs * math.copysign(1.0, gain),
-        scale=_SCALE * mechanism.clip_norm / abs(gain),
+        scale=_SCALE * mechanism.fixed_clip_norm / abs(gain),
         records=copies,
         randomness=randomness,
     )

@@ -125,6 +125,7 @@ class Observer(NoLedger):
     ) -> None:
         self.subject, self.discards, self.interrupt = subject, discards, interrupt
         self.algorithm: Algorithm = subject.algorithm
+        self.clip_norm = self.algorithm.mechanism.fixed_clip_norm
         self.steps: list[Seen] = []
         self.told: list[Stretch] = []
         self.seeds: dict[str, int] = {}
@@ -168,12 +169,14 @@ class Observer(NoLedger):
             raise
         finally:
             hook.remove()
-        own, clip_norm = self.subject.module.parameters(), self.algorithm.mechanism.clip_norm
-        weights = [parameters_to_vector(own).detach(), *self.ran.snapshots]
+        weights = [
+            parameters_to_vector(self.subject.module.parameters()).detach(),
+            *self.ran.snapshots,
+        ]
         for seen in self.steps:
             t = seen.number - 1
             seen.before, seen.after = weights[t : t + 2]
-            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t)]
+            seen.stds = [noise * self.clip_norm for noise in self.algorithm.noises(t)]
             seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:
