@@ -1,0 +1,82 @@
+"""The lines of docs/lora.md: adapters in three forms train privately, beside weights that stay, and merge rightly."""
+
+import re
+from pathlib import Path
+
+import torch
+from clipped_networks import rows, slowly
+from private_toys import data, gradient, mlp, private
+from torch import equal
+from torch.nn import CrossEntropyLoss, Linear
+from torch.testing import assert_close
+
+from pacdp import load_checkpoint
+from pacdp.private import planned
+from pacdp.resume import read_event
+from tests.marks import every_case, refusal
+
+PAGE = (Path(__file__).parents[3] / "docs" / "lora.md").read_text(encoding="utf-8")
+FORMS, TRAIN, EXPORT, MERGE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+ADAPTED = ("AsParameters", "AsLayers", "as_parametrization")
+
+
+def lines(of=FORMS, **names):
+    exec(of, names)
+    return names
+
+
+@every_case(
+    ("form", "mode"),
+    [*((form, None) for form in ADAPTED), *((form, "ghost") for form in ADAPTED[:2])],
+)
+def test_adapters_train_beside_weights_that_stay_and_merge(form, mode, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    network, inputs = mlp(), data(7, seed=3).tensors[0]
+    first, given = network(inputs).detach(), {name: p.clone() for name, p in network.state_dict().items()}
+    names = lines()
+    names |= {"network": network, "adapted": names[form], "mode": mode, "dataset": data(400)}
+    names = lines(TRAIN, **names, criterion=CrossEntropyLoss())
+    assert type(names["model"]).__name__ == ("GhostModule" if mode else "ReferenceModule")
+    assert names["engine"].event == planned(1.0, sample_rate=0.05, steps=20)
+    after = network(inputs).detach()
+    assert float((after - first).norm()) > 0.1
+    names = lines(EXPORT, **names)
+    published = load_checkpoint(tmp_path / "adapters.safetensors")
+    assert read_event(published.header | {"step": 20}) == names["engine"].event
+    assert [name.split(".")[-1] in ("up", "down") or form == "AsLayers" for name in published.model] == 4 * [True]
+    frozen = {p.shape: p for p in network.parameters() if not p.requires_grad}
+    assert all(equal(frozen[own.shape], own) for own in given.values())
+    lines(MERGE, **names)
+    assert [type(layer) for layer in (network[0], network[2])] == [Linear, Linear]
+    assert network.state_dict().keys() == given.keys()
+    assert_close(network(inputs), after, atol=1e-5, rtol=1e-5)
+    assert not equal(network[0].weight, given["0.weight"])
+
+
+@every_case("form", ADAPTED)
+def test_the_sum_is_of_the_adapters_clipped_gradients(form):
+    """At weights that are not the first ones, where one matrix of each pair is zero."""
+    names, network, batch = lines(), mlp().requires_grad_(False), rows(12)
+    for place in (0, 2):
+        network[place] = names[form](network[place])
+    with torch.no_grad():
+        for p in network.parameters():
+            if p.requires_grad:
+                p.add_(torch.linspace(-0.5, 0.7, p.numel()).view_as(p))
+    expected = slowly(network, *batch)[0].sum(0)
+    for mode in (None, "ghost")[: 1 + (form != ADAPTED[2])]:
+        module, optimizer, criterion, *_ = private(
+            network, mode=mode, noise_multiplier=0.0, expected_batch_size=1.0, lr=0
+        )
+        criterion(module(batch[0]), batch[1]).backward()
+        optimizer.step()
+        assert_close(gradient(module).double(), expected, atol=1e-4, rtol=1e-4)
+        module.to_standard_module()
+        optimizer.zero_grad()
+
+
+def test_ghost_clipping_refuses_what_it_cannot_see():
+    names, network = lines(), mlp().requires_grad_(False)
+    network[0] = names["as_parametrization"](network[0])
+    with refusal("'ghost' cannot be used with this network"):
+        private(network, mode="ghost")
