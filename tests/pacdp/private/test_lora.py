@@ -3,9 +3,7 @@
 import re
 from pathlib import Path
 
-import torch
-from clipped_networks import rows, slowly
-from private_toys import data, gradient, mlp, private
+from private_toys import data, mlp, private
 from torch import equal
 from torch.nn import CrossEntropyLoss, Linear
 from torch.testing import assert_close
@@ -51,28 +49,6 @@ def test_adapters_train_beside_weights_that_stay_and_merge(form, mode, tmp_path,
     assert network.state_dict().keys() == given.keys()
     assert_close(network(inputs), after, atol=1e-5, rtol=1e-5)
     assert not equal(network[0].weight, given["0.weight"])
-
-
-@every_case("form", ADAPTED)
-def test_the_sum_is_of_the_adapters_clipped_gradients(form):
-    """At weights that are not the first ones, where one matrix of each pair is zero."""
-    names, network, batch = lines(), mlp().requires_grad_(False), rows(12)
-    for place in (0, 2):
-        network[place] = names[form](network[place])
-    with torch.no_grad():
-        for p in network.parameters():
-            if p.requires_grad:
-                p.add_(torch.linspace(-0.5, 0.7, p.numel()).view_as(p))
-    expected = slowly(network, *batch)[0].sum(0)
-    for mode in (None, "ghost")[: 1 + (form != ADAPTED[2])]:
-        module, optimizer, criterion, *_ = private(
-            network, mode=mode, noise_multiplier=0.0, expected_batch_size=1.0, lr=0
-        )
-        criterion(module(batch[0]), batch[1]).backward()
-        optimizer.step()
-        assert_close(gradient(module).double(), expected, atol=1e-4, rtol=1e-4)
-        module.to_standard_module()
-        optimizer.zero_grad()
 
 
 def test_ghost_clipping_refuses_what_it_cannot_see():
