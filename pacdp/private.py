@@ -84,6 +84,6 @@ from pacdp.step.mechanism import Mechanism as Mechanism
 from pacdp.step.mechanism import QuantileClipping as QuantileClipping
 from pacdp.step.noise import SeededRandomness as SeededRandomness
 from pacdp.step.noise import SystemRandomness as SystemRandomness
-from pacdp.step.units import Units as Units
 from pacdp.step.tuning import number_of_runs as number_of_runs
+from pacdp.step.units import Units as Units
 from pacdp.trials import require_independent_examples as require_independent_examples

@@ -102,7 +102,6 @@ def tuned_divergences(
 
     Raises ValueError when an argument is out of range, or an event holds a nesting that no theorem here covers.
     """
-    events = _check.records("events", events, object)
     if not events:
         raise ValueError("events must hold the event of one run at least, got none.")
     one = np.max([renyi_divergences(event=event, adjacency=adjacency, orders=orders) for event in events], axis=0)
@@ -122,8 +121,8 @@ def tuned_epsilon(
 ) -> PrivacyBound:
     """epsilon at delta of the best of a random number of runs; arguments as for ``tuned_divergences``.
 
-    Formal guarantee: what is released is (upper, delta)-DP for these neighbours; ``lower`` is 0. It takes E[K] times the
-    time of one run, and with probability P[K > k] more than k times.
+    Formal guarantee: what is released is (upper, delta)-DP for these neighbours; ``lower`` is 0. The search takes E[K]
+    times the time of one run, and with probability P[K > k] more than k times.
 
     Raises ValueError when an argument is out of range.
     """

@@ -89,7 +89,9 @@ def noise(config: PrivateConfig) -> Schedule:
     found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                               target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
     how = clipping(sampling)
-    return Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
+    return (
+        Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
+    )
 
 
 def predictor(
