@@ -193,7 +193,7 @@ def refusals(rank, folder):
 
 def forked(rank, folder):
     """Instead of torchrun, which starts each process anew; the last runs alone, of sound networks."""
-    for runs, count in ((SAME, 7), (OWN, 2)):
+    for runs, count in ((SAME, 8), (OWN, 2)):
         for name in list(runs)[:-count]:
             del runs[name]
     pacdp.loop._check_examples = lambda *_: None
