@@ -79,7 +79,9 @@ from pacdp.step.event import runs_of as runs_of
 from pacdp.step.event import sampled_step as sampled_step
 from pacdp.step.event import steps_of as steps_of
 from pacdp.step.mechanism import Mechanism as Mechanism
+from pacdp.step.mechanism import QuantileClipping as QuantileClipping
 from pacdp.step.noise import SeededRandomness as SeededRandomness
 from pacdp.step.noise import SystemRandomness as SystemRandomness
+from pacdp.step.tuning import number_of_runs as number_of_runs
 from pacdp.step.units import Units as Units
 from pacdp.trials import require_independent_examples as require_independent_examples

@@ -78,7 +78,10 @@ class Algorithm:
         )
         numbers = range(start, start + steps)
         return history(
-            sampled_step(self.noises(t), sample_rate=rate, choice_epsilon=chosen) for t in numbers
+            sampled_step(
+                self.mechanism.releases(self.noises(t)), sample_rate=rate, choice_epsilon=chosen
+            )
+            for t in numbers
         )
 
     def keeps(self, step: int) -> bool:

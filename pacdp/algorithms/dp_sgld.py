@@ -72,7 +72,7 @@ class GradientSlot:
         """α_t² τ C²/B²: the temperature on the mean loss that a step's noise amounts to."""
         scale = (
             self.learning_rate(step, mechanism)
-            * mechanism.clip_norm
+            * mechanism.fixed_clip_norm
             / mechanism.expected_batch_size
         )
         return scale**2 * self.temperature
@@ -104,7 +104,7 @@ class ParameterSlot:
     def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
         """√κ B/(c n C √η_t) (Theorem 1)."""
         root = math.sqrt(self.noise / as_schedule(self.step_size)(step))
-        scale = self.drift * mechanism.public_size * mechanism.clip_norm
+        scale = self.drift * mechanism.public_size * mechanism.fixed_clip_norm
         return root * mechanism.expected_batch_size / scale
 
 
@@ -129,7 +129,7 @@ class Tempered:
     def noise_multiplier(self, step: int, mechanism: Mechanism) -> float:
         """(B/C) √(2τ/α_t)."""
         root = math.sqrt(2.0 * self.temperature / self.learning_rate(step, mechanism))
-        return root * mechanism.expected_batch_size / mechanism.clip_norm
+        return root * mechanism.expected_batch_size / mechanism.fixed_clip_norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

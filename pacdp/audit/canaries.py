@@ -123,7 +123,7 @@ def audit_training(
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
     run, sums = canary_run(
         subject, included, signs=signs * math.copysign(1.0, gain),
-        scale=_SCALE * mechanism.clip_norm / abs(gain), records=copies, randomness=randomness,
+        scale=_SCALE * mechanism.fixed_clip_norm / abs(gain), records=copies, randomness=randomness,
     )  # fmt: skip
     event, noises = run.event, [algorithm.noises(t) for t in range(len(sums))]
     assert event is not None

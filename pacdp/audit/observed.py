@@ -124,6 +124,7 @@ class Observer(NoLedger):
         self.subject, self.discards = subject, discards
         self.processes, self.stops = processes, set(stops)
         self.algorithm: Algorithm = subject.algorithm
+        self.clip_norm = self.algorithm.mechanism.fixed_clip_norm
         self.steps, self.told = list[Seen](), list[Stretch]()
         self.seeds: dict[str, int] = {}
         """Of the random layers' generators, by name."""
@@ -153,12 +154,14 @@ class Observer(NoLedger):
             raise
         finally:
             hook.remove()
-        own, clip_norm = self.subject.module.parameters(), self.algorithm.mechanism.clip_norm
-        weights = [parameters_to_vector(own).detach(), *self.ran.snapshots]
+        weights = [
+            parameters_to_vector(self.subject.module.parameters()).detach(),
+            *self.ran.snapshots,
+        ]
         for seen in self.steps:
             t = seen.number - 1
             seen.before, seen.after = weights[t : t + 2]
-            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t)]
+            seen.stds = [noise * self.clip_norm for noise in self.algorithm.noises(t)]
             seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:

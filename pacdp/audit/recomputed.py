@@ -17,7 +17,7 @@ from torch import Tensor
 from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.audit.observed import Observer, flat, put
 from pacdp.layers.random import generators, random_state, rewind
-from pacdp.step.clip import Weights
+from pacdp.step.clip import STABILITY, Weights
 from pacdp.step.event import runs_of
 from pacdp.step.sums import ByContribution, ByExample, parts
 from pacdp.step.units import Network, Units, each_unit, trained
@@ -115,9 +115,12 @@ def reference_of(observed: Observer) -> Reference:
     records = None if subject.people is None else tuple(map(torch.tensor, subject.members))
     own = Network.of(module, subject.loss), Units(subject.dataset, records), mechanism.clip_norm
     if algorithm.contribution is not None:
-        return ByContribution(*own, algorithm.contribution, algorithm.width)
+        return ByContribution(
+            *own, algorithm.contribution, algorithm.width, clipping=mechanism.rule
+        )
     together = bool(random) and observed.ran.grad_sample_mode != "reference"
-    return ByExample(*own, algorithm.draws, mechanism.max_physical_batch if together else 1)
+    most = mechanism.max_physical_batch if together else 1
+    return ByExample(*own, algorithm.draws, most, clipping=mechanism.rule)
 
 
 def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) -> Tensor:
@@ -129,8 +132,11 @@ def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) 
     none = flat(live.values()).double()[None][:0]
     found = torch.cat([none, *(flat(row[name] for name in live).double()[None] for row in rows)])
     norms = found.norm(dim=1, keepdim=True)
-    within = found * (reference.clip_norm / norms).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), within, 0.0)
+    if reference.clipping == "automatic":
+        factors = reference.clip_norm / (norms + STABILITY)
+    else:
+        factors = (reference.clip_norm / norms).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), found * factors, 0.0)
 
 
 def _others(reference: ByContribution, live: Weights, units: Tensor) -> Iterator[Weights]:

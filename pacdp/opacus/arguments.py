@@ -5,7 +5,12 @@ from typing import Any, NamedTuple
 from torch.utils.data import DataLoader, Dataset
 
 from pacdp.opacus.accountant import NAME
-from pacdp.step.mechanism import GradSampleMode, require_mode
+from pacdp.step.mechanism import (
+    GradSampleMode,
+    QuantileClipping,
+    require_clipping,
+    require_mode,
+)
 
 PUBLIC_SIZE = (
     "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
@@ -19,10 +24,6 @@ _ONLY = {
     "poisson_sampling": (
         True,
         "the accountant knows no batches but Poisson samples: leave it out, and take the loader that is returned",
-    ),
-    "clipping": (
-        "flat",
-        "each example's whole gradient is clipped to max_grad_norm: leave it out",
     ),
     "batch_first": (
         True,
@@ -95,6 +96,16 @@ def require_sound(arguments: dict[str, Any]) -> None:
         only, why = _ONLY[name]
         if value != only:
             raise ValueError(f"{name} must be {only!r}, got {value!r}: {why}")
+
+
+def require_rule(clipping: object) -> None:
+    """Refuse clipping that is none of an engine's, by raising ValueError."""
+    if clipping == "adaptive" or isinstance(clipping, QuantileClipping):
+        raise ValueError(
+            "a clip norm that adapts is for pacdp.private.train, whose steps account for the noisy count: give its "
+            "Mechanism clipping=QuantileClipping(...), and a loop of one's own clipping='flat' or 'automatic'"
+        )
+    require_clipping(clipping)
 
 
 def require_accountant(name: str) -> None:

@@ -47,6 +47,7 @@ from pacdp.opacus.arguments import (
     PUBLIC_SIZE,
     mode_of,
     require_accountant,
+    require_rule,
     require_sound,
     sampling_of,
 )
@@ -63,6 +64,7 @@ from pacdp.step import event as events
 from pacdp.step.accountant import privacy_claim
 from pacdp.step.agreement import chosen_mode
 from pacdp.step.budget import calibrated
+from pacdp.step.clip import ClippingRule
 from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import GradSampleMode
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -148,6 +150,7 @@ class PrivateEngine(PrivacyEngine):
         data_free_gradient: DataFreeGradient | None = None,
         probe: tuple[Any, ...] | None = None,
         batches: Literal["loader", "own"] = "loader",
+        clipping: ClippingRule = "flat",
         **of_opacus: Any,
     ) -> Any:
         """Make network, optimizer and data private.
@@ -179,6 +182,7 @@ class PrivateEngine(PrivacyEngine):
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
                 otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
                 refused.
+            clipping: "automatic" for C/(‖g_i‖ + 0.01) in place of min(1, C/‖g_i‖) (:mod:`pacdp.step.clip`).
             of_opacus: further arguments of Opacus's, such as ``poisson_sampling=True``, at the values that are sound
                 here (:mod:`pacdp.opacus.arguments`).
 
@@ -192,6 +196,7 @@ class PrivateEngine(PrivacyEngine):
                 processes that differ in what they are given.
         """
         require_sound(of_opacus)
+        require_rule(clipping)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         sample_rate, expected_batch_size, steps = self._sampling(
             data_loader, dataset, sample_rate, expected_batch_size, steps
@@ -208,7 +213,7 @@ class PrivateEngine(PrivacyEngine):
         device = next(module.parameters()).device
         if several:
             public = {"noise_multiplier": schedule(0), "max_grad_norm": max_grad_norm, "sample_rate": sample_rate,
-                      "expected_batch_size": expected_batch_size, "grad_sample_mode": mode,
+                      "expected_batch_size": expected_batch_size, "grad_sample_mode": mode, "clipping": clipping,
                       "pre_noise": pre_noise, "steps": loader.batch_sampler.steps}  # pyright: ignore  # fmt: skip
             require_one_run(public, loader.dataset, rank_randomness(randomness), device)
         inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
@@ -219,7 +224,7 @@ class PrivateEngine(PrivacyEngine):
         generator = randomness.generator("pre-noise", device) if pre_noise > 0.0 else None
         tried = inputs[0] if probe is None else inputs
         if _chosen_mode(mode, module, tried, max_grad_norm, pre_noise) == "ghost":
-            wrapped: PrivateModule = GhostModule(module, clip_norm=max_grad_norm)
+            wrapped: PrivateModule = GhostModule(module, clip_norm=max_grad_norm, clipping=clipping)
         else:
             wrapped = ReferenceModule(
                 module,
@@ -227,6 +232,7 @@ class PrivateEngine(PrivacyEngine):
                 inputs=inputs,
                 pre_noise=pre_noise,
                 generator=generator,
+                clipping=clipping,
             )
         together = Together(several=several)
         account = Account(

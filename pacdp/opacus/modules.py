@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import RandomState, generators, random_state, rewind
 from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
+from pacdp.step.clip import ClippingRule
 from pacdp.step.sums import ByExample, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
@@ -77,9 +78,10 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
     """
 
     def __init__(self, module: nn.Module, *, clip_norm: float, inputs: Sequence[Any], pre_noise: float = 0.0,
-                 generator: torch.Generator | None = None) -> None:  # fmt: skip
+                 generator: torch.Generator | None = None, clipping: ClippingRule = "flat") -> None:  # fmt: skip
         super().__init__(module, loss_reduction="sum")
         self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
+        self.clipping: ClippingRule = clipping
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
         tried, places = Network.of(ByPlace(module, inputs), _total), torch.arange(2)
         self._at_once = not generators(module) and runs_at_once(
@@ -163,6 +165,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             vectorised=self._at_once,
             pre_noise=self.pre_noise,
             generator=self.generator,
+            clipping=self.clipping,
         )
 
 

@@ -169,7 +169,9 @@ class CompiledSums:
             return None
         scale = np.full(count, 1.0 / clip.divisor, own[0].dtype)
         if clip.norm < NO_CLIPPING:
-            factors, _ = clip_factors(torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype)
+            factors = clip_factors(
+                torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype
+            ).factors
             scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])

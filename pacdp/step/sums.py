@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
-from pacdp.step.clip import Weights, clipped_sum
+from pacdp.step.clip import ClippedSum, ClippingRule, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
 from pacdp.step.units import Network, UnitBatch, UnitFunction, Units, each_unit, mean_loss
 
@@ -24,6 +24,8 @@ class Sum(NamedTuple):
     """Units that counted as zero; a tensor, for which nobody has waited yet, is on the weights' device."""
     loss: float | Tensor
     """Sum of the units' losses; 0 where none is computed."""
+    within: int | Tensor = 0
+    """Units whose contribution had at most norm C before it was clipped."""
 
 
 @runtime_checkable
@@ -32,6 +34,10 @@ class Summer(Protocol):
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Sum the contributions of the chosen units."""
+        ...
+
+    def at(self, clip_norm: float) -> "Summer":
+        """The same with another clip norm."""
         ...
 
 
@@ -54,32 +60,36 @@ class ByExample(NamedTuple):
     2021). It reduces the bias of clipping and buys no privacy."""
     generator: torch.Generator | None = None
     """Of that noise."""
+    clipping: ClippingRule = "flat"
 
     @property
     def alone(self) -> bool:
         """Whether examples go through one at a time."""
         return not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
 
+    def at(self, clip_norm: float) -> "ByExample":
+        """The same with another clip norm."""
+        return self._replace(clip_norm=clip_norm)
+
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Written part by part; a network that draws for itself is asked for one example at a time."""
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
         device = next(iter(weights.values())).device
-        seen, nonfinite = (
-            torch.zeros((), dtype=torch.float64, device=device),
-            torch.zeros((), dtype=torch.int64, device=device),
-        )
+        seen = torch.zeros((), dtype=torch.float64, device=device)
+        nonfinite, within = torch.zeros((2,), dtype=torch.int64, device=device)
         for part in parts(chosen, 1 if self.alone else self.most):
             if not len(part):
                 continue
-            own, finite, mean_loss = self._part(weights, *self.units.examples(part, device))
-            seen, nonfinite = seen + mean_loss.double() * len(part), nonfinite + (~finite).sum()
+            (own, finite, short), mean_loss = self._part(
+                weights, *self.units.examples(part, device)
+            )
+            seen = seen + mean_loss.double() * len(part)
+            nonfinite, within = nonfinite + (~finite).sum(), within + short.sum()
             total = {name: total[name] + own[name] for name in total}
-        return Sum(total, nonfinite, seen)
+        return Sum(total, nonfinite, seen, within)
 
-    def _part(
-        self, weights: Weights, inputs: Tensor, targets: Tensor
-    ) -> tuple[Weights, Tensor, Tensor]:
-        """The clipped sum over some examples, whose gradient was finite, and their mean loss."""
+    def _part(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[ClippedSum, Tensor]:
+        """The clipped sum over some examples, and their mean loss."""
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
             rows, mean_loss = self.row(weights, inputs, targets)
@@ -98,12 +108,13 @@ class ByExample(NamedTuple):
                 network.loss,
                 clip_norm=self.clip_norm,
                 into=into,
+                clipping=self.clipping,
             )
-            return into, seen.finite, seen.mean_loss
+            short = seen.squares.sqrt() <= self.clip_norm
+            return ClippedSum(into, seen.finite, short), seen.mean_loss
         if self.pre_noise > 0.0:
             rows = {name: row + self._noise_like(row) for name, row in rows.items()}
-        found = clipped_sum(rows, self.clip_norm)
-        return found.total, found.finite, mean_loss
+        return clipped_sum(rows, self.clip_norm, self.clipping), mean_loss
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
@@ -137,19 +148,25 @@ class ByContribution(NamedTuple):
     """Records of a unit in one batch; all by default."""
     most: int | None = None
     vectorised: bool = False
+    clipping: ClippingRule = "flat"
+
+    def at(self, clip_norm: float) -> "ByContribution":
+        """The same with another clip norm."""
+        return self._replace(clip_norm=clip_norm)
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Part by part, each vectorised where the network allows it."""
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
         nonfinite: int | Tensor = 0
+        within: int | Tensor = 0
         for batch in self.batches(chosen, weights):
             found = each_unit(
                 self.contribution, self.network, weights, batch, vectorised=self.vectorised
             )
-            part = clipped_sum(found, self.clip_norm)
+            part = clipped_sum(found, self.clip_norm, self.clipping)
             total = {name: total[name] + part.total[name] for name in total}
-            nonfinite = nonfinite + (~part.finite).sum()
-        return Sum(total, nonfinite, 0.0)
+            nonfinite, within = nonfinite + (~part.finite).sum(), within + part.within.sum()
+        return Sum(total, nonfinite, 0.0, within)
 
     @torch.no_grad()
     def losses(self, chosen: Tensor, weights: Weights) -> Tensor:

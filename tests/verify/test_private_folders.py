@@ -18,11 +18,11 @@ from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd
 
-NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
+NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
 FREE = set((
     "hidden seed records learning_rate momentum prior_std burn_in local_epochs local_batch_size "
-    "score_bound max_physical snapshots public_size"
+    "score_bound max_physical snapshots public_size quantile quantile_rate"
 ).split())  # fmt: skip
 
 

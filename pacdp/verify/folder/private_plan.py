@@ -64,11 +64,11 @@ def _noise(made: list[Step], run: Fields) -> float:
     """The noise multiplier of every step; noise that was found for the budget is judged by the budget."""
     method = run.method
     if method.kind == "P3SGD" and method.nested:
-        return min(method.noise_scales)
+        return _with_count(run, [min(method.noise_scales)])
     if method.kind == "P3SGD":
-        return noise_of_all(method.noise_scales)
+        return _with_count(run, method.noise_scales)
     if given := run.sampling.noise_multiplier:
-        return given
+        return _with_count(run, [given])
     noise = made[0].noise
     if not affordable(_repeated(run, noise), run, certain=True) or affordable(
         _repeated(run, 0.97 * noise), run
@@ -77,6 +77,12 @@ def _noise(made: list[Step], run: Fields) -> float:
             f"the noise multiplier {noise!r} is not the one that the budget asks for"
         )
     return noise
+
+
+def _with_count(run: Fields, noises: list[float]) -> float:
+    """Of the sum and, where a quantile of the norms is followed, the count: 1/σ² = Σ 1/z² + 1/(2σ_b)²."""
+    count = run.sampling.get("count_noise")
+    return noise_of_all([*noises, 2 * count] if count else noises)
 
 
 def _repeated(run: Fields, noise: float) -> list[Step]:
@@ -97,7 +103,10 @@ def _noises_of_dpsgld(
     ]
     match method.convention:
         case "gradient-slot":
-            return [math.sqrt(2 * size * method.temperature) for size in sizes]
+            return [
+                _with_count(run, [math.sqrt(2 * size * method.temperature)])
+                for size in sizes
+            ]
         case "parameter-slot":
             scale = sampling.sample_rate / method.drift / clip
             return [math.sqrt(method.noise / size) * scale for size in sizes]

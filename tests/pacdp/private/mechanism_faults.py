@@ -13,7 +13,6 @@ import pacdp.step.release
 import pacdp.step.sums
 from pacdp.algorithms.algorithm import Descent
 from pacdp.private import SeededRandomness, SystemRandomness, Units
-from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
@@ -67,10 +66,10 @@ def noise_halved(plant):
 def clipping_after_averaging(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def late(contributions, clip_norm):
+    def late(contributions, clip_norm, clipping):
         count = max(1, len(next(iter(contributions.values()))))
         made = right({name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip_norm)
-        return ClippedSum({name: count * one for name, one in made.total.items()}, made.finite)
+        return made._replace(total={name: count * one for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", late)
 
@@ -286,10 +285,10 @@ def batches_read_in_part(plant):
 def small_sums_that_count_as_zero(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def zeroed(contributions, clip_norm):
+    def zeroed(contributions, clip_norm, clipping):
         made = right(contributions, clip_norm)
         norm = torch.stack([one.norm() for one in made.total.values()]).norm()
-        return ClippedSum({name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()}, made.finite)
+        return made._replace(total={name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", zeroed)
 

@@ -122,6 +122,7 @@ SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(mechanism=M, **COMMON, momentum=0.9, prior=Normal(std=1.0)), mlp, False),
     "DP-SGD by the reference": (DPSGD(mechanism=REFERENCE, **COMMON), cnn, False),
+    "DP-SGD, automatic": (DPSGD(mechanism=mechanism(clipping="automatic"), **COMMON), mlp, False),
     "DP-SGD by ghosts": (DPSGD(mechanism=GHOST, noise_multiplier=SLOW, learning_rate=0.1), mlp, False),
     "DP-Adam": (DPAdam(mechanism=M, noise_multiplier=1.0, learning_rate=0.01, prior=Normal(std=1.0)), mlp, False),
     "gradient slot": (sgld(GradientSlot(step_size=SLOW, temperature=2.0, pre_noise=0.1)), mlp, False),
@@ -227,10 +228,10 @@ def gradient(module):
     return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
-def clipped_sum(module, inputs, targets, *, mode=None):
+def clipped_sum(module, inputs, targets, *, mode=None, **how):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0}
+    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0, **how}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()

@@ -54,9 +54,9 @@ def audited(algorithm, *, module=None, randomness=None, seed=0, canaries=1000, *
 def unclipped(monkeypatch):
     """Clipping forgotten, in every way to a clipped sum, and no way compared with the reference before it is used."""
 
-    def ones(norms, clip_norm, dtype=torch.float32):
+    def ones(norms, clip_norm, dtype=torch.float32, clipping="flat"):
         finite = torch.isfinite(norms)
-        return Clipping(finite.to(norms), finite)
+        return Clipping(finite.to(norms), finite, finite, 1.0)
 
     for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)

@@ -142,6 +142,7 @@ def test_candidates_have_the_scales_that_are_accounted(candidates):
     scales, total = ((3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()})
     step = PrivateStep(
         number=0, mechanism=of_people(), module=mlp(), optimizer=None, weights={}, total=total, losses=None,
+        clip_norm=CLIP, units=0, within=0,
         randomness=SeededRandomness(9), together=Together(several=False))  # fmt: skip
     made = candidates.draw(step, scales)
     assert step.event == sampled_step(candidates.released(scales), sample_rate=0.5)
