@@ -178,7 +178,7 @@ class PrivateEngine(PrivacyEngine):
                 first field are made up.
             batches: "own" declares that every batch is a Poisson sample at ``sample_rate`` that the caller draws;
                 otherwise a forward pass in training on anything but the rows of the returned loader's next batch is
-                refused.
+                refused. A row then stands in one step alone, which has no parts.
             of_opacus: further arguments of Opacus's, such as ``poisson_sampling=True``, at the values that are sound
                 here (:mod:`pacdp.opacus.arguments`).
 

@@ -150,6 +150,20 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
             self.guard.step_over(last_part=not self._is_last_step_skipped)
         return found
 
+    def signal_skip_step(self, do_skip: bool = True) -> None:
+        """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.
+
+        Raises:
+            ValueError: parts of a batch that the caller drew, in two of which one row may stand, counted twice.
+        """
+        if do_skip and self.sampler is None:
+            raise ValueError(
+                "with batches='own' a batch has no parts, since nothing tells whether one row stands in two of them and "
+                "adds twice what the account assumes: give the whole batch to one step, or let BatchMemoryManager cut "
+                "the batches of the loader that make_private returned, without batches='own'"
+            )
+        super().signal_skip_step(do_skip)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, and that there were any; by default they are None then, as PyTorch has it."""
         self._handed_over = None
