@@ -18,10 +18,8 @@ trained by all processes of the default group together; see :mod:`pacdp.opacus.d
 its modules, optimizers, samplers and batch memory manager, through its own extension points.
 """
 
-import math
 import warnings
 from functools import cache
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,10 +93,7 @@ class PrivateEngine(PrivacyEngine):
         self.randomness = SystemRandomness() if randomness is None else randomness
         if secure_mode and not isinstance(self.randomness, SystemRandomness):
             raise ValueError("secure_mode=True and noise from a seed do not go together: give one")
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # Opacus warns that its own secure generator is off; ours is used
+        with warnings.catch_warnings(action="ignore"):  # that Opacus's own secure generator is off
             super().__init__(accountant=NAME)
         self.accountant: EventAccountant = EventAccountant()
         self._books: Books | None = None
@@ -191,8 +186,8 @@ class PrivateEngine(PrivacyEngine):
         require_sound(of_opacus)
         require_words(loss_reduction, batches)
         require_finite(max_grad_norm=max_grad_norm)
-        if not (isinstance(pre_noise, Real) and 0.0 <= pre_noise < math.inf):
-            raise ValueError(f"expected pre_noise >= 0 and finite, got {pre_noise}")
+        if pre_noise != 0.0:
+            require_finite(pre_noise=pre_noise)
         schedule, mode = cache(as_schedule(noise_multiplier)), mode_of(grad_sample_mode)
         drawn = self._sampling(data_loader, dataset, sample_rate, expected_batch_size, steps)
         module, several = unwrapped(module)
