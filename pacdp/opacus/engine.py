@@ -48,11 +48,10 @@ from pacdp.opacus.arguments import (
     sampling_of,
 )
 from pacdp.opacus.checkpoints import load_loop, publish, save_loop
-from pacdp.opacus.criterion import PrivateCriterion
 from pacdp.opacus.distributed import unwrapped
 from pacdp.opacus.guard import Guard
 from pacdp.opacus.loader import PoissonLoader
-from pacdp.opacus.loss_by_example import Reduction
+from pacdp.opacus.loss_by_example import PrivateCriterion, Reduction
 from pacdp.opacus.optimizers import DataFreeGradient, PrivateOptimizer
 from pacdp.opacus.set_up import private_module, require_ownership
 from pacdp.schedules import Schedule, as_schedule
@@ -109,9 +108,8 @@ class PrivateEngine(PrivacyEngine):
     def get_epsilon(self, delta: float, *, adjacency: Adjacency | None = None) -> float:
         """See :func:`pacdp.private.epsilon`; :func:`pacdp.private.privacy_spent` of ``event`` has the lower end.
 
-        It is for the neighbours of ``accountant.adjacency`` unless others are named.
-
-        A delta above 1/n is remarked upon: it allows that some example is published as it is.
+        It is for the neighbours of ``accountant.adjacency`` unless others are named. A delta above 1/n is
+        remarked upon: it allows that some example is published as it is.
         """
         if delta * self._most_examples > 1.0:
             warnings.warn(
@@ -367,9 +365,8 @@ class PrivateEngine(PrivacyEngine):
             )
         if self.event is None:
             raise ValueError("no step was made, so that there is nothing to publish: train first")
-        return publish(
-            folder, module, self.event, PUBLIC_SIZE if self.accountant.public_size else ""
-        )
+        remark = PUBLIC_SIZE if self.accountant.public_size else ""
+        return publish(folder, module, self.event, remark)
 
     def _last_made(self) -> tuple[nn.Module, Dataset[Any]]:
         if self._made is None:

@@ -20,7 +20,6 @@ from torch.autograd import grad
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus import bayes_norms as bayes_norms  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
 from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
