@@ -5,7 +5,7 @@ divisors may be those of the batch. What gives the loss as written, example by e
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
