@@ -120,12 +120,6 @@ class RankRandomness:
     def __init__(self, base: Randomness) -> None:
         self.base, self.rank, self.count = base, process_rank(), process_count()
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """This process's share of independent N(0, std²)."""
-        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std).to(dtype)
-
     def noised(self, total: Tensor, *, std: float) -> Tensor:
         """``total`` with this process's share of independent N(0, std²).
 
