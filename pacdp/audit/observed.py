@@ -279,7 +279,7 @@ class Planned(SeededRandomness):
         self._planned = iter(batches)
 
     def noised(self, total: Tensor, *, std: float) -> Tensor:
-        """The sum alone."""
+        """A copy."""
         del std
         return total.clone()
 

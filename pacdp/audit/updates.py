@@ -66,7 +66,7 @@ class _NoNumbers(SeededRandomness):
 
     def __init__(self) -> None: ...
 
-    normal = batch = generator = _refuse
+    noised = batch = generator = _refuse
 
 
 def moves_again(observed: Observer) -> list[float] | str:

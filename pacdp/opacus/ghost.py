@@ -20,15 +20,14 @@ from torch.autograd import grad
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus import bayes_norms as bayes_norms  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
-from pacdp.opacus.guard import hooks_of
 from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
+from pacdp.opacus.tried import hooks_of
 from pacdp.step.clip import Clipping, ClippingRule, Weights, clip_factors, joint_norms
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.precision import full_precision
-from pacdp.step.sums import Sum, parts
+from pacdp.step.sums import Sum, added_up, parts
 from pacdp.step.units import Units, rows_at
 
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -236,23 +235,12 @@ class GhostSums:
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Forward and backward passes of one part after the other."""
         device = next(iter(weights.values())).device
-        seen = torch.zeros((), dtype=torch.float64, device=device)
-        nonfinite, within = torch.zeros((2,), dtype=torch.int64, device=device)
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        for part in parts(chosen, self.most):
-            if not len(part):
-                continue
-            inputs, targets = self.units.examples(part, device)
-            outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
-            own = self.wrapped.clipped_sum(outputs, slopes)
-            seen = seen + losses.double().sum()
-            nonfinite, within = nonfinite + own.nonfinite, within + own.within
-            total = (
-                own.total
-                if len(part) == len(chosen)
-                else {name: total[name] + own.total[name] for name in total}
-            )
-        return Sum(total, nonfinite, seen, within)
+        return added_up(weights, (self._part(part, device) for part in parts(chosen, self.most)))
+
+    def _part(self, part: Tensor, device: torch.device) -> Sum:
+        inputs, targets = self.units.examples(part, device)
+        outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
+        return self.wrapped.clipped_sum(outputs, slopes)._replace(loss=losses.double().sum())
 
 
 def _with_gradients(outputs: Any) -> list[Tensor]:

@@ -43,7 +43,7 @@ from pacdp.selfcert.predictors import (
     trained,
 )
 from pacdp.trials import own_answers
-from pacdp.trials.buffers import require_no_rows
+from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
 
@@ -184,7 +184,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     made, bound = task.predictor(), task.bound
     require_apart(task.learning, bound)
     if isinstance(made, Net) and made.module is not None:
-        require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
+        Holdings(made.module).require_none(tensor(bound.inputs))
     said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
     if said.shape != bound.labels.shape:
         raise ValueError(

@@ -222,19 +222,9 @@ def _by_layers(
 
 def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Tensor:
     """The derivative by a layer's inputs, from that by its outputs."""
-    match layer:
-        case nn.Identity():
-            return slope
-        case nn.Flatten():
-            return slope.reshape(before.shape)
-        case nn.ReLU():
-            return torch.ops.aten.threshold_backward(slope, after, 0)
-        case nn.Tanh():
-            return torch.ops.aten.tanh_backward(slope, after)
-        case nn.Sigmoid():
-            return torch.ops.aten.sigmoid_backward(slope, after)
-        case _:
-            return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
+    if isinstance(layer, nn.ReLU):  # without a second forward pass
+        return torch.ops.aten.threshold_backward(slope, after, 0)
+    return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
 
 
 def slopes_and_mean(

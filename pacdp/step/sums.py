@@ -4,7 +4,7 @@ Formal guarantee: one unit more or less moves every sum by at most the clip norm
 records, up to the rounding of the sum (docs/noise.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -73,23 +73,11 @@ class ByExample(NamedTuple):
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Written part by part; a network that draws for itself is asked for one example at a time."""
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        device = next(iter(weights.values())).device
-        seen = torch.zeros((), dtype=torch.float64, device=device)
-        nonfinite, within = torch.zeros((2,), dtype=torch.int64, device=device)
-        for part in parts(chosen, 1 if self.alone else self.most):
-            if not len(part):
-                continue
-            (own, finite, short), mean_loss = self._part(
-                weights, *self.units.examples(part, device)
-            )
-            seen = seen + mean_loss.double() * len(part)
-            nonfinite, within = nonfinite + (~finite).sum(), within + short.sum()
-            total = {name: total[name] + own[name] for name in total}
-        return Sum(total, nonfinite, seen, within)
+        each = parts(chosen, 1 if self.alone else self.most)
+        return added_up(weights, (self._part(weights, part) for part in each))
 
-    def _part(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[ClippedSum, Tensor]:
-        """The clipped sum over some examples, and their mean loss."""
+    def _part(self, weights: Weights, part: Tensor) -> Sum:
+        inputs, targets = self.units.examples(part, next(iter(weights.values())).device)
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
             rows, mean_loss = self.row(weights, inputs, targets)
@@ -111,10 +99,10 @@ class ByExample(NamedTuple):
                 clipping=self.clipping,
             )
             short = seen.squares.sqrt() <= self.clip_norm
-            return ClippedSum(into, seen.finite, short), seen.mean_loss
+            return _counted(ClippedSum(into, seen.finite, short), seen.mean_loss)
         if self.pre_noise > 0.0:
             rows = {name: row + self._noise_like(row) for name, row in rows.items()}
-        return clipped_sum(rows, self.clip_norm, self.clipping), mean_loss
+        return _counted(clipped_sum(rows, self.clip_norm, self.clipping), mean_loss)
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
@@ -156,17 +144,14 @@ class ByContribution(NamedTuple):
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Part by part, each vectorised where the network allows it."""
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        nonfinite: int | Tensor = 0
-        within: int | Tensor = 0
-        for batch in self.batches(chosen, weights):
-            found = each_unit(
-                self.contribution, self.network, weights, batch, vectorised=self.vectorised
-            )
-            part = clipped_sum(found, self.clip_norm, self.clipping)
-            total = {name: total[name] + part.total[name] for name in total}
-            nonfinite, within = nonfinite + (~part.finite).sum(), within + part.within.sum()
-        return Sum(total, nonfinite, 0.0, within)
+        each = self.batches(chosen, weights)
+        return added_up(weights, (self._part(weights, batch) for batch in each))
+
+    def _part(self, weights: Weights, batch: UnitBatch) -> Sum:
+        found = each_unit(
+            self.contribution, self.network, weights, batch, vectorised=self.vectorised
+        )
+        return _counted(clipped_sum(found, self.clip_norm, self.clipping))
 
     @torch.no_grad()
     def losses(self, chosen: Tensor, weights: Weights) -> Tensor:
@@ -181,13 +166,31 @@ class ByContribution(NamedTuple):
         """Units by as many as fit."""
         device = next(iter(weights.values())).device
         for part in parts(chosen, self.most if self.vectorised else 1):
-            if len(part):
-                yield self.units.batch(part, self.width, device)
+            yield self.units.batch(part, self.width, device)
 
 
 def parts(chosen: Tensor, most: int | None) -> tuple[Tensor, ...]:
-    """The sample cut into parts of at most ``most`` units; one empty part for an empty sample."""
-    return torch.split(chosen, most or max(1, len(chosen)))
+    """The sample cut into parts of at most ``most`` units; none for an empty sample."""
+    return torch.split(chosen, most or len(chosen)) if len(chosen) else ()
+
+
+def added_up(weights: Weights, sums: Iterable[Sum]) -> Sum:
+    """The sum of a sample from the sums of its parts, one after the other."""
+    found: Sum | None = None
+    for one in sums:
+        if found is None:
+            found = one
+            continue
+        total = {name: found.total[name] + one.total[name] for name in weights}
+        nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
+        found = Sum(total, nonfinite, loss, found.within + one.within)
+    return found or Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
+
+
+def _counted(found: ClippedSum, mean_loss: Tensor | None = None) -> Sum:
+    """A clipped sum of some units with the sum of their losses, where these are known."""
+    loss = 0.0 if mean_loss is None else mean_loss.double() * len(found.finite)
+    return Sum(found.total, (~found.finite).sum(), loss, found.within.sum())
 
 
 def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Tensor) -> bool:

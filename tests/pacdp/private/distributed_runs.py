@@ -128,7 +128,7 @@ def laws_of_noise():
 def loops(folder):
     out = {}
     for mode, cut in (("reference", None), ("ghost", 1)):
-        numbers = {"mode": mode, "noise_multiplier": DECAY, "sample_rate": 0.1}
+        numbers = {"mode": mode, "noise_multiplier": DECAY, "sample_rate": 0.1, "batches": "loader"}
         module, optimizer, criterion, loader, engine = private(DPDDP(mlp().double()), doubles(), **numbers)
         if cut is None:
             sizes = sweep(module, optimizer, criterion, loader)

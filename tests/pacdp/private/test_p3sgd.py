@@ -175,7 +175,7 @@ def replay(module, dataset, algorithm, randomness):
             total += delta * min(1.0, CLIP / float(delta.norm()))
         moved, scores = [], []
         for z in algorithm.noise_scales:
-            draws = [randomness.normal(p.shape, std=z * CLIP, dtype=w.dtype, device=w.device).flatten()
+            draws = [randomness.noised(torch.zeros_like(p), std=z * CLIP).flatten()
                      for p in module.parameters()]  # fmt: skip
             moved.append(w + (total + torch.cat(draws)) / 3.0)
             losses = [min(1.5, float(cross_entropy(network(moved[-1])(x), y).mean().detach())) for x, y in parts]

@@ -25,7 +25,7 @@ SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
 def drawn(source, calls, size):
     """So many calls for so many numbers, one row a call."""
-    return np.stack([source.normal((size,), std=1.0, dtype=torch.float32, device=CPU).numpy() for _ in range(calls)])
+    return np.stack([source.noised(torch.zeros(size), std=1.0).numpy() for _ in range(calls)])
 
 
 def corrected(pvalues):
@@ -131,8 +131,8 @@ class Planted(SystemRandomness):
     def __init__(self, fault):
         self.fault = fault
 
-    def normal(self, shape, **how):
-        return self.fault(super().normal(shape, **how))
+    def noised(self, total, **how):
+        return self.fault(super().noised(total, **how))
 
 
 def uniform(count):
