@@ -3,8 +3,10 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -21,14 +23,15 @@ from pacdp.chains.pixels import Pixels
 from pacdp.chains.risks import Estimate as Estimate
 from pacdp.chains.risks import Risks as Risks
 from pacdp.data import Dataset
-from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
+from pacdp.losses import Loss, Totals, double_sum, in_error, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.clip import Clip
 from pacdp.step.compiled import CompiledSums, disagreement
 from pacdp.step.fixed_size import FixedSizeSums
-from pacdp.step.gradients import NO_CLIPPING, require_true_sums
-from pacdp.step.one_by_one import OneByOne
+from pacdp.step.gradients import NO_CLIPPING, require_true_sums, slopes_and_mean
+from pacdp.step.one_by_one import OneByOne, multiplicities
+from pacdp.step.precision import full_precision
 from pacdp.step.sample import poisson, with_replacement
 from pacdp.trials import (
     MOST,
@@ -51,6 +54,8 @@ _OF_PIXELS = 1000
 """Examples whose numbers are made at a time, where the data stay bytes."""
 _MADE_UP = 1000
 """Made-up examples of a trial, and real ones that other networks than compiled ones judge at a time on a CPU."""
+_PART = 1000
+"""Examples that go through together where norms are kept: a batch may be all of them."""
 _FEW = 250
 """Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
 
@@ -237,11 +242,7 @@ class Objective:
         lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         replayed = self._fixed is not None and self.has_fixed_shapes(keys)
-        version, priced = (
-            weights._version,
-            self.keep_norms or (self.clip_norm is not None and not replayed),
-        )
-        before = weights.clone() if priced else None
+        version = weights._version
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
             found = self._mean(weights, keys, drawn, group)
@@ -254,7 +255,7 @@ class Objective:
             found = self._by_person(weights, norms, self.people)
         else:
             found = self._clipped(weights, keys, tick, norms)
-        if weights._version != version or (before is not None and not torch.equal(before, weights)):
+        if weights._version != version:
             require_no_writes(["its weights"])
         found = found.to(weights.dtype)
         if norms is not None:
@@ -294,9 +295,10 @@ class Objective:
         seen, each = list[Tensor](), self.n / people.count
         for k, own in enumerate(weights):
             labels = self._labels_of(k)
-            means, squares = mean_over_people(
-                self.network, own, people.parts, labels, self.loss, into=self._gradient[k]
-            )
+            with _unwritten(own):
+                means, squares = mean_over_people(
+                    self.network, own, people.parts, labels, self.loss, into=self._gradient[k]
+                )
             norms[k] = squares * each**2
             seen.append(means)
         return torch.stack(seen, dim=1)
@@ -310,7 +312,13 @@ class Objective:
     ) -> Tensor:
         """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``."""
         found: list[Tensor | None] = [None] * len(weights)
-        if self._sums is not None:
+        if norms is not None and isinstance(self.network, NativeNetwork):
+            drawn, group = self.draw(keys, tick)
+            with full_precision(self.device):
+                for k, g in enumerate(group):
+                    own = weights[k], drawn[g], self._labels_of(k), self._gradient[k], norms[k]
+                    found[k] = self._with_norms(self.network, *own)
+        elif self._sums is not None:
             found = self._sums(
                 weights,
                 lambda chains: self.draw(
@@ -319,22 +327,56 @@ class Objective:
                 [self._labels_of(k) for k in range(len(weights))],
                 self._clip,
                 self._gradient,
-                norms,
             )
         left = [k for k, one in enumerate(found) if one is None]
         if left:
             one = OneByOne(self.model, self.layout, self.examples[0], self.loss)
             drawn, group = self.draw(keys.select(left), tick)
-            for k, g in zip(left, group, strict=True):
-                kept = None if norms is None else norms[k]
-                found[k] = one.sum(
-                    weights[k], drawn[g], self._labels_of(k), self._clip, self._gradient[k], kept
-                )
+            with _unwritten(weights):
+                for k, g in zip(left, group, strict=True):
+                    kept = None if norms is None else norms[k]
+                    found[k] = one.sum(
+                        weights[k],
+                        drawn[g],
+                        self._labels_of(k),
+                        self._clip,
+                        self._gradient[k],
+                        kept,
+                    )
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         return torch.where(
             seen.isfinite(), seen, worst
         )  # one record's loss must not decide whether the chain goes on
+
+    def _with_norms(
+        self, network: NativeNetwork, weights: Float[Tensor, " dim"], examples: Int[Tensor, " batch"],
+        labels: Int[Tensor, " n"], into: Float[Tensor, " dim"], squares: Float[Tensor, ""],
+    ) -> Tensor | None:  # fmt: skip
+        """As :meth:`OneByOne.sum`, by compiled layers; None where an example's gradient is not finite."""
+        count, means, total = len(examples), np.zeros(2), 0.0
+        often = multiplicities(examples).double().numpy()
+
+        def slope(outputs: Tensor, own: Tensor) -> tuple[float, float, Tensor]:
+            share = len(own) / count
+            if self.loss.compiled is not None:
+                loss, error, back = self.loss.slope(outputs, own)
+                return loss * share, error * share, back.mul_(share)
+            back, loss = slopes_and_mean(self.loss, outputs, own)
+            wrong = in_error(outputs, own).double().mean()
+            return float(loss) * share, float(wrong) * share, back / count
+
+        for start in range(0, count, _PART):
+            part = examples[start : start + _PART]
+            gradient, each = into if start == 0 else torch.empty_like(into), np.zeros(len(part))
+            means += network.slopes(
+                weights, network.gather(part), labels[part], slope, gradient, each
+            )
+            total += float(often[start : start + _PART] @ each)
+            if start:
+                into += gradient
+        squares.fill_(total * count**2)
+        return torch.from_numpy(means) if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
@@ -452,9 +494,7 @@ class Objective:
         """Clipped sums of a fast form, where this network has one that agrees with the reference."""
         if self.mixes:
             return
-        by_person = self.keep_norms and self.people is not None
-        one_by_one = self.clip_norm is not None or self.keep_norms
-        self._sums = self._compiled_sums() if one_by_one and not by_person else None
+        self._sums = self._compiled_sums() if self.clip_norm is not None else None
         if self.clip_norm is not None and isinstance(self.network, VmappedNetwork):
             self._fixed = FixedSizeSums(
                 self.model, self.layout, self.examples[0], self.loss, batch_size=self.batch_size
@@ -482,3 +522,12 @@ class Objective:
             stacklevel=4,
         )
         return None
+
+
+@contextmanager
+def _unwritten(weights: Tensor) -> Iterator[None]:
+    """Whatever the network does within, it must leave its weights as they are: the sum is that of these alone."""
+    before = weights.clone()
+    yield
+    if not torch.equal(before, weights):
+        require_no_writes(["its weights"])

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -83,7 +84,7 @@ def resident(
 def _agrees(
     compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int
 ) -> bool:
-    """Whether outputs and gradients are those of ``model``, called as it is and by autograd.
+    """Whether outputs, gradients and norms of examples' own are those of ``model``, called as it is and by autograd.
 
     Gradients jump where a unit is at zero or two pixels are equal, so that rounding alone can move one; they must agree
     at two of a few random weights. Outputs must agree everywhere.
@@ -107,18 +108,22 @@ def _agrees(
         spread = compiled.layout.flatten(named)
         if not _close(compiled.logits(spread, 0, shown), plain.logits(spread, 0, shown)):
             return False
-        agreed += _close(_gradient(compiled, spread, places), _gradient(plain, spread, places))
+        gradient, squares = torch.empty_like(spread), np.zeros(rows)
+        batch, labels = compiled.gather(places), torch.zeros_like(places)
+        compiled.slopes(spread, batch, labels, _SMOOTH.slope, gradient, squares)
+        each = torch.stack([_gradient(plain, spread, place[None]) for place in places]) / rows
+        agreed += _close(gradient, each.sum(dim=0)) and _close(
+            torch.from_numpy(squares).sqrt().to(own.dtype), torch.linalg.vector_norm(each, dim=1)
+        )
         if agreed == 2:
             return True
     return False
 
 
-def _gradient(form: Network, weights: Tensor, places: Tensor) -> Tensor:
-    slope = torch.empty_like(weights)[None]
-    form.backward(
-        weights[None], [form.gather(places)], [0], [torch.zeros_like(places)], _SMOOTH, slope
-    )
-    return slope
+def _gradient(plain: LoopedNetwork, weights: Tensor, places: Tensor) -> Tensor:
+    found, labels = torch.empty_like(weights), torch.zeros_like(places)
+    plain.backward(weights[None], [plain.gather(places)], [0], [labels], _SMOOTH, found[None])
+    return found
 
 
 def _close(found: Tensor, expected: Tensor) -> bool:

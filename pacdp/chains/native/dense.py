@@ -46,15 +46,27 @@ class DenseLayer:
         return out
 
     def backward(
-        self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array
+        self,
+        slope: Array,
+        weight: Array,
+        weight_gradient: Array,
+        bias_gradient: Array,
+        squares: Array | None = None,
     ) -> Array:
-        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten."""
+        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten.
+
+        Args:
+            squares: float64 [batch]; where given, it gains the squared norm of each example's part of these gradients.
+        """
         if len(bias_gradient) <= _FEW and not self.relu:
             into = np.empty_like(self._x)
             narrow.backward(slope, self._x, weight, weight_gradient, bias_gradient, into)
-            return into
-        self.last(slope, None, weight_gradient, bias_gradient)
-        return torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+        else:
+            self.last(slope, None, weight_gradient, bias_gradient)
+            into = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+        if squares is not None:
+            add_squares(slope, row_squares(self._x), squares)
+        return into
 
     def last(
         self,
@@ -73,6 +85,18 @@ class DenseLayer:
             sparse.weight_gradient(columns, slope, weight_gradient)
         else:
             torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
+
+
+def add_squares(slope: Array, inputs: Array, squares: Array) -> None:
+    """``squares`` gain those of the gradients δ (x, 1)ᵀ of single examples, ``inputs`` being those of x."""
+    squares += row_squares(slope) * (inputs + 1.0)
+
+
+def row_squares(rows: Array) -> Array:
+    """The squared norm of every row, in double precision."""
+    found = np.empty(len(rows))
+    clipped.row_squares(rows, found)
+    return found
 
 
 class PaddedDense:
@@ -143,7 +167,7 @@ class PaddedDense:
                 np.empty(shape, np.int32),
                 np.empty(shape, rows.value.dtype),
             )
-        sparse.fill_columns(examples, *rows, *self._columns)
+        sparse.fill_columns(examples, *rows[:3], *self._columns)
 
 
 _ROWS = 16

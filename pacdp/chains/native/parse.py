@@ -10,7 +10,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import nn
 
-from pacdp.chains.native.conv_layer import ConvLayer
+from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.layers.plain import is_plain, is_plain_linear
 
@@ -53,14 +53,16 @@ def parse(
             if min(shape[1:]) < int(layer.kernel_size[0]) - 1 + max(side, 1):
                 return None
             block = ConvLayer(
-                layer,
-                relu=relu,
+                in_channels=layer.in_channels,
+                out_channels=layer.out_channels,
+                kernel=int(layer.kernel_size[0]),
                 pool=side,
+                relu=relu,
                 height=shape[1],
                 width=shape[2],
-                first=not blocks,
-                batch_size=batch_size,
-                dtype=dtype,
+                needs_input_gradient=bool(blocks),
+                batch=batch_size,
+                dtype=torch.empty(0, dtype=dtype).numpy().dtype,
                 each=each,
             )
             blocks.append(block)

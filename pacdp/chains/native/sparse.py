@@ -29,6 +29,8 @@ class Rows(NamedTuple):
     start: np.ndarray
     column: np.ndarray
     value: np.ndarray
+    squares: np.ndarray
+    """Squared norms of the examples, in double precision."""
 
 
 class Columns(NamedTuple):
@@ -44,7 +46,9 @@ def rows(inputs: np.ndarray) -> Rows:
     row, column = np.nonzero(inputs)
     start = np.zeros(len(inputs) + 1, np.int64)
     np.cumsum(np.bincount(row, minlength=len(inputs)), out=start[1:])
-    return Rows(start, column.astype(np.int32), np.ascontiguousarray(inputs[row, column]))
+    value = np.ascontiguousarray(inputs[row, column])
+    squares = np.bincount(row, weights=value.astype(np.float64) ** 2, minlength=len(inputs))
+    return Rows(start, column.astype(np.int32), value, squares)
 
 
 @kernel()
@@ -132,7 +136,7 @@ def forward(
         _forward,
         len(batch),
         batch,
-        *rows,
+        *rows[:3],
         wide.reshape(-1),
         _widened(bias),
         into,
