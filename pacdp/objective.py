@@ -50,14 +50,11 @@ _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
-_OF_PIXELS = 1000
-"""Examples whose numbers are made at a time, where the data stay bytes."""
-_MADE_UP = 1000
-"""Made-up examples of a trial, and real ones that other networks than compiled ones judge at a time on a CPU."""
-_PART = 1000
-"""Examples that go through together where norms are kept: a batch may be all of them."""
-_FEW = 250
-"""Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
+_TOGETHER = 1000
+"""Examples that go through together where their numbers are made of bytes, where they are made up for a trial, where
+norms are kept of a batch that may be all of them, and where a network normalises over them."""
+_MANY, _FEW = 10_000, 250
+"""Examples that are judged at a time, and those by autograd's layers on a CPU, in whose caches what they hold stays."""
 
 
 class Objective:
@@ -153,15 +150,9 @@ class Objective:
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
-        self._chunk = (
-            1000
-            if self.mixes
-            else _FEW
-            if looped
-            else 10_000
-            if self.pixels is None
-            else _OF_PIXELS
-        )
+        self._chunk = _FEW if looped else _MANY
+        if self.mixes or self.pixels is not None:
+            self._chunk = _TOGETHER
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
@@ -188,11 +179,6 @@ class Objective:
         return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[
             :
         ], self._labels_of(0)
-
-    @property
-    def first_labels(self) -> Int[Tensor, " n"]:
-        """The labels of :attr:`examples` alone."""
-        return self._labels_of(0)
 
     @property
     def pixels(self) -> Pixels | None:
@@ -280,7 +266,7 @@ class Objective:
                 weights, self._inputs[rows], labels, self.loss, self._gradient
             )
         labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
-        batches = [self.network.gather(indices) for indices in drawn]
+        batches: list[Any] = [self.network.gather(indices) for indices in drawn]
         return self.network.backward(
             weights, batches, group.tolist(), labels, self.loss, self._gradient
         )
@@ -366,13 +352,13 @@ class Objective:
             wrong = in_error(outputs, own).double().mean()
             return float(loss) * share, float(wrong) * share, back / count
 
-        for start in range(0, count, _PART):
-            part = examples[start : start + _PART]
+        for start in range(0, count, _TOGETHER):
+            part = examples[start : start + _TOGETHER]
             gradient, each = into if start == 0 else torch.empty_like(into), np.zeros(len(part))
             means += network.slopes(
                 weights, network.gather(part), labels[part], slope, gradient, each
             )
-            total += float(often[start : start + _PART] @ each)
+            total += float(often[start : start + _TOGETHER] @ each)
             if start:
                 into += gradient
         squares.fill_(total * count**2)
@@ -402,18 +388,18 @@ class Objective:
         )
 
     @torch.no_grad()
-    def logits(self, weights: Float[Tensor, " dim"], *, chunk: int | None = None) -> Tensor:
+    def logits(self, weights: Float[Tensor, " dim"]) -> Tensor:
         """Outputs for all n examples, [n, 1] for two classes."""
-        chunk = chunk or self._chunk
-        starts = range(0, self.n, chunk)
-        return torch.cat(
-            [self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts]
-        )
+        return torch.cat([outputs for outputs, _ in self._outputs(weights)])
+
+    def _outputs(self, weights: Float[Tensor, " dim"]) -> Iterator[tuple[Tensor, slice]]:
+        """Outputs for all examples in turn, and which these are."""
+        for start in range(0, self.n, self._chunk):
+            stop = min(start + self._chunk, self.n)
+            yield self.network.logits(weights, start, stop), slice(start, stop)
 
     @torch.no_grad()
-    def risks(
-        self, weights: Float[Tensor, "chains dim"], *, chunk: int | None = None
-    ) -> list[Risks]:
+    def risks(self, weights: Float[Tensor, "chains dim"]) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 
         With a clip norm an example whose output is not finite counts as the worst that the loss can be and as an error,
@@ -422,16 +408,12 @@ class Objective:
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        return [
-            self._risks(weights[k], self._labels_of(k), chunk or self._chunk)
-            for k in range(len(weights))
-        ]
+        return [self._risks(own, self._labels_of(k)) for k, own in enumerate(weights)]
 
-    def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
+    def _risks(self, weights: Tensor, labels: Tensor) -> Risks:
         total, far = Totals(self._counted), torch.zeros((), dtype=torch.int64, device=self.device)
-        for start in range(0, self.n, chunk):
-            stop = min(start + chunk, self.n)
-            outputs, own = self.network.logits(weights, start, stop), labels[start:stop]
+        for outputs, places in self._outputs(weights):
+            own = labels[places]
             if self.clip_norm is None:
                 total.add(outputs, own, double_sum)
                 continue
@@ -460,10 +442,10 @@ class Objective:
         labels = self._labels_of(0)
         used = max(self.batch_size, self._chunk)
         if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
-            used = min(used, _MADE_UP)
+            used = min(used, _TOGETHER)
         largest = max(MOST, min(self.n, used))
         few = self._inputs[:largest]
-        sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
+        sources, tried = (few, made_up_batch(few, examples=min(largest, _TOGETHER))), False
         require_unwritten(self.model, sources[1][:2], self.model)
         if self.mixes:
             return
@@ -492,36 +474,33 @@ class Objective:
 
     def _take_fast_sums(self) -> None:
         """Clipped sums of a fast form, where this network has one that agrees with the reference."""
-        if self.mixes:
+        if self.clip_norm is None:
             return
-        self._sums = self._compiled_sums() if self.clip_norm is not None else None
-        if self.clip_norm is not None and isinstance(self.network, VmappedNetwork):
+        inputs, network = self.examples[0], self.network
+        if isinstance(network, VmappedNetwork):
             self._fixed = FixedSizeSums(
-                self.model, self.layout, self.examples[0], self.loss, batch_size=self.batch_size
+                self.model, self.layout, inputs, self.loss, batch_size=self.batch_size
             )
-
-    def _compiled_sums(self) -> CompiledSums | None:
-        """The compiled form of clipped sums, where the network has one that agrees with the reference."""
-        if not isinstance(self.network, NativeNetwork):
-            return None
-        sums = CompiledSums(self.network, self.model, self.loss)
+        if not isinstance(network, NativeNetwork):
+            return
+        sums = CompiledSums(network, self.model, self.loss)
         wrong = disagreement(
             sums,
             self.model,
             self.layout,
-            self.examples[0],
+            inputs,
             self._labels_of(0),
             self.loss,
             batch_size=self.batch_size,
         )
         if wrong is None:
-            return sums
+            self._sums = sums
+            return
         warnings.warn(
             f"clipped gradients are not taken by compiled layers for this network: {wrong}; they are taken example by "
             "example instead",
-            stacklevel=4,
+            stacklevel=3,
         )
-        return None
 
 
 @contextmanager

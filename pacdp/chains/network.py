@@ -6,15 +6,13 @@ rows.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
-from pacdp.chains.layout import Layout
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
@@ -27,31 +25,9 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 _TRIALS = 5
 
 
-@runtime_checkable
-class Network(Protocol):
-    """A network over a resident data set, for K weight vectors at a time."""
-
-    layout: Layout
-
-    def gather(self, indices: Tensor) -> Any:
-        """Collect what the network needs of the examples at these places."""
-        ...
-
-    def backward(
-        self,
-        weights: Tensor,
-        batches: Sequence[Any],
-        group: Sequence[int],
-        labels: Sequence[Tensor],
-        loss: Loss,
-        gradient: Tensor,
-    ) -> Tensor:
-        """Write each chain's gradient of the mean loss into ``gradient``, and return mean losses and errors."""
-        ...
-
-    def logits(self, weights: Tensor, start: int, stop: int) -> Tensor:
-        """Return each chain's logits on the resident examples from ``start`` to ``stop``."""
-        ...
+Network = NativeNetwork | LoopedNetwork | VmappedNetwork
+"""A network over a resident data set, for K weight vectors at a time: each has a layout, and says what its ``gather``,
+``backward`` and ``logits`` do."""
 
 
 def resident(

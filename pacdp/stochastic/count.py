@@ -20,7 +20,7 @@ from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import FreshPass, fresh_pass
 from pacdp.stochastic.noise import LIMIT, Draws
 from pacdp.stochastic.progress import Saved, Signature, fingerprint
-from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
+from pacdp.stochastic.risk import MonteCarloRisk, in_units
 from pacdp.trials import MOST, made_up_labels, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
@@ -91,9 +91,8 @@ def mean_risks(
     rank, world = _ranks()
     if batch_size is None:
         alone = resume is None and world == 1
-        batch_size = (
-            _quickest(way, inputs, device) if _is_tried(device) and alone else _usual(device)
-        )
+        tried = alone and device.type != "cpu"
+        batch_size = _quickest(way, inputs, device) if tried else _usual(device)
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device), group_size=group_size)
     weights, whole, known = _weights(people, n, way.group_size)
@@ -118,27 +117,25 @@ def mean_risks(
         losses=[loss.name for loss in losses],
         mark=mark,
         signature=signature,
-        jobs=sizes,
-        most=UNIT,
+        sizes=sizes,
         seconds=_SAVE_SECONDS,
     )
-    share, done = sum(sizes), sum(sizes[: saved.tally.jobs])
+    share, done = sum(sizes), sum(sizes[: saved.jobs])
     unread, counted = Totals(losses), 0
-    for job in jobs[saved.tally.jobs :]:
+    for job in jobs[saved.jobs :]:
         _count(way, job, inputs, labels, unread, seed, device, weights)
         counted += 1
         if counted == _waits_for(device) or job is jobs[-1]:
-            saved.tally.totals = [
-                total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)
+            saved.totals = [
+                total + more for total, more in zip(saved.totals, unread.read(), strict=True)
             ]
-            saved.tally.jobs += counted
+            saved.jobs += counted
             saved.keep()
             counted = 0
         done += job.stop - job.start
         if progress is not None:
             progress(done, share)
     saved.keep(now=True)
-    terms = terms_of(n=whole, passes=passes, group_size=way.group_size)
     return tuple(
         MonteCarloRisk(
             loss=loss.name,
@@ -146,18 +143,13 @@ def mean_risks(
             high=loss.high,
             n=whole,
             passes=passes,
-            terms=terms,
+            terms=whole * passes // min(way.group_size, whole),
             total=total,
             seed=seed,
             people=known,
         )
-        for loss, total in zip(losses, _added_up(saved.tally.totals, device), strict=True)
+        for loss, total in zip(losses, _added_up(saved.totals, device), strict=True)
     )
-
-
-def _is_tried(device: torch.device) -> bool:
-    """Whether the quickest batch size is worth a trial there."""
-    return device.type != "cpu"
 
 
 def _usual(device: torch.device) -> int:

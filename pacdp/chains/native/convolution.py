@@ -113,7 +113,6 @@ class ConvLayer:
         out = self._out[:examples] if keep else np.empty((examples, self._out.shape[1]), self.dtype)
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
-        threads.use(examples * self._operations)
         threads.each(
             convolution_forward.forward,
             slots,
@@ -123,6 +122,7 @@ class ConvLayer:
             scratch,
             out,
             origin,
+            operations=examples * self._operations,
         )
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
@@ -186,7 +186,6 @@ class ConvLayer:
         slots, size = min(self._slots, -(-examples // self._chunk)), self.geometry.size
         slope = np.ascontiguousarray(slope).reshape(maps)
         origin, grad_in = self._origin[:examples].reshape(maps), self._grad_in[:examples]
-        threads.use(examples * self._operations)
         threads.each(
             convolution_backward.backward,
             slots,
@@ -198,6 +197,7 @@ class ConvLayer:
             scratch,
             grad_in,
             squares,
+            operations=examples * self._operations,
         )
         return grad_in.reshape(len(grad_in), math.prod(self.input_shape)), slots
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pacdp.chains.native import clipped, narrow, sparse, threads
+from pacdp.chains.native import clipped, narrow, sparse
 from pacdp.chains.native.products import product
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +31,6 @@ class DenseLayer:
         """Outputs [batch, outputs] of x [batch, ...] or, with the data set's ``rows``, of the examples x [batch]."""
         out = np.empty((len(x), len(bias)), weight.dtype)
         if rows is not None:
-            threads.use(len(x) * self.sizes[0] // 16)
             sparse.forward(x, rows, weight, bias, out)
         else:
             x = x.reshape(len(x), -1)
@@ -81,7 +80,6 @@ class DenseLayer:
         else:
             np.sum(slope, axis=0, out=bias_gradient)
         if columns is not None:
-            threads.use(len(slope) * self.sizes[0] // 16)
             sparse.weight_gradient(columns, slope, weight_gradient)
         else:
             torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
@@ -128,7 +126,6 @@ class PaddedDense:
         count = len(squares)
         if rows is not None:
             out = np.empty((padded(count), len(bias)), weight.dtype)
-            threads.use(count * weight.size // 16)
             sparse.forward(x, rows, weight, bias, out[:count])
             self._by_input(x, rows)
         else:
@@ -154,20 +151,14 @@ class PaddedDense:
         """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
         clipped.scale_rows(self._slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
         if self._columns is not None:  # the layer reads sparse rows
-            threads.use(len(scale) * weight_gradient.size // 16)
             sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)
         else:
             product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
 
     def _by_input(self, examples: Array, rows: sparse.Rows) -> None:
         if self._columns is None or self._columns.row.shape[1] < len(examples):
-            shape = (self._inputs, padded(len(examples)))
-            self._columns = sparse.Columns(
-                np.empty(self._inputs, np.int64),
-                np.empty(shape, np.int32),
-                np.empty(shape, rows.value.dtype),
-            )
-        sparse.fill_columns(examples, *rows[:3], *self._columns)
+            self._columns = sparse.columns_for(self._inputs, padded(len(examples)), rows)
+        sparse.fill_columns(examples, rows, self._columns)
 
 
 _ROWS = 16

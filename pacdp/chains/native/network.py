@@ -73,7 +73,8 @@ class NativeNetwork:
             x, rows = indices.numpy(), self.rows
         if rows is None:
             return Batch(x, None)
-        return Batch(x, sparse.Columns(*sparse.columns(x, *rows[:3], self.inputs.shape[1])), rows)
+        columns = sparse.columns_for(self.inputs.shape[1], len(x), rows)
+        return Batch(x, sparse.fill_columns(x, rows, columns), rows)
 
     def backward(
         self,

@@ -51,10 +51,24 @@ def rows(inputs: np.ndarray) -> Rows:
     return Rows(start, column.astype(np.int32), value, squares)
 
 
+def columns_for(inputs: int, batch: int, rows: Rows) -> Columns:
+    """Memory for the non-zeros of ``batch`` examples by input."""
+    return Columns(
+        np.empty(inputs, np.int64),
+        np.empty((inputs, batch), np.int32),
+        np.empty((inputs, batch), rows.value.dtype),
+    )
+
+
+def fill_columns(batch: np.ndarray, rows: Rows, into: Columns) -> Columns:
+    """The non-zeros of the examples ``batch`` by input, in memory for as many or more."""
+    _fill_columns(batch, rows.start, rows.column, rows.value, *into)
+    return into
+
+
 @kernel()
 @no_type_check
-def fill_columns(batch, start, column, value, count, row, entries):
-    """As :func:`columns`, into arrays that are there already, as wide as the batch or wider."""
+def _fill_columns(batch, start, column, value, count, row, entries):
     count[:] = 0
     for position, i in enumerate(batch):
         for e in range(start[i], start[i + 1]):
@@ -62,17 +76,6 @@ def fill_columns(batch, start, column, value, count, row, entries):
             row[p, count[p]] = position
             entries[p, count[p]] = value[e]
             count[p] += 1
-
-
-@kernel()
-@no_type_check
-def columns(batch, start, column, value, inputs):
-    """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
-    count = np.empty(inputs, np.int64)
-    row = np.empty((inputs, batch.size), np.int32)
-    entries = np.empty((inputs, batch.size), value.dtype)
-    fill_columns(batch, start, column, value, count, row, entries)
-    return count, row, entries
 
 
 @kernel()
@@ -141,6 +144,7 @@ def forward(
         _widened(bias),
         into,
         lanes_of(out.dtype),
+        operations=len(batch) * weight.size // 16,
     )
     _narrowed(into, out)
 
@@ -155,6 +159,7 @@ def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> 
         _widened(gradient).reshape(-1),
         into,
         lanes_of(out.dtype),
+        operations=len(gradient) * out.size // 16,
     )
     _narrowed(into, out)
 

@@ -63,6 +63,7 @@ REFUSED = [
     (flattened, r"expected parameter weight of shape \(2, 3\), got nothing"),
     (lambda: stepped(4), "expected one key a chain, got 4 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
+    (lambda: stepped(3, centre=torch.zeros(3, 8).double()), "expected vectors like x"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
     (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),
