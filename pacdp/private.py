@@ -52,7 +52,6 @@ from pacdp.layers.priors import Laplace as Laplace
 from pacdp.layers.priors import Normal as Normal
 from pacdp.layers.priors import NormalMixture as NormalMixture
 from pacdp.layers.priors import Prior as Prior
-from pacdp.layers.regularise import kl_nats as kl_nats
 from pacdp.loop import PrivateRun as PrivateRun
 from pacdp.loop import Progress as Progress
 from pacdp.loop import train as train

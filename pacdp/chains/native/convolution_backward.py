@@ -64,9 +64,7 @@ def pack(weight: Any, rows: Any) -> None:
 
 @kernel()
 @no_type_check
-def _add_runs(
-    total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int
-) -> None:
+def _add_runs(total, places, ends, table, offsets, factors, columns):
     """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
     lanes = VECTOR_BYTES // total.itemsize
     column = 0
@@ -94,7 +92,7 @@ def _add_runs(
 
 @njit(inline="always")
 @no_type_check
-def _to_columns(x: Any, size: int, cols: Any) -> None:
+def _to_columns(x, size, cols):
     channels, height, width = x.shape
     column = size * channels
     for v in range(width - size + 1):
@@ -106,7 +104,7 @@ def _to_columns(x: Any, size: int, cols: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
+def _from_columns(cols, size, image, grad_in):
     channels, height, width = grad_in.shape
     column = size * channels
     image[:] = 0
@@ -124,9 +122,7 @@ def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _weight_gradient(
-    slot: int, cols: Any, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch, weight: Any, bias: Any
-) -> None:  # fmt: skip
+def _weight_gradient(slot, cols, origin, grad_out, columns, scratch, weight, bias):
     """``weight`` and ``bias`` gain the gradients of the examples of ``cols``."""
     ends = scratch.channel_ends[slot]
     offsets, factors, starts = scratch.offsets[slot], scratch.factors[slot], scratch.starts
@@ -149,7 +145,7 @@ def _weight_gradient(
 
 @kernel(fastmath={"reassoc", "contract"})
 @no_type_check
-def _moved(own_weight: Any, own_bias: Any, weight: Any, bias: Any, columns: int) -> float:
+def _moved(own_weight, own_bias, weight, bias, columns):
     """Add an example's gradient to the sum, clear it, and return its squared norm; the rest of a row is padding."""
     total = 0.0
     for o in range(own_bias.shape[0]):
@@ -168,9 +164,7 @@ def _moved(own_weight: Any, own_bias: Any, weight: Any, bias: Any, columns: int)
 
 @njit(inline="always")
 @no_type_check
-def _sort_by_position(
-    origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any
-) -> None:
+def _sort_by_position(origin, grad_out, step, counts, offsets, factors):
     """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
     counts[:] = 0
     for o in range(origin.shape[0]):
@@ -190,9 +184,7 @@ def _sort_by_position(
 
 @njit(inline="always")
 @no_type_check
-def _input_gradient(
-    slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any
-) -> None:
+def _input_gradient(slot, origin, grad_out, size, scratch, grad_in):
     rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
     offsets, factors = scratch.offsets[slot], scratch.factors[slot]
     _sort_by_position(origin, grad_out, rows.shape[1], counts, offsets, factors)
@@ -203,17 +195,7 @@ def _input_gradient(
 
 @njit(inline="always")
 @no_type_check
-def _backward_slot(
-    slot: int,
-    slots: int,
-    x: Any,
-    grad_out: Any,
-    origin: Any,
-    size: int,
-    scratch: BackwardScratch,
-    grad_in: Any,
-    squares: Any,
-) -> None:
+def _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares):
     weight, bias = scratch.weight_grad[slot], scratch.bias_grad[slot]
     own_weight, own_bias = scratch.own_weight_grad[slot], scratch.own_bias_grad[slot]
     weight[:] = 0
@@ -241,18 +223,7 @@ def _backward_slot(
 
 @kernel()
 @no_type_check
-def backward(
-    first: int,
-    last: int,
-    slots: int,
-    x: Any,
-    grad_out: Any,
-    origin: Any,
-    size: int,
-    scratch: BackwardScratch,
-    grad_in: Any,
-    squares: Any,
-) -> None:
+def backward(first, last, slots, x, grad_out, origin, size, scratch, grad_in, squares):
     """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
     That one is made if ``grad_in`` has rows. ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from

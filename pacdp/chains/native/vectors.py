@@ -5,7 +5,7 @@ vector code, generic in the float type: a vector holds 64 bytes, which LLVM spli
 fast-math flags: NaN and infinities behave as IEEE 754 says, and every sum is taken in the order written.
 """
 
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 from llvmlite import ir
@@ -79,18 +79,8 @@ def _index(value: int) -> Any:
 
 
 @intrinsic
-def convolve_and_compare(
-    typing: Any,
-    x: Any,
-    base: Any,
-    taps: Any,
-    weights: Any,
-    bias: Any,
-    tile: Any,
-    best: Any,
-    where: Any,
-    place: Any,
-) -> Any:
+@no_type_check
+def convolve_and_compare(typing, x, base, taps, weights, bias, tile, best, where, place):
     """One position of ``TILE`` output channels for one vector of examples, folded into a running maximum.
 
     ``x[row, lane]`` holds an input number of each example and tap t reads row ``base + taps[t]``; the channels' filters
@@ -100,7 +90,7 @@ def convolve_and_compare(
     """
     signature = types.void(x, types.intp, taps, weights, bias, types.intp, best, where, types.intp)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context, builder, signature, arguments):
         code = _Code(context, builder, signature, arguments)
         _, base, _, _, _, tile, _, _, place = arguments
         x, taps, weights, bias, best, where = code.data(0, 2, 3, 4, 6, 7)
@@ -138,17 +128,8 @@ def convolve_and_compare(
 
 def _weighted_rows(vectors: int) -> Any:
     @intrinsic
-    def add_weighted_rows(
-        typing: Any,
-        total: Any,
-        start: Any,
-        table: Any,
-        stride: Any,
-        offsets: Any,
-        factors: Any,
-        first: Any,
-        last: Any,
-    ) -> Any:
+    @no_type_check
+    def add_weighted_rows(typing, total, start, table, stride, offsets, factors, first, last):
         """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
 
         ``start`` is a triple: the place in ``total``, the column of the rows in ``table``, and how far after the first
@@ -159,7 +140,7 @@ def _weighted_rows(vectors: int) -> Any:
             total, start, table, types.intp, offsets, factors, types.intp, types.intp
         )
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(context, builder, signature, arguments):
             code = _Code(context, builder, signature, arguments)
             start, column, end = cgutils.unpack_tuple(builder, arguments[1], 3)
             stride, first, last = arguments[3], arguments[6], arguments[7]
