@@ -176,9 +176,7 @@ class GaussianPosterior:
             if name in self.factors:
                 found.append(_log_ratio_of_rows(*given, self.factors[name]))
                 continue
-            values = [
-                x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given
-            ]
+            values = [np.broadcast_to(_wide(each), mean.shape).reshape(-1) for each in given]
             free = (
                 values[2] > 0.0
             )  # fixed weights are equal in both, or the divergence were infinite
@@ -198,8 +196,7 @@ def _divergence(
             rows, lower, centre, _over(wide, rows), std_q=float(std_q)
         )
     uniform = std_q.numel() == std_p.numel() == 1
-    means = [value.detach().cpu().double().numpy() for value in (mean_q, mean_p)]
-    stds = [value.detach().cpu().double().numpy() for value in (std_q, std_p)]
+    means, stds = [_wide(mean_q), _wide(mean_p)], [_wide(std_q), _wide(std_p)]
     stds = (
         [value.reshape(()) for value in stds]
         if uniform

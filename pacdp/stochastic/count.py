@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import FreshPass, fresh_pass
-from pacdp.stochastic.noise import LIMIT, Draws
+from pacdp.stochastic.noise import LIMIT
 from pacdp.stochastic.progress import Saved, Signature, fingerprint
 from pacdp.stochastic.risk import MonteCarloRisk, in_units
 from pacdp.trials import MOST, made_up_labels, pool, require_own_losses
@@ -172,13 +172,12 @@ def _quickest(way: FreshPass, inputs: Tensor, device: torch.device) -> int:
 
 def _seconds(way: FreshPass, inputs: Tensor) -> float:
     """What the second of two passes takes."""
-    draws = Draws.of(seed=_SEED, number=0, examples=torch.arange(-(-len(inputs) // way.group_size)))
     start = 0.0
     for _ in range(2):
         if inputs.device.type == "cuda":
             torch.cuda.synchronize(inputs.device)
         start = time.perf_counter()
-        way.run(inputs, draws)
+        way.outputs(inputs, seed=_SEED, number=0)
     if inputs.device.type == "cuda":
         torch.cuda.synchronize(inputs.device)
     return time.perf_counter() - start
@@ -214,10 +213,8 @@ def _count(
     device: torch.device,
     weights: Float64[Tensor, " n"] | None,
 ) -> None:
-    size = way.group_size
-    groups = torch.arange(job.start // size, -(-job.stop // size))
-    draws = Draws.of(seed=seed, number=job.number, examples=groups)
-    outputs = way.run(inputs[job.start : job.stop].to(device), draws)
+    here = inputs[job.start : job.stop].to(device)
+    outputs = way.outputs(here, seed=seed, number=job.number, first=job.start)
     own = labels[job.start : job.stop].to(device)
     weigh = None if weights is None else weights[job.start : job.stop].to(device)
     into.add(outputs, own, lambda values, loss: in_units(values, loss, weigh))
@@ -246,11 +243,7 @@ def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]
         ValueError: a loss of one example depends on the rest of its batch, or is none of one example.
     """
     rows = pool(probe[:_ROWS], size=_ROWS)
-    groups = torch.arange(-(-len(rows) // way.group_size))
-    outputs = [
-        way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups))
-        for number in range(_NUMBERS)
-    ]
+    outputs = [way.outputs(rows, seed=_SEED, number=number) for number in range(_NUMBERS)]
     own = made_up_labels(labels, len(rows))
     for loss in losses:
         require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))

@@ -38,6 +38,13 @@ class FreshPass(NamedTuple):
     by_layers: bool = False
     """Whether weights are drawn layer by layer for each example, and not as whole networks."""
 
+    def outputs(self, inputs: Tensor, *, seed: int, number: int, first: int = 0) -> Tensor:
+        """Outputs of the examples ``first``, ``first`` + 1, ... in pass ``number``; ``first`` begins a group."""
+        size = self.group_size
+        groups = torch.arange(first // size, -(-(first + len(inputs)) // size))
+        draws = Draws.of(seed=seed, number=number, examples=groups)
+        return self.run(inputs, draws)
+
 
 def fresh_pass(
     module: nn.Module,

@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp.chains.native.vectors import (
-    ROW_BLOCK,
-    VECTOR_BYTES,
-    add_one_vector,
-    add_two_vectors,
-    add_vector_block,
-)
+from pacdp.chains.native.vectors import ROW_BLOCK, VECTOR_BYTES, add_block
 from pacdp.random.kernels import kernel
 
 
@@ -81,12 +75,7 @@ def _add_runs(total, places, ends, table, offsets, factors, columns):
             )
             if first == last:
                 continue
-            if block == ROW_BLOCK:
-                add_vector_block(total, where, table, 1, offsets, factors, first, last)
-            elif block == 2:
-                add_two_vectors(total, where, table, 1, offsets, factors, first, last)
-            else:
-                add_one_vector(total, where, table, 1, offsets, factors, first, last)
+            add_block(total, block, where, table, 1, offsets, factors, first, last)
         column += lanes * block
 
 

@@ -9,17 +9,7 @@ from typing import NamedTuple, no_type_check
 import numpy as np
 
 from pacdp.chains.native import threads
-from pacdp.chains.native.vectors import (
-    LONG_BLOCK,
-    add_five_vectors,
-    add_long_block,
-    add_one_vector,
-    add_six_vectors,
-    add_three_vectors,
-    add_two_vectors,
-    add_vector_block,
-    lanes_of,
-)
+from pacdp.chains.native.vectors import LONG_BLOCK, add_any_block, lanes_of
 from pacdp.random.kernels import kernel
 
 
@@ -93,20 +83,7 @@ def _accumulate(total, first, last, index, value, matrix, lanes):
         if 0 < left - vectors * lanes < lanes:
             vectors -= 1  # so that the rest is two vectors that overlap, not one that has nothing to overlap
         where = (j, j, min((vectors - 1) * lanes, left - lanes))
-        if vectors == 7:
-            add_long_block(total, where, matrix, width, index, value, first, last)
-        elif vectors == 6:
-            add_six_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 5:
-            add_five_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 4:
-            add_vector_block(total, where, matrix, width, index, value, first, last)
-        elif vectors == 3:
-            add_three_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 2:
-            add_two_vectors(total, where, matrix, width, index, value, first, last)
-        else:
-            add_one_vector(total, where, matrix, width, index, value, first, last)
+        add_any_block(total, vectors, where, matrix, width, index, value, first, last)
         j += vectors * lanes
 
 
