@@ -50,7 +50,6 @@ from pacdp.layers.priors import Laplace as Laplace
 from pacdp.layers.priors import Normal as Normal
 from pacdp.layers.priors import NormalMixture as NormalMixture
 from pacdp.layers.priors import Prior as Prior
-from pacdp.layers.regularise import kl_nats as kl_nats
 from pacdp.loop import PrivateRun as PrivateRun
 from pacdp.loop import Progress as Progress
 from pacdp.loop import train as train
@@ -60,7 +59,6 @@ from pacdp.opacus.loader import BatchMemoryManager as BatchMemoryManager
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
 from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant
-from pacdp.schedules import Exponential as Exponential
 from pacdp.schedules import Polynomial as Polynomial
 from pacdp.schedules import Scaled as Scaled
 from pacdp.schedules import Schedule as Schedule

@@ -21,8 +21,8 @@ from pacdp.backprop.variational import Coordinates, Spread
 from pacdp.errors import Diverged
 from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
-from pacdp.models import random_layers
-from pacdp.posterior import GaussianPosterior
+from pacdp.models import require_evaluation
+from pacdp.posterior import GaussianPosterior, odd_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +119,9 @@ def _require_trainable(prior: GaussianPosterior, module: nn.Module, data: Exampl
         raise ValueError(
             f"expected one label for each of n >= 1 inputs, got {len(data.inputs)} inputs and {len(data.labels)} labels"
         )
-    drawing = random_layers(module)
-    mixing = [
-        name for name, layer in module.named_modules()
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training
-    ]  # fmt: skip
-    if drawing or mixing:
-        raise ValueError(
-            f"layers {', '.join(drawing + mixing)} draw random numbers or mix examples: call eval() first"
-        )
-    shapes = {name: value.shape for name, value in module.named_parameters()}
-    given = {name: value.shape for name, value in prior.means.items()}
-    if shapes != given:
-        odd = sorted(
-            name for name in shapes.keys() | given.keys() if shapes.get(name) != given.get(name)
-        )
+    require_evaluation(module)
+    odd = odd_names(dict(module.named_parameters()), prior.means)
+    if odd:
         raise ValueError(
             f"expected a prior over the parameters of the module, got other names or shapes in {odd}"
         )

@@ -1,6 +1,7 @@
 """Small networks, data and loops that the tests of private training share."""
 
 from copy import deepcopy
+from dataclasses import dataclass
 
 import torch
 from scipy import stats
@@ -16,7 +17,6 @@ from pacdp.private import (
     P3SGD,
     DPAdam,
     DPMCDropout,
-    Exponential,
     GradientSlot,
     Mechanism,
     NestedNoise,
@@ -32,6 +32,18 @@ from pacdp.private import (
 )
 from tests.pacdp.draws import randn, randperm
 from tests.pacdp.toys import seeded
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """A schedule of one's own: initial · factor^step."""
+
+    initial: float
+    factor: float
+
+    def __call__(self, step):
+        return self.initial * self.factor**step
+
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 ADD = {"delta": 1e-5, "adjacency": "add-remove"}

@@ -17,7 +17,6 @@ from pacdp.private import (
     DPAdam,
     DPMCDropout,
     ExampleDropout,
-    Exponential,
     Mechanism,
     Normal,
     Polynomial,
@@ -117,8 +116,6 @@ def test_mc_dropout_predictions_average_masks():
 
 
 def test_schedules_end_where_they_say():
-    assert [Exponential(initial=1.0, factor=0.5, final=0.3)(t) for t in range(3)] == [1.0, 0.5, 0.3]
-    assert [Exponential(initial=1.0, factor=2.0, final=3.0)(t) for t in range(3)] == [1.0, 2.0, 3.0]
     assert Polynomial(initial=2.0, power=0.5, offset=2.0)(6) == Table(values=(2.0, 1.0))(1) == 1.0
 
 

@@ -44,7 +44,7 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
     words = words_of(cipher.WORDS_PER_KEY)
-    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words[: len(out)]))
+    monkeypatch.setattr(cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words[: len(out)]))
     found = add_noise(total, std=std, randomness=SystemRandomness())
     numbers = normals_of(words[on_grid._SPARE :][: len(total)], words[: on_grid._SPARE])
     for x, z, y in zip(total.tolist(), numbers.tolist(), found.tolist(), strict=True):
@@ -138,7 +138,9 @@ def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
     threshold = math.floor(Fraction(rate) * 2**53)
     words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
     words[0] |= np.uint64(2047)
-    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
+    monkeypatch.setattr(
+        cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)])
+    )
     for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
         assert SystemRandomness().batch(n, sample_rate).tolist() == expected
 
