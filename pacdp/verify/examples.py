@@ -14,37 +14,26 @@ class Examples:
         starts: where each record's examples begin in ``order``, and where the last ones end.
     """
 
-    def __init__(
-        self,
-        inputs: Any,
-        labels: Any,
-        people: Any,
-    ) -> None:
+    def __init__(self, inputs: Any, labels: Any, people: Any) -> None:
         self.inputs, self.labels = np.asarray(inputs), np.asarray(labels)
         self.grouped = people is not None
         owner = np.arange(len(self.labels))
         if self.grouped:
-            owner = np.unique(np.asarray(people), return_inverse=True)[
-                1
-            ].ravel()
+            owner = np.unique(people, return_inverse=True)[1].ravel()
         self.count = int(owner.max()) + 1
         self.order = np.argsort(owner, kind="stable")
-        self.starts = np.searchsorted(
-            owner[self.order], np.arange(self.count + 1)
-        )
+        records = np.arange(self.count + 1)
+        self.starts = np.searchsorted(owner[self.order], records)
 
     def of(self, records: np.ndarray) -> tuple[Any, Any, np.ndarray]:
         """Inputs and labels of these records in the order given, and the place of each example's record in it."""
         import torch
 
+        places = np.split(self.order, self.starts[1:-1])
+        own = np.concatenate([places[one] for one in records])
         sizes = np.diff(self.starts)[records]
-        places = [
-            self.order[self.starts[one] : self.starts[one + 1]]
-            for one in records
-        ]
-        own = np.concatenate(places)
-        inputs, labels = (
-            torch.from_numpy(part[own]) for part in (self.inputs, self.labels)
+        inputs, labels = map(
+            torch.from_numpy, (self.inputs[own], self.labels[own])
         )
         return inputs, labels, np.repeat(np.arange(len(records)), sizes)
 

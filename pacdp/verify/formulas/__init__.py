@@ -10,10 +10,8 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
-from pacdp.verify.formulas import calibration, counts, pac_bayes
+from pacdp.verify.formulas import calibration, counts, gibbs, pac_bayes
 from pacdp.verify.formulas.compression import compression
-from pacdp.verify.formulas.gibbs import gibbs_pac_bayes
-from pacdp.verify.formulas.recursive import recursive
 
 Formula = Callable[[Claim], arb]
 
@@ -39,12 +37,12 @@ COSTS: dict[str, Formula] = {
     "log_xi": lambda c: log_xi(c.n),
     "log_two_sqrt_n": lambda c: (2 * arb(c.n).sqrt()).log(),
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
-    "union": lambda c: arb(2).log(),
-    "free_energy": pac_bayes.free_energy,
+    "union": lambda _: arb(2).log(),
+    "free_energy": gibbs.free_energy,
     "grid": grid,
     "draw": draw,
 }
-"""What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in the folder prices."""
+"""What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in ``prices``."""
 
 _KL_AND_XI = ("kl", "log_xi")
 PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
@@ -59,11 +57,11 @@ PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
     "linear": (("kl",), pac_bayes.linear),
     "unexpected_bernstein": (("kl", "grid"), pac_bayes.unexpected_bernstein),
     "split_kl": ((*_KL_AND_XI, "levels"), pac_bayes.split_kl),
-    "recursive": (_KL_AND_XI, recursive),
+    "recursive": (_KL_AND_XI, pac_bayes.recursive),
     "disintegrated": (("log_density_ratio", "log_xi"), pac_bayes.inverse_kl),
     "disintegrated_renyi": (("renyi", "log_xi"), pac_bayes.inverse_kl),
-    "gibbs_pac_bayes": (("log_xi",), gibbs_pac_bayes),
-    "gibbs_catoni": (("free_energy",), pac_bayes.gibbs_catoni),
+    "gibbs_pac_bayes": (("log_xi",), gibbs.gibbs_pac_bayes),
+    "gibbs_catoni": (("free_energy",), gibbs.gibbs_catoni),
     "kl_chernoff": ((), pac_bayes.inverse_kl),
     "chernoff": ((), pac_bayes.quadratic),
     "hoeffding": ((), pac_bayes.mcallester),
