@@ -76,7 +76,8 @@ class Fields(dict[str, Any]):
 
     def unasked(self, told: str = "") -> list[str]:
         """The names of entries that no check asked for, but for those that are only told."""
-        return sorted(self.keys() - self.__dict__["asked"] - set(told.split()))
+        known = self.__dict__["asked"].union(told.split())
+        return [name for name in self if name not in known]
 
 
 def parsed(text: str | bytes) -> Any:
@@ -132,6 +133,12 @@ def all_judged(
     return [
         judged(subject, claim, check, *given) for claim, check in checks.items()
     ]
+
+
+def without_unit(measures: str, unit: str) -> str:
+    """A risk's name without the kind of record that has several examples, where it is the risk of a new one."""
+    ending = f" of a new {unit}" if unit in GROUPED else ""
+    return measures.removesuffix(ending)
 
 
 def require(holds: object, why: str) -> None:

@@ -16,6 +16,7 @@ from pacdp.verify.claim import (
     number,
     require,
     same,
+    without_unit,
 )
 from pacdp.verify.selfcertified import SUM, shares_of
 
@@ -148,7 +149,7 @@ def _check_end(row: Fields, made: Fields, upper: bool, unit: str) -> None:
         (made.of, n),
         (row.of, row.n),
     )
-    said = _plain(made.measures.removesuffix(f" of a new {unit}"))
+    said = _plain(without_unit(made.measures, unit))
     names = {_plain(name) for name in names}
     require(
         said.removeprefix("weighted ") in names or said in names,

@@ -33,6 +33,7 @@ from pacdp.verify.claim import (
     parsed,
     require,
     same,
+    without_unit,
 )
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import other_format, read_checkpoint, read_json
@@ -181,7 +182,7 @@ def _loss_of(report: Fields, made: Fields) -> str | None:
     """The measured loss whose mean a certificate bounds; None where it bounds another quantity."""
     if made.name == "disagreement":
         return _APART
-    measures = made.measures.removesuffix(f" of a new {report.unit}")
+    measures = without_unit(made.measures, report.unit)
     if measures.endswith(_RESCALED):
         return measures.removesuffix(_RESCALED)
     return _MEASURED.get(measures)
