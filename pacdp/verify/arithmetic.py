@@ -117,7 +117,11 @@ def binomial_upper(
 
     def refuted(p: arb) -> arb:
         if 2 * errors > n:  # the other terms are fewer
-            return failure_prob - 1 + binomial_below(n - errors - 1, n, 1 - p)
+            return (
+                failure_prob
+                - 1
+                + binomial_below(n - errors - 1, n, 1 - p)
+            )
         return failure_prob - binomial_below(errors, n, p)
 
     return zero_of(refuted, 0, 1)

@@ -1,10 +1,10 @@
 """One certificate: what its name says, and a verdict on each of its numbers.
 
-``check_certificate`` lists what is asked, in its order: failure probability, hypotheses, labels, costs, terms, value.
+``_CHECKS`` lists what is asked of every certificate, in its order.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pacdp.verify import needs
@@ -33,7 +33,10 @@ from pacdp.verify.claim import (
 )
 from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED
-from pacdp.verify.formulas.counts import check_noisy_counts, from_draws
+from pacdp.verify.formulas.counts import (
+    check_noisy_counts,
+    from_draws,
+)
 from pacdp.verify.formulas.prices import PREFIXES, check_price
 
 FORMAT = "pacdp-certificate/2"
@@ -114,7 +117,9 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:
             formula = full.removeprefix(prefix)
-            known = formula in PRICED or (formula in PLAIN and not prefix)
+            known = formula in PRICED or (
+                formula in PLAIN and not prefix
+            )
             if known and full.startswith(prefix):
                 return head, prefix, formula
     raise Unchecked(f"this checker knows no certificate {name!r}")
@@ -148,32 +153,37 @@ def check_certificate(
         why = other_format(record.get("format"), FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     made, claims = fields(record), list[Claim]()
-    read = judged(
-        subject, "value", lambda: claims.append(read_claim(made, privacy))
-    )
+    read = judged(subject, "value", _read_into, claims, made, privacy)
     if not claims:
         return [read]
-    checks: dict[str, Callable[[Claim], None]] = {
-        "failure probability": _failure,
-        "hypotheses": _hypotheses,
-        "labels": _labels,
-        "costs": _costs,
-        "terms": _terms,
-        "value": _value,
-    }
+    checks = dict(_CHECKS)
     if made.name == "best_of":
         checks["choice"] = _choice
     if made.name == "disagreement":
         checks["surrogate"] = _surrogate
     found = all_judged(subject, checks, *claims)
-    if any(one.get("standing") == "proved" for one in made.hypotheses):
+    if any(
+        one.get("standing") == "proved" for one in made.hypotheses
+    ):
         proofs = "proofs of hypotheses"
         check = needs.require_proofs
         found.append(judged(subject, proofs, check, made, redone))
     if unknown := _unknown(made):
-        why = f"this checker does not know what {', '.join(unknown)} is"
-        found.append(Statement(subject, "what is told beside", CANNOT, why))
+        why = (
+            f"this checker does not know what {', '.join(unknown)} is"
+        )
+        found.append(
+            Statement(subject, "what is told beside", CANNOT, why)
+        )
     return found
+
+
+def _read_into(
+    claims: list[Claim],
+    record: Fields,
+    privacy: Mapping[str, Any] | None,
+) -> None:
+    claims.append(read_claim(record, privacy))
 
 
 def _unknown(made: Fields) -> list[str]:
@@ -227,7 +237,9 @@ def _hypotheses(c: Claim) -> None:
         _, prefix, formula = _named(name, c)
         needed = needs.needed(prefix, formula, name, c.inputs)
         needs.require_named(needed, standing)
-    needs.require_unproved(needs.never_shown(c.formula, c.inputs), standing)
+    needs.require_unproved(
+        needs.never_shown(c.formula, c.inputs), standing
+    )
     require(
         standing.keys() & {needs.RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
@@ -261,7 +273,9 @@ def require_of_a_chain(
                 "a chain that cools has no stationary law",
             )
             spread = exactly(loss.high) - exactly(loss.low)
-            heat = exactly(sampler.get("beta", 1)) * exactly(sampler.tau)
+            heat = exactly(sampler.get("beta", 1)) * exactly(
+                sampler.tau
+            )
             epsilon = 2 * heat * spread / n
             agree("inputs.epsilon", c.raw("epsilon"), epsilon)
 
@@ -287,10 +301,15 @@ def _labels(c: Claim) -> None:
     require(measures.startswith(begins), why)
     require("new_person" not in c.name or _people_in(measures), why)
     units = {
-        one.unit for one in c.record.hypotheses if one.name == needs.RECORDS
+        one.unit
+        for one in c.record.hypotheses
+        if one.name == needs.RECORDS
     }
     people = units.intersection(GROUPED)
-    odd = measures.startswith(("ECE", "MCE")) and begins not in ("ECE", "MCE")
+    odd = measures.startswith(("ECE", "MCE")) and begins not in (
+        "ECE",
+        "MCE",
+    )
     if units and not measures.endswith(" of a new example"):
         require(not people or people == _people_in(measures), why)
         odd = odd or people != _people_in(measures)
@@ -303,7 +322,11 @@ def _labels(c: Claim) -> None:
 
 def _people_in(measures: str) -> set[str]:
     """Whose risk it is by its name: a new person's, or a new document's."""
-    return {one for one in GROUPED if measures.endswith(f" of a new {one}")}
+    return {
+        one
+        for one in GROUPED
+        if measures.endswith(f" of a new {one}")
+    }
 
 
 def _costs(c: Claim) -> None:
@@ -336,7 +359,9 @@ def _terms(c: Claim) -> None:
     if "draw_prob" in c.terms:
         c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in c.terms:
-        c.terms_are(effective_people=c["examples"] / c["most_examples"])
+        c.terms_are(
+            effective_people=c["examples"] / c["most_examples"]
+        )
 
 
 def _value(c: Claim) -> None:
@@ -344,7 +369,11 @@ def _value(c: Claim) -> None:
     if "released_errors" in c.inputs:
         check_noisy_counts(c)
     if "monte_carlo_mean" in c.inputs:
-        agree("inputs.risk", c.raw("risk"), from_draws(c, "monte_carlo_"))
+        agree(
+            "inputs.risk",
+            c.raw("risk"),
+            from_draws(c, "monte_carlo_"),
+        )
     exact = ONE
     if c.nats.is_finite():
         exact = (PLAIN.get(c.formula) or PRICED[c.formula][1])(c)
@@ -358,13 +387,19 @@ def _choice(c: Claim) -> None:
     among = parsed(c.inputs.among)
     *chosen, prob = among[c.inputs.chosen_position]
     same(
-        "the one chosen", chosen, [c.inputs.chosen, c.record.of, c.record.value]
+        "the one chosen",
+        chosen,
+        [c.inputs.chosen, c.record.of, c.record.value],
     )
     values = [number(value) for _, _, value, _ in among]
-    same("the smallest of those compared", c.record.value, min(values))
+    same(
+        "the smallest of those compared", c.record.value, min(values)
+    )
     same("their number", c.terms.compared, len(among))
     others = total(exactly(one[3]) for one in among) - exactly(prob)
-    about("what the others fail with", c.budget.get(_OTHERS, 0), others)
+    about(
+        "what the others fail with", c.budget.get(_OTHERS, 0), others
+    )
     own = c.paid(*c.budget) - c.paid(LOST) - others
     about("failure_prob of the one chosen", prob, own)
 
@@ -372,7 +407,9 @@ def _choice(c: Claim) -> None:
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.raw("surrogate"))
-    same("the other network's risk", other.measures, c.record.measures)
+    same(
+        "the other network's risk", other.measures, c.record.measures
+    )
     paid = exactly(c.budget.surrogate)
     require(
         ball(other.failure_prob) == paid,
@@ -391,3 +428,14 @@ def _surrogate(c: Claim) -> None:
                 raise error(
                     f"{one.claim} of the other network's certificate: {one.why}"
                 )
+
+
+_CHECKS = {
+    "failure probability": _failure,
+    "hypotheses": _hypotheses,
+    "labels": _labels,
+    "costs": _costs,
+    "terms": _terms,
+    "value": _value,
+}
+"""What is asked of every certificate, in this order."""

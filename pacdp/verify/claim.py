@@ -13,7 +13,11 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ZERO, Real, ball, total
 
-FOLLOWS, DOES_NOT, CANNOT = "follows", "does not follow", "cannot be checked"
+FOLLOWS, DOES_NOT, CANNOT = (
+    "follows",
+    "does not follow",
+    "cannot be checked",
+)
 
 GROUPED = ("person", "document")
 """Records that may have several examples each."""
@@ -39,7 +43,13 @@ class Wrong(Exception):
 
 
 # What reading a record may raise that is not as it was written.
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+DAMAGED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+)
 
 
 class Fields(dict[str, Any]):
@@ -87,7 +97,9 @@ def parsed(text: str | bytes) -> Any:
         found = Fields(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(
+                name for name in names if names.count(name) > 1
+            )
             raise ValueError(f"the name {twice!r} stands twice in it")
         return found
 
@@ -131,7 +143,8 @@ def all_judged(
 ) -> list[Statement]:
     """The verdicts of these checks, in their order."""
     return [
-        judged(subject, claim, check, *given) for claim, check in checks.items()
+        judged(subject, claim, check, *given)
+        for claim, check in checks.items()
     ]
 
 
@@ -147,17 +160,27 @@ def require(holds: object, why: str) -> None:
         raise Wrong(why)
 
 
-def same(what: str, said: Any, expected: Any) -> None:
+def same(
+    what: str,
+    said: Any,
+    expected: Any,
+) -> None:
     """Raise Wrong unless what is said is what is expected."""
-    require(said == expected, f"{what} is {said!r}, and it is {expected!r}")
+    require(
+        said == expected, f"{what} is {said!r}, and it is {expected!r}"
+    )
 
 
 def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":
         return math.inf
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    require(numeric and not math.isnan(value), f"{value!r} is no number")
+    numeric = isinstance(value, int | float) and not isinstance(
+        value, bool
+    )
+    require(
+        numeric and not math.isnan(value), f"{value!r} is no number"
+    )
     return value
 
 
@@ -194,7 +217,11 @@ def about(
     require(holds, _apart(what, claimed, exact))
 
 
-def _apart(what: str, claimed: Any, exact: arb) -> str:
+def _apart(
+    what: str,
+    claimed: Any,
+    exact: arb,
+) -> str:
     given = exact.str(12, radius=False)
     return f"{what} is {claimed!r} where the inputs give {given}"
 
@@ -222,7 +249,9 @@ class Claim:
         self.record, self.name = record, str(record.name)
         self.inputs, self.terms = record.inputs, record.terms
         self.budget = record.budget
-        self.costs = {one.name: number(one.nats) for one in record.costs}
+        self.costs = {
+            one.name: number(one.nats) for one in record.costs
+        }
         self.event = (privacy or {}).get("event")
         if said := self.inputs.get("privacy_event"):
             self.event = parsed(said)
@@ -233,7 +262,9 @@ class Claim:
     def raw(self, name: str) -> Any:
         """An input as it is written."""
         value = self.inputs.get(name)
-        require(value is not None, f"the input {name} is not in the file")
+        require(
+            value is not None, f"the input {name} is not in the file"
+        )
         if isinstance(value, str) and value != "inf":
             return value
         return number(value)
@@ -247,7 +278,9 @@ class Claim:
         """Inputs of one name and a number, from this number on."""
         ends = [name.removeprefix(stem) for name in self.inputs]
         count = sum(end.isdigit() for end in ends)
-        return [self[f"{stem}{first + place}"] for place in range(count)]
+        return [
+            self[f"{stem}{first + place}"] for place in range(count)
+        ]
 
     def term(self, name: str) -> arb:
         """An ingredient that is not among the inputs."""
@@ -264,7 +297,9 @@ class Claim:
 
     def paid(self, *names: str) -> arb:
         """What the budget holds under these names."""
-        return total(exactly(self.budget.get(name, 0)) for name in names)
+        return total(
+            exactly(self.budget.get(name, 0)) for name in names
+        )
 
     @property
     def price_prob(self) -> arb:
@@ -289,7 +324,9 @@ class Claim:
     @property
     def nats(self) -> arb:
         """All costs together, each what it is said to be."""
-        return total(ball(cost) for cost in self.costs.values()).max(ZERO)
+        return total(ball(cost) for cost in self.costs.values()).max(
+            ZERO
+        )
 
     @property
     def share(self) -> arb:

@@ -31,15 +31,20 @@ def check_kept(f: Folder) -> None:
     for number, one in enumerate(rounds, start=1):
         begun = zip(groups.sizes, groups.starts, strict=True)
         picked += [size for size, start in begun if start <= picked][-1]
-        expected = Round(number, picked, one.errors, picked + one.errors)
+        expected = Round(
+            number, picked, one.errors, picked + one.errors
+        )
         same(f"round {number}", one, expected)
-    lines = [(row.step, row.picked, row.errors, row.kept) for row in f.rows]
+    lines = [
+        (row.step, row.picked, row.errors, row.kept) for row in f.rows
+    ]
     require(
         lines == rounds,
         "the rounds of metrics.jsonl are not those of the checkpoint",
     )
     require(
-        picked == len(picks) == len(np.unique(picks)) and all(picks >= 0),
+        picked == len(picks) == len(np.unique(picks))
+        and all(picks >= 0),
         f"{picked} different records are to be picked, and other ones are listed",
     )
     best, made = f.header.compression.best, _of_compression(f)
@@ -56,7 +61,9 @@ def check_kept(f: Folder) -> None:
 
 
 def _of_compression(f: Folder) -> list[Fields]:
-    return [made for made in f.certificates if made.name == "compression"]
+    return [
+        made for made in f.certificates if made.name == "compression"
+    ]
 
 
 def _check_end(f: Folder, end: Round) -> None:
@@ -72,7 +79,11 @@ def _check_end(f: Folder, end: Round) -> None:
     same("what is listed", found, (end.errors, end.kept))
 
 
-def _check_counted(f: Folder, made: Fields, end: Round) -> None:
+def _check_counted(
+    f: Folder,
+    made: Fields,
+    end: Round,
+) -> None:
     """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
     k, n = made.inputs.k, made.inputs.n
     listed = [0, *f.stored.whole("picks"), *f.stored.whole("errors")]

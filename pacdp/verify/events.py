@@ -26,7 +26,9 @@ class Step(NamedTuple):
         for epsilon in map(ball, self.epsilons):
             yes = 1 / (1 + epsilon.exp())
             more = [(added + epsilon, p * yes) for added, p in found]
-            less = [(added - epsilon, p * (1 - yes)) for added, p in found]
+            less = [
+                (added - epsilon, p * (1 - yes)) for added, p in found
+            ]
             found = more + less
         return found
 
@@ -44,9 +46,13 @@ def steps_of(
         return Counter({Step(rate, 0.0): 1})
     if kind == "SelfComposed" and rate == 1.0:
         once, count = steps_of(inner, replaced), int(event["count"])
-        return Counter({step: times * count for step, times in once.items()})
+        return Counter(
+            {step: times * count for step, times in once.items()}
+        )
     if kind == "Composed" and rate == 1.0:
-        return sum((steps_of(part, replaced) for part in inner), Counter())
+        return sum(
+            (steps_of(part, replaced) for part in inner), Counter()
+        )
     return Counter({_on_one_sample(event, replaced, rate): 1})
 
 
@@ -58,7 +64,10 @@ def _on_one_sample(
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
     noises, epsilons = list[float](), list[float]()
     for part in _parts(event):
-        kind, added = part["event"], part.get("adjacency") == "add-remove"
+        kind, added = (
+            part["event"],
+            part.get("adjacency") == "add-remove",
+        )
         if kind == "Gaussian":
             noises.append(float(part["noise_multiplier"]))
         elif kind == "ExponentialMechanism" and (replaced or added):

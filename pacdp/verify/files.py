@@ -37,7 +37,9 @@ class Tensor(NamedTuple):
 
     def array(self) -> np.ndarray:
         """Its numbers."""
-        return np.frombuffer(self.content, self.kind).reshape(self.shape)
+        return np.frombuffer(self.content, self.kind).reshape(
+            self.shape
+        )
 
 
 class Stored(NamedTuple):
@@ -107,7 +109,10 @@ def _lines_of(path: Path, whole: bool = False) -> list[Any]:
         return []
     text = path.read_text()
     try:
-        return [parsed(one) for one in ([text] if whole else text.splitlines())]
+        return [
+            parsed(one)
+            for one in ([text] if whole else text.splitlines())
+        ]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
@@ -145,7 +150,9 @@ def _maker_of(provenance: Any) -> str:
     if not version:
         return "the version of pacdp that wrote it"
     commit = said.get("commit")
-    return f"pacdp {version}" + (f" at commit {commit}" if commit else "")
+    return f"pacdp {version}" + (
+        f" at commit {commit}" if commit else ""
+    )
 
 
 class Folder:
@@ -172,7 +179,9 @@ class Folder:
         self.run: Any = self.about.get("run")
         self.private = "event" in self.header
         self.compression = self.header.get("kind") == COMPRESSION
-        self.certificates: list[Fields] = self.report.get("certificates", [])
+        self.certificates: list[Fields] = self.report.get(
+            "certificates", []
+        )
 
     @cached_property
     def rows(self) -> list[Fields]:
@@ -192,20 +201,18 @@ class Folder:
         provenance = read_json(self.path / "provenance.json")
         form = self.header.get("format")
         if self.header and form != CHECKPOINT:
-            return (
-                f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"
-            )
+            return f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"
         maker = f"check it with {_maker_of(provenance)}"
         if self.about.get("choices", self.header.get("choices")):
             return f"the checkpoint names a list of settings: {maker}"
         if self.result is not None:
             form = self.result.get("format")
             if form not in _RESULTS.split(" or "):
-                return (
-                    f"result.json: {other_format(form, _RESULTS, provenance)}"
-                )
+                return f"result.json: {other_format(form, _RESULTS, provenance)}"
             if "rests_on" not in self.result:
                 return f"result.json does not name the files that it rests on: {maker}"
-        if self.lines and not any("hash" in line for line in self.lines):
+        if self.lines and not any(
+            "hash" in line for line in self.lines
+        ):
             return f"metrics.jsonl has no hashes: {maker}"
         return ""

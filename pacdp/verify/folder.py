@@ -75,7 +75,9 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "the rest of result.json": (_rest, result),
         "other files": (_name_others, header and _others(f)),
     }
-    return {claim: check for claim, (check, due) in checks.items() if due}
+    return {
+        claim: check for claim, (check, due) in checks.items() if due
+    }
 
 
 def _content(f: Folder) -> None:
@@ -91,13 +93,20 @@ def _run(f: Folder) -> None:
     if run is None:
         raise Unchecked("the header names no configuration")
     require(
-        f.config in (None, run), "the header's run is not that of config.json"
+        f.config in (None, run),
+        "the header's run is not that of config.json",
     )
     own = digest(run)
     same("the hash of the run", header.get("config_hash", own), own)
-    repeated = () if f.private else ("problem", "sampler", "seed", "chain")
+    repeated = (
+        () if f.private else ("problem", "sampler", "seed", "chain")
+    )
     for name in repeated:
-        same(f"the header's {name}", header.get(name, 0), run.get(name, 0))
+        same(
+            f"the header's {name}",
+            header.get(name, 0),
+            run.get(name, 0),
+        )
 
 
 def _steps(f: Folder) -> None:
@@ -109,9 +118,13 @@ def _steps(f: Folder) -> None:
         return
     planned = length(run, header.n)
     same("the number of planned steps", header.planned_steps, planned)
-    require(0 <= header.step <= planned, f"step {header.step} is not planned")
+    require(
+        0 <= header.step <= planned,
+        f"step {header.step} is not planned",
+    )
     marks = {
-        round(k * planned / run.records) for k in range(1, run.records + 1)
+        round(k * planned / run.records)
+        for k in range(1, run.records + 1)
     }
     listed = sorted(marks - {0})
     same("listed_steps", header.get("listed_steps", listed), listed)
@@ -166,7 +179,9 @@ def _rest(f: Folder) -> None:
         measured = f.rows[-1].unasked("epochs hash seconds")
         told += [f"final.{name}" for name in measured]
     if told:
-        raise Unchecked(f"nothing in the folder determines {', '.join(told)}")
+        raise Unchecked(
+            f"nothing in the folder determines {', '.join(told)}"
+        )
 
 
 def _report(f: Folder) -> None:
@@ -175,7 +190,14 @@ def _report(f: Folder) -> None:
     subject, details = report.part("subject"), report.part("details")
     if "content_hash" not in subject:
         raise Unchecked("it does not say that it is of this checkpoint")
-    for name in ("content_hash", "step", "loss", "sampler", "data", "n"):
+    for name in (
+        "content_hash",
+        "step",
+        "loss",
+        "sampler",
+        "data",
+        "n",
+    ):
         if name in subject:
             own = header.get(name)
             same(f"the report's {name}", subject[name], own)
@@ -242,13 +264,20 @@ def _hypotheses(f: Folder) -> None:
 
 def _paying_for_norms(f: Folder) -> list[Fields]:
     """The certificates at a price of norms that the run kept."""
-    return [one for one in f.certificates if "sum_contributions" in one.inputs]
+    return [
+        one
+        for one in f.certificates
+        if "sum_contributions" in one.inputs
+    ]
 
 
 def _norms(f: Folder) -> None:
     """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
-    header, report = f.header, f.report
-    sampler, kept = header.sampler, f.stored.tensors.get("trace.squared_norms")
+    header = f.header
+    sampler, kept = (
+        header.sampler,
+        f.stored.tensors.get("trace.squared_norms"),
+    )
     require(
         sampler.get("clip_norm") is None
         and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
@@ -259,35 +288,43 @@ def _norms(f: Folder) -> None:
         "the checkpoint holds no norms, of which these certificates are made",
     )
     whole = realised_contributions(
-        f.stored.traced("squared_norms").ravel(), noises(sampler, header.step)
+        f.stored.traced("squared_norms").ravel(),
+        noises(sampler, header.step),
     )
-    people = header.get("people")
-    count = people.count if people else header.n
-    of = (count, "person" if people else "example", header.n)
     for made in _paying_for_norms(f):
-        said, inputs = exactly(made.inputs.sum_contributions), made.inputs
+        said = exactly(made.inputs.sum_contributions)
         require(
             whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
             f"{made.name} pays for contributions of {said}, and the norms add up to {whole}",
         )
-        examples = report.examples or report.n
-        same("what is certified", (report.n, report.unit, examples), of)
-        same(f"n of {made.name}", inputs.n, count)
-        grid = [float(word) for word in inputs.sum_orders.split(",")]
-        require(
-            grid == _ORDERS and "sum_weights" not in inputs,
-            f"{made.name} has other orders than those that were fixed before any run",
-        )
-        standing = needs.standings(made)
-        require(
-            standing.get(needs.KNOWN_BATCHES) != "proved"
-            or _every_record(header),
-            f"{made.name} takes every record for in every batch, and the settings draw batches",
-        )
-        require(
-            standing.get(needs.KEPT) != "proved",
-            f"{made.name} takes the norms of all records for proved, and a sum shows no record",
-        )
+        _check_paying(f, made)
+
+
+def _check_paying(f: Folder, made: Fields) -> None:
+    """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
+    header, report, name = f.header, f.report, made.name
+    people = header.get("people")
+    count, unit = header.n, "example"
+    if people:
+        count, unit = people.count, "person"
+    records = report.n, report.unit, report.examples or report.n
+    same("what is certified", records, (count, unit, header.n))
+    same(f"n of {name}", made.inputs.n, count)
+    grid = [float(word) for word in made.inputs.sum_orders.split(",")]
+    require(
+        grid == _ORDERS and "sum_weights" not in made.inputs,
+        f"{name} has other orders than those that were fixed before any run",
+    )
+    standing = needs.standings(made)
+    require(
+        standing.get(needs.KNOWN_BATCHES) != "proved"
+        or _every_record(header),
+        f"{name} takes every record for in every batch, and the settings draw batches",
+    )
+    require(
+        standing.get(needs.KEPT) != "proved",
+        f"{name} takes the norms of all records for proved, and a sum shows no record",
+    )
 
 
 def realised_contributions(
@@ -300,7 +337,8 @@ def realised_contributions(
         f"{len(noises)} steps ran, and {len(norms)} norms were recorded",
     )
     require(
-        all(norm >= 0.0 for norm in norms), "a norm is negative or no number"
+        all(norm >= 0.0 for norm in norms),
+        "a norm is negative or no number",
     )
     steps = zip(norms, noises, strict=True)
     return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
@@ -315,11 +353,15 @@ def _every_record(header: Fields) -> bool:
 
 def _others(f: Folder) -> list[str]:
     names = {one.name for one in f.path.iterdir()}
-    return sorted(one for one in names - {*_READ.split()} if one[0] != ".")
+    return sorted(
+        one for one in names - {*_READ.split()} if one[0] != "."
+    )
 
 
 def _name_others(f: Folder) -> None:
-    raise Unchecked(f"this checker does not read {', '.join(_others(f))}")
+    raise Unchecked(
+        f"this checker does not read {', '.join(_others(f))}"
+    )
 
 
 def proofs_redone(
@@ -332,7 +374,9 @@ def proofs_redone(
         return shown
     f = Folder(path, report)
     inputs = [one.inputs for one in f.certificates]
-    if "report" in follows and any("sum_event" in one for one in inputs):
+    if "report" in follows and any(
+        "sum_event" in one for one in inputs
+    ):
         shown |= {*needs.BY_SUMS, needs.BOUNDED}
     if "norms" in follows:
         shown |= {*needs.BY_SUMS}
@@ -348,6 +392,8 @@ def _ended_as_planned(f: Folder) -> bool:
     if f.private:
         event = f.report.part("privacy").get("event")
         made = steps_in_order(f.header.event)
-        return event is not None and len(made) == sum(steps_of(event).values())
+        return event is not None and len(made) == sum(
+            steps_of(event).values()
+        )
     planned = [f.header.get("planned_steps")]
     return f.header.step in (f.header.get("listed_steps") or planned)

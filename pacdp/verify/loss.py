@@ -50,7 +50,9 @@ class Loss(NamedTuple):
         high = float(self.above @ weight) * (1.0 + 1e-12)
         return max(0.0, low - noise), high + noise
 
-    def stick(self, epsilon: float, added: bool = False) -> tuple[float, float]:
+    def stick(
+        self, epsilon: float, added: bool = False
+    ) -> tuple[float, float]:
         """δ(ε): the mass of P above e^ε Q, or, where the record is added, of Q above e^ε P."""
         x = -self.x if added else self.x
         beyond = self.at_zero if added else self.at_infinity
@@ -88,7 +90,10 @@ def private(
         delta /= 1.0 + math.exp(epsilon)
     for made in finer(steps, replaced):
         sides = (False, True)
-        if max(made.stick(epsilon * 1.0005, one)[1] for one in sides) <= delta:
+        if (
+            max(made.stick(epsilon * 1.0005, one)[1] for one in sides)
+            <= delta
+        ):
             return True
         if max(made.stick(epsilon, one)[0] for one in sides) > delta:
             return False
@@ -126,10 +131,14 @@ def compose(
     outer, inner = _Parts(), _Parts()
     for step, times in ran:
         width = max(1, int(resolution * spreads[step] / spacing))
-        above, below = atoms(step, replaced, spacing, width, resolution / 4)
+        above, below = atoms(
+            step, replaced, spacing, width, resolution / 4
+        )
         outer.append((above, times))
         inner.append((below, times))
-    edges = [_edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)]
+    edges = [
+        _edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)
+    ]
     start, points = math.floor(edges[0]), edges[1] - edges[0] + 2
     size = 1 << math.ceil(math.log2(points))
     if size > _MOST_POINTS:
@@ -143,12 +152,16 @@ def compose(
         errors += [p_error, q_error]
     at_infinity = _ever(outer, "at_infinity")
     at_zero = _ever(outer, "at_zero")
-    return Loss(x, *laws, math.hypot(*errors), at_infinity, at_zero, outer)
+    return Loss(
+        x, *laws, math.hypot(*errors), at_infinity, at_zero, outer
+    )
 
 
 def _ever(parts: _Parts, name: str) -> float:
     """How probable it is that a step's loss lies there at all."""
-    never = [times * math.log1p(-getattr(one, name)) for one, times in parts]
+    never = [
+        times * math.log1p(-getattr(one, name)) for one, times in parts
+    ]
     return -math.expm1(sum(never)) * (1 + 1e-9)
 
 

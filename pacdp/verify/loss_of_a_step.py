@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, lower, normal_above, upper
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    ball,
+    lower,
+    normal_above,
+    upper,
+)
 from pacdp.verify.events import Step
 
 _REACH = 11.5  # standard deviations of noise within the cells
@@ -48,7 +55,9 @@ def _about(
 
     def mixed(t: np.ndarray, inside: Any) -> np.ndarray:
         exponent = inside + t / step.noise - 0.5 / step.noise**2
-        return np.log1p(step.rate * np.expm1(np.minimum(exponent, 600.0)))
+        return np.log1p(
+            step.rate * np.expm1(np.minimum(exponent, 600.0))
+        )
 
     if replaced:
         return mixed(z, 0.0) - mixed(-z, 0.0) + response
@@ -61,20 +70,30 @@ def spread(step: Step, replaced: bool) -> float:
     weight = np.exp(-0.5 * z**2)
     square = 0.0
     for added, p in step.responses():
-        square += float(p) * _about(z, step, replaced, float(added)) ** 2
+        square += (
+            float(p) * _about(z, step, replaced, float(added)) ** 2
+        )
     return math.sqrt(np.sum(weight * square) / np.sum(weight))
 
 
-def _tails(x: arb, step: Step, replaced: bool) -> tuple[arb, arb]:
+def _tails(
+    x: arb,
+    step: Step,
+    replaced: bool,
+) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
     of_p, of_q = ZERO, ZERO
     for added, p in step.responses():
-        inside, outside = (ONE, added.exp()) if replaced else (added.exp(), ONE)
+        inside, outside = (
+            (ONE, added.exp()) if replaced else (added.exp(), ONE)
+        )
         u = x.exp() / outside
         none, more, less = _noise_above(u, inside, step, replaced)
         of_p += p * outside * ((1 - rate) * none + rate * inside * more)
-        of_q += p * ((1 - rate) * none + rate * less if replaced else none)
+        of_q += p * (
+            (1 - rate) * none + rate * less if replaced else none
+        )
     return of_p, of_q
 
 
@@ -173,7 +192,11 @@ def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     return p, q
 
 
-def _above(grid: _Grid, p: list[arb], q: list[arb]) -> Atoms:
+def _above(
+    grid: _Grid,
+    p: list[arb],
+    q: list[arb],
+) -> Atoms:
     """The dominating pair, rounded up; beyond the last cell P is at it as far as Q reaches, else at infinity."""
     beyond = grid.q[-1] * grid.g[-1]
     return Atoms(
@@ -193,7 +216,10 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
 
     The heights are C and B at the ends, rounded down; the gaps, what a chord may lie above the curve by, rounded up.
     """
-    zero, curve = grid.places.index(0), list(zip(*grid[1:], strict=True))
+    zero, curve = (
+        grid.places.index(0),
+        list(zip(*grid[1:], strict=True)),
+    )
     rise = [lower(p - g * q) for g, p, q in curve]
     fall = [lower(g * (1 - q) - (1 - p)) for g, p, q in curve]
     gap = [
@@ -236,7 +262,9 @@ def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:
             above = np.maximum(gap[:cut] - height[cut], 0.0)
-            keep = 1.0 - 1.001 * float(np.max(above / height[1 : cut + 1]))
+            keep = 1.0 - 1.001 * float(
+                np.max(above / height[1 : cut + 1])
+            )
             lost = 1.0 - keep * (1.0 - height[cut] / height[0])
             if lost < best.lost:
                 best = _Lowered(int(cut), lost, keep)

@@ -17,7 +17,10 @@ FIXED_STEPS = "steps fixed beforehand"
 KNOWN_BATCHES = "batches drawn without the records"
 KEPT = "norms of all records kept"
 BOUNDED = "contributions bounded"
-BY_SUMS = ("records enter by noisy sums", "schedule blind to the records")
+BY_SUMS = (
+    "records enter by noisy sums",
+    "schedule blind to the records",
+)
 _LAW = "new data follow the same law"
 _NOISE = "noise secret or independent"
 _PRIOR = "prior saw none of these rows"
@@ -64,7 +67,10 @@ OF_FORMULA: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ON_NEW_ROWS, (*_EVERY, _PREDICTOR)),
     **dict.fromkeys(_PURE_FORMULAS, (*_EVERY, *_PRIVACY)),
     "compression": (*_EVERY, "learner saw picked records alone"),
-    "disagreement": (*_EVERY, "neither network saw the unlabelled rows"),
+    "disagreement": (
+        *_EVERY,
+        "neither network saw the unlabelled rows",
+    ),
     "gibbs_risk_upper": (_DRAWS,),
     "weighted_risk_upper": (_DRAWS,),
     "correlated_risk_upper": (_DRAWS, _STATIONARY),
@@ -97,7 +103,10 @@ def never_shown(formula: str, inputs: Mapping[str, Any]) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
     names = set[str]()
-    if formula == "correlated_risk_upper" or "monte_carlo_kept_steps" in inputs:
+    if (
+        formula == "correlated_risk_upper"
+        or "monte_carlo_kept_steps" in inputs
+    ):
         names = {_STATIONARY, _DRAWS}
     if status == "assumes stationarity":
         names.add(_STATIONARY)
@@ -134,19 +143,27 @@ def standings(record: Fields) -> dict[str, str]:
     found = dict[str, str]()
     for one in record.hypotheses:
         said = isinstance(one.by, str) and isinstance(one.unit, str)
-        require(said, f"nothing is said of who vouches for {one.name!r}")
-        require(one.name not in found, "a hypothesis stands there twice")
+        require(
+            said, f"nothing is said of who vouches for {one.name!r}"
+        )
+        require(
+            one.name not in found, "a hypothesis stands there twice"
+        )
         found[one.name] = one.standing
     return found
 
 
-def require_named(names: Iterable[str], standing: Mapping[str, str]) -> None:
+def require_named(
+    names: Iterable[str], standing: Mapping[str, str]
+) -> None:
     """Raise Wrong unless the certificate speaks of each of these."""
     for name in set(names) - set(standing):
         raise Wrong(f"{name!r} is needed, and nothing is said of it")
 
 
-def require_unproved(names: Iterable[str], standing: Mapping[str, str]) -> None:
+def require_unproved(
+    names: Iterable[str], standing: Mapping[str, str]
+) -> None:
     """Raise Wrong unless the certificate calls each of these unproved."""
     for name in names:
         said = standing.get(name, "not there")

@@ -5,7 +5,12 @@ from collections import Counter
 from typing import Any
 
 from pacdp.verify.claim import Fields, Unchecked, Wrong, require
-from pacdp.verify.events import Step, noise_of_all, steps_in_order, steps_of
+from pacdp.verify.events import (
+    Step,
+    noise_of_all,
+    steps_in_order,
+    steps_of,
+)
 from pacdp.verify.loss import private
 
 
@@ -15,7 +20,11 @@ def length(run: Fields, n: int) -> int:
     return max(1, round(batches / run.sampler.get("inner_steps", 1)))
 
 
-def steps_of_chain(sampler: Fields, n: int, steps: int) -> list[Step]:
+def steps_of_chain(
+    sampler: Fields,
+    n: int,
+    steps: int,
+) -> list[Step]:
     """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
     clip = sampler.get("clip_norm")
     require(
@@ -23,7 +32,9 @@ def steps_of_chain(sampler: Fields, n: int, steps: int) -> list[Step]:
         "the sampler's steps are no private mechanisms",
     )
     rate = sampler.batch_size / n
-    return [Step(rate, noise / clip) for noise in noises(sampler, steps)]
+    return [
+        Step(rate, noise / clip) for noise in noises(sampler, steps)
+    ]
 
 
 def noises(sampler: Fields, steps: int) -> list[float]:
@@ -43,7 +54,9 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     return [
         sampler.batch_size
         * math.sqrt(
-            2 * friction / (sampler.tau * t**cooling * size * t**-decay)
+            2
+            * friction
+            / (sampler.tau * t**cooling * size * t**-decay)
         )
         for t in places
     ]
@@ -59,8 +72,13 @@ def require_same(
         len(said) == len(expected),
         f"there are {len(said)} mechanisms, and {len(expected)} by the run's settings",
     )
-    for one, planned in zip(sorted(said), sorted(expected), strict=True):
-        least, most = (1 - slack) * planned.noise, (1 + 1e-9) * planned.noise
+    for one, planned in zip(
+        sorted(said), sorted(expected), strict=True
+    ):
+        least, most = (
+            (1 - slack) * planned.noise,
+            (1 + 1e-9) * planned.noise,
+        )
         require(
             abs(one.rate - planned.rate) <= 1e-12 * planned.rate
             and least <= one.noise <= most
@@ -69,11 +87,16 @@ def require_same(
         )
 
 
-def planned_steps(header: Fields, run: Fields, n: int | None) -> list[Step]:
+def planned_steps(
+    header: Fields,
+    run: Fields,
+    n: int | None,
+) -> list[Step]:
     """All steps that a private run's configuration plans; its header has to say the same."""
     sampling, mechanism = run.sampling, header.settings.mechanism
     repeated = {
-        name: sampling[name] for name in ("sample_rate", "steps", "clip_norm")
+        name: sampling[name]
+        for name in ("sample_rate", "steps", "clip_norm")
     }
     for name, value in (*repeated.items(), *header.public.items()):
         require(
@@ -85,9 +108,13 @@ def planned_steps(header: Fields, run: Fields, n: int | None) -> list[Step]:
         header.step == len(header.chosen) == len(made),
         "the header's number of steps is not that of its run",
     )
-    batch, size = mechanism.expected_batch_size, sampling.public_size or n
+    batch, size = (
+        mechanism.expected_batch_size,
+        sampling.public_size or n,
+    )
     require(
-        not size or abs(batch / sampling.sample_rate / size - 1) <= 1e-9,
+        not size
+        or abs(batch / sampling.sample_rate / size - 1) <= 1e-9,
         "the header's size of batches is not that of its run",
     )
     return steps_by_settings(made, run, batch)
@@ -102,34 +129,41 @@ def steps_by_settings(
 
     ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
     """
-    method, sampling, epsilons = run.method, run.sampling, ()
-    rate, steps = sampling.sample_rate, sampling.steps
+    method, sampling = run.method, run.sampling
+    given, epsilons = sampling.noise_multiplier, ()
     if method.kind == "DPSGLD":
         multipliers = _noises_of_dpsgld(made, run, batch)
-    elif method.kind == "P3SGD":
-        scales = method.noise_scales
-        if len(scales) > 1:
-            epsilons = (method.selection_epsilon,)
-        least = min(scales) if method.nested else noise_of_all(scales)
-        multipliers = [least] * steps
     else:
-        multipliers = [sampling.noise_multiplier or made[0].noise] * steps
+        if method.kind == "P3SGD":
+            scales = method.noise_scales
+            given = noise_of_all(scales)
+            if method.nested:
+                given = min(scales)
+            if len(scales) > 1:
+                epsilons = (method.selection_epsilon,)
+        noise = given or _noise_for_the_budget(made, run)
+        multipliers = [noise] * sampling.steps
+    rate = sampling.sample_rate
     planned = [Step(rate, noise, epsilons) for noise in multipliers]
     require_same(made, planned[: len(made)], slack=1e-9)
-    if method.kind not in ("DPSGLD", "P3SGD") and not sampling.noise_multiplier:
-        noise = (
-            0.97 * made[0].noise
-        )  # was found for the budget, and less would not do
-        within = affordable(planned, run)
-        if within is None:
-            raise Unchecked(
-                "whether these steps keep to the budget lies between what this checker shows and refutes"
-            )
-        require(
-            within and not affordable([Step(rate, noise)] * steps, run),
-            f"the noise multiplier {made[0].noise!r} is not the one that the budget asks for",
-        )
     return planned
+
+
+def _noise_for_the_budget(made: list[Step], run: Fields) -> float:
+    """The noise multiplier that keeps all steps to the budget, which 3% less would not."""
+    sampling, noise = run.sampling, made[0].noise
+    step = Step(sampling.sample_rate, noise)
+    quieter = step._replace(noise=0.97 * noise)
+    within = affordable([step] * sampling.steps, run)
+    if within is None:
+        raise Unchecked(
+            "whether these steps keep to the budget lies between what this checker shows and refutes"
+        )
+    require(
+        within and not affordable([quieter] * sampling.steps, run),
+        f"the noise multiplier {noise!r} is not the one that the budget asks for",
+    )
+    return noise
 
 
 def _noises_of_dpsgld(
@@ -141,21 +175,32 @@ def _noises_of_dpsgld(
     method, sampling = run.method, run.sampling
     clip = sampling.clip_norm
     sizes = [
-        method.step_size * (1 + t / method.decay_offset) ** -method.decay
+        method.step_size
+        * (1 + t / method.decay_offset) ** -method.decay
         for t in range(sampling.steps)
     ]
     match method.convention:
         case "gradient-slot":
-            return [math.sqrt(2 * size * method.temperature) for size in sizes]
+            return [
+                math.sqrt(2 * size * method.temperature)
+                for size in sizes
+            ]
         case "parameter-slot":
             scale = sampling.sample_rate / method.drift / clip
-            return [math.sqrt(method.noise / size) * scale for size in sizes]
+            return [
+                math.sqrt(method.noise / size) * scale
+                for size in sizes
+            ]
         case "tempered":
             noise = math.sqrt(2 * method.temperature / sizes[0])
             first = batch / clip * noise or made[0].noise
-            return [first * math.sqrt(sizes[0] / size) for size in sizes]
+            return [
+                first * math.sqrt(sizes[0] / size) for size in sizes
+            ]
         case convention:
-            raise Wrong(f"this checker knows no {convention!r} of DP-SGLD")
+            raise Wrong(
+                f"this checker knows no {convention!r} of DP-SGLD"
+            )
 
 
 def relation(run: Fields) -> tuple[float, bool]:
@@ -189,7 +234,8 @@ def steps_paid_for(
     )
     more = planned[: count + 1]
     require(
-        count == len(planned) or not affordable(more, run, share=0.99),
+        count == len(planned)
+        or not affordable(more, run, share=0.99),
         f"{count} steps are paid for, and the run was to make more",
     )
     return paid

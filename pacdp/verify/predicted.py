@@ -78,7 +78,11 @@ def _paid(report: Fields) -> None:
     The entry that pays for a certificate is that of the rows which it is behind.
     """
     ledger, payers = report.details.budget, dict[int, str]()
-    about("the ledger's total", ledger.total, exactly(report.failure_prob))
+    about(
+        "the ledger's total",
+        ledger.total,
+        exactly(report.failure_prob),
+    )
     entries = shares_of(ledger)
     for row in report.details.statements:
         for place in {row.upper_by, row.lower_by} - {None}:
@@ -91,7 +95,9 @@ def _paid(report: Fields) -> None:
     spent = {name: list[arb]() for name in entries}
     for place, family in payers.items():
         made = report.certificates[place]
-        require(family in entries, f"the ledger has no entry for {family}")
+        require(
+            family in entries, f"the ledger has no entry for {family}"
+        )
         if made.name != _GAP:
             spent[family].append(exactly(made.failure_prob))
     for name, amount in entries.items():
@@ -120,40 +126,53 @@ def _rows(report: Fields) -> None:
                 _check_end(row, made, end == "upper", report.unit)
 
 
-def _check_end(row: Fields, made: Fields, upper: bool, unit: str) -> None:
-    """An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most.
-
-    A row and its certificate are about one model, one quantity, and as many records where these are counted. A loss
-    that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
-    """
+def _check_end(
+    row: Fields,
+    made: Fields,
+    upper: bool,
+    unit: str,
+) -> None:
+    """An upper end is the certificate's value; a lower end is that of what one minus the quantity is at most."""
     called = f"{row.quantity} of {row.of}"
     low, high = (exactly(end) for end in row.range)
     above, below = _measures(row)
+    value = made.terms[row.term] if row.term else made.value
     mean = _mean(row, made)
     if upper:
-        value = exactly(made.terms[row.term] if row.term else made.value)
-        exact = low + (high - low) * value
+        exact = low + (high - low) * exactly(value)
         agree(f"the upper end of {called}", row.upper, exact)
-        names = {above, row.quantity}
+        _check_same(row, made, unit, {above, row.quantity})
     else:
-        exact = low + (high - low) * (1 - exactly(made.value))
-        agree(f"the lower end of {called}", -number(row.lower), -exact)
+        exact = high - (high - low) * exactly(value)
+        agree(
+            f"the lower end of {called}", -number(row.lower), -exact
+        )
         names = {below, f"1 - {row.quantity}", f"1 - {above}"}
+        _check_same(row, made, unit, names)
         mean = None if mean is None else 1 - mean
     if mean is not None:
         exact = low + (high - low) * mean
         about(f"the measured {called}", row.measured, exact)
+
+
+def _check_same(
+    row: Fields,
+    made: Fields,
+    unit: str,
+    names: set[str],
+) -> None:
+    """They are about one model, one quantity, and as many records where these are counted.
+
+    A loss that was given as such is called as whoever gave it does, be that "error" or "Brier risk".
+    """
     n = row.n if row.term else made.inputs.get("n", row.n)
-    same(
-        f"what the certificate of {called} is about",
-        (made.of, n),
-        (row.of, row.n),
-    )
+    what = f"what the certificate of {row.quantity} is about"
+    same(what, (made.of, n), (row.of, row.n))
     said = _plain(without_unit(made.measures, unit))
     names = {_plain(name) for name in names}
     require(
-        said.removeprefix("weighted ") in names or said in names,
-        f"{called} rests on a certificate of {made.measures!r}",
+        names & {said, said.removeprefix("weighted ")},
+        f"{row.quantity} rests on a certificate of {made.measures!r}",
     )
     if made.name == "new_examples_betting" and row.family in _GIVEN:
         ranged = ["losses within their range"]
@@ -172,7 +191,8 @@ def _mean(row: Fields, made: Fields) -> arb | None:
         place = int(row.term.removeprefix("gap_"))
         names = ("counts", "corrects", "mean_confidences")
         count, correct, confidence = (
-            exactly(float(inputs[name].split(",")[place])) for name in names
+            exactly(float(inputs[name].split(",")[place]))
+            for name in names
         )
         return abs(correct / count - confidence)
     if "k" in inputs:
@@ -220,11 +240,15 @@ def _counts(report: Fields) -> None:
         f"a row counts {most} records, of {n} and {report.examples} examples",
     )
     for whole in _of_family(report, "error"):
-        same(f"the records behind the error of {whole.of}", whole.n, n)
+        same(
+            f"the records behind the error of {whole.of}", whole.n, n
+        )
         own = report.certificates[whole.upper_by].inputs
         for family in _PARTITIONS:
             parts = _parts(report, family, whole.of)
-            if not parts or not all("k" in one for one in (own, *parts)):
+            if not parts or not all(
+                "k" in one for one in (own, *parts)
+            ):
                 continue
             times = 1
             if (
@@ -243,10 +267,18 @@ def _counts(report: Fields) -> None:
 
 
 def _of_family(report: Fields, family: str) -> list[Fields]:
-    return [one for one in report.details.statements if one.family == family]
+    return [
+        one
+        for one in report.details.statements
+        if one.family == family
+    ]
 
 
-def _parts(report: Fields, family: str, of: str) -> list[Fields]:
+def _parts(
+    report: Fields,
+    family: str,
+    of: str,
+) -> list[Fields]:
     """The inputs of the certificates that count the errors of a family's parts."""
     begins, end = _PARTITIONS[family]
     return [
@@ -264,23 +296,26 @@ def _complete(report: Fields) -> None:
         raise Unchecked(
             "nothing in the file determines which rows have no answer"
         )
-    models, left = {row.of for row in _of_family(report, "error")}, list[str]()
+    left = list[str]()
+    models = {row.of for row in _of_family(report, "error")}
     for family, _ in report.details.budget.entries:
         rows = _of_family(report, family)
         there = {row.of for row in rows}
         whole = there == models
         if family == "differences":
             whole = len(there) == len(models) - 1
-        require(whole, f"{family} has no rows of {models - there or 'a model'}")
+        missing = models - there or "a model"
+        require(whole, f"{family} has no rows of {missing}")
         if family == "recall":
             kinds = [row.quantity.split(" ")[0] for row in rows]
-            same("rows of recall", kinds.count("recall"), kinds.count("error"))
-        if family in ("top-k", "losses", "bins"):
+            recalls, errors = map(kinds.count, ("recall", "error"))
+            same("the number of rows of recall", recalls, errors)
+        parts = list[Fields]()
+        for of in models if family in _PARTITIONS else ():
+            parts += _parts(report, family, of)
+        counted = all("k" in part for part in parts)
+        if family in ("top-k", "losses", "bins") or not counted:
             left.append(family)
-        elif family in _PARTITIONS:
-            parts = [one for of in models for one in _parts(report, family, of)]
-            if not all("k" in part for part in parts):
-                left.append(family)
     if left:
         raise Unchecked(
             f"no counts show whether all rows of {', '.join(left)} are there"
@@ -299,8 +334,16 @@ def _gaps(report: Fields) -> None:
         ]
         for end in ("upper", "lower"):
             ends = ", ".join(repr(float(row[end])) for row in rows)
-            same(f"the {end} ends of groups", gap.inputs[f"{end}s"], ends)
-        behind = {row.upper_by for row in rows} | {row.lower_by for row in rows}
-        failing = [report.certificates[one].failure_prob for one in behind]
+            same(
+                f"the {end} ends of groups",
+                gap.inputs[f"{end}s"],
+                ends,
+            )
+        behind = {row.upper_by for row in rows} | {
+            row.lower_by for row in rows
+        }
+        failing = [
+            report.certificates[one].failure_prob for one in behind
+        ]
         exact = total(map(exactly, failing))
         about("what the groups fail with", gap.failure_prob, exact)

@@ -20,7 +20,9 @@ def check_mechanism(f: Folder) -> None:
     source = "SeededRandomness" if seeded else "SystemRandomness"
     same("the header's source of noise", header.randomness, source)
     said = f.result.part("privacy") if f.result else {}
-    replaced = "replace-one" if relation(run)[1] else run.budget.adjacency
+    replaced = (
+        "replace-one" if relation(run)[1] else run.budget.adjacency
+    )
     expected = {
         "adjacency": replaced,
         "delta": run.budget.delta,
@@ -60,7 +62,8 @@ def check_spent(f: Folder) -> None:
     replaced = own.adjacency == "replace-one"
     require(
         own.epsilon <= budget.epsilon
-        and private(ran, own.epsilon, spent.delta, replaced) is not False,
+        and private(ran, own.epsilon, spent.delta, replaced)
+        is not False,
         f"epsilon {own.epsilon!r} of the budget is not what was spent, or more than there is",
     )
 
@@ -81,6 +84,8 @@ def _check_epsilon(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",
     )
-    less = epsilon and private(Counter(ran), 0.95 * epsilon, delta, replaced)
+    less = epsilon and private(
+        Counter(ran), 0.95 * epsilon, delta, replaced
+    )
     require(not less, f"{what} is more than what ran costs")
     require_private(what, Counter(ran), epsilon, delta, replaced)

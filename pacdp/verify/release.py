@@ -5,6 +5,7 @@ certificate itself (``pacdp.verify.formulas.counts``).
 """
 
 from pathlib import Path
+from typing import Any
 
 from pacdp.verify.claim import (
     CANNOT,
@@ -38,7 +39,13 @@ from pacdp.verify.plan import (
 WEIGHTS = "weights.safetensors"
 _SETTINGS = "settings.json"
 _PAGE = "report.html"
-_WITHOUT_NOISE = ("rows", "gibbs", "diagnosis", "measured", "monte_carlo")
+_WITHOUT_NOISE = (
+    "rows",
+    "gibbs",
+    "diagnosis",
+    "measured",
+    "monte_carlo",
+)
 """What a report may not have here, since it was counted without noise."""
 _METHODS = (
     "Gaussian mechanism, closed form",
@@ -53,11 +60,32 @@ _REPEATED = {
 }
 """Released counts, and the inputs of certificates that repeat them."""
 
+_KNOWN = {
+    "folder": f"{WEIGHTS} {_SETTINGS} certificates.json",
+    "file of the weights": "state.extra.snapshots",
+    "header of the weights": "kind event adjacency remark format parameters content_hash",
+    "settings": "format run config_hash unit remarks",
+    "counts": f"{' '.join(_REPEATED)} unit with_the_run",
+    "cost": "event epsilon delta adjacency",
+    "details": "counts spent seeded",
+    "spent": "lower estimate upper epsilon delta adjacency status method",
+    "subject": "checkpoint content_hash algorithm",
+    "prior": "source privacy unit choice_nats",
+    "privacy": "adjacency status event record",
+    "provenance": "commit dirty versions",
+}
+"""All that each part may hold."""
+
 
 class Release:
     """The files of an exported folder."""
 
-    def __init__(self, path: Path, report: Fields, settings: Fields) -> None:
+    def __init__(
+        self,
+        path: Path,
+        report: Fields,
+        settings: Fields,
+    ) -> None:
         self.path, self.report, self.settings = path, report, settings
         self.stored = read_checkpoint(path / WEIGHTS)
         self.header = self.stored.header
@@ -112,8 +140,12 @@ def _settings(r: Release) -> None:
     )
     if "sampler" in run:
         made = list(steps_of(event).elements())
-        n = round(run.sampler.batch_size / made[0].rate)  # the rate tells it
-        require_same(made, steps_of_chain(run.sampler, n, length(run, n)))
+        n = round(
+            run.sampler.batch_size / made[0].rate
+        )  # the rate tells it
+        require_same(
+            made, steps_of_chain(run.sampler, n, length(run, n))
+        )
         return
     made = steps_in_order(event)
     batch = run.sampling.public_size * run.sampling.sample_rate
@@ -128,12 +160,16 @@ def _spent(r: Release) -> None:
     same("delta and neighbours", said, relation(r.settings.run))
     same("the report's epsilon", spent.epsilon, spent.upper)
     require(
-        0 <= number(spent.lower) <= number(spent.estimate) <= spent.upper,
+        0
+        <= number(spent.lower)
+        <= number(spent.estimate)
+        <= spent.upper,
         f"epsilon is said to be {spent.estimate!r}, from {spent.lower!r} to {spent.upper!r}",
     )
     same("how it was accounted", spent.status, "accounted")
     require(
-        spent.method in _METHODS, f"by {spent.method!r} nothing is accounted"
+        spent.method in _METHODS,
+        f"by {spent.method!r} nothing is accounted",
     )
 
 
@@ -145,12 +181,17 @@ def _counts(r: Release) -> None:
         {"event": "Gaussian", "noise_multiplier": said[name]}
         for name in ("std_errors", "std_n")
     ]
-    both = {"event": "Composed", "inner": [r.report.privacy.event, *noise]}
+    both = {
+        "event": "Composed",
+        "inner": [r.report.privacy.event, *noise],
+    }
     require(
         steps_of(together.event) == steps_of(both),
         "what the counts cost with the run is of another event than the run's with theirs",
     )
-    relations = [(one.delta, one.adjacency) for one in (together, spent)]
+    relations = [
+        (one.delta, one.adjacency) for one in (together, spent)
+    ]
     same("delta and neighbours of counts", *relations)
     same("the unit of the counts", said.unit, r.report.unit)
     for made in r.report.certificates:
@@ -167,37 +208,27 @@ def _nothing_else(r: Release) -> None:
             not report[name],
             f"the report has {name}, which were counted without noise",
         )
-    tensors = [f"model.{name}" for name in r.header.parameters]
     files = {one.name for one in r.path.iterdir()}
     page = _PAGE in files and (r.path / _PAGE).is_file()
-    known = {
-        "header of the weights": (
-            r.header,
-            "kind event adjacency remark format parameters content_hash",
-        ),
-        "file of the weights": (
-            {*r.stored.beside, *r.stored.tensors},
-            " ".join([*tensors, "state.extra.snapshots"]),
-        ),
-        "settings": (r.settings, "format run config_hash unit remarks"),
-        "counts": (counts, f"{' '.join(_REPEATED)} unit with_the_run"),
-        "cost": (counts.with_the_run, "event epsilon delta adjacency"),
-        "subject": (report.subject, "checkpoint content_hash algorithm"),
-        "details": (r.details, "counts spent seeded"),
-        "spent": (
-            r.details.spent,
-            "lower estimate upper epsilon delta adjacency status method",
-        ),
-        "prior": (report.prior, "source privacy unit choice_nats"),
-        "privacy": (report.privacy, "adjacency status event record"),
-        "provenance": (report.provenance, "commit dirty versions"),
-        "folder": (
-            files - {_PAGE} if page else files,
-            f"{WEIGHTS} {_SETTINGS} certificates.json",
-        ),
+    tensors = {f"model.{name}" for name in r.header.parameters}
+    found: dict[str, Any] = {
+        "folder": files - {_PAGE} if page else files,
+        "file of the weights": {*r.stored.beside, *r.stored.tensors}
+        - tensors,
+        "header of the weights": r.header,
+        "settings": r.settings,
+        "counts": counts,
+        "cost": counts.with_the_run,
+        "details": r.details,
+        "spent": r.details.spent,
     }
-    for where, (found, words) in known.items():
-        more = set(found or ()) - set(words.split())
-        require(not more, f"the {where} of the release: {', '.join(more)} too")
+    for name in ("subject", "prior", "privacy", "provenance"):
+        found[name] = report.part(name)
+    for where, entries in found.items():
+        more = set(entries) - set(_KNOWN[where].split())
+        require(
+            not more,
+            f"the {where} of the release: {', '.join(more)} too",
+        )
     if page:
         raise Unchecked(f"this checker does not read {_PAGE}")

@@ -21,8 +21,9 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
-    all_judged,
+    judged,
     require,
+    same,
 )
 from pacdp.verify.examples import Examples
 from pacdp.verify.files import Stored
@@ -35,115 +36,109 @@ _FEWEST = 2000
 def replay(
     stored: Stored,
     network: Any,
-    inputs: Any,
-    labels: Any,
-    people: Any = None,
+    data: Examples,
 ) -> list[Statement]:
     """Statements on the steps that the checkpoint keeps; none where it keeps no norms."""
     if "trace.squared_norms" not in stored.tensors:
         return []
-    sampler = stored.header.sampler
+    sampler, moved = stored.header.sampler, list[np.ndarray]()
     every = sampler.get("every_record", False)
     if not every or sampler.get("clip_norm") is not None:
         why = "batches are drawn by a generator that this checker does not have"
         return [Statement("replay", "norms", CANNOT, why)]
-    again = Replay(stored, network, Examples(inputs, labels, people))
-    steps = ", ".join(map(str, again.kept))
-    checks = {
-        f"norms of steps {steps}": again.check_norms,
-        "noise": again.check_noise,
+    names = [name.split(".") for name in stored.tensors]
+    steps = {
+        int(parts[2])
+        for parts in names
+        if parts[1] == "kept" and parts[-1] == "weights"
     }
-    return all_judged("replay", checks)
+    kept = [step for step in sorted(steps) if step + 1 in steps]
+    kept = [
+        step for step in kept if (step + 1 & step) == 0
+    ]  # 0, 3, 15, 63
+    norms = f"norms of steps {', '.join(map(str, kept))}"
+    given = stored, network, data, kept, moved
+    return [
+        judged("replay", norms, _check_norms, *given),
+        judged("replay", "noise", _check_noise, stored, moved),
+    ]
 
 
-class Replay:
-    """A chain's kept steps, its network and the examples that entered them.
+def _check_norms(
+    stored: Stored,
+    network: Any,
+    data: Examples,
+    kept: list[int],
+    moved: list[np.ndarray],
+) -> None:
+    """The squared norms of all records' gradients add up to the number that was kept.
 
-    Attributes:
-        kept: steps before and after which the state was kept: 0, 3, 15, 63, ...
-        moved: what these steps moved beside the gradient, over the deviation that the settings say.
+    What the steps moved beside the gradient is added to the list.
     """
-
-    def __init__(self, stored: Stored, network: Any, data: Examples) -> None:
-        self.stored, self.network, self.data = stored, network, data
-        self.sampler = stored.header.sampler
-        names = [name.split(".") for name in stored.tensors]
-        steps = {
-            int(parts[2])
-            for parts in names
-            if parts[1] == "kept" and parts[-1] == "weights"
-        }
-        self.kept = [
-            step
-            for step in sorted(steps)
-            if step + 1 in steps and (step + 1 & step) == 0
-        ]
-        self.moved: list[np.ndarray] = []
-
-    def check_norms(self) -> None:
-        """The squared norms of all records' gradients add up to the number that was kept."""
-        count = self.stored.header.part("people").get("count")
-        known = self.data.count if self.data.grouped else None
-        if count is not None and known is None:
-            raise Unchecked(
-                "norms are of people, and the data do not say whose the examples are"
-            )
-        require(
-            known == count,
-            f"norms of {count or 'no'} people were kept, and the data name {known}",
+    header, sampler = stored.header, stored.header.sampler
+    count = header.part("people").get("count")
+    known = data.count if data.people is not None else None
+    if count is not None and known is None:
+        raise Unchecked(
+            "norms are of people, and the data do not say whose the examples are"
         )
-        require(
-            self.kept and self.kept[0] == 0,
-            "the checkpoint keeps no first step",
+    same("the number of people", known, count)
+    require(kept and kept[0] == 0, "the checkpoint keeps no first step")
+    entropy = sampler.kind == "EntropySGD"
+    inner = sampler.get("inner_steps", 1) if entropy else 1
+    norms = stored.traced("squared_norms")
+    for step in kept:
+        weights = stored.traced(f"kept.{step}.weights")
+        found, gradient = _gradients(
+            network, weights, header.loss, data
         )
-        entropy = self.sampler.kind == "EntropySGD"
-        inner = self.sampler.get("inner_steps", 1) if entropy else 1
-        norms = self.stored.traced("squared_norms")
-        for step in self.kept:
-            weights = self.stored.traced(f"kept.{step}.weights")
-            loss = self.stored.header.loss
-            found, gradient = _gradients(self.network, weights, loss, self.data)
-            if not entropy:
-                self.moved.append(self._noise(gradient, step))
-            said = norms[step * inner]
-            require(
-                found * (1 - 1e-5) <= said <= found * (1 + 1e-3),
-                f"norms of {said} were kept at step {step}, and all records add {found}",
-            )
-
-    def _noise(self, gradient: np.ndarray, step: int) -> np.ndarray:
-        """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
-        s, after, traced = self.sampler, step + 1, self.stored.traced
-        size = s.step_size * after**-s.decay
-        heat = s.tau * after ** s.get("cooling", 0.0)
-        friction = s.get("friction", 1.0)
-        weights = traced(f"kept.{step}.weights")
-        if s.kind == "SGHMC":
-            was = traced(f"kept.{step}.velocity")
-            moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
-        else:
-            moved = traced(f"kept.{after}.weights") - weights
-        attraction = size / (heat * s.base_std**2)
-        moved = moved + size * gradient + attraction * weights
-        return moved / math.sqrt(2 * friction * size / heat)
-
-    def check_noise(self) -> None:
-        """Its mean square is within six standard deviations of a chi-square's."""
-        if self.sampler.kind == "EntropySGD":
-            raise Unchecked(
-                "inner steps are not kept, the noise that entered there cannot be told from outer noise"
-            )
-        moved = np.concatenate([np.zeros(0), *self.moved])
-        size = max(1, len(moved))
-        ratio = float(moved @ moved) / size
+        if not entropy:
+            moved.append(_noise(stored, gradient, step))
+        said = norms[step * inner]
         require(
-            abs(ratio - 1) <= 6 * math.sqrt(2 / size),
-            f"what {size} numbers moved beside the gradient has {ratio} times the noise's variance",
+            found * (1 - 1e-5) <= said <= found * (1 + 1e-3),
+            f"norms of {said} were kept at step {step}, and all records add {found}",
         )
-        if size < _FEWEST:
-            raise Unchecked(
-                f"{size} numbers do not tell noise from noise that is 10% smaller"
-            )
+
+
+def _noise(
+    stored: Stored,
+    gradient: np.ndarray,
+    step: int,
+) -> np.ndarray:
+    """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
+    s, after, traced = stored.header.sampler, step + 1, stored.traced
+    size = s.step_size * after**-s.decay
+    heat = s.tau * after ** s.get("cooling", 0.0)
+    friction = s.get("friction", 1.0)
+    weights = traced(f"kept.{step}.weights")
+    if s.kind == "SGHMC":
+        was = traced(f"kept.{step}.velocity")
+        moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
+    else:
+        moved = traced(f"kept.{after}.weights") - weights
+    attraction = size / (heat * s.base_std**2)
+    moved = moved + size * gradient + attraction * weights
+    return moved / math.sqrt(2 * friction * size / heat)
+
+
+def _check_noise(stored: Stored, moved: list[np.ndarray]) -> None:
+    """Its mean square is within six standard deviations of a chi-square's."""
+    if stored.header.sampler.kind == "EntropySGD":
+        raise Unchecked(
+            "inner steps are not kept, the noise that entered there cannot be told from outer noise"
+        )
+    numbers = np.concatenate([np.zeros(0), *moved])
+    size = max(1, len(numbers))
+    ratio = float(numbers @ numbers) / size
+    require(
+        abs(ratio - 1) <= 6 * math.sqrt(2 / size),
+        f"what {size} numbers moved beside the gradient has {ratio} times the noise's variance",
+    )
+    if size < _FEWEST:
+        raise Unchecked(
+            f"{size} numbers do not tell noise from noise that is 10% smaller"
+        )
 
 
 def _gradients(
@@ -165,7 +160,10 @@ def _gradients(
     parts = np.unique(data.starts[:-1] // _PART, return_index=True)[1]
     for records in np.split(np.arange(data.count), parts[1:]):
         x, y, of = data.of(records)
-        owner, sizes = torch.from_numpy(of), torch.from_numpy(np.bincount(of))
+        owner, sizes = (
+            torch.from_numpy(of),
+            torch.from_numpy(np.bincount(of)),
+        )
         share = len(data.inputs) / data.count / sizes[owner]
         rows = one_by_one(flat, x.double(), y) * share[:, None]
         own = rows.new_zeros(len(sizes), len(weights))
@@ -181,12 +179,18 @@ def _gradient_of_one(network: Any, loss: Fields) -> Any:
 
     model, loss_of = network.double().eval(), _loss(loss)
 
-    def of_one(weights: Any, x: Any, y: Any) -> Any:
+    def of_one(
+        weights: Any,
+        x: Any,
+        y: Any,
+    ) -> Any:
         named = _named(model, weights)
         outputs = torch.func.functional_call(model, named, (x[None],))
         return loss_of(outputs.reshape(-1), y)
 
-    return torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))
+    return torch.func.vmap(
+        torch.func.grad(of_one), in_dims=(None, 0, 0)
+    )
 
 
 def _named(network: Any, weights: Any) -> dict[str, Any]:
@@ -220,7 +224,9 @@ def _loss(said: Fields) -> Any:
 
     def loss(outputs: Any, label: Any) -> Any:
         if len(outputs) == 1:  # of two classes: it, and nothing
-            outputs = torch.stack([torch.zeros_like(outputs[0]), outputs[0]])
+            outputs = torch.stack(
+                [torch.zeros_like(outputs[0]), outputs[0]]
+            )
         least = math.exp(-high)
         p = outputs.softmax(0).gather(0, label[None])[0]
         return -torch.log(least + (1 - len(outputs) * least) * p)

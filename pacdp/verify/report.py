@@ -16,7 +16,10 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import loss, needs
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import check_certificate, require_of_a_chain
+from pacdp.verify.certificate import (
+    check_certificate,
+    require_of_a_chain,
+)
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
@@ -110,15 +113,23 @@ def check_report(
         return [Statement("report", "format", CANNOT, why)]
     if r.get("route") == ROUTE:
         measured = judged("report", "measured errors", _measured, r)
-        return [*check_predictions(r), measured, *_told_beside(r, "", "")]
+        return [
+            *check_predictions(r),
+            measured,
+            *_told_beside(r, "", ""),
+        ]
     found = check_run(r, redone)
     for name, other in r.part("details").part("references").items():
         for said in check_report(other):
-            found.append(said._replace(subject=f"{name}: {said.subject}"))
+            found.append(
+                said._replace(subject=f"{name}: {said.subject}")
+            )
     return found
 
 
-def check_run(report: Fields, redone: Collection[str]) -> list[Statement]:
+def check_run(
+    report: Fields, redone: Collection[str]
+) -> list[Statement]:
     """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
     found = list[Statement]()
     for made in report.certificates:
@@ -132,7 +143,9 @@ def check_run(report: Fields, redone: Collection[str]) -> list[Statement]:
     found += all_judged("report", checks, report)
     if (subject := report.part("subject")).get("sampler"):
         given = report.certificates, subject, report.examples
-        found.append(judged("report", "hypotheses", require_of_a_chain, *given))
+        found.append(
+            judged("report", "hypotheses", require_of_a_chain, *given)
+        )
     event = report.part("privacy").get("event")
     spent = {**report.part("details").part("spent"), "event": event}
     for claim in _epsilons([report, spent]):
@@ -145,7 +158,11 @@ def check_run(report: Fields, redone: Collection[str]) -> list[Statement]:
     ]
 
 
-def _told_beside(report: Fields, told: str, of_details: str) -> list[Statement]:
+def _told_beside(
+    report: Fields,
+    told: str,
+    of_details: str,
+) -> list[Statement]:
     """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
     parts = {
         "": (report, f"subject provenance {told}"),
@@ -194,7 +211,8 @@ def _bounded(report: Fields) -> None:
     left = {
         f"{made.measures} of {made.of}": None
         for made in report.certificates
-        if (made.of, _role(made), _loss_of(report, made)) not in measured
+        if (made.of, _role(made), _loss_of(report, made))
+        not in measured
     }
     if left:
         raise Unchecked(f"nothing was measured of {'; '.join(left)}")
@@ -256,12 +274,18 @@ def _measured(report: Fields) -> None:
     means = {(one.of, one.on, one.loss): one for one in report.measured}
     for one in report.measured:
         if one.errors is not None and report.unit == "example":
-            about(f"the mean of {one.of}", one.mean, arb(one.errors) / one.n)
+            about(
+                f"the mean of {one.of}",
+                one.mean,
+                arb(one.errors) / one.n,
+            )
     for one in report.monte_carlo:
         draws, what = one.n * one.passes, f"the mean {one.loss} loss"
         said = means["randomised", "bound", one.loss]
         about(what, one.mean, arb(one.total) / draws / 2**32)
-        about(f"randomised {one.loss} loss", said.mean, exactly(one.mean))
+        about(
+            f"randomised {one.loss} loss", said.mean, exactly(one.mean)
+        )
         require(
             1 <= one.terms <= draws,
             f"{one.terms} independent terms are said to be in {one.passes} passes",
@@ -271,7 +295,10 @@ def _measured(report: Fields) -> None:
         if "monte_carlo_mean" in inputs:
             said = inputs.monte_carlo_mean, inputs.monte_carlo_draws
             require(
-                said in [(one.mean, one.terms) for one in report.monte_carlo],
+                said
+                in [
+                    (one.mean, one.terms) for one in report.monte_carlo
+                ],
                 f"{made.name} rests on draws that the report does not have",
             )
         said = means.get((made.of, _role(made), counted))
@@ -282,7 +309,9 @@ def _measured(report: Fields) -> None:
 def _check_counted(made: Fields, said: Fields) -> None:
     """A certificate's errors, or its mean, are those that were measured."""
     inputs, name = made.inputs, made.name
-    if name == "compression":  # all errors but the k records kept were counted
+    if (
+        name == "compression"
+    ):  # all errors but the k records kept were counted
         require(
             said.errors is None or said.errors <= inputs.k,
             f"{said.errors} records are in error, and no more than {inputs.get('k')} were kept",
@@ -292,8 +321,12 @@ def _check_counted(made: Fields, said: Fields) -> None:
         same(f"what {name} counts", (inputs.k, inputs.n), measured)
     if "monte_carlo_mean" in inputs:
         mean = exactly(said.mean)
-        about(f"monte_carlo_mean of {name}", inputs.monte_carlo_mean, mean)
-    elif "risk" in inputs and not name.startswith(("dp_", "printed", "vote_")):
+        about(
+            f"monte_carlo_mean of {name}", inputs.monte_carlo_mean, mean
+        )
+    elif "risk" in inputs and not name.startswith(
+        ("dp_", "printed", "vote_")
+    ):
         about(f"risk of {name}", inputs.risk, exactly(said.mean))
 
 
@@ -306,7 +339,9 @@ def _epsilons(value: Any) -> Iterator[Fields]:
             and _ENDS.keys() & value.keys()
         ):
             yield fields(value)
-        parts = [part for name, part in value.items() if name != "references"]
+        parts = [
+            part for name, part in value.items() if name != "references"
+        ]
     for part in parts:
         yield from _epsilons(part)
 
@@ -314,10 +349,16 @@ def _epsilons(value: Any) -> Iterator[Fields]:
 def _epsilon(claim: Fields) -> None:
     """The event is (ε, δ)-private in both directions for each ε that stands beside it."""
     steps = sum(steps_of(claim.event).values())
-    same("the number of mechanisms", claim.get("mechanisms", steps), steps)
+    same(
+        "the number of mechanisms",
+        claim.get("mechanisms", steps),
+        steps,
+    )
     for name in _ENDS.keys() & claim.keys():
         said, delta = number(claim[name]), number(claim.delta)
-        replaced = _ENDS[name] or claim.get("adjacency") == "replace-one"
+        replaced = (
+            _ENDS[name] or claim.get("adjacency") == "replace-one"
+        )
         ran = steps_of(claim.event)
         if not loss.chosen_on_samples(ran):
             ran = steps_of(claim.event, replaced)
@@ -332,18 +373,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit status: 0 where everything follows, 1 if anything does not follow, 2 if there is nothing to read,
     3 if something cannot be checked and all else follows.
     """
-    parser = argparse.ArgumentParser(prog="pacdp verify", description=__doc__)
-    helps = {
-        "path": "a file of certificates, or a run's folder",
-        "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
-        "--model": "module:callable that returns the network, to count its errors on those rows",
-    }
-    for name, said in helps.items():
-        parser.add_argument(name, help=said)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    args = parser.parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
-        found = check_path(Path(args.path), data=args.data, model=args.model)
+        found = check_path(
+            Path(args.path), data=args.data, model=args.model
+        )
         if not found:
             raise ValueError(
                 "it is neither a file of certificates nor a run's folder"
@@ -361,11 +395,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UNREADABLE
     if args.json:
         print(json.dumps([one._asdict() for one in found], indent=2))
-    else:
-        for one in found:
-            because = f", because {one.why}" if one.why else ""
-            print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
+    for one in () if args.json else found:
+        because = f", because {one.why}" if one.why else ""
+        print(f"{one.verdict}: {one.subject}, {one.claim}{because}")
     verdicts = {one.verdict for one in found}
     if DOES_NOT in verdicts:
         return UNSOUND
     return OPEN if CANNOT in verdicts else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pacdp verify", description=__doc__
+    )
+    helps = {
+        "path": "a file of certificates, or a run's folder",
+        "--data": "module:callable that returns the bound's inputs, labels and, if known, people",
+        "--model": "module:callable that returns the network, to count its errors on those rows",
+    }
+    for name, said in helps.items():
+        parser.add_argument(name, help=said)
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON"
+    )
+    return parser

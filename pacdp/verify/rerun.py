@@ -28,12 +28,10 @@ def is_learner(thing: Any) -> bool:
 def rerun(
     stored: Stored,
     learner: Any,
-    inputs: Any,
-    labels: Any,
-    people: Any = None,
+    data: Examples,
 ) -> list[Statement]:
     """Statements on the run and on the errors that it left."""
-    again = Rerun(stored, learner, Examples(inputs, labels, people))
+    again = Rerun(stored, learner, data)
     checks = {
         "run on the records kept": again.run,
         "errors left": again.check_errors,
@@ -44,9 +42,17 @@ def rerun(
 class Rerun:
     """A learner and the records that the checkpoint kept; the state is that of the learner after the last round."""
 
-    def __init__(self, stored: Stored, learner: Any, data: Examples) -> None:
+    def __init__(
+        self,
+        stored: Stored,
+        learner: Any,
+        data: Examples,
+    ) -> None:
         self.stored, self.learner, self.data = stored, learner, data
-        self.header = stored.header
+        self.header, self.grouped = (
+            stored.header,
+            data.people is not None,
+        )
         self.rounds = rounds_of(stored)[: self.header.compression.best]
         self.errors = stored.whole("errors")
         self.picks = stored.whole("picks")
@@ -92,7 +98,7 @@ class Rerun:
         keys = [self.ties[left]]
         if state is not None:
             margin, share = self._scores(state, left)
-            keys += [margin, -share] if self.data.grouped else [margin]
+            keys += [margin, -share] if self.grouped else [margin]
         return left[np.lexsort(keys)]
 
     def _scores(
@@ -103,17 +109,21 @@ class Rerun:
 
         inputs, labels, of = self.data.of(records)
         viewed = self.learner.view(inputs)
-        missing = viewed.new_zeros(-len(viewed) % _BATCH, *viewed.shape[1:])
+        missing = viewed.new_zeros(
+            -len(viewed) % _BATCH, *viewed.shape[1:]
+        )
         parts = torch.cat([viewed, missing]).split(_BATCH)
         outputs = [self.learner.outputs(state, part) for part in parts]
         found = torch.cat(outputs)[: len(inputs)].detach().numpy()
         margin = margins(found, labels.numpy()).astype(np.float64)
         margin = np.where(np.isnan(margin), -np.inf, margin)
         wrong = (~(margin > 0)).astype(np.float64)
-        if not self.data.grouped:
+        if not self.grouped:
             return margin, wrong
         sizes = np.bincount(of)
-        mean = np.bincount(of, weights=np.clip(-margin, -1e6, 1e6)) / sizes
+        mean = (
+            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6)) / sizes
+        )
         return -mean, np.bincount(of, weights=wrong) / sizes
 
     def check_errors(self) -> None:
@@ -122,8 +132,10 @@ class Rerun:
             raise Unchecked("the network could not be made again")
         rest = np.setdiff1d(np.arange(self.data.count), self.picks)
         _, share = self._scores(self.state, rest)
-        tolerance = self.header.tolerance if self.data.grouped else 0.0
+        tolerance = self.header.tolerance if self.grouped else 0.0
         require(
-            np.array_equal(rest[share > tolerance], np.sort(self.errors)),
+            np.array_equal(
+                rest[share > tolerance], np.sort(self.errors)
+            ),
             "the network errs on other records than those listed",
         )

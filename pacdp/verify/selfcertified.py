@@ -32,7 +32,9 @@ def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
     found = check_certificate(made.certificate)
     for one in _certified(made):
         for said in check_certificate(one.certificate):
-            found.append(said._replace(subject=f"{one.name}: {said.subject}"))
+            found.append(
+                said._replace(subject=f"{one.name}: {said.subject}")
+            )
     checks = {
         "choice": _choice,
         "ledger": _ledger,
@@ -51,7 +53,9 @@ def _choice(record: Fields) -> None:
     """The certificate is the smallest of those tried, and is called by the route that it came from."""
     made, tried = record.certificate, _certified(record)
     names = ("name", "of", "value", "failure_prob")
-    listed = [[one.certificate[name] for name in names] for one in tried]
+    listed = [
+        [one.certificate[name] for name in names] for one in tried
+    ]
     require(
         parsed(made.inputs.among) == listed,
         "the certificates that were compared are not those of the routes that were tried",
@@ -86,7 +90,9 @@ def _ledger(record: Fields) -> None:
             one is None or exactly(one.failure_prob) <= share * SUM,
             f"the certificate of {name} may fail more often than the ledger says",
         )
-    lost = total(shares[name] for name, one in tried.items() if one is None)
+    lost = total(
+        shares[name] for name, one in tried.items() if one is None
+    )
     said = made.budget.get(LOST, 0)
     about("what is paid for routes that came to nothing", said, lost)
 
@@ -119,7 +125,9 @@ def _counts(record: Fields) -> None:
             same("both parts", one.train + one.bound, split.n)
             counted = "k" in inputs
             error = (
-                inputs.k / arb(inputs.n) if counted else exactly(inputs.risk)
+                inputs.k / arb(inputs.n)
+                if counted
+                else exactly(inputs.risk)
             )
             about(f"the error of {name}", one.error, error)
         for said in made.hypotheses:

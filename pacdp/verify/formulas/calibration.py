@@ -89,7 +89,9 @@ def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     c.terms_are(
         bins=arb(len(bins)),
         bins_certified=arb(len(kept)),
-        largest_empirical_gap=largest([ZERO, *(one.gap for one in kept)]),
+        largest_empirical_gap=largest(
+            [ZERO, *(one.gap for one in kept)]
+        ),
         share_certified=total(one.size for one in kept) / whole,
     )
     return largest(values)

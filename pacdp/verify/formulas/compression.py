@@ -25,21 +25,27 @@ def compression(c: Claim) -> arb:
         return ONE
     log_delta = c["failure_prob"].log()
     lowest = (arb(k) / n).max(ONE / n / 2**60)
-    return zero_of(lambda v: log_delta + _log_tail(k, n, sizes, v), lowest, 1)
+    return zero_of(
+        lambda v: log_delta + _log_tail(k, n, sizes, v), lowest, 1
+    )
 
 
 def _weights(c: Claim, k: int) -> list[tuple[int, arb]] | None:
     """The m ≥ k with λ_m > 0, and λ_m/δ: Σ λ_m = δ; None of equal ones ("Sample compression")."""
     if "weight_sizes" not in c.inputs:
         return None
-    sizes = [int(part) for part in str(c.raw("weight_sizes")).split(",")]
+    sizes = [
+        int(part) for part in str(c.raw("weight_sizes")).split(",")
+    ]
     shares = c.listed("weight_shares")
     require(
-        len(set(sizes)) == len(sizes) and all(0 <= m < c.n for m in sizes),
+        len(set(sizes)) == len(sizes)
+        and all(0 <= m < c.n for m in sizes),
         f"the sizes with weights are {sizes}, of {c.n}",
     )
     require(
-        total(shares) <= 1 + ball(1e-12) and all(one >= 0 for one in shares),
+        total(shares) <= 1 + ball(1e-12)
+        and all(one >= 0 for one in shares),
         f"the weights are {shares}, which are no shares of one failure probability",
     )
     pairs = zip(sizes, shares, strict=True)
@@ -60,7 +66,11 @@ def _log_tail(
     return log_sum(logs)
 
 
-def _log_uniform(k: int, n: int, v: arb) -> arb:
+def _log_uniform(
+    k: int,
+    n: int,
+    v: arb,
+) -> arb:
     """ln of P(Bin(n, v) > k) / (n v P(Bin(n, v) = k)), for λ_m = δ/n ("Sample compression")."""
     log_mass = log_choose(n, k) + (n - k) * (1 - v).log()
     if k:
@@ -69,12 +79,19 @@ def _log_uniform(k: int, n: int, v: arb) -> arb:
     return above.log() - (n * v).log() - log_mass
 
 
-def _at_most(k: int, n: int, v: arb, mass: arb) -> arb:
+def _at_most(
+    k: int,
+    n: int,
+    v: arb,
+    mass: arb,
+) -> arb:
     """P(Bin(n, v) ≤ k) from P(Bin(n, v) = k) downward ("Sample compression")."""
     odds = (1 - v) / v
     term = below = mass
     for j in range(k, 0, -1):
-        ratio = odds * j / (n - j + 1)  # it falls with j: the rest is geometric
+        ratio = (
+            odds * j / (n - j + 1)
+        )  # it falls with j: the rest is geometric
         term *= ratio
         below += term
         if ratio < 1:

@@ -32,7 +32,9 @@ def clopper_pearson(c: Claim) -> arb:
 
 def _counted(c: Claim, failure_prob: arb) -> arb:
     k = c.raw("k")
-    require(isinstance(k, int) and 0 <= k <= c.n, f"k is {k!r}, of {c.n}")
+    require(
+        isinstance(k, int) and 0 <= k <= c.n, f"k is {k!r}, of {c.n}"
+    )
     return binomial_upper(k, c.n, failure_prob)
 
 
@@ -43,7 +45,8 @@ def one_of_finitely_many(c: Claim) -> arb:
         weights = c.listed("weights")
         about("the sum of the weights", 1, total(weights))
         require(
-            len(weights) == c.raw("networks") and all(w >= 0 for w in weights),
+            len(weights) == c.raw("networks")
+            and all(w >= 0 for w in weights),
             f"the weights are {c.inputs.weights}, of {c.raw('networks')} networks",
         )
         weight = weights[c.raw("chosen_network")]
@@ -72,7 +75,9 @@ def from_draws(c: Claim, prefix: str) -> arb:
         if f"{prefix}{kind}" in c.inputs:
             most = c[f"{prefix}{kind}"]
             require(
-                draws == most if kind == "draws" else 1 <= draws <= most + 1e-6,
+                draws == most
+                if kind == "draws"
+                else 1 <= draws <= most + 1e-6,
                 f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{prefix}{kind} {float(most)!r}",
             )
     c.terms_are(monte_carlo_mean=mean)
@@ -131,7 +136,10 @@ def betting(c: Claim) -> arb:
 def largest_gap(c: Claim) -> arb:
     """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
     uppers, lowers = c.listed("uppers"), c.listed("lowers")
-    require(len(uppers) == len(lowers) > 1, "its groups have no two ends each")
+    require(
+        len(uppers) == len(lowers) > 1,
+        "its groups have no two ends each",
+    )
     gaps = [
         high - low
         for g, high in enumerate(uppers)
@@ -151,14 +159,23 @@ def check_noisy_counts(c: Claim) -> None:
     What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
     """
     most, fewest = c["errors_at_most"], arb(c.n)
-    of_people = any(one.get("unit") == "person" for one in c.record.hypotheses)
+    of_people = any(
+        one.get("unit") == "person" for one in c.record.hypotheses
+    )
     step = _GRID if of_people else ONE
     _check_noisy_end(c, "n", c["released_n"] - fewest, ONE)
-    _check_noisy_end(c, "errors_at_most", most - c["released_errors"], step)
+    _check_noisy_end(
+        c, "errors_at_most", most - c["released_errors"], step
+    )
     agree("inputs.risk", c.raw("risk"), (most / fewest).min(ONE))
 
 
-def _check_noisy_end(c: Claim, name: str, reach: arb, step: arb) -> None:
+def _check_noisy_end(
+    c: Claim,
+    name: str,
+    reach: arb,
+    step: arb,
+) -> None:
     """The worst count is where half of what the noise may fail with says, and no farther."""
     share = c.paid("noise on the counts") / 2
     std = c["std_n"] if name == "n" else c["std_errors"]

@@ -42,7 +42,9 @@ class _Gibbs:
         if self.risk(self.top) > value:
             return arb(-1)
         first = (-self.v - self.cap()) / self.tau  # where the cap ends
-        odds = (value / (1 - value)).log() - self.tau * self.scale / self.c.n
+        odds = (
+            value / (1 - value)
+        ).log() - self.tau * self.scale / self.c.n
         flat = self.low + self.scale / (1 + (-odds).exp())
         x = flat.max(first).max(self.low).min(self.top)
         divergence = self.c.n * binary_kl(self.risk(x), value)

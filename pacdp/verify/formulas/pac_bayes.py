@@ -86,10 +86,16 @@ def unexpected_bernstein(c: Claim) -> arb:
     return bernstein(c, c["risk"], c["second_moment"])
 
 
-def bernstein(c: Claim, mean: arb, square: arb) -> arb:
+def bernstein(
+    c: Claim,
+    mean: arb,
+    square: arb,
+) -> arb:
     """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η), at the terms' η ("Un-expected Bernstein")."""
     etas = [c.terms["eta"]] if "eta" in c.terms else ETAS
-    require(set(etas) <= set(ETAS), f"terms.eta is {etas}, not of the grid")
+    require(
+        set(etas) <= set(ETAS), f"terms.eta is {etas}, not of the grid"
+    )
     bounds = list[arb]()
     for eta in map(ball, etas):
         slope = -eta - (1 - eta).log()
@@ -105,7 +111,11 @@ def split_kl(c: Claim) -> arb:
     return split(levels, shares, c.share)
 
 
-def split(levels: list[arb], shares: list[arb], nats: arb) -> arb:
+def split(
+    levels: list[arb],
+    shares: list[arb],
+    nats: arb,
+) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
     return _between(levels, [kl_upper(share, nats) for share in shares])
 
@@ -121,7 +131,9 @@ def recursive(c: Claim) -> arb:
     c.term_agrees("bound_1", bound)
     for step in range(2, 2 + len(c.numbered("n_", 2))):
         size = c.raw(f"n_{step}")
-        require(size < earlier, f"n_{step} is {size}, of {earlier} records")
+        require(
+            size < earlier, f"n_{step} is {size}, of {earlier} records"
+        )
         excess = _excess(c, step, size, gamma)
         bound = (excess + gamma * bound).max(ZERO).min(ONE)
         c.term_agrees(f"bound_{step}", bound)
@@ -129,7 +141,12 @@ def recursive(c: Claim) -> arb:
     return bound
 
 
-def _excess(c: Claim, step: int, size: int, gamma: arb) -> arb:
+def _excess(
+    c: Claim,
+    step: int,
+    size: int,
+    gamma: arb,
+) -> arb:
     """The split kl of the excess, with the levels -γ, 0, 1-γ, 1, at KL, ln ξ(n_t), ln 3 of each step, and the price."""
     price = "transfer" if "transfer" in c.costs else "confidence"
     c.term_agrees(f"kl_nats_{step}", c[f"kl_nats_{step}"])

@@ -8,7 +8,6 @@ privacy is in ``transfer``.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
@@ -16,11 +15,19 @@ from pacdp.verify.arithmetic import (
     INFINITE,
     ZERO,
     ball,
+    least,
     log_sum,
     total,
     zero_of,
 )
-from pacdp.verify.claim import Claim, Price, agree, exactly, parsed, require
+from pacdp.verify.claim import (
+    Claim,
+    Price,
+    agree,
+    exactly,
+    parsed,
+    require,
+)
 from pacdp.verify.events import Step, noisy_sums_of
 from pacdp.verify.formulas import transfer
 
@@ -63,7 +70,9 @@ def noisy_sum(p: Price) -> arb:
     mu = p.c["sum_mu"]
     if "sum_event" in p.c.inputs:
         square = ZERO
-        for step, times in noisy_sums_of(parsed(p.c.raw("sum_event"))).items():
+        for step, times in noisy_sums_of(
+            parsed(p.c.raw("sum_event"))
+        ).items():
             require(
                 step.rate == 1,
                 "what ran took samples, and is charged as steps on all records",
@@ -79,7 +88,9 @@ def poisson_sum(p: Price) -> arb:
     order = exactly(p.term("transfer_alpha"))
     require(1 < order <= 1024, f"the order is {float(order)!r}")
     each = ZERO
-    for step, times in noisy_sums_of(parsed(p.c.raw("sum_event"))).items():
+    for step, times in noisy_sums_of(
+        parsed(p.c.raw("sum_event"))
+    ).items():
         each += times * log_moment(order, step)
     return (p.n * each + order * p.log) / (order - 1)
 
@@ -88,7 +99,9 @@ def realised_sum(p: Price) -> arb:
     """The root of Σ_j w_j exp((1 - 1/α_j)Λ - (α_j - 1)V/2) = 1/δ, V the realised sum ("Noisy sums")."""
     contributions = p.c["sum_contributions"]
     orders = p.c.listed("sum_orders")
-    moments = [order * (order - 1) * contributions / 2 for order in orders]
+    moments = [
+        order * (order - 1) * contributions / 2 for order in orders
+    ]
     return root_of_orders(p, moments)
 
 
@@ -111,39 +124,22 @@ PREFIXES = (*PRICES, "private_")
 """Of the names of certificates, by which their prices are known."""
 
 
-class _Order(NamedTuple):
-    """An order α, ln of its weight w, and its moment M."""
-
-    a: arb
-    log_weight: arb
-    moment: arb
-
-    def at(self, nats: arb) -> arb:
-        """ln of w exp(((α - 1)/α) Λ - M/α)."""
-        return self.log_weight + ((self.a - 1) * nats - self.moment) / self.a
-
-    def alone(self, log: arb) -> arb:
-        """Λ if there were no other order."""
-        nats = self.moment + self.a * (log - self.log_weight)
-        return nats / (self.a - 1)
-
-
 def root_of_orders(p: Price, moments: list[arb]) -> arb:
     """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
     columns = p.c.listed("sum_orders"), _weights(p.c), moments
-    orders = [
-        _Order(order, weight.log(), moment)
-        for order, weight, moment in zip(*columns, strict=True)
-        if moment.is_finite()
+    rows = [
+        row for row in zip(*columns, strict=True) if row[2].is_finite()
     ]
-    if not orders:
+    if not rows:
         return INFINITE
-    above = min(float(one.alone(p.log)) for one in orders) + 1
-    return zero_of(
-        lambda nats: log_sum([one.at(nats) for one in orders]) - p.log,
-        0,
-        above * (1 + 2.0**-40),
-    )
+    alone = [(m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows]
+
+    def rising(nats: arb) -> arb:
+        logs = [w.log() + ((a - 1) * nats - m) / a for a, w, m in rows]
+        return log_sum(logs) - p.log
+
+    above = float(least(alone)) + 1  # where one order alone is too much
+    return zero_of(rising, 0, above * (1 + 2.0**-40))
 
 
 def _weights(c: Claim) -> list[arb]:
@@ -152,7 +148,9 @@ def _weights(c: Claim) -> list[arb]:
     weights = [1 / arb(len(orders))] * len(orders)
     if "sum_weights" in c.inputs:
         weights = c.listed("sum_weights")
-    above = [order > 1 for order in orders] + [one > 0 for one in weights]
+    above = [order > 1 for order in orders] + [
+        one > 0 for one in weights
+    ]
     require(
         all(above) and total(weights) <= 1 + 1e-12,
         f"the orders are {c.inputs.sum_orders}, with {len(weights)} weights",
@@ -176,10 +174,16 @@ def log_moment(order: arb, step: Step) -> arb:
     return between
 
 
-def _at_whole_order(order: int, rate: arb, x: arb) -> arb:
+def _at_whole_order(
+    order: int,
+    rate: arb,
+    x: arb,
+) -> arb:
     """ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2) ("Noisy sums on secret batches")."""
     excess = ZERO
     for j in range(2, order + 1):
-        probability = math.comb(order, j) * (1 - rate) ** (order - j) * rate**j
+        probability = (
+            math.comb(order, j) * (1 - rate) ** (order - j) * rate**j
+        )
         excess += probability * (j * (j - 1) * x / 2).expm1()
     return excess.log1p()

@@ -66,13 +66,17 @@ class Transfer(NamedTuple):
     def nats(self, h: arb) -> arb:
         """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
         each = self.a + h / self.tail
-        return self.n * each - (1 + self.e) / self.e * self.transfer.log()
+        return (
+            self.n * each - (1 + self.e) / self.e * self.transfer.log()
+        )
 
     def threshold(self, side: int) -> arb:
         """The distance from 0 at which ζ reaches a, to the right (side 1) or to the left (-1)."""
         far = 1.0
         while not self.zeta(side * arb(far)) > self.a:
-            require(far <= 2.0**63, f"{float(self.a)!r} is never reached")
+            require(
+                far <= 2.0**63, f"{float(self.a)!r} is never reached"
+            )
             far *= 2.0
         return zero_of(lambda t: self.zeta(side * t) - self.a, 0, far)
 
@@ -94,14 +98,18 @@ def check(p: Price) -> None:
     if notion == "approximate" and c["privacy_delta"] == 0:
         notion = "pure"
     lost = [
-        c[name] for name in ("privacy_mu", "privacy_rho") if name in c.inputs
+        c[name]
+        for name in ("privacy_mu", "privacy_rho")
+        if name in c.inputs
     ]
     if notion == "pure":
         _check_pure(p, c["privacy_epsilon"] * (2 if added else 1))
     elif alpha == math.inf and lost and max(map(float, lost)) == 0.0:
         p.agree(p.log)
     elif (
-        p.claimed < math.inf and 1 < alpha < math.inf and 0 <= level < math.inf
+        p.claimed < math.inf
+        and 1 < alpha < math.inf
+        and 0 <= level < math.inf
     ):
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
         if notion in _DIVERGENCES:
@@ -115,7 +123,9 @@ def check(p: Price) -> None:
 def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
     said, budget = p.c.terms, p.c.budget
-    terms = {one: p.term(one) for one in _SPLIT if one + p.suffix in said}
+    terms = {
+        one: p.term(one) for one in _SPLIT if one + p.suffix in said
+    }
     if "transfer" in budget:
         paid = {
             one: budget[entry]
@@ -133,7 +143,9 @@ def _split(p: Price) -> list[arb]:
         )
     parts = [exactly(terms.get(one, 0.0)) for one in _SPLIT]
     whole = float(total(parts))
-    about("the parts of the transfer's probability", whole, p.c.price_prob)
+    about(
+        "the parts of the transfer's probability", whole, p.c.price_prob
+    )
     return parts
 
 
@@ -194,7 +206,11 @@ def concentrated(rho: arb, t: Transfer) -> arb:
     return flat + above + steep + slow - fast
 
 
-def _tail(rho: arb, rate: arb, start: arb) -> arb:
+def _tail(
+    rho: arb,
+    rate: arb,
+    start: arb,
+) -> arb:
     """∫ e^(rate s) τ(s) ds from start on ("General transfer", rho-zCDP)."""
     distance = start - rho - 2 * rho * rate
     above = normal_above(distance / (2 * rho).sqrt())
@@ -202,7 +218,11 @@ def _tail(rho: arb, rate: arb, start: arb) -> arb:
     return (4 * arb.pi() * rho).sqrt() * exponent.exp() * above
 
 
-def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
+def approximate(
+    epsilon: arb,
+    delta: arb,
+    t: Transfer,
+) -> arb:
     """Losses ±ε, and δ at ±∞; δ₃ tells how far beyond ε f was cut off ("General transfer", (ε, δ)-DP)."""
     require(
         t.unbounded > t.n * delta,
@@ -216,7 +236,9 @@ def approximate(epsilon: arb, delta: arb, t: Transfer) -> arb:
 
 
 _DIVERGENCES = {
-    "gaussian": lambda c, t: gaussian(c["privacy_mu"].max(ball(1e-12)), t),
+    "gaussian": lambda c, t: gaussian(
+        c["privacy_mu"].max(ball(1e-12)), t
+    ),
     "zero-concentrated": lambda c, t: concentrated(
         c["privacy_rho"].max(ball(1e-24)), t
     ),
@@ -247,7 +269,9 @@ def _check_composed(p: Price, t: Transfer) -> None:
                 f"{p.what} is {p.claimed!r}, and what ran costs {float(fewest):.9g} or more"
             )
     between = f"between {float(fewest):.9g} and {float(most):.9g}"
-    raise Unchecked(f"{p.what} is {p.claimed!r}, and what ran costs {between}")
+    raise Unchecked(
+        f"{p.what} is {p.claimed!r}, and what ran costs {between}"
+    )
 
 
 def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
