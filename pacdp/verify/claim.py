@@ -133,13 +133,17 @@ def judged(
     except Unchecked as reason:
         return Statement(subject, claim, CANNOT, str(reason))
     except DAMAGED as reason:
-        why = f"the record is damaged: {type(reason).__name__} {reason}"
+        why = (
+            f"the record is damaged: {type(reason).__name__} {reason}"
+        )
         return Statement(subject, claim, DOES_NOT, why)
     return Statement(subject, claim, FOLLOWS)
 
 
 def all_judged(
-    subject: str, checks: Mapping[str, Callable[..., None]], *given: Any
+    subject: str,
+    checks: Mapping[str, Callable[..., None]],
+    *given: Any,
 ) -> list[Statement]:
     """The verdicts of these checks, in their order."""
     return [
@@ -167,7 +171,8 @@ def same(
 ) -> None:
     """Raise Wrong unless what is said is what is expected."""
     require(
-        said == expected, f"{what} is {said!r}, and it is {expected!r}"
+        said == expected,
+        f"{what} is {said!r}, and it is {expected!r}",
     )
 
 

@@ -30,7 +30,9 @@ def check_kept(f: Folder) -> None:
     groups, picked = f.run.groups, 0
     for number, one in enumerate(rounds, start=1):
         begun = zip(groups.sizes, groups.starts, strict=True)
-        picked += [size for size, start in begun if start <= picked][-1]
+        picked += [size for size, start in begun if start <= picked][
+            -1
+        ]
         expected = Round(
             number, picked, one.errors, picked + one.errors
         )

@@ -129,3 +129,13 @@ def noisy_sums_of(event: Any) -> Counter[Step]:
         if step.epsilons or not 0.0 < step.noise < math.inf:
             raise Wrong(f"{step} is no noisy sum on one sample")
     return found
+
+
+def mu_of(steps: Counter[Step]) -> arb:
+    """The mu of all these Gaussian mechanisms on all records together: mu² = Σ 1/σ²."""
+    square = ZERO
+    for step, times in steps.items():
+        if step.rate < 1 or step.epsilons:
+            raise Wrong(f"{step} is no noise on all records")
+        square += times / ball(step.noise) ** 2
+    return square.sqrt()

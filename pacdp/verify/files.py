@@ -55,7 +55,9 @@ class Stored(NamedTuple):
 
     def traced(self, name: str) -> np.ndarray:
         """What a chain kept of its steps."""
-        return self.tensors[f"trace.{name}"].array().astype(np.float64)
+        return (
+            self.tensors[f"trace.{name}"].array().astype(np.float64)
+        )
 
 
 def read_checkpoint(path: Path) -> Stored:

@@ -155,7 +155,9 @@ def _result(f: Folder) -> None:
     same("what it rests on", {**rests_on, **said.rests_on}, here)
     final = {**(said.get("final", last) or {})}
     final.pop("hash", None)
-    require(final == last, "its final row is not the last one recorded")
+    require(
+        final == last, "its final row is not the last one recorded"
+    )
     event = header.get("event")
     require(
         said.part("privacy").get("event", event) == event,
@@ -189,7 +191,9 @@ def _report(f: Folder) -> None:
     header, report = f.header, f.report
     subject, details = report.part("subject"), report.part("details")
     if "content_hash" not in subject:
-        raise Unchecked("it does not say that it is of this checkpoint")
+        raise Unchecked(
+            "it does not say that it is of this checkpoint"
+        )
     for name in (
         "content_hash",
         "step",
@@ -207,7 +211,8 @@ def _report(f: Folder) -> None:
     require(
         count == 1
         or any(
-            one.name == "settings fixed beforehand" and tried in one.by
+            one.name == "settings fixed beforehand"
+            and tried in one.by
             for one in said
         ),
         f"{count} settings are paid for, and no certificate says that they were tried",
@@ -259,7 +264,9 @@ def _hypotheses(f: Folder) -> None:
         if needs.COVERED in standing:
             needs.require_named([needs.FIXED_STEPS], standing)
         if network.get("norm") == "batch":
-            needs.require_unproved(["losses one an example"], standing)
+            needs.require_unproved(
+                ["losses one an example"], standing
+            )
 
 
 def _paying_for_norms(f: Folder) -> list[Fields]:
@@ -341,7 +348,9 @@ def realised_contributions(
         "a norm is negative or no number",
     )
     steps = zip(norms, noises, strict=True)
-    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
+    return total(
+        ball(norm) / ball(noise) ** 2 for norm, noise in steps
+    )
 
 
 def _every_record(header: Fields) -> bool:

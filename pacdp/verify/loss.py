@@ -160,7 +160,8 @@ def compose(
 def _ever(parts: _Parts, name: str) -> float:
     """How probable it is that a step's loss lies there at all."""
     never = [
-        times * math.log1p(-getattr(one, name)) for one, times in parts
+        times * math.log1p(-getattr(one, name))
+        for one, times in parts
     ]
     return -math.expm1(sum(never)) * (1 + 1e-9)
 

@@ -90,7 +90,9 @@ def _tails(
         )
         u = x.exp() / outside
         none, more, less = _noise_above(u, inside, step, replaced)
-        of_p += p * outside * ((1 - rate) * none + rate * inside * more)
+        of_p += (
+            p * outside * ((1 - rate) * none + rate * inside * more)
+        )
         of_q += p * (
             (1 - rate) * none + rate * less if replaced else none
         )
@@ -163,7 +165,9 @@ def _grid(
     return _Grid(index, [each.exp() for each in x], of_p, of_q)
 
 
-@lru_cache(maxsize=256)  # runs that differ in one step share all others
+@lru_cache(
+    maxsize=256
+)  # runs that differ in one step share all others
 def atoms(
     step: Step,
     replaced: bool,

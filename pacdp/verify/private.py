@@ -76,10 +76,14 @@ def _check_epsilon(
     delta: float,
 ) -> None:
     """What ran is private at this epsilon, and not at 5% less."""
-    what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
+    what = (
+        f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
+    )
     planned, replaced = relation(f.run)
     ran = made[:steps]
-    require(steps <= len(made), f"{what} is said, and {len(made)} ran")
+    require(
+        steps <= len(made), f"{what} is said, and {len(made)} ran"
+    )
     require(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",

@@ -50,7 +50,9 @@ def recount(
     if model is None:
         return found
     network = called(model)
-    if stored.header.get("kind") == COMPRESSION and is_learner(network):
+    if stored.header.get("kind") == COMPRESSION and is_learner(
+        network
+    ):
         return found + rerun(stored, network, examples)
     counted = r, stored, network, examples
     found.append(judged("recount", "errors", _check_errors, *counted))

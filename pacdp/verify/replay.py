@@ -83,7 +83,9 @@ def _check_norms(
             "norms are of people, and the data do not say whose the examples are"
         )
     same("the number of people", known, count)
-    require(kept and kept[0] == 0, "the checkpoint keeps no first step")
+    require(
+        kept and kept[0] == 0, "the checkpoint keeps no first step"
+    )
     entropy = sampler.kind == "EntropySGD"
     inner = sampler.get("inner_steps", 1) if entropy else 1
     norms = stored.traced("squared_norms")
@@ -114,7 +116,9 @@ def _noise(
     weights = traced(f"kept.{step}.weights")
     if s.kind == "SGHMC":
         was = traced(f"kept.{step}.velocity")
-        moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
+        moved = (
+            traced(f"kept.{after}.velocity") - (1 - friction) * was
+        )
     else:
         moved = traced(f"kept.{after}.weights") - weights
     attraction = size / (heat * s.base_std**2)

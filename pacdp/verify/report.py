@@ -39,7 +39,11 @@ from pacdp.verify.claim import (
     without_unit,
 )
 from pacdp.verify.events import steps_of
-from pacdp.verify.files import other_format, read_checkpoint, read_json
+from pacdp.verify.files import (
+    other_format,
+    read_checkpoint,
+    read_json,
+)
 from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
@@ -87,7 +91,9 @@ def check_path(
     if report is None:
         return beside
     if data or model:
-        stored = read_checkpoint(file.parent / "checkpoint.safetensors")
+        stored = read_checkpoint(
+            file.parent / "checkpoint.safetensors"
+        )
         beside += recount(report, stored, data, model)
     form = report.get("format")
     if form == SELF_CERTIFIED:
@@ -109,7 +115,9 @@ def check_report(
     r = fields(report)
     if r.get("format") != FORMAT:
         known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
-        why = other_format(r.get("format"), known, r.get("provenance"))
+        why = other_format(
+            r.get("format"), known, r.get("provenance")
+        )
         return [Statement("report", "format", CANNOT, why)]
     if r.get("route") == ROUTE:
         measured = judged("report", "measured errors", _measured, r)
@@ -133,7 +141,9 @@ def check_run(
     """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
     found = list[Statement]()
     for made in report.certificates:
-        found += check_certificate(made, report.get("privacy"), redone)
+        found += check_certificate(
+            made, report.get("privacy"), redone
+        )
     checks = {
         "certificates agree with it": _agrees,
         "measured errors": _measured,
@@ -246,7 +256,9 @@ def _agrees(report: Fields) -> None:
             n is None or n in own,
             f"{made.name} counts {n} records, and the report {own}",
         )
-        about(f"failure_prob of {made.name}", made.failure_prob, whole)
+        about(
+            f"failure_prob of {made.name}", made.failure_prob, whole
+        )
         _check_shared(report, made)
 
 
@@ -271,7 +283,9 @@ def _check_shared(report: Fields, made: Fields) -> None:
 
 def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {(one.of, one.on, one.loss): one for one in report.measured}
+    means = {
+        (one.of, one.on, one.loss): one for one in report.measured
+    }
     for one in report.measured:
         if one.errors is not None and report.unit == "example":
             about(
@@ -284,7 +298,9 @@ def _measured(report: Fields) -> None:
         said = means["randomised", "bound", one.loss]
         about(what, one.mean, arb(one.total) / draws / 2**32)
         about(
-            f"randomised {one.loss} loss", said.mean, exactly(one.mean)
+            f"randomised {one.loss} loss",
+            said.mean,
+            exactly(one.mean),
         )
         require(
             1 <= one.terms <= draws,
@@ -297,7 +313,8 @@ def _measured(report: Fields) -> None:
             require(
                 said
                 in [
-                    (one.mean, one.terms) for one in report.monte_carlo
+                    (one.mean, one.terms)
+                    for one in report.monte_carlo
                 ],
                 f"{made.name} rests on draws that the report does not have",
             )
@@ -322,7 +339,9 @@ def _check_counted(made: Fields, said: Fields) -> None:
     if "monte_carlo_mean" in inputs:
         mean = exactly(said.mean)
         about(
-            f"monte_carlo_mean of {name}", inputs.monte_carlo_mean, mean
+            f"monte_carlo_mean of {name}",
+            inputs.monte_carlo_mean,
+            mean,
         )
     elif "risk" in inputs and not name.startswith(
         ("dp_", "printed", "vote_")
@@ -340,7 +359,9 @@ def _epsilons(value: Any) -> Iterator[Fields]:
         ):
             yield fields(value)
         parts = [
-            part for name, part in value.items() if name != "references"
+            part
+            for name, part in value.items()
+            if name != "references"
         ]
     for part in parts:
         yield from _epsilons(part)

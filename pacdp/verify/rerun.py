@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pacdp.verify.claim import Statement, Unchecked, all_judged, require
+from pacdp.verify.claim import (
+    Statement,
+    Unchecked,
+    all_judged,
+    require,
+)
 from pacdp.verify.compressed import rounds_of
 from pacdp.verify.examples import Examples, margins
 from pacdp.verify.files import Stored
@@ -53,7 +58,9 @@ class Rerun:
             stored.header,
             data.people is not None,
         )
-        self.rounds = rounds_of(stored)[: self.header.compression.best]
+        self.rounds = rounds_of(stored)[
+            : self.header.compression.best
+        ]
         self.errors = stored.whole("errors")
         self.picks = stored.whole("picks")
         if self.header.compression.best is not None:
@@ -65,7 +72,9 @@ class Rerun:
     def run(self) -> None:
         """Each round picks what the file lists, and the last network is the file's, where its state is of tensors."""
         header = self.header
-        if not header.compression.best or header.run.get("start_size"):
+        if not header.compression.best or header.run.get(
+            "start_size"
+        ):
             raise Unchecked(
                 "no round was reported, or the state of a head start is not in the folder"
             )
@@ -93,7 +102,9 @@ class Rerun:
                 f"the tensor {name!r} of the network is not the file's, bit for bit",
             )
 
-    def _worst_first(self, state: Any, left: np.ndarray) -> np.ndarray:
+    def _worst_first(
+        self, state: Any, left: np.ndarray
+    ) -> np.ndarray:
         """Records by the share of their examples in error, then by their mean margin, then by their numbers."""
         keys = [self.ties[left]]
         if state is not None:
@@ -113,7 +124,9 @@ class Rerun:
             -len(viewed) % _BATCH, *viewed.shape[1:]
         )
         parts = torch.cat([viewed, missing]).split(_BATCH)
-        outputs = [self.learner.outputs(state, part) for part in parts]
+        outputs = [
+            self.learner.outputs(state, part) for part in parts
+        ]
         found = torch.cat(outputs)[: len(inputs)].detach().numpy()
         margin = margins(found, labels.numpy()).astype(np.float64)
         margin = np.where(np.isnan(margin), -np.inf, margin)
@@ -122,7 +135,8 @@ class Rerun:
             return margin, wrong
         sizes = np.bincount(of)
         mean = (
-            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6)) / sizes
+            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6))
+            / sizes
         )
         return -mean, np.bincount(of, weights=wrong) / sizes
 

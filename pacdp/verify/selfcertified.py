@@ -26,7 +26,9 @@ SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
 
 
-def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
+def check_self_certified(
+    record: Mapping[str, Any],
+) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     made = fields(record)
     found = check_certificate(made.certificate)
@@ -46,7 +48,9 @@ def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
 
 def _certified(record: Fields) -> list[Fields]:
     """The routes that came to a certificate."""
-    return [one for one in record.tried if one.certificate is not None]
+    return [
+        one for one in record.tried if one.certificate is not None
+    ]
 
 
 def _choice(record: Fields) -> None:
@@ -99,7 +103,9 @@ def _ledger(record: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
-    shares = {name: exactly(amount) for name, amount in ledger.entries}
+    shares = {
+        name: exactly(amount) for name, amount in ledger.entries
+    }
     require(
         len(shares) == len(ledger.entries)
         and all(share >= 0 for share in shares.values())
@@ -121,7 +127,9 @@ def _counts(record: Fields) -> None:
             f"{name} rests on more than the {split.n} records",
         )
         if one.route == "held-out count":
-            same(f"training records of {name}", one.train, split.train)
+            same(
+                f"training records of {name}", one.train, split.train
+            )
             same("both parts", one.train + one.bound, split.n)
             counted = "k" in inputs
             error = (
@@ -137,4 +145,6 @@ def _counts(record: Fields) -> None:
 
 def _told(record: Fields) -> None:
     told = [*record.unasked("format"), "other routes' errors"]
-    raise Unchecked(f"nothing in the file determines {', '.join(told)}")
+    raise Unchecked(
+        f"nothing in the file determines {', '.join(told)}"
+    )

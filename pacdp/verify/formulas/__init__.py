@@ -10,7 +10,12 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
-from pacdp.verify.formulas import calibration, counts, gibbs, pac_bayes
+from pacdp.verify.formulas import (
+    calibration,
+    counts,
+    gibbs,
+    pac_bayes,
+)
 from pacdp.verify.formulas.compression import compression
 
 Formula = Callable[[Claim], arb]
@@ -47,7 +52,10 @@ COSTS: dict[str, Formula] = {
 _KL_AND_XI = ("kl", "log_xi")
 PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
     "maurer": (_KL_AND_XI, pac_bayes.inverse_kl),
-    "langford_seeger": (("kl", "log_two_sqrt_n"), pac_bayes.inverse_kl),
+    "langford_seeger": (
+        ("kl", "log_two_sqrt_n"),
+        pac_bayes.inverse_kl,
+    ),
     "mcallester": (_KL_AND_XI, pac_bayes.mcallester),
     "quadratic": (_KL_AND_XI, pac_bayes.quadratic),
     "tolstikhin_seldin": (_KL_AND_XI, pac_bayes.tolstikhin_seldin),
@@ -65,7 +73,10 @@ PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
         ("log_density_ratio", "log_xi"),
         pac_bayes.inverse_kl,
     ),
-    "disintegrated_renyi": (("renyi", "log_xi"), pac_bayes.inverse_kl),
+    "disintegrated_renyi": (
+        ("renyi", "log_xi"),
+        pac_bayes.inverse_kl,
+    ),
     "gibbs_pac_bayes": (("log_xi",), gibbs.gibbs_pac_bayes),
     "gibbs_catoni": (("free_energy",), gibbs.gibbs_catoni),
     "kl_chernoff": ((), pac_bayes.inverse_kl),
@@ -74,7 +85,10 @@ PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
     "ece_pac_bayes": (("kl", "grid"), calibration.ece_pac_bayes),
     "ece_hoeffding": ((), calibration.ece_hoeffding),
     "ece_second_moment": (("grid",), calibration.ece_pac_bayes),
-    "new_example_pac_bayes": (_KL_AND_XI, counts.new_example_pac_bayes),
+    "new_example_pac_bayes": (
+        _KL_AND_XI,
+        counts.new_example_pac_bayes,
+    ),
     "new_example_kl": ((), counts.new_example_kl),
     "new_person_kl": ((), pac_bayes.inverse_kl),
     "new_person_hoeffding": ((), pac_bayes.mcallester),

@@ -124,7 +124,9 @@ def new_person_clopper_pearson(c: Claim) -> arb:
 
 def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
-    mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
+    mean = (
+        c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
+    )
     require(
         exactly(c.record.value) >= mean,
         f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen",

@@ -41,7 +41,9 @@ class _Gibbs:
         """n kl(u(x)‖value) - c(x) - T at the x where it is least, for it is convex; below 0 where a risk is above."""
         if self.risk(self.top) > value:
             return arb(-1)
-        first = (-self.v - self.cap()) / self.tau  # where the cap ends
+        first = (
+            -self.v - self.cap()
+        ) / self.tau  # where the cap ends
         odds = (
             value / (1 - value)
         ).log() - self.tau * self.scale / self.c.n

@@ -94,7 +94,8 @@ def bernstein(
     """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η), at the terms' η ("Un-expected Bernstein")."""
     etas = [c.terms["eta"]] if "eta" in c.terms else ETAS
     require(
-        set(etas) <= set(ETAS), f"terms.eta is {etas}, not of the grid"
+        set(etas) <= set(ETAS),
+        f"terms.eta is {etas}, not of the grid",
     )
     bounds = list[arb]()
     for eta in map(ball, etas):
@@ -117,7 +118,9 @@ def split(
     nats: arb,
 ) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
-    return _between(levels, [kl_upper(share, nats) for share in shares])
+    return _between(
+        levels, [kl_upper(share, nats) for share in shares]
+    )
 
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
@@ -132,7 +135,8 @@ def recursive(c: Claim) -> arb:
     for step in range(2, 2 + len(c.numbered("n_", 2))):
         size = c.raw(f"n_{step}")
         require(
-            size < earlier, f"n_{step} is {size}, of {earlier} records"
+            size < earlier,
+            f"n_{step} is {size}, of {earlier} records",
         )
         excess = _excess(c, step, size, gamma)
         bound = (excess + gamma * bound).max(ZERO).min(ONE)
@@ -156,7 +160,9 @@ def _excess(
     claimed = number(c.terms[paid])
     check_price(Price(c, f"terms.{paid}", claimed, size, f"_{step}"))
     names = ("kl", "log_xi", "levels", price)
-    nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
+    nats = (
+        total(c.term(f"{name}_nats_{step}") for name in names) / size
+    )
     c.term_agrees(f"total_per_example_{step}", nats)
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
     excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)

@@ -28,7 +28,7 @@ from pacdp.verify.claim import (
     parsed,
     require,
 )
-from pacdp.verify.events import Step, noisy_sums_of
+from pacdp.verify.events import Step, mu_of, noisy_sums_of
 from pacdp.verify.formulas import transfer
 
 
@@ -69,16 +69,8 @@ def noisy_sum(p: Price) -> arb:
     """(√ln(1/δ) + mu√(n/2))², mu² the sum of all steps' x ("Prices", "Noisy sums")."""
     mu = p.c["sum_mu"]
     if "sum_event" in p.c.inputs:
-        square = ZERO
-        for step, times in noisy_sums_of(
-            parsed(p.c.raw("sum_event"))
-        ).items():
-            require(
-                step.rate == 1,
-                "what ran took samples, and is charged as steps on all records",
-            )
-            square += times / ball(step.noise) ** 2
-        agree("inputs.sum_mu", p.c.raw("sum_mu"), square.sqrt())
+        ran = noisy_sums_of(parsed(p.c.raw("sum_event")))
+        agree("inputs.sum_mu", p.c.raw("sum_mu"), mu_of(ran))
     root = p.log.sqrt() + mu * (arb(p.n) / 2).sqrt()
     return root**2
 
@@ -128,17 +120,25 @@ def root_of_orders(p: Price, moments: list[arb]) -> arb:
     """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
     columns = p.c.listed("sum_orders"), _weights(p.c), moments
     rows = [
-        row for row in zip(*columns, strict=True) if row[2].is_finite()
+        row
+        for row in zip(*columns, strict=True)
+        if row[2].is_finite()
     ]
     if not rows:
         return INFINITE
-    alone = [(m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows]
+    alone = [
+        (m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows
+    ]
 
     def rising(nats: arb) -> arb:
-        logs = [w.log() + ((a - 1) * nats - m) / a for a, w, m in rows]
+        logs = [
+            w.log() + ((a - 1) * nats - m) / a for a, w, m in rows
+        ]
         return log_sum(logs) - p.log
 
-    above = float(least(alone)) + 1  # where one order alone is too much
+    above = (
+        float(least(alone)) + 1
+    )  # where one order alone is too much
     return zero_of(rising, 0, above * (1 + 2.0**-40))
 
 

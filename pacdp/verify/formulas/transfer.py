@@ -25,7 +25,6 @@ from pacdp.verify.arithmetic import (
     zero_of,
 )
 from pacdp.verify.claim import (
-    Claim,
     Price,
     Unchecked,
     Wrong,
@@ -35,7 +34,7 @@ from pacdp.verify.claim import (
     number,
     require,
 )
-from pacdp.verify.events import steps_of
+from pacdp.verify.events import mu_of, steps_of
 
 _SPLIT = {
     "transfer_prob": "transfer",
@@ -67,7 +66,8 @@ class Transfer(NamedTuple):
         """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
         each = self.a + h / self.tail
         return (
-            self.n * each - (1 + self.e) / self.e * self.transfer.log()
+            self.n * each
+            - (1 + self.e) / self.e * self.transfer.log()
         )
 
     def threshold(self, side: int) -> arb:
@@ -94,7 +94,8 @@ def check(p: Price) -> None:
     notion = c.raw("privacy_notion")
     added = c.raw("privacy_adjacency") == "add-remove"
     if notion == "gaussian" and c.event:
-        agree("inputs.privacy_mu", c.raw("privacy_mu"), _mu(c, added))
+        mu = mu_of(steps_of(c.event, not added)) * (1 if added else 2)
+        agree("inputs.privacy_mu", c.raw("privacy_mu"), mu)
     if notion == "approximate" and c["privacy_delta"] == 0:
         notion = "pure"
     lost = [
@@ -144,21 +145,11 @@ def _split(p: Price) -> list[arb]:
     parts = [exactly(terms.get(one, 0.0)) for one in _SPLIT]
     whole = float(total(parts))
     about(
-        "the parts of the transfer's probability", whole, p.c.price_prob
+        "the parts of the transfer's probability",
+        whole,
+        p.c.price_prob,
     )
     return parts
-
-
-def _mu(c: Claim, added: bool) -> arb:
-    """mu² is the sum of all steps' 1/σ², at twice mu where a record is replaced."""
-    square = ZERO
-    for step, times in steps_of(c.event, not added).items():
-        require(
-            step.rate == 1 and not step.epsilons,
-            "what ran is no Gaussian mechanism on all records",
-        )
-        square += times / ball(step.noise) ** 2
-    return square.sqrt() * (1 if added else 2)
 
 
 def sharp(p: Price, epsilon: arb) -> arb:
