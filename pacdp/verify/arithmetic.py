@@ -8,7 +8,8 @@ from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
 ctx.prec = 160  # bits
 _NARROW = arb(2) ** -80
-ZERO, ONE = arb(0), arb(1)
+ZERO = arb(0)
+ONE = arb(1)
 INFINITE = arb("inf")
 Real = float | int
 
@@ -48,7 +49,9 @@ def zero_of(
 ) -> arb:
     """Where a function that grows from below 0 at ``low`` to above 0 at ``high`` is 0; every sign is certain."""
     low, high = arb(low), arb(high)
-    below, above, side = arb(-1), arb(1), 0
+    below = arb(-1)
+    above = arb(1)
+    side = 0
     for step in range(300):
         if high - low < _NARROW:
             break
@@ -59,12 +62,17 @@ def zero_of(
         height = rising(guess)
         if height < 0:
             above /= 2 if side < 0 else 1
-            low, below, side = guess, height, -1
+            low = guess
+            below = height
+            side = -1
         elif height > 0:
             below /= 2 if side > 0 else 1
-            high, above, side = guess, height, 1
+            high = guess
+            above = height
+            side = 1
         else:  # the precision tells no sign here, and may beside it
-            near, far = guess - _NARROW, guess + _NARROW
+            near = guess - _NARROW
+            far = guess + _NARROW
             if rising(near) < 0:
                 low = near
             if rising(far) > 0:
@@ -147,7 +155,8 @@ def log_xi(n: int) -> arb:
 
 def log_choose(n: int, k: int) -> arb:
     """ln C(n, k)."""
-    taken, left = arb(k + 1).lgamma(), arb(n - k + 1).lgamma()
+    taken = arb(k + 1).lgamma()
+    left = arb(n - k + 1).lgamma()
     return arb(n + 1).lgamma() - taken - left
 
 

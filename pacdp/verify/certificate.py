@@ -109,7 +109,8 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         name = str(c.inputs.get("bound"))
     words = name.split("_")
     for count in range(len(words)):
-        head, rest = "_".join(words[:count]), "_".join(words[count:])
+        head = "_".join(words[:count])
+        rest = "_".join(words[count:])
         if not _HEAD.fullmatch(head):
             continue
         if rest == "ece":
@@ -152,7 +153,8 @@ def check_certificate(
     if record.get("format") != FORMAT:
         why = other_format(record.get("format"), FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
-    made, claims = fields(record), list[Claim]()
+    made = fields(record)
+    claims = list[Claim]()
     read = judged(subject, "value", _read_into, claims, made, privacy)
     if not claims:
         return [read]
@@ -162,16 +164,12 @@ def check_certificate(
     if made.name == "disagreement":
         checks["surrogate"] = _surrogate
     found = all_judged(subject, checks, *claims)
-    if any(
-        one.get("standing") == "proved" for one in made.hypotheses
-    ):
+    if any(one.get("standing") == "proved" for one in made.hypotheses):
         proofs = "proofs of hypotheses"
         check = needs.require_proofs
         found.append(judged(subject, proofs, check, made, redone))
     if unknown := _unknown(made):
-        why = (
-            f"this checker does not know what {', '.join(unknown)} is"
-        )
+        why = f"this checker does not know what {', '.join(unknown)} is"
         found.append(
             Statement(subject, "what is told beside", CANNOT, why)
         )
@@ -260,7 +258,8 @@ def require_of_a_chain(
         chain: its sampler and loss, under these names.
         n: how many examples it ran on.
     """
-    sampler, loss = chain.sampler, chain.loss
+    sampler = chain.sampler
+    loss = chain.loss
     for record in certificates:
         c = read_claim(record)
         names = needs.never_shown_of_a_chain(
@@ -285,18 +284,15 @@ def _labels(c: Claim) -> None:
 
     A loss that was given with predictions is called as whoever gave it does.
     """
-    head, formula = c.head, c.formula
-    of, measures = c.record.of, c.record.measures
+    head = c.head
+    of = c.record.of
+    measures = c.record.measures
     expected = head.replace("_", " ") if head in _PREDICTORS else of
     require(
         of == expected or of.startswith(f"{expected} of "),
         f"it is said to be about {of!r}, and its name says {expected!r}",
     )
-    begins = _RISKS.get(formula, "")
-    if head == "half_brier":
-        begins = "half the Brier risk"
-    if head.startswith("rescaled_"):
-        begins = f"{head.removeprefix('rescaled_')} risk, rescaled to [0, 1]"
+    begins = _begins(head, c.formula)
     why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
     require(measures.startswith(begins), why)
     require("new_person" not in c.name or _people_in(measures), why)
@@ -306,10 +302,8 @@ def _labels(c: Claim) -> None:
         if one.name == needs.RECORDS
     }
     people = units.intersection(GROUPED)
-    odd = measures.startswith(("ECE", "MCE")) and begins not in (
-        "ECE",
-        "MCE",
-    )
+    calibration = ("ECE", "MCE")
+    odd = measures.startswith(calibration) and begins not in calibration
     if units and not measures.endswith(" of a new example"):
         require(not people or people == _people_in(measures), why)
         odd = odd or people != _people_in(measures)
@@ -320,12 +314,20 @@ def _labels(c: Claim) -> None:
     require(not odd, why)
 
 
+def _begins(head: str, formula: str) -> str:
+    """How the name of the risk begins that a certificate of this name bounds."""
+    if head == "half_brier":
+        return "half the Brier risk"
+    if head.startswith("rescaled_"):
+        loss = head.removeprefix("rescaled_")
+        return f"{loss} risk, rescaled to [0, 1]"
+    return _RISKS.get(formula, "")
+
+
 def _people_in(measures: str) -> set[str]:
     """Whose risk it is by its name: a new person's, or a new document's."""
     return {
-        one
-        for one in GROUPED
-        if measures.endswith(f" of a new {one}")
+        one for one in GROUPED if measures.endswith(f" of a new {one}")
     }
 
 
@@ -359,9 +361,7 @@ def _terms(c: Claim) -> None:
     if "draw_prob" in c.terms:
         c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in c.terms:
-        c.terms_are(
-            effective_people=c["examples"] / c["most_examples"]
-        )
+        c.terms_are(effective_people=c["examples"] / c["most_examples"])
 
 
 def _value(c: Claim) -> None:
@@ -392,14 +392,10 @@ def _choice(c: Claim) -> None:
         [c.inputs.chosen, c.record.of, c.record.value],
     )
     values = [number(value) for _, _, value, _ in among]
-    same(
-        "the smallest of those compared", c.record.value, min(values)
-    )
+    same("the smallest of those compared", c.record.value, min(values))
     same("their number", c.terms.compared, len(among))
     others = total(exactly(one[3]) for one in among) - exactly(prob)
-    about(
-        "what the others fail with", c.budget.get(_OTHERS, 0), others
-    )
+    about("what the others fail with", c.budget.get(_OTHERS, 0), others)
     own = c.paid(*c.budget) - c.paid(LOST) - others
     about("failure_prob of the one chosen", prob, own)
 
@@ -407,15 +403,14 @@ def _choice(c: Claim) -> None:
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.raw("surrogate"))
-    same(
-        "the other network's risk", other.measures, c.record.measures
-    )
+    same("the other network's risk", other.measures, c.record.measures)
     paid = exactly(c.budget.surrogate)
     require(
         ball(other.failure_prob) == paid,
         f"the other network's certificate fails with {other.failure_prob!r}",
     )
-    own, order = needs.standings(c.record), (None, *needs.STANDINGS)
+    own = needs.standings(c.record)
+    order = (None, *needs.STANDINGS)
     for name, standing in needs.standings(other).items():
         require(
             order.index(own.get(name)) >= order.index(standing),

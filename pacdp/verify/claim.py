@@ -13,11 +13,9 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import ZERO, Real, ball, total
 
-FOLLOWS, DOES_NOT, CANNOT = (
-    "follows",
-    "does not follow",
-    "cannot be checked",
-)
+FOLLOWS = "follows"
+DOES_NOT = "does not follow"
+CANNOT = "cannot be checked"
 
 GROUPED = ("person", "document")
 """Records that may have several examples each."""
@@ -133,9 +131,7 @@ def judged(
     except Unchecked as reason:
         return Statement(subject, claim, CANNOT, str(reason))
     except DAMAGED as reason:
-        why = (
-            f"the record is damaged: {type(reason).__name__} {reason}"
-        )
+        why = f"the record is damaged: {type(reason).__name__} {reason}"
         return Statement(subject, claim, DOES_NOT, why)
     return Statement(subject, claim, FOLLOWS)
 
@@ -251,8 +247,10 @@ class Claim:
         record: Fields,
         privacy: Mapping[str, Any] | None = None,
     ) -> None:
-        self.record, self.name = record, str(record.name)
-        self.inputs, self.terms = record.inputs, record.terms
+        self.record = record
+        self.name = str(record.name)
+        self.inputs = record.inputs
+        self.terms = record.terms
         self.budget = record.budget
         self.costs = {
             one.name: number(one.nats) for one in record.costs

@@ -26,13 +26,13 @@ def rounds_of(stored: Stored) -> list[Round]:
 
 def check_kept(f: Folder) -> None:
     """The picks follow the rule, the run ended where it may, and the certificate counts what was kept there."""
-    picks, rounds = f.stored.whole("picks"), rounds_of(f.stored)
-    groups, picked = f.run.groups, 0
+    picks = f.stored.whole("picks")
+    rounds = rounds_of(f.stored)
+    groups = f.run.groups
+    picked = 0
     for number, one in enumerate(rounds, start=1):
         begun = zip(groups.sizes, groups.starts, strict=True)
-        picked += [size for size, start in begun if start <= picked][
-            -1
-        ]
+        picked += [size for size, start in begun if start <= picked][-1]
         expected = Round(
             number, picked, one.errors, picked + one.errors
         )
@@ -49,7 +49,8 @@ def check_kept(f: Folder) -> None:
         and all(picks >= 0),
         f"{picked} different records are to be picked, and other ones are listed",
     )
-    best, made = f.header.compression.best, _of_compression(f)
+    best = f.header.compression.best
+    made = _of_compression(f)
     if best is None:
         require(
             not made,
@@ -70,7 +71,8 @@ def _of_compression(f: Folder) -> list[Fields]:
 
 def _check_end(f: Folder, end: Round) -> None:
     """The run may end there, and the errors left there are those listed."""
-    stop, errors = f.run.stop, f.stored.whole("errors")
+    stop = f.run.stop
+    errors = f.stored.whole("errors")
     done = stop.no_errors_left and end.errors == 0
     require(
         done or end.number in stop.rounds,
@@ -87,7 +89,8 @@ def _check_counted(
     end: Round,
 ) -> None:
     """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
-    k, n = made.inputs.k, made.inputs.n
+    k = made.inputs.k
+    n = made.inputs.n
     listed = [0, *f.stored.whole("picks"), *f.stored.whole("errors")]
     require(
         k == end.kept and not (k and max(listed) >= n),
@@ -100,7 +103,9 @@ def _check_counted(
 
 def check_numbers(f: Folder) -> None:
     """What result.json and the header repeat of configuration and report is the same there."""
-    header, run, report = f.header, f.run, f.report
+    header = f.header
+    run = f.run
+    report = f.report
     same("the header's tolerance", header.tolerance, run.tolerance)
     learner = (run.learner.get("sampler") or run.learner).kind
     said = f.result.algorithm.replace("-", "")  # of Entropy-SGD

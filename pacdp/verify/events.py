@@ -39,13 +39,15 @@ def steps_of(
     rate: float = 1.0,
 ) -> Counter[Step]:
     """How often each step ran; a sample of a sample is one at the product of their rates."""
-    kind, inner = event["event"], event.get("inner")
+    kind = event["event"]
+    inner = event.get("inner")
     if kind == "PoissonSampled":
         return steps_of(inner, replaced, rate * event["sample_rate"])
     if kind == "NonPrivate":
         return Counter({Step(rate, 0.0): 1})
     if kind == "SelfComposed" and rate == 1.0:
-        once, count = steps_of(inner, replaced), int(event["count"])
+        once = steps_of(inner, replaced)
+        count = int(event["count"])
         return Counter(
             {step: times * count for step, times in once.items()}
         )
@@ -62,12 +64,11 @@ def _on_one_sample(
     rate: float,
 ) -> Step:
     """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
-    noises, epsilons = list[float](), list[float]()
+    noises = list[float]()
+    epsilons = list[float]()
     for part in _parts(event):
-        kind, added = (
-            part["event"],
-            part.get("adjacency") == "add-remove",
-        )
+        kind = part["event"]
+        added = part.get("adjacency") == "add-remove"
         if kind == "Gaussian":
             noises.append(float(part["noise_multiplier"]))
         elif kind == "ExponentialMechanism" and (replaced or added):

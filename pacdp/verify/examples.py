@@ -24,10 +24,8 @@ class Examples:
         labels: Any,
         people: Any = None,
     ) -> None:
-        self.inputs, self.labels = (
-            np.asarray(inputs),
-            np.asarray(labels),
-        )
+        self.inputs = np.asarray(inputs)
+        self.labels = np.asarray(labels)
         self.people = people
         owner = np.arange(len(self.labels))
         if people is not None:
@@ -84,9 +82,8 @@ def row_hashes(values: Any) -> np.ndarray:
     exact = exact.all(axis=1)
     hashes = np.empty(len(rows), dtype=np.uint64)
     for own, numbers in ((exact, narrow), (~exact, wide)):
-        positive = numbers[own] + numbers.dtype.type(
-            0
-        )  # 0 in place of -0
+        zero = numbers.dtype.type(0)  # in place of -0
+        positive = numbers[own] + zero
         person = f"{numbers.dtype.str}{numbers.shape[1]}"
         hashes[own] = _digests(positive, person)
     return hashes

@@ -55,9 +55,7 @@ class Stored(NamedTuple):
 
     def traced(self, name: str) -> np.ndarray:
         """What a chain kept of its steps."""
-        return (
-            self.tensors[f"trace.{name}"].array().astype(np.float64)
-        )
+        return self.tensors[f"trace.{name}"].array().astype(np.float64)
 
 
 def read_checkpoint(path: Path) -> Stored:
@@ -171,7 +169,8 @@ class Folder:
     """
 
     def __init__(self, path: Path, report: Any) -> None:
-        self.path, self.report = path, report or Fields()
+        self.path = path
+        self.report = report or Fields()
         self.stored = read_checkpoint(path / "checkpoint.safetensors")
         self.header = self.stored.header
         self.config = read_json(path / "config.json")

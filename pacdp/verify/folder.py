@@ -59,7 +59,9 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     """What is checked of this folder, in this order; without a run it is anyone's folder."""
-    header, report, result = f.header, f.report, f.result is not None
+    header = f.header
+    report = f.report
+    result = f.result is not None
     checks = {
         "content of the checkpoint": (_content, header),
         "run": (_run, header),
@@ -89,7 +91,8 @@ def _content(f: Folder) -> None:
 
 def _run(f: Folder) -> None:
     """Header and config.json name one configuration."""
-    header, run = f.header, f.run
+    header = f.header
+    run = f.run
     if run is None:
         raise Unchecked("the header names no configuration")
     require(
@@ -111,7 +114,8 @@ def _run(f: Folder) -> None:
 
 def _steps(f: Folder) -> None:
     """As many steps as the configuration plans, and a private run's mechanisms."""
-    header, run = f.header, f.run
+    header = f.header
+    run = f.run
     if f.private and run:
         planned_steps(header, run, f.report.get("n"))
     if "planned_steps" not in header:
@@ -144,7 +148,8 @@ def _metrics(f: Folder) -> None:
 
 def _result(f: Folder) -> None:
     """It rests on these files, and repeats their last row, step, event and sizes."""
-    said, header = f.result, f.header
+    said = f.result
+    header = f.header
     last = dict(f.rows[-1]) if f.rows else {}
     here = {
         "config": digest(f.config),
@@ -155,9 +160,7 @@ def _result(f: Folder) -> None:
     same("what it rests on", {**rests_on, **said.rests_on}, here)
     final = {**(said.get("final", last) or {})}
     final.pop("hash", None)
-    require(
-        final == last, "its final row is not the last one recorded"
-    )
+    require(final == last, "its final row is not the last one recorded")
     event = header.get("event")
     require(
         said.part("privacy").get("event", event) == event,
@@ -188,12 +191,12 @@ def _rest(f: Folder) -> None:
 
 def _report(f: Folder) -> None:
     """The report is of this checkpoint, and pays for settings that were tried, moments to stop and mechanisms."""
-    header, report = f.header, f.report
-    subject, details = report.part("subject"), report.part("details")
+    header = f.header
+    report = f.report
+    subject = report.part("subject")
+    details = report.part("details")
     if "content_hash" not in subject:
-        raise Unchecked(
-            "it does not say that it is of this checkpoint"
-        )
+        raise Unchecked("it does not say that it is of this checkpoint")
     for name in (
         "content_hash",
         "step",
@@ -211,8 +214,7 @@ def _report(f: Folder) -> None:
     require(
         count == 1
         or any(
-            one.name == "settings fixed beforehand"
-            and tried in one.by
+            one.name == "settings fixed beforehand" and tried in one.by
             for one in said
         ),
         f"{count} settings are paid for, and no certificate says that they were tried",
@@ -264,9 +266,7 @@ def _hypotheses(f: Folder) -> None:
         if needs.COVERED in standing:
             needs.require_named([needs.FIXED_STEPS], standing)
         if network.get("norm") == "batch":
-            needs.require_unproved(
-                ["losses one an example"], standing
-            )
+            needs.require_unproved(["losses one an example"], standing)
 
 
 def _paying_for_norms(f: Folder) -> list[Fields]:
@@ -281,10 +281,8 @@ def _paying_for_norms(f: Folder) -> list[Fields]:
 def _norms(f: Folder) -> None:
     """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
     header = f.header
-    sampler, kept = (
-        header.sampler,
-        f.stored.tensors.get("trace.squared_norms"),
-    )
+    sampler = header.sampler
+    kept = f.stored.tensors.get("trace.squared_norms")
     require(
         sampler.get("clip_norm") is None
         and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
@@ -309,11 +307,15 @@ def _norms(f: Folder) -> None:
 
 def _check_paying(f: Folder, made: Fields) -> None:
     """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
-    header, report, name = f.header, f.report, made.name
+    header = f.header
+    report = f.report
+    name = made.name
     people = header.get("people")
-    count, unit = header.n, "example"
+    count = header.n
+    unit = "example"
     if people:
-        count, unit = people.count, "person"
+        count = people.count
+        unit = "person"
     records = report.n, report.unit, report.examples or report.n
     same("what is certified", records, (count, unit, header.n))
     same(f"n of {name}", made.inputs.n, count)
@@ -348,9 +350,7 @@ def realised_contributions(
         "a norm is negative or no number",
     )
     steps = zip(norms, noises, strict=True)
-    return total(
-        ball(norm) / ball(noise) ** 2 for norm, noise in steps
-    )
+    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
 
 
 def _every_record(header: Fields) -> bool:

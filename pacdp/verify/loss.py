@@ -86,7 +86,8 @@ def private(
     A choice on a sample has no theorem for replaced records; these are two steps of one record more or less.
     """
     if replaced and chosen_on_samples(steps):
-        epsilon, replaced = epsilon / 2.0, False
+        epsilon = epsilon / 2.0
+        replaced = False
         delta /= 1.0 + math.exp(epsilon)
     for made in finer(steps, replaced):
         sides = (False, True)
@@ -128,7 +129,8 @@ def compose(
         raise Wrong("a mechanism without any protection ran")
     spreads = {step: spread(step, replaced) for step, _ in ran}
     spacing = resolution * min(spreads.values())
-    outer, inner = _Parts(), _Parts()
+    outer = _Parts()
+    inner = _Parts()
     for step, times in ran:
         width = max(1, int(resolution * spreads[step] / spacing))
         above, below = atoms(
@@ -139,12 +141,14 @@ def compose(
     edges = [
         _edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)
     ]
-    start, points = math.floor(edges[0]), edges[1] - edges[0] + 2
+    start = math.floor(edges[0])
+    points = edges[1] - edges[0] + 2
     size = 1 << math.ceil(math.log2(points))
     if size > _MOST_POINTS:
         raise Unchecked(f"the distribution needs {size} points")
     x = spacing * (start + np.arange(size))
-    laws, errors = list[np.ndarray](), list[float]()
+    laws = list[np.ndarray]()
+    errors = list[float]()
     for parts in (outer, inner):
         of_p, p_error = _convolved(parts, "p", start, size)
         of_q, q_error = _convolved(parts, "q", start, size)
@@ -160,8 +164,7 @@ def compose(
 def _ever(parts: _Parts, name: str) -> float:
     """How probable it is that a step's loss lies there at all."""
     never = [
-        times * math.log1p(-getattr(one, name))
-        for one, times in parts
+        times * math.log1p(-getattr(one, name)) for one, times in parts
     ]
     return -math.expm1(sum(never)) * (1 + 1e-9)
 
@@ -192,7 +195,8 @@ def _convolved(
     """The sum's law under P or Q on a circle, from the start on, and how far rounding moves it in the 2-norm."""
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     unit = 16.0 * math.log2(size)
-    rounding, steps = 0.0, 0
+    rounding = 0.0
+    steps = 0
     for one, times in parts:
         single = np.zeros(size)
         np.add.at(single, one.places % size, getattr(one, side))

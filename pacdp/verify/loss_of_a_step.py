@@ -83,16 +83,15 @@ def _tails(
 ) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
-    of_p, of_q = ZERO, ZERO
+    of_p = ZERO
+    of_q = ZERO
     for added, p in step.responses():
         inside, outside = (
             (ONE, added.exp()) if replaced else (added.exp(), ONE)
         )
         u = x.exp() / outside
         none, more, less = _noise_above(u, inside, step, replaced)
-        of_p += (
-            p * outside * ((1 - rate) * none + rate * inside * more)
-        )
+        of_p += p * outside * ((1 - rate) * none + rate * inside * more)
         of_q += p * (
             (1 - rate) * none + rate * less if replaced else none
         )
@@ -165,9 +164,7 @@ def _grid(
     return _Grid(index, [each.exp() for each in x], of_p, of_q)
 
 
-@lru_cache(
-    maxsize=256
-)  # runs that differ in one step share all others
+@lru_cache(maxsize=256)  # runs that differ in one step share all others
 def atoms(
     step: Step,
     replaced: bool,
@@ -184,7 +181,8 @@ def atoms(
 def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
     first = 1 - grid.p[0]
-    p, q = [first], [first / grid.g[0]]
+    p = [first]
+    q = [first / grid.g[0]]
     for cell, (low, high) in enumerate(pairwise(grid.g)):
         mass = grid.p[cell] - grid.p[cell + 1]
         excess = mass / low - (grid.q[cell] - grid.q[cell + 1])
@@ -220,10 +218,8 @@ def _below(grid: _Grid, q: list[arb]) -> Atoms:
 
     The heights are C and B at the ends, rounded down; the gaps, what a chord may lie above the curve by, rounded up.
     """
-    zero, curve = (
-        grid.places.index(0),
-        list(zip(*grid[1:], strict=True)),
-    )
+    zero = grid.places.index(0)
+    curve = list(zip(*grid[1:], strict=True))
     rise = [lower(p - g * q) for g, p, q in curve]
     fall = [lower(g * (1 - q) - (1 - p)) for g, p, q in curve]
     gap = [
@@ -261,7 +257,8 @@ class _Lowered(NamedTuple):
 
 def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
     """The cut that loses least; the heights fall outward."""
-    height, gap = np.array(heights), np.array(gaps)
+    height = np.array(heights)
+    gap = np.array(gaps)
     best = _Lowered(1, 1.0, 0.0)
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:

@@ -43,20 +43,20 @@ def noises(sampler: Fields, steps: int) -> list[float]:
     κ is the friction of SGHMC and otherwise 1; τ grows with the step where the settings cool.
     """
     if sampler.kind == "EntropySGD":
-        size, decay = sampler.inner_step_size / 2, sampler.inner_decay
+        size = sampler.inner_step_size / 2
+        decay = sampler.inner_decay
         places = list(range(1, sampler.inner_steps + 1)) * steps
         cooling = 0.0
     else:
-        size, decay = sampler.step_size, sampler.decay
+        size = sampler.step_size
+        decay = sampler.decay
         places = range(1, steps + 1)
         cooling = sampler.get("cooling", 0.0)
     friction = sampler.get("friction", 1.0)
     return [
         sampler.batch_size
         * math.sqrt(
-            2
-            * friction
-            / (sampler.tau * t**cooling * size * t**-decay)
+            2 * friction / (sampler.tau * t**cooling * size * t**-decay)
         )
         for t in places
     ]
@@ -75,10 +75,8 @@ def require_same(
     for one, planned in zip(
         sorted(said), sorted(expected), strict=True
     ):
-        least, most = (
-            (1 - slack) * planned.noise,
-            (1 + 1e-9) * planned.noise,
-        )
+        least = (1 - slack) * planned.noise
+        most = (1 + 1e-9) * planned.noise
         require(
             abs(one.rate - planned.rate) <= 1e-12 * planned.rate
             and least <= one.noise <= most
@@ -93,7 +91,8 @@ def planned_steps(
     n: int | None,
 ) -> list[Step]:
     """All steps that a private run's configuration plans; its header has to say the same."""
-    sampling, mechanism = run.sampling, header.settings.mechanism
+    sampling = run.sampling
+    mechanism = header.settings.mechanism
     repeated = {
         name: sampling[name]
         for name in ("sample_rate", "steps", "clip_norm")
@@ -108,10 +107,8 @@ def planned_steps(
         header.step == len(header.chosen) == len(made),
         "the header's number of steps is not that of its run",
     )
-    batch, size = (
-        mechanism.expected_batch_size,
-        sampling.public_size or n,
-    )
+    batch = mechanism.expected_batch_size
+    size = sampling.public_size or n
     require(
         not size
         or abs(batch / sampling.sample_rate / size - 1) <= 1e-9,
@@ -129,8 +126,10 @@ def steps_by_settings(
 
     ``batch`` is the expected size of a batch; where it is not told, 0, noise that depends on it gives it away.
     """
-    method, sampling = run.method, run.sampling
-    given, epsilons = sampling.noise_multiplier, ()
+    method = run.method
+    sampling = run.sampling
+    given = sampling.noise_multiplier
+    epsilons = ()
     if method.kind == "DPSGLD":
         multipliers = _noises_of_dpsgld(made, run, batch)
     else:
@@ -151,7 +150,8 @@ def steps_by_settings(
 
 def _noise_for_the_budget(made: list[Step], run: Fields) -> float:
     """The noise multiplier that keeps all steps to the budget, which 3% less would not."""
-    sampling, noise = run.sampling, made[0].noise
+    sampling = run.sampling
+    noise = made[0].noise
     step = Step(sampling.sample_rate, noise)
     quieter = step._replace(noise=0.97 * noise)
     within = affordable([step] * sampling.steps, run)
@@ -172,7 +172,8 @@ def _noises_of_dpsgld(
     batch: float,
 ) -> list[float]:
     """By the step sizes h: √(2hT), or √(v/h) q/(d C), or, tempered, (K/C) √(2T/h)."""
-    method, sampling = run.method, run.sampling
+    method = run.method
+    sampling = run.sampling
     clip = sampling.clip_norm
     sizes = [
         method.step_size
@@ -188,8 +189,7 @@ def _noises_of_dpsgld(
         case "parameter-slot":
             scale = sampling.sample_rate / method.drift / clip
             return [
-                math.sqrt(method.noise / size) * scale
-                for size in sizes
+                math.sqrt(method.noise / size) * scale for size in sizes
             ]
         case "tempered":
             noise = math.sqrt(2 * method.temperature / sizes[0])
@@ -234,8 +234,7 @@ def steps_paid_for(
     )
     more = planned[: count + 1]
     require(
-        count == len(planned)
-        or not affordable(more, run, share=0.99),
+        count == len(planned) or not affordable(more, run, share=0.99),
         f"{count} steps are paid for, and the run was to make more",
     )
     return paid

@@ -77,7 +77,8 @@ def _paid(report: Fields) -> None:
 
     The entry that pays for a certificate is that of the rows which it is behind.
     """
-    ledger, payers = report.details.budget, dict[int, str]()
+    ledger = report.details.budget
+    payers = dict[int, str]()
     about(
         "the ledger's total",
         ledger.total,
@@ -144,9 +145,7 @@ def _check_end(
         _check_same(row, made, unit, {above, row.quantity})
     else:
         exact = high - (high - low) * exactly(value)
-        agree(
-            f"the lower end of {called}", -number(row.lower), -exact
-        )
+        agree(f"the lower end of {called}", -number(row.lower), -exact)
         names = {below, f"1 - {row.quantity}", f"1 - {above}"}
         _check_same(row, made, unit, names)
         mean = None if mean is None else 1 - mean
@@ -214,7 +213,8 @@ def _measures(row: Fields) -> tuple[str, str]:
     if row.family == "differences":
         model, first = row.of.rsplit(" against ", 1)
         loss = said.split(" of ", 1)[0]
-        one, other = f"{loss} of {model}", f"{loss} of {first}"
+        one = f"{loss} of {model}"
+        other = f"{loss} of {first}"
         same("the name of a difference", said, f"{one} minus {other}")
         return f"(1 + {one} - {other})/2", f"(1 + {other} - {one})/2"
     if said in _CALLED:
@@ -231,7 +231,8 @@ def _measures(row: Fields) -> tuple[str, str]:
 
 def _counts(report: Fields) -> None:
     """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
-    n, complete = report.n, not report.not_applicable
+    n = report.n
+    complete = not report.not_applicable
     if report.unit == "example":
         same("the number of examples", report.examples, n)
     most = max(row.n for row in report.details.statements)
@@ -240,9 +241,7 @@ def _counts(report: Fields) -> None:
         f"a row counts {most} records, of {n} and {report.examples} examples",
     )
     for whole in _of_family(report, "error"):
-        same(
-            f"the records behind the error of {whole.of}", whole.n, n
-        )
+        same(f"the records behind the error of {whole.of}", whole.n, n)
         own = report.certificates[whole.upper_by].inputs
         for family in _PARTITIONS:
             parts = _parts(report, family, whole.of)
@@ -251,9 +250,8 @@ def _counts(report: Fields) -> None:
             ):
                 continue
             times = 1
-            if (
-                family == "false-alarms"
-            ):  # an example is none of all classes but one
+            # an example is none of all classes but one
+            if family == "false-alarms":
                 times = len(parts) - 1
             errors, size = (
                 sum(one[key] for one in parts) for key in ("k", "n")
@@ -268,9 +266,7 @@ def _counts(report: Fields) -> None:
 
 def _of_family(report: Fields, family: str) -> list[Fields]:
     return [
-        one
-        for one in report.details.statements
-        if one.family == family
+        one for one in report.details.statements if one.family == family
     ]
 
 

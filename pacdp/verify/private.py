@@ -11,7 +11,8 @@ from pacdp.verify.plan import affordable, relation
 
 def check_mechanism(f: Folder) -> None:
     """Budget, noise and ledger are the same in header, configuration and result; the event is add-remove."""
-    header, run = f.header, f.run
+    header = f.header
+    run = f.run
     in_header = dict(header.settings.mechanism.budget)
     in_header.pop("kind", None)
     same("the header's budget", in_header, run.budget)
@@ -44,20 +45,23 @@ def check_mechanism(f: Folder) -> None:
 
 def check_spent(f: Folder) -> None:
     """The epsilon of the last row, and of the result, is what ran; what was spent is within the budget."""
-    made, result = steps_in_order(f.header.event), f.result
+    made = steps_in_order(f.header.event)
+    result = f.result
     if f.rows:
         row = f.rows[-1]
         _check_epsilon(f, made, row.step, row.epsilon, row.delta)
     if result is None:
         return
-    spent, budget = result.privacy, f.run.budget
+    spent = result.privacy
+    budget = f.run.budget
     same("the result's epsilon", spent.epsilon, spent.upper)
     _check_epsilon(f, made, result.steps, spent.upper, spent.delta)
     if "of_budget" not in spent:
         raise Unchecked(
             "the result is of an earlier version, which took the number of records for private"
         )
-    own, ran = spent.of_budget, Counter(made[: result.steps])
+    own = spent.of_budget
+    ran = Counter(made[: result.steps])
     same("what the budget counts", own.adjacency, budget.adjacency)
     replaced = own.adjacency == "replace-one"
     require(
@@ -76,14 +80,10 @@ def _check_epsilon(
     delta: float,
 ) -> None:
     """What ran is private at this epsilon, and not at 5% less."""
-    what = (
-        f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
-    )
+    what = f"epsilon {epsilon!r} at delta {delta!r} after {steps} steps"
     planned, replaced = relation(f.run)
     ran = made[:steps]
-    require(
-        steps <= len(made), f"{what} is said, and {len(made)} ran"
-    )
+    require(steps <= len(made), f"{what} is said, and {len(made)} ran")
     require(
         delta == planned and affordable(ran, f.run) is not False,
         f"{what} is not within the budget",

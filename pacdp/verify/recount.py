@@ -42,7 +42,8 @@ def recount(
     if data is None:
         why = "--data is needed to count with --model"
         return [Statement("recount", "errors", CANNOT, why)]
-    r, given = fields(report), called(data)
+    r = fields(report)
+    given = called(data)
     if not isinstance(given, tuple):
         given = given.inputs, given.labels, given.people
     examples = Examples(*given)
@@ -50,9 +51,7 @@ def recount(
     if model is None:
         return found
     network = called(model)
-    if stored.header.get("kind") == COMPRESSION and is_learner(
-        network
-    ):
+    if stored.header.get("kind") == COMPRESSION and is_learner(network):
         return found + rerun(stored, network, examples)
     counted = r, stored, network, examples
     found.append(judged("recount", "errors", _check_errors, *counted))

@@ -86,7 +86,9 @@ class Release:
         report: Fields,
         settings: Fields,
     ) -> None:
-        self.path, self.report, self.settings = path, report, settings
+        self.path = path
+        self.report = report
+        self.settings = settings
         self.stored = read_checkpoint(path / WEIGHTS)
         self.header = self.stored.header
         self.details = report.details
@@ -123,7 +125,8 @@ def _weights(r: Release) -> None:
 
 def _event(r: Release) -> None:
     """Weights and report name one event, of add-remove neighbours."""
-    header, privacy = r.header, r.report.privacy
+    header = r.header
+    privacy = r.report.privacy
     same("the event of the weights", header.event, privacy.event)
     said = {header.adjacency, privacy.adjacency}
     same("its neighbours", said, {"add-remove"})
@@ -131,7 +134,8 @@ def _event(r: Release) -> None:
 
 def _settings(r: Release) -> None:
     """The settings have their hash and the report's unit, say whose the noise is, and plan the event."""
-    run, event = r.settings.run, r.header.event
+    run = r.settings.run
+    event = r.header.event
     said = r.settings.config_hash, r.settings.unit
     same("their hash and unit", said, (digest(run), r.report.unit))
     require(
@@ -140,9 +144,8 @@ def _settings(r: Release) -> None:
     )
     if "sampler" in run:
         made = list(steps_of(event).elements())
-        n = round(
-            run.sampler.batch_size / made[0].rate
-        )  # the rate tells it
+        # the rate tells how many records there are
+        n = round(run.sampler.batch_size / made[0].rate)
         require_same(
             made, steps_of_chain(run.sampler, n, length(run, n))
         )
@@ -175,7 +178,8 @@ def _spent(r: Release) -> None:
 
 def _counts(r: Release) -> None:
     """What the counts cost with the run is of both events, and certificates have the counts that were released."""
-    said, spent = r.details.counts, r.details.spent
+    said = r.details.counts
+    spent = r.details.spent
     together = said.with_the_run
     noise = [
         {"event": "Gaussian", "noise_multiplier": said[name]}
@@ -202,7 +206,8 @@ def _counts(r: Release) -> None:
 
 def _nothing_else(r: Release) -> None:
     """No other file, tensor or entry is there; a page is not read, which is said."""
-    report, counts = r.report, r.details.counts
+    report = r.report
+    counts = r.details.counts
     for name in _WITHOUT_NOISE:
         require(
             not report[name],

@@ -41,7 +41,8 @@ def replay(
     """Statements on the steps that the checkpoint keeps; none where it keeps no norms."""
     if "trace.squared_norms" not in stored.tensors:
         return []
-    sampler, moved = stored.header.sampler, list[np.ndarray]()
+    sampler = stored.header.sampler
+    moved = list[np.ndarray]()
     every = sampler.get("every_record", False)
     if not every or sampler.get("clip_norm") is not None:
         why = "batches are drawn by a generator that this checker does not have"
@@ -52,10 +53,9 @@ def replay(
         for parts in names
         if parts[1] == "kept" and parts[-1] == "weights"
     }
+    # 0, 3, 15, 63, ...: other steps stand after one of these
     kept = [step for step in sorted(steps) if step + 1 in steps]
-    kept = [
-        step for step in kept if (step + 1 & step) == 0
-    ]  # 0, 3, 15, 63
+    kept = [step for step in kept if (step + 1 & step) == 0]
     norms = f"norms of steps {', '.join(map(str, kept))}"
     given = stored, network, data, kept, moved
     return [
@@ -75,7 +75,8 @@ def _check_norms(
 
     What the steps moved beside the gradient is added to the list.
     """
-    header, sampler = stored.header, stored.header.sampler
+    header = stored.header
+    sampler = stored.header.sampler
     count = header.part("people").get("count")
     known = data.count if data.people is not None else None
     if count is not None and known is None:
@@ -83,9 +84,7 @@ def _check_norms(
             "norms are of people, and the data do not say whose the examples are"
         )
     same("the number of people", known, count)
-    require(
-        kept and kept[0] == 0, "the checkpoint keeps no first step"
-    )
+    require(kept and kept[0] == 0, "the checkpoint keeps no first step")
     entropy = sampler.kind == "EntropySGD"
     inner = sampler.get("inner_steps", 1) if entropy else 1
     norms = stored.traced("squared_norms")
@@ -109,16 +108,16 @@ def _noise(
     step: int,
 ) -> np.ndarray:
     """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
-    s, after, traced = stored.header.sampler, step + 1, stored.traced
+    s = stored.header.sampler
+    after = step + 1
+    traced = stored.traced
     size = s.step_size * after**-s.decay
     heat = s.tau * after ** s.get("cooling", 0.0)
     friction = s.get("friction", 1.0)
     weights = traced(f"kept.{step}.weights")
     if s.kind == "SGHMC":
         was = traced(f"kept.{step}.velocity")
-        moved = (
-            traced(f"kept.{after}.velocity") - (1 - friction) * was
-        )
+        moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
     else:
         moved = traced(f"kept.{after}.weights") - weights
     attraction = size / (heat * s.base_std**2)
@@ -160,14 +159,13 @@ def _gradients(
 
     one_by_one = _gradient_of_one(network, loss)
     flat = torch.from_numpy(weights)
-    whole, added = 0.0, torch.zeros_like(flat)
+    whole = 0.0
+    added = torch.zeros_like(flat)
     parts = np.unique(data.starts[:-1] // _PART, return_index=True)[1]
     for records in np.split(np.arange(data.count), parts[1:]):
         x, y, of = data.of(records)
-        owner, sizes = (
-            torch.from_numpy(of),
-            torch.from_numpy(np.bincount(of)),
-        )
+        owner = torch.from_numpy(of)
+        sizes = torch.from_numpy(np.bincount(of))
         share = len(data.inputs) / data.count / sizes[owner]
         rows = one_by_one(flat, x.double(), y) * share[:, None]
         own = rows.new_zeros(len(sizes), len(weights))
@@ -181,7 +179,8 @@ def _gradient_of_one(network: Any, loss: Fields) -> Any:
     """A function that gives the gradient of every example's loss at flat weights."""
     import torch
 
-    model, loss_of = network.double().eval(), _loss(loss)
+    model = network.double().eval()
+    loss_of = _loss(loss)
 
     def of_one(
         weights: Any,
@@ -201,7 +200,8 @@ def _named(network: Any, weights: Any) -> dict[str, Any]:
     """The parameters of the network from flat weights; those of a linear layer lie input by input."""
     import torch
 
-    named, start = dict[str, Any](), 0
+    named = dict[str, Any]()
+    start = 0
     for name, own in network.named_parameters():
         layer, _, kind = name.rpartition(".")
         piece = weights[start : start + own.numel()]

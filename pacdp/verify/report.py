@@ -52,7 +52,9 @@ from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
 FORMAT = "pacdp-certificates/2"
-UNREADABLE, UNSOUND, OPEN = 2, 1, 3
+UNREADABLE = 2
+UNSOUND = 1
+OPEN = 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
 _RESCALED = " risk, rescaled to [0, 1]"
 _MEASURED = {
@@ -80,10 +82,11 @@ def check_path(
     model: str | None = None,
 ) -> list[Statement]:
     """All statements of a file of certificates, or of a run's folder."""
-    beside, redone = list[Statement](), set[str]()
+    beside = list[Statement]()
+    redone = set[str]()
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    if report and (path / WEIGHTS).is_file():
+    if report is not None and (path / WEIGHTS).is_file():
         beside = check_release(path, report)
     elif path.is_dir():
         beside = check_folder(path, report)
@@ -91,9 +94,7 @@ def check_path(
     if report is None:
         return beside
     if data or model:
-        stored = read_checkpoint(
-            file.parent / "checkpoint.safetensors"
-        )
+        stored = read_checkpoint(file.parent / "checkpoint.safetensors")
         beside += recount(report, stored, data, model)
     form = report.get("format")
     if form == SELF_CERTIFIED:
@@ -115,9 +116,7 @@ def check_report(
     r = fields(report)
     if r.get("format") != FORMAT:
         known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
-        why = other_format(
-            r.get("format"), known, r.get("provenance")
-        )
+        why = other_format(r.get("format"), known, r.get("provenance"))
         return [Statement("report", "format", CANNOT, why)]
     if r.get("route") == ROUTE:
         measured = judged("report", "measured errors", _measured, r)
@@ -141,9 +140,7 @@ def check_run(
     """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
     found = list[Statement]()
     for made in report.certificates:
-        found += check_certificate(
-            made, report.get("privacy"), redone
-        )
+        found += check_certificate(made, report.get("privacy"), redone)
     checks = {
         "certificates agree with it": _agrees,
         "measured errors": _measured,
@@ -230,7 +227,8 @@ def _bounded(report: Fields) -> None:
 
 def _agrees(report: Fields) -> None:
     """Certificates and measured errors count the report's records, at its failure probability and its privacy."""
-    rows, people = report.part("rows"), report.n
+    rows = report.part("rows")
+    people = report.n
     if report.unit == "example":
         same("the number of examples", report.examples, report.n)
         people = None
@@ -251,20 +249,20 @@ def _agrees(report: Fields) -> None:
         )
     whole = exactly(report.failure_prob)
     for made in report.certificates:
-        n, own = made.inputs.get("n"), sizes[_role(made)]
+        n = made.inputs.get("n")
+        own = sizes[_role(made)]
         require(
             n is None or n in own,
             f"{made.name} counts {n} records, and the report {own}",
         )
-        about(
-            f"failure_prob of {made.name}", made.failure_prob, whole
-        )
+        about(f"failure_prob of {made.name}", made.failure_prob, whole)
         _check_shared(report, made)
 
 
 def _check_shared(report: Fields, made: Fields) -> None:
     """A certificate has the report's promise of privacy, divergence and event."""
-    inputs, privacy = made.inputs, report.part("privacy")
+    inputs = made.inputs
+    privacy = report.part("privacy")
     expected = dict[str, Any]()
     if "privacy_notion" in inputs:
         for name, said in privacy.part("record").items():
@@ -283,9 +281,7 @@ def _check_shared(report: Fields, made: Fields) -> None:
 
 def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {
-        (one.of, one.on, one.loss): one for one in report.measured
-    }
+    means = {(one.of, one.on, one.loss): one for one in report.measured}
     for one in report.measured:
         if one.errors is not None and report.unit == "example":
             about(
@@ -294,7 +290,8 @@ def _measured(report: Fields) -> None:
                 arb(one.errors) / one.n,
             )
     for one in report.monte_carlo:
-        draws, what = one.n * one.passes, f"the mean {one.loss} loss"
+        draws = one.n * one.passes
+        what = f"the mean {one.loss} loss"
         said = means["randomised", "bound", one.loss]
         about(what, one.mean, arb(one.total) / draws / 2**32)
         about(
@@ -307,14 +304,14 @@ def _measured(report: Fields) -> None:
             f"{one.terms} independent terms are said to be in {one.passes} passes",
         )
     for made in report.certificates:
-        inputs, counted = made.inputs, _loss_of(report, made)
+        inputs = made.inputs
+        counted = _loss_of(report, made)
         if "monte_carlo_mean" in inputs:
             said = inputs.monte_carlo_mean, inputs.monte_carlo_draws
             require(
                 said
                 in [
-                    (one.mean, one.terms)
-                    for one in report.monte_carlo
+                    (one.mean, one.terms) for one in report.monte_carlo
                 ],
                 f"{made.name} rests on draws that the report does not have",
             )
@@ -325,10 +322,10 @@ def _measured(report: Fields) -> None:
 
 def _check_counted(made: Fields, said: Fields) -> None:
     """A certificate's errors, or its mean, are those that were measured."""
-    inputs, name = made.inputs, made.name
-    if (
-        name == "compression"
-    ):  # all errors but the k records kept were counted
+    inputs = made.inputs
+    name = made.name
+    if name == "compression":
+        # all that is in error is among the k records kept
         require(
             said.errors is None or said.errors <= inputs.k,
             f"{said.errors} records are in error, and no more than {inputs.get('k')} were kept",
@@ -359,9 +356,7 @@ def _epsilons(value: Any) -> Iterator[Fields]:
         ):
             yield fields(value)
         parts = [
-            part
-            for name, part in value.items()
-            if name != "references"
+            part for name, part in value.items() if name != "references"
         ]
     for part in parts:
         yield from _epsilons(part)
@@ -376,7 +371,8 @@ def _epsilon(claim: Fields) -> None:
         steps,
     )
     for name in _ENDS.keys() & claim.keys():
-        said, delta = number(claim[name]), number(claim.delta)
+        said = number(claim[name])
+        delta = number(claim.delta)
         replaced = (
             _ENDS[name] or claim.get("adjacency") == "replace-one"
         )

@@ -53,14 +53,12 @@ class Rerun:
         learner: Any,
         data: Examples,
     ) -> None:
-        self.stored, self.learner, self.data = stored, learner, data
-        self.header, self.grouped = (
-            stored.header,
-            data.people is not None,
-        )
-        self.rounds = rounds_of(stored)[
-            : self.header.compression.best
-        ]
+        self.stored = stored
+        self.learner = learner
+        self.data = data
+        self.header = stored.header
+        self.grouped = data.people is not None
+        self.rounds = rounds_of(stored)[: self.header.compression.best]
         self.errors = stored.whole("errors")
         self.picks = stored.whole("picks")
         if self.header.compression.best is not None:
@@ -72,14 +70,13 @@ class Rerun:
     def run(self) -> None:
         """Each round picks what the file lists, and the last network is the file's, where its state is of tensors."""
         header = self.header
-        if not header.compression.best or header.run.get(
-            "start_size"
-        ):
+        if not header.compression.best or header.run.get("start_size"):
             raise Unchecked(
                 "no round was reported, or the state of a head start is not in the folder"
             )
         kept = np.union1d(self.picks, self.errors)
-        made, state = self.picks[:0], None
+        made = self.picks[:0]
+        state = None
         for one in self.rounds:
             worst = self._worst_first(state, np.setdiff1d(kept, made))
             made = np.append(made, worst[: one.picked - len(made)])
@@ -102,9 +99,7 @@ class Rerun:
                 f"the tensor {name!r} of the network is not the file's, bit for bit",
             )
 
-    def _worst_first(
-        self, state: Any, left: np.ndarray
-    ) -> np.ndarray:
+    def _worst_first(self, state: Any, left: np.ndarray) -> np.ndarray:
         """Records by the share of their examples in error, then by their mean margin, then by their numbers."""
         keys = [self.ties[left]]
         if state is not None:
@@ -124,9 +119,7 @@ class Rerun:
             -len(viewed) % _BATCH, *viewed.shape[1:]
         )
         parts = torch.cat([viewed, missing]).split(_BATCH)
-        outputs = [
-            self.learner.outputs(state, part) for part in parts
-        ]
+        outputs = [self.learner.outputs(state, part) for part in parts]
         found = torch.cat(outputs)[: len(inputs)].detach().numpy()
         margin = margins(found, labels.numpy()).astype(np.float64)
         margin = np.where(np.isnan(margin), -np.inf, margin)
@@ -135,8 +128,7 @@ class Rerun:
             return margin, wrong
         sizes = np.bincount(of)
         mean = (
-            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6))
-            / sizes
+            np.bincount(of, weights=np.clip(-margin, -1e6, 1e6)) / sizes
         )
         return -mean, np.bincount(of, weights=wrong) / sizes
 

@@ -48,14 +48,13 @@ def check_self_certified(
 
 def _certified(record: Fields) -> list[Fields]:
     """The routes that came to a certificate."""
-    return [
-        one for one in record.tried if one.certificate is not None
-    ]
+    return [one for one in record.tried if one.certificate is not None]
 
 
 def _choice(record: Fields) -> None:
     """The certificate is the smallest of those tried, and is called by the route that it came from."""
-    made, tried = record.certificate, _certified(record)
+    made = record.certificate
+    tried = _certified(record)
     names = ("name", "of", "value", "failure_prob")
     listed = [
         [one.certificate[name] for name in names] for one in tried
@@ -79,7 +78,8 @@ def _choice(record: Fields) -> None:
 
 def _ledger(record: Fields) -> None:
     """Every route is tried at its own share, those that came to nothing too."""
-    shares, made = shares_of(record.budget), record.certificate
+    shares = shares_of(record.budget)
+    made = record.certificate
     tried = {one.name: one.certificate for one in record.tried}
     names = sorted(one.name for one in record.tried)
     same("what the ledger pays for", sorted(shares), names)
@@ -103,9 +103,7 @@ def _ledger(record: Fields) -> None:
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
-    shares = {
-        name: exactly(amount) for name, amount in ledger.entries
-    }
+    shares = {name: exactly(amount) for name, amount in ledger.entries}
     require(
         len(shares) == len(ledger.entries)
         and all(share >= 0 for share in shares.values())
@@ -120,16 +118,15 @@ def _counts(record: Fields) -> None:
     split = record.split
     for one in _certified(record):
         made = one.certificate
-        inputs, name = made.inputs, one.name
+        inputs = made.inputs
+        name = one.name
         same(f"the records behind {name}", inputs.n, one.bound)
         require(
             one.bound <= split.n and one.train <= split.n,
             f"{name} rests on more than the {split.n} records",
         )
         if one.route == "held-out count":
-            same(
-                f"training records of {name}", one.train, split.train
-            )
+            same(f"training records of {name}", one.train, split.train)
             same("both parts", one.train + one.bound, split.n)
             counted = "k" in inputs
             error = (
@@ -145,6 +142,4 @@ def _counts(record: Fields) -> None:
 
 def _told(record: Fields) -> None:
     told = [*record.unasked("format"), "other routes' errors"]
-    raise Unchecked(
-        f"nothing in the file determines {', '.join(told)}"
-    )
+    raise Unchecked(f"nothing in the file determines {', '.join(told)}")

@@ -57,7 +57,8 @@ def by_clopper_pearson(one: Bin, delta: arb) -> arb:
     reach = (one.high - one.low) * one.reach(half)
     least = (one.confidence - reach).max(one.low)
     most = (one.confidence + reach).min(one.high)
-    right, count = int(float(one.right)), int(float(one.size))
+    right = int(float(one.right))
+    count = int(float(one.size))
     above = binomial_upper(right, count, half) - least
     below = most - binomial_lower(right, count, half)
     return above.max(below)

@@ -17,7 +17,8 @@ _SMALL = arb(2) ** -150
 
 def compression(c: Claim) -> arb:
     """ε_k: the largest v with Σ_{m=k}^{n-1} λ_m C(m,k)/C(n,k) (1-v)^(m-n) ≤ 1 ("Sample compression")."""
-    k, n = c.raw("k"), c.n
+    k = c.raw("k")
+    n = c.n
     require(isinstance(k, int) and 0 <= k <= n, f"k is {k!r}, of {n}")
     c.term_agrees("kept_share", arb(k) / n)
     sizes = _weights(c, k)
@@ -58,7 +59,8 @@ def _log_tail(
     """ln of Σ_m (λ_m/δ) C(m,k)/C(n,k) (1-v)^(m-n) ("Sample compression")."""
     if sizes is None:
         return _log_uniform(k, n, v)
-    whole, each = log_choose(n, k), (1 - v).log()
+    whole = log_choose(n, k)
+    each = (1 - v).log()
     logs = list[arb]()
     for m, share in sizes:
         log_ratio = log_choose(m, k) - whole
@@ -89,9 +91,8 @@ def _at_most(
     odds = (1 - v) / v
     term = below = mass
     for j in range(k, 0, -1):
-        ratio = (
-            odds * j / (n - j + 1)
-        )  # it falls with j: the rest is geometric
+        # the ratio falls with j: the rest is geometric
+        ratio = odds * j / (n - j + 1)
         term *= ratio
         below += term
         if ratio < 1:

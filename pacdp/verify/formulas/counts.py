@@ -69,7 +69,8 @@ def sampled(c: Claim) -> arb:
 
 def from_draws(c: Claim, prefix: str) -> arb:
     """r = kl⁻¹(mean, ln(1/δ_MC)/N) ("The overall certificate"); the terms repeat what it was made from."""
-    mean, draws = c[f"{prefix}mean"], c.term("monte_carlo_draws")
+    mean = c[f"{prefix}mean"]
+    draws = c.term("monte_carlo_draws")
     nats = -c[f"{prefix}failure_prob"].log()
     for kind in ("draws", "terms", "kept_steps"):
         if f"{prefix}{kind}" in c.inputs:
@@ -96,7 +97,8 @@ def new_example_kl(c: Claim) -> arb:
 
 def _margin(c: Claim, q: arb) -> arb:
     """K [kl(risk‖r) - kl(risk‖q)] - Λ at the r of q ("Prices", docs/people.md)."""
-    risk, r = c["risk"], kl_upper(q, c.share)
+    risk = c["risk"]
+    r = kl_upper(q, c.share)
     if not r < 1:
         return ONE
     odds = (1 - q) / (1 - r)
@@ -124,9 +126,7 @@ def new_person_clopper_pearson(c: Claim) -> arb:
 
 def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
-    mean = (
-        c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
-    )
+    mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
     require(
         exactly(c.record.value) >= mean,
         f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen",
@@ -137,7 +137,8 @@ def betting(c: Claim) -> arb:
 
 def largest_gap(c: Claim) -> arb:
     """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
-    uppers, lowers = c.listed("uppers"), c.listed("lowers")
+    uppers = c.listed("uppers")
+    lowers = c.listed("lowers")
     require(
         len(uppers) == len(lowers) > 1,
         "its groups have no two ends each",
@@ -160,7 +161,8 @@ def check_noisy_counts(c: Claim) -> None:
 
     What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
     """
-    most, fewest = c["errors_at_most"], arb(c.n)
+    most = c["errors_at_most"]
+    fewest = arb(c.n)
     of_people = any(
         one.get("unit") == "person" for one in c.record.hypotheses
     )

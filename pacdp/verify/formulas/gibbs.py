@@ -17,9 +17,11 @@ class _Gibbs:
     """Loss in [low, high], an error costs ``scale`` above low, and v ≤ ln Z; ``top`` is the largest x there may be."""
 
     def __init__(self, c: Claim) -> None:
-        self.c, self.tau = c, c["tau"]
+        self.c = c
+        self.tau = c["tau"]
         self.v = c["log_partition_lower_nats"]
-        self.low, self.high = c["loss_low"], c["loss_high"]
+        self.low = c["loss_low"]
+        self.high = c["loss_high"]
         self.scale = c["error_loss"] - self.low
         self.top = (-self.v / self.tau).max(self.low).min(self.high)
 
@@ -41,9 +43,7 @@ class _Gibbs:
         """n kl(u(x)‖value) - c(x) - T at the x where it is least, for it is convex; below 0 where a risk is above."""
         if self.risk(self.top) > value:
             return arb(-1)
-        first = (
-            -self.v - self.cap()
-        ) / self.tau  # where the cap ends
+        first = (-self.v - self.cap()) / self.tau  # where the cap ends
         odds = (
             value / (1 - value)
         ).log() - self.tau * self.scale / self.c.n
@@ -55,9 +55,11 @@ class _Gibbs:
 
 def gibbs_pac_bayes(c: Claim) -> arb:
     """max {kl⁻¹(u(x), (c(x) + T)/n) : a ≤ x ≤ min{b, -v/τ}} ("Certificates without draws of the posterior")."""
-    gibbs, worst = _Gibbs(c), c.term("worst_mean_loss")
+    gibbs = _Gibbs(c)
+    worst = c.term("worst_mean_loss")
     value = zero_of(gibbs.margin, 0, 1)
-    risk, kl = gibbs.risk(worst), gibbs.kl(worst)
+    risk = gibbs.risk(worst)
+    kl = gibbs.kl(worst)
     c.terms_are(kl_cap_nats=gibbs.cap(), worst_kl_nats=kl)
     attained = kl_upper(risk, (kl + c.nats) / c.n)
     there = gibbs.low <= worst <= gibbs.top + ball(1e-9)
@@ -70,7 +72,8 @@ def gibbs_pac_bayes(c: Claim) -> arb:
 
 def free_energy(c: Claim) -> arb:
     """-ln Z - τa, at most τ(b - a) ("Divergence of a Gibbs posterior")."""
-    tau, low = c["tau"], c["loss_low"]
+    tau = c["tau"]
+    low = c["loss_low"]
     spread = tau * (c["loss_high"] - low)
     if "log_partition_lower_nats" not in c.inputs:
         return spread

@@ -57,10 +57,8 @@ def catoni(c: Claim) -> arb:
 
 def catoni_grid(c: Claim) -> arb:
     """Catoni's bound at the best of J values fixed beforehand, at ln J nats ("Grids")."""
-    grid, taken = (
-        c.listed("inverse_temperatures"),
-        c.term("inverse_temperature"),
-    )
+    grid = c.listed("inverse_temperatures")
+    taken = c.term("inverse_temperature")
     require(
         any(taken == one for one in grid),
         f"terms.inverse_temperature is {float(taken)!r}, which is not of the grid",
@@ -106,7 +104,8 @@ def bernstein(
 
 def split_kl(c: Claim) -> arb:
     """b_0 + Σ_j (b_j - b_(j-1)) kl⁻¹ of the mean of g_j, at ln K nats for all K together ("Split kl")."""
-    levels, shares = c.numbered("level_", 0), c.numbered("share_", 1)
+    levels = c.numbered("level_", 0)
+    shares = c.numbered("share_", 1)
     mean = _between(levels, shares)
     c.term_agrees("empirical_risk", mean.min(ONE))
     return split(levels, shares, c.share)
@@ -118,9 +117,7 @@ def split(
     nats: arb,
 ) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
-    return _between(
-        levels, [kl_upper(share, nats) for share in shares]
-    )
+    return _between(levels, [kl_upper(share, nats) for share in shares])
 
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
@@ -130,7 +127,9 @@ def _between(levels: list[arb], shares: list[arb]) -> arb:
 
 def recursive(c: Claim) -> arb:
     """R(π_t) = E[ℓ(w) - γ ℓ(w')] + γ R(π_(t-1)); B_1 is `maurer` on all examples ("Recursive PAC-Bayes")."""
-    bound, earlier, gamma = inverse_kl(c), c.n, c["gamma"]
+    bound = inverse_kl(c)
+    earlier = c.n
+    gamma = c["gamma"]
     c.term_agrees("bound_1", bound)
     for step in range(2, 2 + len(c.numbered("n_", 2))):
         size = c.raw(f"n_{step}")
@@ -160,9 +159,7 @@ def _excess(
     claimed = number(c.terms[paid])
     check_price(Price(c, f"terms.{paid}", claimed, size, f"_{step}"))
     names = ("kl", "log_xi", "levels", price)
-    nats = (
-        total(c.term(f"{name}_nats_{step}") for name in names) / size
-    )
+    nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
     c.term_agrees(f"total_per_example_{step}", nats)
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
     excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)

@@ -66,8 +66,7 @@ class Transfer(NamedTuple):
         """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
         each = self.a + h / self.tail
         return (
-            self.n * each
-            - (1 + self.e) / self.e * self.transfer.log()
+            self.n * each - (1 + self.e) / self.e * self.transfer.log()
         )
 
     def threshold(self, side: int) -> arb:
@@ -88,7 +87,8 @@ class Transfer(NamedTuple):
 
 def check(p: Price) -> None:
     """Raise unless the nats pay for what the claim says of privacy ("General transfer")."""
-    c, parts = p.c, _split(p)
+    c = p.c
+    parts = _split(p)
     alpha = number(p.term("transfer_alpha"))
     level = number(p.term("transfer_level"))
     notion = c.raw("privacy_notion")
@@ -123,7 +123,8 @@ def check(p: Price) -> None:
 
 def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
-    said, budget = p.c.terms, p.c.budget
+    said = p.c.terms
+    budget = p.c.budget
     terms = {
         one: p.term(one) for one in _SPLIT if one + p.suffix in said
     }
@@ -248,7 +249,8 @@ def _check_composed(p: Price, t: Transfer) -> None:
         )
     replaced = p.c.raw("privacy_adjacency") == "replace-one"
     ran = steps_of(p.c.event, replaced)
-    fewest, most = ZERO, INFINITE
+    fewest = ZERO
+    most = INFINITE
     for made in loss.finer(ran, replaced):
         low, high = excess(made, t)
         fewest = fewest.max(t.nats(arb(low)))
@@ -295,7 +297,8 @@ def _excess_on_the_grid(
     x: np.ndarray, t: Transfer
 ) -> tuple[np.ndarray, np.ndarray]:
     """(ζ(x) - a)^+ under P for x ≥ 0, under Q for x < 0, rounded up, and by how much it may be too large."""
-    e, a = float(t.e), float(t.a)
+    e = float(t.e)
+    a = float(t.a)
     rising = np.expm1(e * np.minimum(x, 600 / e)) / e
     falling = np.expm1(-np.maximum(x, -600.0))
     size = np.abs(rising) + np.abs(falling)
