@@ -129,27 +129,19 @@ def recursive(c: Claim) -> arb:
     """R(π_t) = E[ℓ(w) - γ ℓ(w')] + γ R(π_(t-1)); B_1 is `maurer` on all examples ("Recursive PAC-Bayes")."""
     bound = inverse_kl(c)
     earlier = c.n
-    gamma = c["gamma"]
     c.term_agrees("bound_1", bound)
     for step in range(2, 2 + len(c.numbered("n_", 2))):
         size = c.raw(f"n_{step}")
-        require(
-            size < earlier,
-            f"n_{step} is {size}, of {earlier} records",
-        )
-        excess = _excess(c, step, size, gamma)
-        bound = (excess + gamma * bound).max(ZERO).min(ONE)
+        why = f"n_{step} is {size}, of {earlier} records"
+        require(size < earlier, why)
+        excess = _excess(c, step, size)
+        bound = (excess + c["gamma"] * bound).max(ZERO).min(ONE)
         c.term_agrees(f"bound_{step}", bound)
         earlier = size
     return bound
 
 
-def _excess(
-    c: Claim,
-    step: int,
-    size: int,
-    gamma: arb,
-) -> arb:
+def _excess(c: Claim, step: int, size: int) -> arb:
     """The split kl of the excess, with the levels -γ, 0, 1-γ, 1, at KL, ln ξ(n_t), ln 3 of each step, and the price."""
     price = "transfer" if "transfer" in c.costs else "confidence"
     c.term_agrees(f"kl_nats_{step}", c[f"kl_nats_{step}"])
@@ -162,6 +154,7 @@ def _excess(
     nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
     c.term_agrees(f"total_per_example_{step}", nats)
     shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
+    gamma = c["gamma"]
     excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)
     c.term_agrees(f"excess_{step}", excess)
     return excess
