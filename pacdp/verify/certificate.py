@@ -203,7 +203,7 @@ def _failure(c: Claim) -> None:
         f"failure_prob is {whole!r} and the budget {c.budget}",
     )
     about("failure_prob", whole, c.paid(*c.budget))
-    bought = list(BOUGHT)
+    bought = list[str](BOUGHT)
     if c.formula.startswith("disintegrated"):
         bought.append("draw")
     if "mean" in c.inputs:

@@ -147,18 +147,23 @@ def compose(
     if size > _MOST_POINTS:
         raise Unchecked(f"the distribution needs {size} points")
     x = spacing * (start + np.arange(size))
-    laws = list[np.ndarray]()
-    errors = list[float]()
-    for parts in (outer, inner):
-        of_p, p_error = _convolved(parts, "p", start, size)
-        of_q, q_error = _convolved(parts, "q", start, size)
-        laws.append(np.where(x >= 0.0, of_p, of_q))
-        errors += [p_error, q_error]
+    high, high_error = _law(outer, x, start)
+    low, low_error = _law(inner, x, start)
+    error = math.hypot(high_error, low_error)
     at_infinity = _ever(outer, "at_infinity")
     at_zero = _ever(outer, "at_zero")
-    return Loss(
-        x, *laws, math.hypot(*errors), at_infinity, at_zero, outer
-    )
+    return Loss(x, high, low, error, at_infinity, at_zero, outer)
+
+
+def _law(
+    parts: _Parts,
+    x: np.ndarray,
+    start: int,
+) -> tuple[np.ndarray, float]:
+    """The sum's law under P where x ≥ 0 and under Q elsewhere, and how far rounding moves it in the 2-norm."""
+    of_p, p_error = _convolved(parts, "p", start, len(x))
+    of_q, q_error = _convolved(parts, "q", start, len(x))
+    return np.where(x >= 0.0, of_p, of_q), math.hypot(p_error, q_error)
 
 
 def _ever(parts: _Parts, name: str) -> float:

@@ -26,9 +26,9 @@ def steps_of_chain(
     steps: int,
 ) -> list[Step]:
     """What so many steps of clipped SGLD or Entropy-SG(L)D add: noise (K/C) √(2/(τ h)), at sample rate K/n."""
-    clip = sampler.get("clip_norm")
+    clip = sampler.get("clip_norm") or 0.0
     require(
-        clip is not None and sampler.kind in ("SGLD", "EntropySGD"),
+        clip and sampler.kind in ("SGLD", "EntropySGD"),
         "the sampler's steps are no private mechanisms",
     )
     rate = sampler.batch_size / n
