@@ -326,6 +326,8 @@ def _begins(head: str, formula: str) -> str:
 
 def _people_in(measures: str) -> set[str]:
     """Whose risk it is by its name: a new person's, or a new document's."""
+    if measures.startswith("share of people with more than "):
+        return {"person"}
     return {
         one for one in GROUPED if measures.endswith(f" of a new {one}")
     }
