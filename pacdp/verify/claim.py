@@ -236,11 +236,13 @@ class Claim:
         head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
         prefix: of the price.
         formula: the name in the tables of formulas.
+        losses_known: whether no loss was given, and called as anybody likes.
     """
 
     head: str
     prefix: str
     formula: str
+    losses_known: bool
 
     def __init__(
         self,

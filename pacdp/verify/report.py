@@ -139,8 +139,9 @@ def check_run(
 ) -> list[Statement]:
     """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
     found = list[Statement]()
+    privacy = report.get("privacy")
     for made in report.certificates:
-        found += check_certificate(made, report.get("privacy"), redone)
+        found += check_certificate(made, privacy, redone, True)
     checks = {
         "certificates agree with it": _agrees,
         "measured errors": _measured,
