@@ -173,6 +173,9 @@ def _check_same(
         names & {said, said.removeprefix("weighted ")},
         f"{row.quantity} rests on a certificate of {made.measures!r}",
     )
+    for one in made.hypotheses:
+        if one.name == needs.RECORDS:
+            same(f"the unit of {row.quantity}", one.unit, unit)
     if made.name == "new_examples_betting" and row.family in _GIVEN:
         ranged = ["losses within their range"]
         needs.require_named(ranged, needs.standings(made))

@@ -88,6 +88,8 @@ EDITS = {
     "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
+    "another unit": lambda r: [one.update(unit="person" if r["unit"] == "example" else "example")
+                               for made in r["certificates"] for one in made["hypotheses"] if one["unit"]],
     "no groups": without("groups"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
@@ -95,11 +97,13 @@ EDITS = {
 }
 CASES = {
     "counts": set(EDITS) - {"below the mean", "no range"},
-    "people": {"classes exchanged", "groups exchanged", "another rate", "another risk", "below the mean", "no groups"},
+    "people": {"another unit", "classes exchanged", "groups exchanged", "another rate", "another risk",
+               "below the mean", "no groups"},
     "weights": {"groups exchanged", "another rate", "below the mean", "no recall"},
-    "losses": {"no range", "groups exchanged", "another rate", "another model", "below the mean", "no groups"},
-    "probabilities": {"another rate", "another risk"},
-}
+    "losses": {"another unit", "no range", "groups exchanged", "another rate", "another model", "below the mean",
+               "no groups"},
+    "probabilities": {"another unit", "another rate", "another risk"},
+}  # fmt: skip
 
 
 @pytest.mark.every_case
