@@ -88,8 +88,12 @@ EDITS = {
     "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
-    "another unit": lambda r: [one.update(unit="person" if r["unit"] == "example" else "example")
-                               for made in r["certificates"] for one in made["hypotheses"] if one["unit"]],
+    "another unit": lambda r: [
+        one.update(unit="person" if r["unit"] == "example" else "example")
+        for made in r["certificates"]
+        for one in made["hypotheses"]
+        if one["unit"]
+    ],
     "no groups": without("groups"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
