@@ -145,6 +145,28 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
         assert "check it with pacdp 0." in said.why
 
 
+SPENT = {
+    "status": "n is 1437", "method": "the third record is a 7", "lower": 0.5, "estimate": "0.2", "adjacency": "both",
+    "remark": "mean of the labels: 4.49", "delta": 1e-4, "upper": 0.1, "epsilon": 0.1,
+}  # fmt: skip
+
+
+def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
+    """An export holds nothing about the data but counts with noise, in no entry of what it says was spent."""
+    folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    report = read(folder / "certificates.json")
+    assert not odd(check_path(folder))
+    for part in (("spent",), ("counts", "with_the_run")):
+        for name, value in SPENT.items():
+            edited = copy.deepcopy(report)
+            holder = edited["details"]
+            for key in part:
+                holder = holder[key]
+            holder[name] = value
+            (folder / "certificates.json").write_text(json.dumps(edited))
+            assert DOES_NOT in verdicts(check_path(folder)), (part, name)
+
+
 def test_quieter_candidates_are_found(private_runs, forged):
     """P3SGD: independent candidates cost more than nested ones, and a choice costs its epsilon."""
     header = load_checkpoint(private_runs["people"]).header

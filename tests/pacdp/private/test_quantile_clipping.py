@@ -55,10 +55,10 @@ def in_plain_loops(settings, dataset, randomness):
         own = slowly(module, *rest, clip_norm=1e30)[0][:-1]
         lengths = own.norm(dim=1)
         total = ((norm / lengths).clamp(max=1.0)[:, None] * own).sum(0)
-        like = {"dtype": torch.float64, "device": w.device}
-        noise = [randomness.normal(p.shape, std=SIGMA * norm, **like).flatten() for p in module.parameters()]
-        w = w - 0.2 * (total + torch.cat(noise)) / batch
-        counted = float(((lengths <= norm).double() - 0.5).sum() + randomness.normal((), std=COUNT, **like))
+        parts = torch.split(total, [p.numel() for p in module.parameters()])
+        noised = [randomness.noised(part, std=SIGMA * norm) for part in parts]
+        w = w - 0.2 * torch.cat(noised) / batch
+        counted = float(randomness.noised(((lengths <= norm).double() - 0.5).sum(), std=COUNT))
         norm *= math.exp(-0.5 * (0.5 + counted / batch - 0.6))
     return w, norm
 
