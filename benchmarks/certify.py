@@ -15,7 +15,7 @@ from pacdp.data.row_checks import require_apart, require_plain
 from pacdp.data.rows import Rows
 from pacdp.losses import brier, zero_one
 from pacdp.stochastic import mean_risks
-from pacdp.trials.buffers import require_no_rows
+from pacdp.trials.buffers import Holdings
 
 ROUNDS = 3
 STD = 0.03
@@ -34,7 +34,7 @@ def main() -> None:
         rows, others = Rows.of(inputs, labels), Rows.of(test.inputs, test.labels)
         require_plain(rows)
         require_apart(others, rows)
-        require_no_rows(module, inputs, paid=tuple(law.means))
+        Holdings(module, paid=tuple(law.means)).require_none(inputs)
 
     def draws(part: slice) -> None:
         mean_risks(

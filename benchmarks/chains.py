@@ -34,6 +34,7 @@ def compare(name: str, dataset: Dataset, *, steps: int, rounds: int) -> dict[str
     times = in_turn(
         {
             "sgld": chain_steps(ours, chains=1, steps=steps),
+            "norms": chain_steps(objective(name, dataset, keep_norms=True), chains=1, steps=steps),
             "gradient": repeat(lambda: ours.estimate(weights, keys, next(ticks))),
             "autograd": repeat(plain.forward_backward), "plain": repeat(plain.sgld), "posteriors": repeat(peer_step),
             "entropy": lambda: entropy.step(outer, keys), "reference": reference.entropy_sgld,
@@ -56,6 +57,7 @@ def compare(name: str, dataset: Dataset, *, steps: int, rounds: int) -> dict[str
         "reference Entropy-SGLD inner step, ms": each["reference"],
         "step / its gradient": least["sgld"] / least["gradient"],
         "step / forward+backward by autograd": least["sgld"] / least["autograd"],
+        "step that keeps norms / step": least["norms"] / least["sgld"],
         "plain loop / step": least["plain"] / least["sgld"],
         "posteriors / step": least["posteriors"] / least["sgld"],
         "reference Entropy-SGLD / ours": least["reference"] / least["entropy"],

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.timing import publish
 from pacdp.posterior import GaussianPosterior
-from pacdp.stochastic import Draws, fresh_outputs
+from pacdp.stochastic import Draws, fresh_pass
 from tests.pacdp.stochastic.fresh_networks import VisionTransformer
 
 TREE = Path(__file__).resolve().parents[1]
@@ -117,7 +117,8 @@ def _transformer() -> dict[str, float]:
     draws = Draws.of(seed=1, number=0, examples=torch.arange(4))
     with torch.no_grad():
         plain = _least(lambda: module(x))
-    fresh = _least(lambda: fresh_outputs(module, law, x, draws))
+    way = fresh_pass(module, law, x)
+    fresh = _least(lambda: way.run(x, draws))
     return {
         "plain": round(plain, 3),
         "by example": round(fresh, 3),

@@ -51,10 +51,10 @@ def numbers(rounds: int) -> dict[str, dict[str, float]]:
     words = np.empty(NUMBERS, np.int64)
     candidates: dict[str, Callable[[], object]] = {
         "torch's normal_": lambda: total.clone().normal_(generator=generator),
-        "the words alone, ChaCha20": lambda: cipher.fill(words),
+        "the words alone, ChaCha20": lambda: cipher.Fresh().fill(words),
         "the words alone, os.urandom": lambda: os.urandom(8 * NUMBERS),
         "secure, by torch operations": lambda: grid._by_torch(
-            total, 1500.0, 2.0**-10, cipher.fill, torch.empty_like(total)
+            total, 1500.0, 2.0**-10, cipher.Fresh(), torch.empty_like(total)
         ),
     }
     for name, source in sources.items():

@@ -50,6 +50,7 @@ def objective(
     device: str = "cpu",
     batching: Batching = "auto",
     clip_norm: float | None = None,
+    keep_norms: bool = False,
 ) -> Objective:
     """The empirical risk of that network."""
     return Objective(
@@ -60,6 +61,7 @@ def objective(
         device=device,
         batching=batching,
         clip_norm=clip_norm,
+        keep_norms=keep_norms,
     )
 
 

@@ -28,7 +28,7 @@ from pacdp.losses import PerExampleLoss
 from pacdp.resume import RunState, found, load_run, require_place, save_run
 from pacdp.step import event as events
 from pacdp.step.agreement import chosen_mode
-from pacdp.step.clip import Weights
+from pacdp.step.clip import ClippingRule, Weights
 from pacdp.step.identity import contents
 from pacdp.step.mechanism import GradSampleMode, Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -91,6 +91,8 @@ class PrivateRun:
     """Whether the budget ended the run before its last step."""
     grad_sample_mode: GradSampleMode = "reference"
     """How contributions were added up."""
+    clip_norm: float | None = None
+    """C_t after the last step, where it adapts: as private as the weights are."""
 
 
 def train(
@@ -242,6 +244,7 @@ def train(
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
         halted=last < mechanism.steps,
         grad_sample_mode="reference" if isinstance(summer, ByExample | ByContribution) else "ghost",
+        clip_norm=state.clip_norm,
     )
 
 
@@ -273,7 +276,8 @@ class _Steps:
         state, summer, live = self.state, self.summer, trained(self.state.module)
         chosen = state.randomness.batch(self.units, self.mechanism.sample_rate)
         self.unmoved.keep()
-        added = summer(chosen, live)
+        norm = self.mechanism.clip_norm if state.clip_norm is None else state.clip_norm
+        added = summer.at(norm)(chosen, live)
         same = self.unmoved.same()
         step = PrivateStep(
             number=state.step,
@@ -284,10 +288,15 @@ class _Steps:
             randomness=state.randomness,
             together=self.together,
             total=added.total,
+            clip_norm=norm,
+            units=len(chosen),
+            within=added.within,
             losses=partial(summer.losses, chosen) if isinstance(summer, ByContribution) else None,
             watch=self.watch,
         )
         state.chosen.append(self.algorithm.update(step))
+        if state.clip_norm is not None:
+            state.clip_norm = step.next_clip_norm()
         state.step += 1
         if step.event != promised:
             raise RuntimeError(
@@ -339,6 +348,7 @@ def _beginning(
             "algorithm": described(algorithm, steps=mechanism.steps),
             "mechanism": described(mechanism, steps=mechanism.steps),
         },
+        clip_norm=mechanism.clip_norm if mechanism.adapts else None,
         generators={"pre_noise": randomness.generator("pre-noise", device)}
         if algorithm.pre_noise > 0.0
         else {},
@@ -471,6 +481,7 @@ def _summer(
             algorithm.width,
             mechanism.max_physical_batch,
             mechanism.vectorise and runs_side_by_side(functions, network, weights, trial),
+            mechanism.rule,
         )
     if units.records is not None:
         raise ValueError(
@@ -481,11 +492,18 @@ def _summer(
         network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2])
     )
 
-    def ghost(network: Network, units: Units, clip_norm: float) -> Summer:
+    def ghost(
+        network: Network, units: Units, clip_norm: float, clipping: ClippingRule = "flat"
+    ) -> Summer:
         from pacdp.opacus.ghost import GhostSums
 
         return GhostSums(
-            network.module, units, network.loss, clip_norm=clip_norm, most=_at_once(mechanism)
+            network.module,
+            units,
+            network.loss,
+            clip_norm=clip_norm,
+            most=_at_once(mechanism),
+            clipping=clipping,
         )
 
     mode = chosen_mode(
@@ -498,7 +516,7 @@ def _summer(
         pre_noise=algorithm.pre_noise,
     )
     if mode == "ghost":
-        return ghost(network, units, mechanism.clip_norm)
+        return ghost(network, units, mechanism.clip_norm, mechanism.rule)
     return ByExample(
         network,
         units,
@@ -508,6 +526,7 @@ def _summer(
         at_once,
         algorithm.pre_noise,
         pre_noise_generator,
+        mechanism.rule,
     )
 
 

@@ -118,6 +118,26 @@ def random_layers(model: nn.Module) -> list[str]:
     return [name for name, layer in model.named_modules() if layer.training and _draws(layer)]
 
 
+def require_evaluation(model: nn.Module) -> None:
+    """Refuse a network in which an example's output is not a function of that example and the weights.
+
+    Raises:
+        ValueError: a layer draws numbers in every pass, or normalises by statistics of the batch at hand.
+    """
+    mixing = [
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        and (layer.training or layer.running_mean is None)
+    ]
+    odd = random_layers(model) + mixing
+    if odd:
+        raise ValueError(
+            f"layers {', '.join(odd)} draw random numbers or mix the examples of the batch in every pass: call eval() "
+            "first, or use norm='group'"
+        )
+
+
 def _draws(layer: nn.Module) -> bool:
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0

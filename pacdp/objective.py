@@ -3,8 +3,10 @@
 K chains share one resident data set; each has its own weights, its own draws and, where given, its own labels.
 """
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -21,14 +23,15 @@ from pacdp.chains.pixels import Pixels
 from pacdp.chains.risks import Estimate as Estimate
 from pacdp.chains.risks import Risks as Risks
 from pacdp.data import Dataset
-from pacdp.losses import Loss, Totals, double_sum, ramp, zero_one
+from pacdp.losses import Loss, Totals, double_sum, in_error, ramp, zero_one
 from pacdp.random import Words
 from pacdp.step.by_person import People, mean_over_people
 from pacdp.step.clip import Clip
 from pacdp.step.compiled import CompiledSums, disagreement
 from pacdp.step.fixed_size import FixedSizeSums
-from pacdp.step.gradients import NO_CLIPPING, require_true_sums
-from pacdp.step.one_by_one import OneByOne
+from pacdp.step.gradients import NO_CLIPPING, require_true_sums, slopes_and_mean
+from pacdp.step.one_by_one import OneByOne, multiplicities
+from pacdp.step.precision import full_precision
 from pacdp.step.sample import poisson, with_replacement
 from pacdp.trials import (
     MOST,
@@ -47,12 +50,11 @@ _CLIPPED = 3
 """Examples on which clipped gradients are compared with autograd's."""
 _ROUNDING = 256.0
 """Kept sums of squared norms are rounded up by so many units of the last place of the gradients' type."""
-_OF_PIXELS = 1000
-"""Examples whose numbers are made at a time, where the data stay bytes."""
-_MADE_UP = 1000
-"""Made-up examples of a trial, and real ones that other networks than compiled ones judge at a time on a CPU."""
-_FEW = 250
-"""Examples that autograd's layers judge at a time on a CPU, so that what they hold stays in its caches."""
+_TOGETHER = 1000
+"""Examples that go through together where their numbers are made of bytes, where they are made up for a trial, where
+norms are kept of a batch that may be all of them, and where a network normalises over them."""
+_MANY, _FEW = 10_000, 250
+"""Examples that are judged at a time, and those by autograd's layers on a CPU, in whose caches what they hold stays."""
 
 
 class Objective:
@@ -148,15 +150,9 @@ class Objective:
         self.dim = self.layout.dim
         self.keep_norms, self.every_record = keep_norms, every_record
         looped = isinstance(self.network, LoopedNetwork) and self.device.type == "cpu"
-        self._chunk = (
-            1000
-            if self.mixes
-            else _FEW
-            if looped
-            else 10_000
-            if self.pixels is None
-            else _OF_PIXELS
-        )
+        self._chunk = _FEW if looped else _MANY
+        if self.mixes or self.pixels is not None:
+            self._chunk = _TOGETHER
         self._gradient = torch.empty(0, device=device)
         self._counted = (loss, zero_one(), ramp())
         self.people = People.of(data, self.device)
@@ -183,11 +179,6 @@ class Objective:
         return self._inputs if isinstance(self._inputs, Tensor) else self._inputs[
             :
         ], self._labels_of(0)
-
-    @property
-    def first_labels(self) -> Int[Tensor, " n"]:
-        """The labels of :attr:`examples` alone."""
-        return self._labels_of(0)
 
     @property
     def pixels(self) -> Pixels | None:
@@ -237,11 +228,7 @@ class Objective:
         lasting(self._gradient)
         norms = weights.new_zeros(len(weights), dtype=torch.float64) if self.keep_norms else None
         replayed = self._fixed is not None and self.has_fixed_shapes(keys)
-        version, priced = (
-            weights._version,
-            self.keep_norms or (self.clip_norm is not None and not replayed),
-        )
-        before = weights.clone() if priced else None
+        version = weights._version
         if self.clip_norm is None and norms is None:
             drawn, group = self.draw(keys, tick)
             found = self._mean(weights, keys, drawn, group)
@@ -254,7 +241,7 @@ class Objective:
             found = self._by_person(weights, norms, self.people)
         else:
             found = self._clipped(weights, keys, tick, norms)
-        if weights._version != version or (before is not None and not torch.equal(before, weights)):
+        if weights._version != version:
             require_no_writes(["its weights"])
         found = found.to(weights.dtype)
         if norms is not None:
@@ -279,7 +266,7 @@ class Objective:
                 weights, self._inputs[rows], labels, self.loss, self._gradient
             )
         labels = [self._labels_of(k)[drawn[g]] for k, g in enumerate(group)]
-        batches = [self.network.gather(indices) for indices in drawn]
+        batches: list[Any] = [self.network.gather(indices) for indices in drawn]
         return self.network.backward(
             weights, batches, group.tolist(), labels, self.loss, self._gradient
         )
@@ -294,9 +281,10 @@ class Objective:
         seen, each = list[Tensor](), self.n / people.count
         for k, own in enumerate(weights):
             labels = self._labels_of(k)
-            means, squares = mean_over_people(
-                self.network, own, people.parts, labels, self.loss, into=self._gradient[k]
-            )
+            with _unwritten(own):
+                means, squares = mean_over_people(
+                    self.network, own, people.parts, labels, self.loss, into=self._gradient[k]
+                )
             norms[k] = squares * each**2
             seen.append(means)
         return torch.stack(seen, dim=1)
@@ -310,7 +298,13 @@ class Objective:
     ) -> Tensor:
         """Sums of all chains into the gradient; returns mean losses and errors [2, chains], and writes ``norms``."""
         found: list[Tensor | None] = [None] * len(weights)
-        if self._sums is not None:
+        if norms is not None and isinstance(self.network, NativeNetwork):
+            drawn, group = self.draw(keys, tick)
+            with full_precision(self.device):
+                for k, g in enumerate(group):
+                    own = weights[k], drawn[g], self._labels_of(k), self._gradient[k], norms[k]
+                    found[k] = self._with_norms(self.network, *own)
+        elif self._sums is not None:
             found = self._sums(
                 weights,
                 lambda chains: self.draw(
@@ -319,22 +313,56 @@ class Objective:
                 [self._labels_of(k) for k in range(len(weights))],
                 self._clip,
                 self._gradient,
-                norms,
             )
         left = [k for k, one in enumerate(found) if one is None]
         if left:
             one = OneByOne(self.model, self.layout, self.examples[0], self.loss)
             drawn, group = self.draw(keys.select(left), tick)
-            for k, g in zip(left, group, strict=True):
-                kept = None if norms is None else norms[k]
-                found[k] = one.sum(
-                    weights[k], drawn[g], self._labels_of(k), self._clip, self._gradient[k], kept
-                )
+            with _unwritten(weights):
+                for k, g in zip(left, group, strict=True):
+                    kept = None if norms is None else norms[k]
+                    found[k] = one.sum(
+                        weights[k],
+                        drawn[g],
+                        self._labels_of(k),
+                        self._clip,
+                        self._gradient[k],
+                        kept,
+                    )
         seen = torch.stack([one for one in found if one is not None], dim=1)
         worst = torch.tensor([[self.loss.high], [1.0]], dtype=seen.dtype, device=seen.device)
         return torch.where(
             seen.isfinite(), seen, worst
         )  # one record's loss must not decide whether the chain goes on
+
+    def _with_norms(
+        self, network: NativeNetwork, weights: Float[Tensor, " dim"], examples: Int[Tensor, " batch"],
+        labels: Int[Tensor, " n"], into: Float[Tensor, " dim"], squares: Float[Tensor, ""],
+    ) -> Tensor | None:  # fmt: skip
+        """As :meth:`OneByOne.sum`, by compiled layers; None where an example's gradient is not finite."""
+        count, means, total = len(examples), np.zeros(2), 0.0
+        often = multiplicities(examples).double().numpy()
+
+        def slope(outputs: Tensor, own: Tensor) -> tuple[float, float, Tensor]:
+            share = len(own) / count
+            if self.loss.compiled is not None:
+                loss, error, back = self.loss.slope(outputs, own)
+                return loss * share, error * share, back.mul_(share)
+            back, loss = slopes_and_mean(self.loss, outputs, own)
+            wrong = in_error(outputs, own).double().mean()
+            return float(loss) * share, float(wrong) * share, back / count
+
+        for start in range(0, count, _TOGETHER):
+            part = examples[start : start + _TOGETHER]
+            gradient, each = into if start == 0 else torch.empty_like(into), np.zeros(len(part))
+            means += network.slopes(
+                weights, network.gather(part), labels[part], slope, gradient, each
+            )
+            total += float(often[start : start + _TOGETHER] @ each)
+            if start:
+                into += gradient
+        squares.fill_(total * count**2)
+        return torch.from_numpy(means) if math.isfinite(total) else None
 
     def has_fixed_shapes(self, keys: Keys) -> bool:
         """Whether the shapes of no step depend on a draw, so that a GPU can replay it; not with secret keys.
@@ -360,18 +388,18 @@ class Objective:
         )
 
     @torch.no_grad()
-    def logits(self, weights: Float[Tensor, " dim"], *, chunk: int | None = None) -> Tensor:
+    def logits(self, weights: Float[Tensor, " dim"]) -> Tensor:
         """Outputs for all n examples, [n, 1] for two classes."""
-        chunk = chunk or self._chunk
-        starts = range(0, self.n, chunk)
-        return torch.cat(
-            [self.network.logits(weights, start, min(start + chunk, self.n)) for start in starts]
-        )
+        return torch.cat([outputs for outputs, _ in self._outputs(weights)])
+
+    def _outputs(self, weights: Float[Tensor, " dim"]) -> Iterator[tuple[Tensor, slice]]:
+        """Outputs for all examples in turn, and which these are."""
+        for start in range(0, self.n, self._chunk):
+            stop = min(start + self._chunk, self.n)
+            yield self.network.logits(weights, start, stop), slice(start, stop)
 
     @torch.no_grad()
-    def risks(
-        self, weights: Float[Tensor, "chains dim"], *, chunk: int | None = None
-    ) -> list[Risks]:
+    def risks(self, weights: Float[Tensor, "chains dim"]) -> list[Risks]:
         """Exact means over all n examples, for each chain.
 
         With a clip norm an example whose output is not finite counts as the worst that the loss can be and as an error,
@@ -380,16 +408,12 @@ class Objective:
         Raises:
             ValueError: a loss is NaN or lies outside the interval that the loss declares.
         """
-        return [
-            self._risks(weights[k], self._labels_of(k), chunk or self._chunk)
-            for k in range(len(weights))
-        ]
+        return [self._risks(own, self._labels_of(k)) for k, own in enumerate(weights)]
 
-    def _risks(self, weights: Tensor, labels: Tensor, chunk: int) -> Risks:
+    def _risks(self, weights: Tensor, labels: Tensor) -> Risks:
         total, far = Totals(self._counted), torch.zeros((), dtype=torch.int64, device=self.device)
-        for start in range(0, self.n, chunk):
-            stop = min(start + chunk, self.n)
-            outputs, own = self.network.logits(weights, start, stop), labels[start:stop]
+        for outputs, places in self._outputs(weights):
+            own = labels[places]
             if self.clip_norm is None:
                 total.add(outputs, own, double_sum)
                 continue
@@ -418,10 +442,10 @@ class Objective:
         labels = self._labels_of(0)
         used = max(self.batch_size, self._chunk)
         if isinstance(self.network, NativeNetwork):  # whose layers are what their types say
-            used = min(used, _MADE_UP)
+            used = min(used, _TOGETHER)
         largest = max(MOST, min(self.n, used))
         few = self._inputs[:largest]
-        sources, tried = (few, made_up_batch(few, examples=min(largest, _MADE_UP))), False
+        sources, tried = (few, made_up_batch(few, examples=min(largest, _TOGETHER))), False
         require_unwritten(self.model, sources[1][:2], self.model)
         if self.mixes:
             return
@@ -450,35 +474,39 @@ class Objective:
 
     def _take_fast_sums(self) -> None:
         """Clipped sums of a fast form, where this network has one that agrees with the reference."""
-        if self.mixes:
+        if self.clip_norm is None:
             return
-        by_person = self.keep_norms and self.people is not None
-        one_by_one = self.clip_norm is not None or self.keep_norms
-        self._sums = self._compiled_sums() if one_by_one and not by_person else None
-        if self.clip_norm is not None and isinstance(self.network, VmappedNetwork):
+        inputs, network = self.examples[0], self.network
+        if isinstance(network, VmappedNetwork):
             self._fixed = FixedSizeSums(
-                self.model, self.layout, self.examples[0], self.loss, batch_size=self.batch_size
+                self.model, self.layout, inputs, self.loss, batch_size=self.batch_size
             )
-
-    def _compiled_sums(self) -> CompiledSums | None:
-        """The compiled form of clipped sums, where the network has one that agrees with the reference."""
-        if not isinstance(self.network, NativeNetwork):
-            return None
-        sums = CompiledSums(self.network, self.model, self.loss)
+        if not isinstance(network, NativeNetwork):
+            return
+        sums = CompiledSums(network, self.model, self.loss)
         wrong = disagreement(
             sums,
             self.model,
             self.layout,
-            self.examples[0],
+            inputs,
             self._labels_of(0),
             self.loss,
             batch_size=self.batch_size,
         )
         if wrong is None:
-            return sums
+            self._sums = sums
+            return
         warnings.warn(
             f"clipped gradients are not taken by compiled layers for this network: {wrong}; they are taken example by "
             "example instead",
-            stacklevel=4,
+            stacklevel=3,
         )
-        return None
+
+
+@contextmanager
+def _unwritten(weights: Tensor) -> Iterator[None]:
+    """Whatever the network does within, it must leave its weights as they are: the sum is that of these alone."""
+    before = weights.clone()
+    yield
+    if not torch.equal(before, weights):
+        require_no_writes(["its weights"])

@@ -145,8 +145,15 @@ class GaussianPosterior:
             ValueError: the prior has other parameters, shapes or buffers, or factors.
         """
         _require_no_factors(prior)
-        _require_same_names("parameters", self.means, prior.means)
-        _require_same_names("buffers", self.buffers, prior.buffers)
+        for what, ours, theirs in (
+            ("parameters", self.means, prior.means),
+            ("buffers", self.buffers, prior.buffers),
+        ):
+            odd = odd_names(ours, theirs)
+            if odd:
+                raise ValueError(
+                    f"expected a prior over the same {what}, got other names or shapes in {odd}"
+                )
         for name, value in self.buffers.items():
             other = prior.buffers[name]
             if value.dtype != other.dtype or not torch.equal(value.cpu(), other.cpu()):
@@ -169,9 +176,7 @@ class GaussianPosterior:
             if name in self.factors:
                 found.append(_log_ratio_of_rows(*given, self.factors[name]))
                 continue
-            values = [
-                x.detach().cpu().double().expand(mean.shape).reshape(-1).numpy() for x in given
-            ]
+            values = [np.broadcast_to(_wide(each), mean.shape).reshape(-1) for each in given]
             free = (
                 values[2] > 0.0
             )  # fixed weights are equal in both, or the divergence were infinite
@@ -193,8 +198,7 @@ def _divergence(
             rows, lower, centre, _over(wide, rows), std_q=float(std_q)
         )
     uniform = std_q.numel() == std_p.numel() == 1
-    means = [value.detach().cpu().double().numpy() for value in (mean_q, mean_p)]
-    stds = [value.detach().cpu().double().numpy() for value in (std_q, std_p)]
+    means, stds = [_wide(mean_q), _wide(mean_p)], [_wide(std_q), _wide(std_p)]
     stds = (
         [value.reshape(()) for value in stds]
         if uniform
@@ -293,16 +297,7 @@ def _require_law(name: str, mean: Tensor, std: Tensor) -> None:
         )
 
 
-def _require_same_names(
-    what: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
-) -> None:
-    shapes = [{name: tuple(value.shape) for name, value in each.items()} for each in (ours, theirs)]
-    if shapes[0] != shapes[1]:
-        odd = sorted(
-            name
-            for name in shapes[0].keys() | shapes[1].keys()
-            if shapes[0].get(name) != shapes[1].get(name)
-        )
-        raise ValueError(
-            f"expected a prior over the same {what}, got other names or shapes in {odd}"
-        )
+def odd_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> list[str]:
+    """Names that only one of the mappings has, or that have another shape in the other."""
+    shapes = [{name: value.shape for name, value in each.items()} for each in (ours, theirs)]
+    return sorted({name for name, _ in shapes[0].items() ^ shapes[1].items()})

@@ -20,8 +20,6 @@ from pacdp.algorithms.user_dp_sgd import UserDPSGD as UserDPSGD
 from pacdp.audit.canaries import TrainerAudit as TrainerAudit
 from pacdp.audit.canaries import audit_training as audit_training
 from pacdp.audit.checks import MechanismAudit as MechanismAudit
-from pacdp.audit.inversion import class_attack as class_attack
-from pacdp.audit.inversion import closest_psnr as closest_psnr
 from pacdp.audit.inversion import decoder_attack as decoder_attack
 from pacdp.audit.inversion import psnr as psnr
 from pacdp.audit.inversion import search_attack as search_attack
@@ -46,7 +44,6 @@ from pacdp.layers.priors import Laplace as Laplace
 from pacdp.layers.priors import Normal as Normal
 from pacdp.layers.priors import NormalMixture as NormalMixture
 from pacdp.layers.priors import Prior as Prior
-from pacdp.layers.regularise import kl_nats as kl_nats
 from pacdp.loop import PrivateRun as PrivateRun
 from pacdp.loop import Progress as Progress
 from pacdp.loop import train as train
@@ -56,7 +53,6 @@ from pacdp.opacus.loader import BatchMemoryManager as BatchMemoryManager
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
 from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant
-from pacdp.schedules import Exponential as Exponential
 from pacdp.schedules import Polynomial as Polynomial
 from pacdp.schedules import Scaled as Scaled
 from pacdp.schedules import Schedule as Schedule
@@ -75,7 +71,9 @@ from pacdp.step.event import runs_of as runs_of
 from pacdp.step.event import sampled_step as sampled_step
 from pacdp.step.event import steps_of as steps_of
 from pacdp.step.mechanism import Mechanism as Mechanism
+from pacdp.step.mechanism import QuantileClipping as QuantileClipping
 from pacdp.step.noise import SeededRandomness as SeededRandomness
 from pacdp.step.noise import SystemRandomness as SystemRandomness
+from pacdp.step.tuning import number_of_runs as number_of_runs
 from pacdp.step.units import Units as Units
 from pacdp.trials import require_independent_examples as require_independent_examples

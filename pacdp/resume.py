@@ -21,7 +21,7 @@ import torch
 from torch import Generator, Tensor, nn, optim
 
 from bounds.accounting import Event, event_from_dict, event_to_dict
-from pacdp.errors import CheckpointError
+from pacdp.errors import CheckpointError, require_finite
 from pacdp.layers.random import layer_states, restore_layers
 from pacdp.step import event as events
 from pacdp.step.event import History
@@ -62,6 +62,8 @@ class RunState:
     receipt: Mapping[str, Any] | None = None
     """Which entry of which ledger counts the last steps; None without a ledger."""
     step: int = 0
+    clip_norm: float | None = None
+    """C_t of the next step, where it adapts."""
     history: History = field(default_factory=History)
     """What ran, on this data set, in this run and in those that it composes with."""
     chosen: list[int] = field(default_factory=list)
@@ -128,6 +130,9 @@ def load_run(
         chosen, written_by = [int(one) for one in header["chosen"]], int(header["processes"])
         public = {name: header["public"][name] for name in state.public}
         counted = header["ledger"] or {"run": state.run, "receipt": None}
+        clip_norm = header.get("clip_norm")
+        if clip_norm is not None:
+            require_finite(clip_norm=clip_norm)
         run, receipt, first = (
             str(counted["run"]),
             counted["receipt"],
@@ -140,6 +145,7 @@ def load_run(
     _same(path, "settings", saved, state.settings)
     _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
     _same(path, "public numbers", public, dict(state.public))
+    _same(path, "clipping", clip_norm is None, state.clip_norm is None)
     parameters = dict(state.module.named_parameters())
     shapes, own_shapes = (
         {k: tuple(v.shape) for k, v in of.items()} for of in (checkpoint.model, parameters)
@@ -176,6 +182,7 @@ def load_run(
         )
     device = next(state.module.parameters()).device
     state.step, state.history, state.chosen = step, History(event), chosen
+    state.clip_norm = clip_norm
     state.run, state.receipt, state.first = run, receipt, first
     kept = _part(checkpoint, "extra.").get("snapshots", ())
     state.snapshots = [one.to(device) for one in kept]
@@ -278,6 +285,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "processes": 1 + len(others),
         "settings": state.settings,
         "chosen": state.chosen,
+        "clip_norm": state.clip_norm,
         "ledger": None
         if state.receipt is None
         else {"run": state.run, "receipt": dict(state.receipt), "first": state.first},

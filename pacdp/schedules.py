@@ -35,26 +35,6 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exponential:
-    """initial · factor^step, never beyond ``final``."""
-
-    initial: float
-    factor: float
-    final: float = 0.0
-    """A floor when factor < 1, a ceiling when factor > 1; 0 for none."""
-
-    def __post_init__(self) -> None:
-        require_positive(initial=self.initial, factor=self.factor)
-
-    def __call__(self, step: int) -> float:
-        """Return the value after so many steps."""
-        value = self.initial * self.factor**step
-        if self.final == 0.0:
-            return value
-        return max(value, self.final) if self.factor < 1.0 else min(value, self.final)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Polynomial:
     """initial · (1 + step / offset)^-power: the decaying steps of stochastic gradient Langevin dynamics."""
 

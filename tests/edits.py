@@ -7,7 +7,7 @@ from pacdp.verify.claim import CANNOT, FOLLOWS
 
 UNSEEN = {
     "proofs of hypotheses", "what is told beside", "what is bounded", "completeness", "the rest of result.json",
-    "mechanism", "surrogate", "other files",
+    "mechanism", "surrogate", "other files", "the data",
 }  # fmt: skip
 """Statements that no honest folder can show in full."""
 

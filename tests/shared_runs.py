@@ -134,6 +134,9 @@ def private_runs(exported, tmp_path_factory):
             "parameters": {"convention": "parameter-slot", "step_size": 1.0, "drift": 0.1},
         }.items()
     }  # fmt: skip
+    counting = tiny_private("dp-sgd-mnist", epsilon=8.0)
+    quantile = {"clipping": "quantile", "count_noise": 4.0, "noise_multiplier": 2.0}
+    configs["quantile"] = replace(counting, sampling=replace(counting.sampling, **quantile))
     shutil.copytree(exported / "run", root / "calibrated")
     for name in ("calibrated", *configs):
         with pytest.MonkeyPatch.context() as patch:

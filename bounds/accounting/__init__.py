@@ -33,4 +33,5 @@ from bounds.accounting.tradeoff import (
     privacy_profile,
     trade_off,
 )
+from bounds.accounting.tuning import NegativeBinomialRuns, PoissonRuns, tuned_divergences, tuned_epsilon
 from bounds.privacy import PrivacyBound

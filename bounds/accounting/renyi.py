@@ -100,12 +100,17 @@ def renyi_epsilon(
     """
     delta_in_range(delta)
     divergences = renyi_divergences(event=event, adjacency=adjacency, orders=orders)
-    at = np.array(orders, dtype=np.float64)
-    found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
-    best = max(0.0, float(found.min()) + 1e-12)
+    best = epsilon_of_divergences(divergences, orders, delta)
     return PrivacyBound(
         lower=0.0, estimate=best, upper=best, epsilon=best, delta=delta, adjacency=adjacency, method="Rényi divergences"
     )
+
+
+def epsilon_of_divergences(divergences: Array, orders: Sequence[float], delta: float) -> float:
+    """The epsilon of :func:`renyi_epsilon`."""
+    at = np.array(orders, dtype=np.float64)
+    found = divergences + np.log1p(-1.0 / at) - (math.log(delta) + np.log(at)) / (at - 1.0)
+    return max(0.0, float(found.min()) + 1e-12)
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+import bounds
 from pacdp import Report, Settings, certify
 from pacdp.backprop import (
     Augmentation,
@@ -21,7 +22,6 @@ from pacdp.backprop import (
     FitSettings,
     PosteriorSettings,
     data_free_prior,
-    f_quad,
     fit_prior,
     hold_out,
     train_posterior,
@@ -148,7 +148,7 @@ def certify_on(
         prior, bound = data_free_prior(module, std=config.prior_std), BoundSet.part(train)
     module.to(device).eval()
     posterior = train_posterior(
-        prior.law, module, Examples(bound.inputs, bound.labels), objective=f_quad,
+        prior.law, module, Examples(bound.inputs, bound.labels), objective=bounds.objectives.f_quad,
         loss=bounded_cross_entropy(classes=train.classes, max_loss=config.max_loss), settings=config.posterior,
         failure_prob=config.failure_prob / config.compared * (1.0 - config.monte_carlo_share),
         generator=draws["posterior"], device=device,

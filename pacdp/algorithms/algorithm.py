@@ -105,7 +105,9 @@ class Algorithm:
         epsilon = 0.0 if self.choice is None else self.choice.epsilon
         return history(
             sampled_step(
-                self.noises(t, mechanism), sample_rate=mechanism.sample_rate, choice_epsilon=epsilon
+                mechanism.releases(self.noises(t, mechanism)),
+                sample_rate=mechanism.sample_rate,
+                choice_epsilon=epsilon,
             )
             for t in range(steps)
         )

@@ -81,15 +81,15 @@ class DPSGLD(Descent):
     def noise_at(self, step: int, mechanism: Mechanism) -> float:
         """√(2 h_t τ), or √κ B/(c n C √h_t), or (B/C) √(2τ/h_t)."""
         h = self.size_at(step)
-        clip_norm, divisor = mechanism.clip_norm, mechanism.expected_batch_size
+        divisor = mechanism.expected_batch_size
         match self.convention:
             case "gradient-slot":
                 return math.sqrt(2.0 * h * self.temperature)
             case "parameter-slot":
-                scale = self.drift * mechanism.public_size * clip_norm
+                scale = self.drift * mechanism.public_size * mechanism.fixed_clip_norm
                 return math.sqrt(self.noise / h) * divisor / scale
             case "tempered":
-                return math.sqrt(2.0 * self.temperature / h) * divisor / clip_norm
+                return math.sqrt(2.0 * self.temperature / h) * divisor / mechanism.fixed_clip_norm
             case _:
                 assert_never(self.convention)
 

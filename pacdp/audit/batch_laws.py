@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 from scipy import stats
 
-from pacdp.audit.p_values import Found, binomial, bonferroni, least, sidak
+from pacdp.audit.p_values import Found, binomial, bonferroni, largest_of, least, sidak
 
 Batches = Bool[np.ndarray, "steps units"]
 _LAGS = 8
@@ -48,10 +48,8 @@ def extreme_batches(x: Batches, q: float) -> Found:
     sizes, (steps, n) = x.sum(1), x.shape
     law, fewest, most = stats.binom(n, q), sizes.min(), sizes.max()
     tails = [
-        math.exp(steps * law.logcdf(most)),
-        -math.expm1(steps * law.logcdf(most - 1)),
-        math.exp(steps * law.logsf(fewest - 1)),
-        -math.expm1(steps * law.logsf(fewest)),
+        *largest_of(steps, beyond=law.sf(most), reached=law.sf(most - 1)),
+        *largest_of(steps, beyond=law.cdf(fewest - 1), reached=law.cdf(fewest)),
     ]
     return least([(tail, f"{fewest} to {most}, {n * q:.2f} expected") for tail in tails])
 
@@ -78,11 +76,11 @@ def pairs_of_units(x: Batches, q: float) -> Found:
 
 def steps_of_batches(x: Batches, q: float) -> Found:
     """Whether a unit comes does not depend on whether it came before: lags 1 to 8, and any two steps' overlap."""
-    found = list[tuple[float, str]]()
+    found, numbers = list[tuple[float, str]](), np.arange(len(x))
     for lag in range(1, min(_LAGS, len(x) // 2) + 1):
-        first = np.array(
-            [t for t in range(len(x) - lag) if t % (2 * lag) < lag]
-        )  # no step is in two pairs
+        first = numbers[: len(x) - lag][
+            numbers[: len(x) - lag] % (2 * lag) < lag
+        ]  # in one pair each
         both = x[first] & x[first + lag]
         found.append((float(binomial(int(both.sum()), both.size, q * q)), f"most at lag {lag}"))
     counts = _in_common(x)

@@ -35,12 +35,13 @@ from torch.utils.data import Dataset, TensorDataset
 from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, trade_off
 from pacdp.algorithms.algorithm import Algorithm
-from pacdp.audit.canary_network import canary_run, gain_of
-from pacdp.audit.evidence import noise_of, told_of
-from pacdp.audit.observed import Subject
+from pacdp.audit.observed import Planned, Subject
+from pacdp.audit.recomputed import told_of
 from pacdp.audit.scores import AuditResult, audit_scores, contradicts
+from pacdp.loop import PrivateRun, train
 from pacdp.losses import PerExampleLoss
 from pacdp.step.accountant import epsilon
+from pacdp.step.clip import Weights
 from pacdp.step.event import ADJACENCY
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness
@@ -128,44 +129,126 @@ def audit_training(
         people=people,
     )
     copies = 1 if people is None else _RECORDS
-    gain = 1.0 if algorithm.contribution is None else gain_of(subject, copies)
+    gain = 1.0 if algorithm.contribution is None else _gain_of(subject, copies)
     signs = generator.permutation(np.resize([1.0, -1.0], mechanism.steps))
     run, sums = canary_run(
-        subject,
-        included,
-        signs=signs * math.copysign(1.0, gain),
-        scale=_SCALE * mechanism.clip_norm / abs(gain),
-        records=copies,
-        randomness=randomness,
-    )
+        subject, included, signs=signs * math.copysign(1.0, gain),
+        scale=_SCALE * mechanism.fixed_clip_norm / abs(gain), records=copies, randomness=randomness,
+    )  # fmt: skip
     event, noises = run.event, [algorithm.noises(t, mechanism) for t in range(len(sums))]
     assert event is not None
-    precision = np.maximum(noises, 1e-3)[:, :, None] ** -2.0
     # one sum with the noise of all of them
-    released = (sums / mechanism.clip_norm * precision).sum(1) / precision.sum(1)
-    scores = canary_scores(
-        released * signs[:, None],
-        np.array([noise_of(one) for one in told_of(event)]),
-        mechanism.sample_rate,
-    )
+    precision = np.maximum(noises, 1e-3)[:, :, None] ** -2.0
+    released = (sums * precision).sum(1) / precision.sum(1) / mechanism.clip_norm
+    noise = np.array([step.noise for step in told_of(event)])
+    scores = canary_scores(released * signs[:, None], noise, mechanism.sample_rate)
     result = audit_scores(scores[:2], included, delta=delta, failure_prob=failure_prob)
     claimed = epsilon(event, delta=delta, adjacency=ADJACENCY)
     rates = error_rates(scores, included, failure_prob=failure_prob)
+    found, false_alarms = np.transpose(ndtri([r[::-1] for r in rates]))
     return TrainerAudit(
         result=result,
         event=event,
         claimed_epsilon=claimed,
-        independent_mu_lower=max(
-            0.0,
-            *(
-                float(ndtri(one.true_positive_lower) - ndtri(one.false_positive_upper))
-                for one in rates
-            ),
-        ),
+        independent_mu_lower=max(0.0, float((found - false_alarms).max())),
         contradicted=result.epsilon_lower > claimed
         or contradicts(result, event)
         or rates_refute(rates, event),
     )
+
+
+class CanaryNetwork(nn.Module):
+    """``inner`` with a slot for every canary.
+
+    Its inputs are flat, with a last column that is 0 for examples and i + 1 for canary i. The outputs are those of
+    ``inner``, shape (batch, outputs), zeros for canaries, and then the slot's output, zero for examples.
+    """
+
+    def __init__(self, inner: nn.Module, *, canaries: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.inner, self.shape = inner, shape
+        like = next(inner.parameters())
+        self.slots = nn.Linear(canaries, 1, bias=False, dtype=like.dtype, device=like.device)
+        nn.init.zeros_(self.slots.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs and the slot's."""
+        outputs = self.inner(inputs[:, :-1].unflatten(1, self.shape))
+        if outputs.dim() != 2:
+            raise ValueError(
+                f"the audited network must give (batch, outputs), got shape {tuple(outputs.shape)}"
+            )
+        codes = inputs[:, -1:].round()
+        slots = torch.arange(1, self.slots.in_features + 1, device=codes.device)
+        chosen = (codes == slots).to(outputs.dtype)
+        return torch.cat([outputs * (codes == 0), self.slots(chosen)], 1)
+
+
+def canary_run(
+    subject: Subject,
+    included: Bool[np.ndarray, " canaries"],
+    *,
+    signs: Float[np.ndarray, " steps"],
+    scale: float,
+    records: int = 1,
+    randomness: Randomness | None = None,
+) -> tuple[PrivateRun, Float[np.ndarray, "steps releases canaries"]]:
+    """Train on the examples, and after them the included canaries.
+
+    These are zeros, and their loss is a constant and s_t·scale times their slot's output.
+
+    Args:
+        records: of each canary.
+
+    Returns:
+        The run, and what it released on the canaries' coordinates.
+    """
+    inputs, targets = subject.dataset.tensors
+    codes = torch.from_numpy(np.flatnonzero(included) + 1).repeat_interleave(records)
+    examples = torch.cat([inputs.flatten(1), inputs.new_zeros(len(inputs), 1)], 1)
+    extra = examples.new_zeros(len(codes), examples.shape[1])
+    extra[:, -1] = codes
+    unused = targets[:1].expand(len(codes), *targets.shape[1:])
+    data = TensorDataset(torch.cat([examples, extra]), torch.cat([targets, unused]))
+    people, released = subject.people, list[Tensor]()
+    releases = len(subject.algorithm.noises(0, subject.mechanism))
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        """The sign is that of the step under way: its losses are asked for before anything of it is released."""
+        sign = float(signs[min(len(released) // releases, len(signs) - 1)])
+        return subject.loss(outputs[:, :-1], targets) + sign * scale * outputs[:, -1]
+
+    def watch(sums: Weights) -> None:
+        released.append(sums["slots.weight"].detach().double().reshape(-1).cpu().clone())
+
+    run = train(
+        subject.algorithm,
+        CanaryNetwork(subject.module, canaries=len(included), shape=tuple(inputs.shape[1:])),
+        data,
+        mechanism=subject.mechanism,
+        loss=loss,
+        people=None if people is None else torch.cat([people, (codes + people.max()).to(people)]),
+        randomness=randomness,
+        watch=watch,
+    )
+    return run, torch.stack(released).view(-1, releases, len(included)).numpy()
+
+
+def _gain_of(subject: Subject, records: int) -> float:
+    """What a canary contributes over the gradient of one of its records, with its sign.
+
+    A step without noise on all units and one canary, whose loss is too small to be clipped, says so.
+    """
+    small = 1e-3 * subject.mechanism.clip_norm
+    _, released = canary_run(
+        subject.lasting(1), np.ones(1, dtype=bool), signs=np.ones(1), scale=small, records=records,
+        randomness=Planned([None]),
+    )  # fmt: skip
+    gain = released.item(0) / small
+    if not abs(gain) > 0.0:
+        kind = type(subject.algorithm).__name__
+        raise ValueError(f"{kind} adds nothing of a canary to its sums: it cannot be audited so")
+    return gain
 
 
 def canary_scores(
@@ -227,10 +310,6 @@ def error_rates(
 
 def rates_refute(rates: list[ErrorRates], event: Event) -> bool:
     """Whether some test is better than any test of ``event``'s output can be, add-remove."""
-    type_ii = trade_off(
-        event=event, adjacency=ADJACENCY, type_i=[rate.false_positive_upper for rate in rates]
-    )
-    return any(
-        rate.true_positive_lower > 1.0 - float(least)
-        for rate, least in zip(rates, type_ii, strict=True)
-    )
+    false_positive, true_positive = zip(*rates, strict=True)
+    missed = trade_off(event=event, adjacency=ADJACENCY, type_i=false_positive)
+    return bool((np.array(true_positive) > 1.0 - np.array(missed)).any())

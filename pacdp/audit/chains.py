@@ -12,27 +12,24 @@ weights there.
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
-from bounds.accounting import Event
 from pacdp.algorithms import Settings, build
 from pacdp.audit.checks import Check, MechanismAudit, certain
-from pacdp.audit.evidence import Evidence, noise_of, told_of
 from pacdp.audit.mechanism import made_up
-from pacdp.audit.observed import flat, norm
+from pacdp.audit.observed import Subject, flat, norm
 from pacdp.audit.one_run import of_batches, of_noise
-from pacdp.audit.other_runs import HURTFUL, of_one_unit
-from pacdp.audit.recomputed import contributions
+from pacdp.audit.other_runs import of_one_unit, with_hurtful
+from pacdp.audit.recomputed import Evidence, Told, contributions, told_of
 from pacdp.chains import Keys, SecretKeys
 from pacdp.data import Dataset
 from pacdp.losses import Loss
 from pacdp.objective import Estimate, Objective
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.sums import ByExample
 from pacdp.step.units import Network, Units
 
@@ -40,7 +37,8 @@ _RELEASES = 120
 _NUMBERS = 6_000_000
 _EXAMPLES = 6_000
 _ROUNDING = 1e-3
-_HURT = 6
+_ORDINARY = 6
+"""Examples beside those that are made to hurt."""
 
 
 class _Asked(NamedTuple):
@@ -53,39 +51,25 @@ class _Asked(NamedTuple):
     """The sum of the batch's clipped gradients, computed anew."""
 
 
-@dataclass(slots=True, kw_only=True)
 class _Potential:
     """The real potential, and what it was asked."""
 
-    objective: Objective
-    exact: ByExample
-    asked: list[_Asked] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
-        module: nn.Module,
-        loss: Loss,
-        records: TensorDataset,
-        clip_norm: float,
-        batch_size: int,
-    ) -> "_Potential":
-        inputs, labels = (x.numpy() for x in records.tensors)
+    def __init__(self, subject: Subject, loss: Loss, batch_size: int) -> None:
+        module, clip_norm = subject.module, subject.mechanism.clip_norm
+        inputs, labels = (x.numpy() for x in subject.dataset.tensors)
         data = Dataset(name="made up", inputs=inputs, labels=labels, classes=int(labels.max()) + 1)
+        self.objective = Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm)
         network = Network.of(copy.deepcopy(module).train(), loss)
-        return cls(
-            objective=Objective(module, loss, data, batch_size=batch_size, clip_norm=clip_norm),
-            exact=ByExample(network, Units(records, None), clip_norm, most=1),
-        )
+        self.exact = ByExample(network, Units(subject.dataset, None), clip_norm, most=1)
+        self.asked = list[_Asked]()
 
     def estimate(self, weights: Tensor, keys: Keys, tick: int | Tensor) -> Estimate:
         drawn, _ = self.objective.draw(keys, tick)
         found = self.objective.estimate(weights, keys, tick)
         batch, own = drawn[0].tolist(), self.flat(weights)
+        exact = contributions(self.exact, own.float(), batch).sum(0)
         total = self.flat(found.gradient) * self.objective.batch_size
-        self.asked.append(
-            _Asked(own, batch, total, contributions(self.exact, own.float(), batch).sum(0))
-        )
+        self.asked.append(_Asked(own, batch, total, exact))
         return found
 
     def flat(self, vector: Tensor) -> Tensor:
@@ -128,9 +112,14 @@ def audit_chain(
         raise ValueError(
             f"{type(settings).__name__} promises nothing of {steps} steps: there is nothing to audit"
         )
-    potential = _Potential.of(
-        module, loss, made_up(shape, classes=classes, units=n, seed=seed)[0], clip_norm, size
+    records, _ = made_up(shape, classes=classes, units=n, seed=seed)
+    numbers = Mechanism(
+        clip_norm=clip_norm, sample_rate=size / n, expected_batch_size=float(size), steps=steps
     )
+    subject = Subject(
+        algorithm=settings, mechanism=numbers, module=module, dataset=records, loss=loss
+    )
+    potential = _Potential(subject, loss, size)
     sampler, keys, asked = build(settings, potential), keys or Keys.derive([seed]), potential.asked
     states = [sampler.init(potential.objective.weights())]
     for _ in range(steps):
@@ -140,22 +129,20 @@ def audit_chain(
     def checks() -> Iterator[Check]:
         yield from of_noise(evidence, module)
         yield from of_batches(evidence)
-        apart = [norm(one.total - one.exact) / max(1, len(one.batch)) for one in asked]
-        differ = max(apart) / clip_norm
-        claim = "gradients times the batch size are sums of clipped examples"
-        yield certain(
-            "divisor", claim, differ > _ROUNDING, f"at most {differ:.1e} C an example apart"
+        differ = max(
+            norm(one.total - one.exact) / clip_norm / max(1, len(one.batch)) for one in asked
         )
+        claim = "gradients times the batch size are sums of clipped examples"
+        seen = f"at most {differ:.1e} C an example apart"
+        yield certain("divisor", claim, differ > _ROUNDING, seen)
         made = [settings.step(t + 1) for t in range(len(asked))]
         own = np.sort([size / clip_norm * step.scale / step.rate for step in made])
-        said = np.sort([noise_of(event) for event in told])
+        said = np.sort([step.noise for step in told])
         ratios = own / said if len(own) == len(said) else np.array([np.inf])
         claim = "the noise told is that of the settings, or less"
         wrong = not (1.0 <= ratios.min() and ratios.max() <= 1.0 + _ROUNDING)
         yield certain("accountant: numbers", claim, wrong, f"{ratios.max() - 1.0:.1e} apart")
-        yield _of_sensitivity(
-            module, loss, made_up(shape, classes=classes, units=_HURT, seed=1)[0], clip_norm
-        )
+        yield _of_sensitivity(subject, loss)
         middle = len(states) // 2
         again = build(settings, potential.objective).step(states[middle], keys)[0]
         same = torch.equal(again.weights, states[middle + 1].weights)
@@ -181,34 +168,29 @@ def _after(
 
 
 def _evidence(
-    settings: Settings, asked: Sequence[_Asked], after: Sequence[Tensor], n: int, told: list[Event]
+    settings: Settings, asked: Sequence[_Asked], after: Sequence[Tensor], n: int, told: list[Told]
 ) -> Evidence:
     """The noise is what the drift leaves over."""
     noise, batches = list[np.ndarray](), np.zeros((len(asked), n), dtype=bool)
     for t, (one, later) in enumerate(zip(asked, after, strict=True)):
         batches[t, one.batch] = True
         step, centre = settings.step(t + 1), asked[t - t % settings.gradients_per_step].weights
-        drift = (
-            step.keep * one.weights
-            + step.pull * centre
-            - step.rate / settings.batch_size * one.exact
-        )
+        slope = one.exact / settings.batch_size
+        drift = step.keep * one.weights + step.pull * centre - step.rate * slope
         noise.append(((later - drift) / step.scale).float().numpy())
     sums = np.stack([one.exact.float().numpy() for one in asked])
     return Evidence(
-        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, events=told
+        noise=np.stack(noise), sums=sums, rows=range(len(asked)), batches=batches, told=told
     )
 
 
-def _of_sensitivity(module: nn.Module, loss: Loss, few: TensorDataset, clip_norm: float) -> Check:
-    """Sums over a whole small data set, with one example more that was made to hurt."""
-    moved, (x, y) = dict[str, float](), few.tensors
-    for name, factor in HURTFUL.items():
-        if np.isfinite(factor):
-            more = TensorDataset(torch.cat([x, factor * x[:1]]), torch.cat([y, y[:1]]))
-            potential = _Potential.of(module, loss, more, clip_norm, len(more))
-            potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
-            (asked,) = potential.asked
-            others = contributions(potential.exact, asked.weights.float(), range(len(few))).sum(0)
-            moved[f"an example {name}"] = norm(asked.total - others) / clip_norm
-    return of_one_unit(moved, len(few))
+def _of_sensitivity(subject: Subject, loss: Loss) -> Check:
+    """The sum over a whole small data set, of which some examples were made to hurt."""
+    hurt, kinds = with_hurtful(subject, _ORDINARY, finite=True)
+    potential, units = _Potential(hurt, loss, len(hurt.dataset)), range(len(hurt.dataset))
+    potential.estimate(potential.objective.weights(), Keys.derive([0]), 0)
+    (asked,) = potential.asked
+    own = contributions(potential.exact, asked.weights.float(), units)
+    beyond, clip_norm = asked.total - own.sum(0), subject.mechanism.clip_norm
+    moved = [norm(beyond + one) / clip_norm for one in own[_ORDINARY:]]
+    return of_one_unit(dict(zip(kinds, moved, strict=True)), len(units))

@@ -1,37 +1,30 @@
-"""Model inversion: inputs reconstructed from a network's intermediate features, or from its weights alone.
+"""Model inversion: inputs reconstructed from a network's intermediate features.
 
-Three attackers. One fits a linear decoder from features to inputs on public data. The second searches, for each
+Two attackers. One fits a linear decoder from features to inputs on public data. The other searches, for each
 example, the input whose features are the given ones,
 
     min_x ‖φ(x) - φ(x*)‖²/‖φ(x*)‖² + smoothness · TV(x),   x in [low, high]
 
 (Mahendran and Vedaldi 2015, "Understanding deep image representations by inverting them"), by Adam. Wu et al. 2019
-(P3SGD) compare networks trained without and with noise in this way; their averages are 27.84 and 27.82 dB. The third
-holds no example: it climbs to an input that the network takes for a class,
+(P3SGD) compare networks trained without and with noise in this way; their averages are 27.84 and 27.82 dB. The quality
+is the peak signal-to-noise ratio.
 
-    max_x log p(c | x)/(1 - p(c | x)) - smoothness · TV(x),   x in [low, high]
-
-(after Fredrikson, Jha and Ristenpart 2015, who minimise 1 - p), by steps of fixed length. The quality is the peak
-signal-to-noise ratio; for the third, against a class's mean or the training image that comes closest.
-
-No guarantee follows from a low ratio. What the features of an example tell about that example, which the first two
-measure, is another question than what the weights tell about the training data, and differential privacy answers the
-second only.
+No guarantee follows from a low ratio. What the features of an example tell about that example is another question than
+what the weights tell about the training data, and differential privacy answers the second only.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float
+from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from bounds import _check
 
+Images = Float[Tensor, "examples *shape"]
 Features = Callable[[Tensor], Tensor]
-_PAIRS = 1 << 24
-"""Most numbers of differences between images held at a time."""
 
 
 class Inversion(NamedTuple):
@@ -44,8 +37,8 @@ class Inversion(NamedTuple):
 
 
 def psnr(
-    reconstructed: Float[Tensor, "examples *shape"],
-    original: Float[Tensor, "examples *shape"],
+    reconstructed: Images,
+    original: Images,
     *,
     peak: float = 1.0,
 ) -> Float[Tensor, " examples"]:
@@ -67,7 +60,7 @@ def psnr(
 @torch.no_grad()
 def decoder_attack(
     features: Features,
-    inputs: Float[Tensor, "examples *shape"],
+    inputs: Images,
     public: Float[Tensor, "public *shape"],
     *,
     ridge: float = 1e-3,
@@ -86,24 +79,19 @@ def decoder_attack(
         ValueError: a ridge that is not positive, or features that are not finite.
     """
     _check.positive(ridge=ridge)
-    known, seen = features(public).flatten(1).double(), features(inputs).flatten(1).double()
+    known, seen = (features(x).flatten(1).double().cpu() for x in (public, inputs))
     if not bool(torch.isfinite(known).all() and torch.isfinite(seen).all()):
         raise ValueError("features must be finite, got a NaN or an infinity")
-    centre, middle = known.mean(0), public.flatten(1).double().mean(0)
-    deviations = known - centre
-    gram = deviations.T @ deviations / len(known)
-    gram.diagonal().add_(ridge * max(float(gram.diagonal().mean()), 1e-12))
-    weights = torch.linalg.solve(
-        gram, deviations.T @ (public.flatten(1).double() - middle) / len(known)
-    )
-    made = ((seen - centre) @ weights + middle).to(inputs.dtype).reshape(inputs.shape)
+    spread = max(float(known.var(0, correction=0).mean()), 1e-12)
+    fitted = Ridge(alpha=ridge * spread * len(known)).fit(known, public.flatten(1).double().cpu())
+    made = torch.from_numpy(fitted.predict(seen)).to(inputs).reshape(inputs.shape)
     return Inversion(made, psnr(made, inputs, peak=peak))
 
 
 def search_attack(
     features: Features,
-    inputs: Float[Tensor, "examples *shape"],
-    start: Float[Tensor, "examples *shape"],
+    inputs: Images,
+    start: Images,
     *,
     steps: int = 500,
     step_size: float = 0.02,
@@ -127,7 +115,9 @@ def search_attack(
     Raises:
         ValueError: no step, or an empty range.
     """
-    _require_search(steps, low, high)
+    _check.count(steps=steps)
+    if not low < high:
+        raise ValueError(f"expected low < high, got {low} and {high}")
     with torch.no_grad():
         wanted = features(inputs).flatten(1)
         scale = wanted.square().sum(1).clamp(min=1e-12)
@@ -135,94 +125,13 @@ def search_attack(
     adam = torch.optim.Adam([guess], lr=step_size)
     for _ in range(steps):
         distance = (features(guess).flatten(1) - wanted).square().sum(1) / scale
-        guess.grad = torch.autograd.grad((distance + smoothness * _roughness(guess)).sum(), guess)[
-            0
-        ]
+        loss = (distance + smoothness * _roughness(guess)).sum()
+        (guess.grad,) = torch.autograd.grad(loss, guess)
         adam.step()
         with torch.no_grad():
             guess.clamp_(low, high)
     made = guess.detach()
     return Inversion(made, psnr(made, inputs, peak=high - low))
-
-
-def class_attack(
-    logits: Features,
-    labels: Integer[Tensor, " labels"],
-    start: Float[Tensor, "examples *shape"],
-    *,
-    steps: int = 500,
-    step_size: float = 0.5,
-    smoothness: float = 0.0,
-    low: float = 0.0,
-    high: float = 1.0,
-) -> Float[Tensor, "examples *shape"]:
-    """Inputs that a network takes for the given classes, by ascent from ``start``, each example on its own.
-
-    Args:
-        logits: the network, one output a class, two or more; differentiable, no batch statistics.
-        labels: the class to climb to, for each row of ``start``.
-        start: where the climb begins; nothing else about any example is used.
-        steps: of gradient ascent.
-        step_size: Euclidean length of a step before it is cut to the range, so that all networks are climbed as far.
-        smoothness: as in :func:`search_attack`.
-        low: smallest value of an input.
-        high: largest.
-
-    Returns:
-        The inputs after the last step, of the shape of ``start``.
-
-    Raises:
-        ValueError: no step, an empty range, a step size that is not positive, or labels of another number.
-    """
-    _require_search(steps, low, high)
-    _check.positive(step_size=step_size)
-    if len(labels) != len(start):
-        raise ValueError(
-            f"expected a label for each of the {len(start)} rows of start, got {len(labels)}"
-        )
-    guess = start.detach().clone()
-    for _ in range(steps):
-        guess.requires_grad_(True)
-        score = log_odds(logits(guess), labels) - smoothness * _roughness(guess)
-        slope = torch.autograd.grad(score.sum(), guess)[0]
-        length = slope.flatten(1).norm(dim=1).clamp(min=1e-30).reshape(-1, *[1] * (slope.dim() - 1))
-        guess = (guess.detach() + step_size * slope / length).clamp(low, high)
-    return guess
-
-
-def closest_psnr(
-    reconstructed: Float[Tensor, "examples *shape"],
-    candidates: Float[Tensor, "candidates *shape"],
-    *,
-    peak: float = 1.0,
-) -> Float[Tensor, " examples"]:
-    """The largest :func:`psnr` of each reconstruction against any candidate, in decibels.
-
-    Raises:
-        ValueError: no candidate, or a peak that is not positive.
-    """  # fmt: skip
-    if len(candidates) == 0:
-        raise ValueError("expected at least one candidate to compare with, got none")
-    rows = max(1, _PAIRS // max(1, candidates[0].numel()))
-    return torch.tensor(
-        [max(float(psnr(one.expand_as(part), part, peak=peak).max()) for part in candidates.split(rows))
-         for one in reconstructed],
-        dtype=torch.float64,
-    )  # fmt: skip
-
-
-def log_odds(
-    outputs: Float[Tensor, "examples classes"], labels: Integer[Tensor, " examples"]
-) -> Tensor:
-    """ln p(c)/(1 - p(c)) of each row's class, without forming p; it has a slope even where p rounds to 1."""
-    others = outputs.scatter(1, labels[:, None], -math.inf).logsumexp(1)
-    return outputs.gather(1, labels[:, None])[:, 0] - others
-
-
-def _require_search(steps: int, low: float, high: float) -> None:
-    _check.count(steps=steps)
-    if not low < high:
-        raise ValueError(f"expected low < high, got {low} and {high}")
 
 
 def _roughness(x: Tensor) -> Tensor:

@@ -3,10 +3,8 @@
 Carlini et al. 2022, "Membership inference attacks from first principles". An example's confidence φ = ln(p_y/(1 - p_y))
 is nearly Gaussian over models trained on random halves of the data. The attacker trains such shadow models, fits one
 Gaussian to the φ of those that saw the example and one to the φ of those that did not, and scores the attacked model's
-φ by
-
-    online    ln N(φ; μ_in, σ_in²) - ln N(φ; μ_out, σ_out²)
-    offline   (φ - μ_out)/σ_out.
+φ by ln N(φ; μ_in, σ_in²) - ln N(φ; μ_out, σ_out²), with one σ_in and one σ_out for all examples, which is better for
+fewer than about 64 models.
 
 The true-positive rate at a small false-positive rate is what counts; beside it stands the largest that the accountant
 of a private run allows to any attacker.
@@ -18,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.stats import norm, rankdata
+from scipy.stats import norm
 from torch import Tensor
 
 from bounds import _check, clopper_pearson_lower, clopper_pearson_upper
 from bounds.accounting import Event, best_true_positive_rate
 from bounds.kl import binary_kl_lower, binary_kl_upper
-from pacdp.audit.inversion import log_odds
+from pacdp.calibration.scores import auc as area
 from pacdp.step.event import ADJACENCY
 
 Scores = Float[np.ndarray, " examples"]
@@ -71,7 +69,9 @@ def logit_confidence(
     """
     if outputs.shape[1] < 2:
         raise ValueError(f"outputs must have at least 2 classes, got {outputs.shape[1]}")
-    return log_odds(outputs.detach().double(), targets)
+    scores = outputs.detach().double()
+    others = scores.scatter(1, targets[:, None], -math.inf).logsumexp(1)
+    return scores.gather(1, targets[:, None])[:, 0] - others
 
 
 def shadow_confidences(
@@ -97,39 +97,32 @@ def shadow_confidences(
     ), member
 
 
-def likelihood_ratios(
-    attacked: Scores,
-    shadows: Shadows,
-    member: Members,
-    *,
-    common_std: bool = True,
-) -> Scores:
-    """The online score.
+def likelihood_ratios(attacked: Scores, shadows: Shadows, member: Members) -> Scores:
+    """The attack's score of every example.
 
     Args:
         attacked: φ of the attacked model.
         shadows: φ of the shadow models.
         member: which shadow model saw which example.
-        common_std: one standard deviation for all examples, inside and outside; better for fewer than about 64 models.
 
     Raises:
-        ValueError: an example that too few models saw, or too few did not.
+        ValueError: an example that no model saw, or that all did, or one model in the mean.
     """
-    inside = _gaussians(shadows, member, common_std)
-    outside = _gaussians(shadows, ~member, common_std)
+    inside, outside = _gaussian(shadows, member), _gaussian(shadows, ~member)
     return norm.logpdf(attacked, *inside) - norm.logpdf(attacked, *outside)
 
 
-def offline_scores(
-    attacked: Scores,
-    shadows: Shadows,
-    member: Members,
-    *,
-    common_std: bool = True,
-) -> Scores:
-    """The offline score: only models that did not see the example are used. Arguments as above."""
-    mean, std = _gaussians(shadows, ~member, common_std)
-    return (attacked - mean) / std
+def _gaussian(shadows: Shadows, chosen: Members) -> tuple[Scores, float]:
+    """Mean of each example over the chosen models, and the standard deviation of all."""
+    count = chosen.sum(0)
+    if shadows.shape != chosen.shape or not count.min() or count.sum() <= len(count):
+        raise ValueError(
+            "every example needs a shadow model with it and one without, and in the mean more than one of each; got as "
+            f"few as {count.min()} of {len(shadows)}"
+        )
+    mean = shadows.mean(0, where=chosen)
+    squares = np.square(shadows - mean).sum(where=chosen)
+    return mean, math.sqrt(max(squares / (count.sum() - len(count)), 1e-12))
 
 
 def evaluate_attack(
@@ -153,14 +146,7 @@ def evaluate_attack(
         ValueError: scores that are not finite, rates out of range, no member or no non-member.
     """
     _check.open_probability(false_positive_rate=false_positive_rate, failure_prob=failure_prob)
-    if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite, got a NaN or an infinity")
-    inside, outside = scores[member], scores[~member]
-    if not (len(inside) and len(outside)):
-        raise ValueError(
-            f"the attack needs members and others, got {len(inside)} and {len(outside)}"
-        )
-    auc = area(inside, outside)
+    auc, inside, outside = area(scores, member), scores[member], scores[~member]
     nats = math.log(2.0 / failure_prob) / min(len(inside), len(outside))
     allowed = math.floor(false_positive_rate * len(outside))
     found = int((inside > np.sort(outside)[len(outside) - allowed - 1]).sum())
@@ -175,13 +161,6 @@ def evaluate_attack(
         true_positive_upper=clopper_pearson_upper(found, len(inside), failure_prob / 2.0),
         best_true_positive_rate=limit, members=len(inside), non_members=len(outside),
         failure_prob=failure_prob)  # fmt: skip
-
-
-def area(inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " others"]) -> float:
-    """Share of pairs in which the member scores higher, ties counted half (Mann and Whitney 1947)."""
-    ranks = rankdata(np.concatenate([inside, outside]))
-    m, n = len(inside), len(outside)
-    return min(1.0, max(0.0, (float(ranks[:m].sum()) - m * (m + 1) / 2.0) / (m * n)))
 
 
 def attack_training(
@@ -206,19 +185,3 @@ def attack_training(
     scores = likelihood_ratios(attacked, confidences, member)
     return evaluate_attack(scores, chosen, false_positive_rate=false_positive_rate, failure_prob=failure_prob,
                            event=event)  # fmt: skip
-
-
-def _gaussians(
-    shadows: np.ndarray, chosen: np.ndarray, common_std: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    count = chosen.sum(0)
-    least = 1 if common_std else 2
-    if shadows.shape != chosen.shape or count.min() < least or count.sum() <= chosen.shape[1]:
-        raise ValueError(
-            f"every example needs {least} shadow models with it, {least} without, and one in the mean more than that; "
-            f"got as few as {count.min()} of {len(shadows)}"
-        )
-    mean = np.where(chosen, shadows, 0.0).sum(0) / count
-    squares = (np.where(chosen, shadows - mean, 0.0) ** 2).sum(0)
-    variance = squares.sum() / (count.sum() - len(count)) if common_std else squares / (count - 1)
-    return mean, np.sqrt(np.maximum(variance, 1e-12)) * np.ones_like(mean)

@@ -12,14 +12,26 @@ direction at all.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from pacdp.audit.p_values import Found, bonferroni, chi_square, least, normal, random_signs, sidak
+from pacdp.audit.p_values import (
+    Found,
+    bonferroni,
+    chi_square,
+    largest_of,
+    least,
+    normal,
+    random_signs,
+    sidak,
+)
 
 Noise = Float[np.ndarray, "releases dim"]
+Pair = tuple[slice, slice, str]
+"""Two sets of coordinates, one by one, and a name for them."""
 _QUARTILE = float(stats.norm.ppf(0.75))
 _DIRECTIONS = 16
 _LAGS = 8
@@ -42,15 +54,14 @@ def variance_of_coordinates(z: Noise) -> Found:
 
 def variance_of_tensors(z: Noise, tensors: Sequence[slice]) -> Found:
     """The variance within every tensor is 1: much sharper than that of its coordinates one by one."""
-    squares = [(z[:, one].astype(np.float64) ** 2).sum() for one in tensors]
-    return _variances(
-        np.array(squares), len(z) * np.array([one.stop - one.start for one in tensors])
-    )
+    squares, sizes = (z.astype(np.float64) ** 2).sum(0), [one.stop - one.start for one in tensors]
+    own = np.array([squares[one].sum() for one in tensors])
+    return _variances(own, len(z) * np.array(sizes))
 
 
 def variance_of_steps(z: Noise) -> Found:
     """The variance within every release is 1, whatever schedule the noise follows."""
-    return _variances((z.astype(np.float64) ** 2).sum(1), z.shape[1])
+    return variance_of_coordinates(z.T)
 
 
 def _variances(squares: np.ndarray, degrees: np.ndarray | int) -> Found:
@@ -62,14 +73,13 @@ def _variances(squares: np.ndarray, degrees: np.ndarray | int) -> Found:
 
 def normal_law(z: Noise) -> Found:
     """All entries together follow N(0, 1): the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant."""
-    values = np.sort(z.reshape(-1)[: 1 << 21].astype(np.float64))
+    values = z.reshape(-1)[: 1 << 21].astype(np.float64)
     if not np.isfinite(values).all():
         return _NO_NUMBER
-    steps, expected = np.arange(len(values) + 1) / len(values), stats.norm.cdf(values)
-    distance = float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
-    return Found(
-        min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2)), f"distance {distance:.5f}"
-    )
+    found: Any = stats.ks_1samp(values, stats.norm.cdf, method="asymp")
+    distance = float(found.statistic)
+    p_value = min(1.0, 2.0 * math.exp(-2.0 * len(values) * distance**2))
+    return Found(p_value, f"distance {distance:.5f}")
 
 
 def largest(z: Noise) -> Found:
@@ -81,12 +91,11 @@ def largest(z: Noise) -> Found:
     most, count = float(np.abs(z).max()), z.size
     if not math.isfinite(most):
         return _NO_NUMBER
-    no_more = math.exp(_log_all_within(most + _CELL, count))
-    as_much = -math.expm1(_log_all_within(max(0.0, most - _CELL), count))
+    beyond, reached = np.minimum(1.0, 2.0 * stats.norm.sf([most + _CELL, most - _CELL]))
     seen = (
         f"{most:.2f}, of {count} numbers; a cut at {visible_cut(count):.2f} or below would be seen"
     )
-    return least([(no_more, seen), (as_much, seen)])
+    return least([(p, seen) for p in largest_of(count, beyond=beyond, reached=reached)])
 
 
 def visible_cut(count: int, p_value: float = 1e-4) -> float:
@@ -95,30 +104,22 @@ def visible_cut(count: int, p_value: float = 1e-4) -> float:
     return max(0.0, float(stats.norm.isf(beyond / 2.0)) - _CELL)
 
 
-def _log_all_within(bound: float, count: int) -> float:
-    """ln P[all of so many entries lie within the bound]."""
-    tail = 2.0 * float(stats.norm.sf(bound))
-    return count * math.log1p(-tail) if tail < 1.0 else -math.inf
-
-
 def covariance_by_lag(z: Noise, tensors: Sequence[slice]) -> Found:
     """Coordinates do not vary together: powers of two, the halves of every tensor and of all, and mirror images."""
     dim, signs = z.shape[1], np.where(np.abs(z) < _QUARTILE, -1.0, 1.0).astype(z.dtype)
-    lags = {(0, dim, 1 << k) for k in range(dim.bit_length()) if 1 << k < dim}
-    mirrors = list[tuple[int, int, int]]()
+    lags, mirrors = {(0, dim, 1 << k) for k in range((dim - 1).bit_length())}, list[Pair]()
     for start, stop in [(0, dim), *((one.start, one.stop) for one in tensors)]:
         half = (stop - start) // 2
         lags |= {(start, stop, lag) for lag in (half, stop - start - half) if half}
-        mirrors += [(start, stop, half)] if half > 1 else []
+        first, second = slice(start, start + half), slice(stop - 1, stop - 1 - half, -1)
+        mirrors += [(first, second, f"mirror images in {start}:{stop}")] if half > 1 else []
     pairs = [
         (slice(a, b - lag), slice(a + lag, b), f"lag {lag} in {a}:{b}")
         for a, b, lag in sorted(lags)
     ]
-    pairs += [(slice(a, a + half), slice(b - 1, b - 1 - half, -1), f"mirror images in {a}:{b}")
-              for a, b, half in mirrors]  # fmt: skip
     return least([
         (random_signs(values[:, first], values[:, second]), f"most at {name}{said}")
-        for first, second, name in pairs
+        for first, second, name in [*pairs, *mirrors]
         for values, said in ((z, ""), (signs, ", of squares"))
     ])  # fmt: skip
 
@@ -179,9 +180,10 @@ def _largest_cosine(z: Noise) -> Found:
     return Found(bonferroni(tail, len(cosines)), f"largest cosine {largest:.3f}")
 
 
-def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:
-    """Noise has mean 0 and variance 1 along directions that were fixed before it was drawn; zeros do not count."""
-    y = (z * directions).sum(1, dtype=np.float64)[np.abs(directions).any(1)]
+def along(z: Noise, sums: Float[np.ndarray, "releases dim"]) -> Found:
+    """Noise has mean 0 and variance 1 along the sums that it was added to; those of no unit do not count."""
+    norms = np.linalg.norm(sums, axis=1)
+    y = (z * sums).sum(1, dtype=np.float64)[norms > 0.0] / norms[norms > 0.0]
     if not len(y):
         return Found(1.0, "nothing to see")
     score, squares = float(y.sum()) / math.sqrt(len(y)), float((y**2).sum())
@@ -189,10 +191,10 @@ def along(z: Noise, directions: Float[np.ndarray, "releases dim"]) -> Found:
     return least([(float(normal(score)), seen), (float(chi_square(squares, len(y))), seen)])
 
 
-def with_sizes(z: Noise, sizes: Float[np.ndarray, " releases"]) -> Found:
-    """Noise does not follow the sizes of the batches."""
-    if not sizes.any():
+def with_sizes(z: Noise, off: Float[np.ndarray, " releases"]) -> Found:
+    """Noise does not follow how far the sizes of the batches are off their mean."""
+    if not off.any():
         return Found(1.0, "batches of one size")
     ones = z.sum(1, dtype=np.float64) / math.sqrt(z.shape[1])
-    score = float((ones * sizes).sum()) / float(np.linalg.norm(sizes))
+    score = float(ones @ off / np.linalg.norm(off))
     return Found(float(normal(score)), f"{score:.2f} standard errors")

@@ -6,7 +6,7 @@ hook what an optimizer is given, and the weights after every step are kept as sn
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,12 +43,8 @@ class Subject:
     @cached_property
     def members(self) -> list[list[int]]:
         """The records of each unit, in the order of the units."""
-        if self.people is None:
-            return [[i] for i in range(len(self.dataset))]
-        return [
-            (self.people == person).nonzero().reshape(-1).tolist()
-            for person in self.people.unique()
-        ]
+        owners = torch.arange(len(self.dataset)) if self.people is None else self.people
+        return [(owners == one).nonzero().reshape(-1).tolist() for one in owners.unique()]
 
     def first(self, units: int) -> "Subject":
         """The same on the records of the first so many units alone."""
@@ -106,7 +102,8 @@ class Observer(NoLedger):
 
     Args:
         discards: whether the batches that are drawn are thrown away, so that the noise alone is released.
-        interrupt: called with a step when it releases a sum, and again when it is done and kept; may raise ``Stop``.
+        processes: that share the run.
+        stops: where sittings end: a step, and whether its first sum was released. They are taken away one by one.
     """
 
     ran: PrivateRun
@@ -116,75 +113,61 @@ class Observer(NoLedger):
         subject: Subject,
         *,
         discards: bool = False,
-        interrupt: Callable[[Seen, bool], None] = lambda seen, done: None,
+        processes: int = 1,
+        stops: Iterable[tuple[int, bool]] = (),
     ) -> None:
-        self.subject, self.discards, self.interrupt = subject, discards, interrupt
+        self.subject, self.discards = subject, discards
+        self.processes, self.stops = processes, set(stops)
         self.algorithm: Algorithm = subject.algorithm
-        self.mechanism = subject.mechanism
-        self.steps: list[Seen] = []
-        self.told: list[Stretch] = []
+        self.mechanism, self.clip_norm = subject.mechanism, subject.mechanism.fixed_clip_norm
+        self.steps, self.told = list[Seen](), list[Stretch]()
         self.seeds: dict[str, int] = {}
         """Of the random layers' generators, by name."""
         self.on_grid = False
         """Whether the source of noise promises the grid of docs/noise.md."""
         self._now, self._twin = Seen(number=1), copy.deepcopy(subject.module)
-        self._done: Seen | None = None
 
-    def run(
-        self, source: Randomness, *, checkpoint: Path | None = None, distributed: bool = False
-    ) -> None:
+    def run(self, source: Randomness, *, checkpoint: Path | None = None) -> None:
         """Train, or go on; what is seen is added to what was.
 
         Raises:
-            Stop: ``interrupt`` said so; the step under way is kept too.
+            Stop: ``stops`` said so; the step under way is kept too.
             ValueError: what ``train`` refuses.
         """
-        self._now, self._done = Seen(number=1), None
-        self.on_grid = isinstance(source, SystemRandomness)
+        self._now, self.on_grid = Seen(number=1), isinstance(source, SystemRandomness)
         hook = register_optimizer_step_pre_hook(self._optimizer)
         try:
             self.ran = train(
-                self.algorithm,
-                self.subject.module,
-                _Read(self.subject.dataset, self),
-                mechanism=self.mechanism,
-                loss=self.subject.loss,
-                people=self.subject.people,
-                randomness=self._overheard(source),
-                progress=self._progress,
-                checkpoint=checkpoint,
-                checkpoint_every=1,
-                ledger=self,
-                distributed=distributed,
-                keeps=lambda step: True,
+                self.algorithm, self.subject.module, _Read(self.subject.dataset, self),
+                mechanism=self.mechanism, loss=self.subject.loss, people=self.subject.people,
+                randomness=self._overheard(source), progress=self._progress, checkpoint=checkpoint,
+                checkpoint_every=1, ledger=self, distributed=self.processes > 1, keeps=lambda step: True,
                 watch=self._watch,
-            )
+            )  # fmt: skip
         except Stop:
             if self._now.released:
                 self.steps.append(self._now)
             raise
         finally:
             hook.remove()
-        own, clip_norm = self.subject.module.parameters(), self.mechanism.clip_norm
-        weights = [parameters_to_vector(own).detach(), *self.ran.snapshots]
+        weights = [
+            parameters_to_vector(self.subject.module.parameters()).detach(),
+            *self.ran.snapshots,
+        ]
         for seen in self.steps:
             t = seen.number - 1
             seen.before, seen.after = weights[t : t + 2]
-            seen.stds = [noise * clip_norm for noise in self.algorithm.noises(t, self.mechanism)]
+            seen.stds = [
+                noise * self.clip_norm for noise in self.algorithm.noises(t, self.mechanism)
+            ]
             seen.chosen = int(self.ran.chosen[t])
 
     def reserve(self, stretch: Stretch) -> Reservation:
-        """Note what the ledger is told."""
+        """Note what the ledger is told: with a checkpoint, of every step, when that of the step before is written."""
         self.told.append(stretch)
-        return _Noted(stretch=stretch, receipt=None, observer=self)
-
-    def begin(self, number: int | None = None) -> None:
-        """A step is about to draw, the checkpoint of the one before is written; what was read so far was set-up."""
-        done, self._done = self._done, None
-        if done is not None:
-            self.interrupt(done, True)
-        if not self._now.released:
-            self._now = Seen(number=number or self._now.number)
+        self._now.number = stretch.first
+        self._may_stop()
+        return super().reserve(stretch)
 
     def read(self, index: int) -> None:
         """A record is read."""
@@ -192,30 +175,35 @@ class Observer(NoLedger):
 
     def _overheard(self, source: Randomness) -> Randomness:
         """``source`` itself, of its own kind and with its own numbers, which says what it draws."""
-        kind = type(source)
+        twin = copy.copy(source)
+        draw, make = twin.batch, twin.generator
 
-        def batch(own: Randomness, n: int, sample_rate: float) -> Tensor:
-            found = kind.batch(own, n, sample_rate)
-            self.begin()
+        def batch(n: int, sample_rate: float) -> Tensor:
+            found = draw(n, sample_rate)
             if self._now.released:  # a coin, of a choice
                 return found
-            self._now.drawn = found.tolist()
+            self._now = Seen(
+                number=self._now.number, drawn=found.tolist()
+            )  # what was read was set-up
             return found[:0] if self.discards else found
 
-        def generator(
-            own: Randomness, stream: str, device: torch.device | str = "cpu"
-        ) -> torch.Generator:
-            made = kind.generator(own, stream, device)
+        def generator(stream: str, device: torch.device | str = "cpu") -> torch.Generator:
+            made = make(stream, device)
             self.seeds[stream] = made.initial_seed()
             return made
 
-        twin = copy.copy(source)
-        twin.__class__ = type(kind.__name__, (kind,), {"batch": batch, "generator": generator})
+        vars(twin).update(batch=batch, generator=generator)
         return twin
+
+    def _may_stop(self) -> None:
+        here = self._now.number, bool(self._now.released)
+        if here in self.stops:
+            self.stops.remove(here)
+            raise Stop
 
     def _watch(self, released: Weights) -> None:
         self._now.released.append(flat(released.values()))
-        self.interrupt(self._now, False)
+        self._may_stop()
 
     def _optimizer(self, optimizer: optim.Optimizer, arguments: Any, named: Any) -> None:
         del arguments, named
@@ -239,9 +227,8 @@ class Observer(NoLedger):
         return flat(p.grad for p in own if p.grad is not None).double()
 
     def _progress(self, progress: Progress) -> None:
-        self._now.number = progress.step
-        self._done, self._now = self._now, Seen(number=progress.step + 1)
-        self.steps.append(self._done)
+        self.steps.append(self._now)
+        self._now = Seen(number=progress.step + 1)
 
 
 def observe(subject: Subject, source: Randomness, *, discards: bool = False) -> Observer:
@@ -283,15 +270,6 @@ class _Read(Dataset[Any]):
         return self._dataset[index]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Noted(Reservation):
-    observer: Observer
-
-    def draw(self, step: int) -> None:
-        super(_Noted, self).draw(step)
-        self.observer.begin(step)
-
-
 class Planned(SeededRandomness):
     """Randomness of an auditor: no noise, and the batches of a list, one after the other; None for all units."""
 
@@ -299,12 +277,10 @@ class Planned(SeededRandomness):
         super().__init__(0)
         self._planned = iter(batches)
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """Zeros."""
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """A copy."""
         del std
-        return torch.zeros(tuple(shape), dtype=dtype, device=device)
+        return total.clone()
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """The next of the list; a coin of one side for whoever asks about a single unit."""

@@ -22,11 +22,11 @@ from torch.utils.data import TensorDataset
 
 from pacdp.audit import batch_laws, noise_laws
 from pacdp.audit.checks import Check, by_chance, cannot_be_checked, certain
-from pacdp.audit.evidence import evidence_of
-from pacdp.audit.observed import Observer, Planned, Seen, Stop, Subject, norm, observe
-from pacdp.audit.one_run import of_weights, tensors_of
+from pacdp.audit.observed import Observer, Planned, Stop, Subject, norm, observe
+from pacdp.audit.one_run import tensors_of
 from pacdp.audit.p_values import Found
-from pacdp.audit.recomputed import contributions, reference_of
+from pacdp.audit.recomputed import contributions, evidence_of, reference_of
+from pacdp.audit.updates import of_weights
 from pacdp.step.noise import Randomness, SeededRandomness
 
 _NUMBERS = 400_000
@@ -85,9 +85,8 @@ def of_noise_alone(subject: Subject, source: Randomness) -> Iterator[Check]:
         ("sizes", batch_laws.sizes_of_batches),
         ("extremes", batch_laws.extreme_batches),
     ):
-        yield by_chance(
-            f"draws: {name}", "batches are drawn as they are told", law(drawn, evidence.rate)
-        )
+        claim = "batches are drawn as they are told"
+        yield by_chance(f"draws: {name}", claim, law(drawn, evidence.rate))
     # noise whose seed can be guessed has every law of noise; n seeds out of k all differ with probability
     # exp(-n (n - 1) / 2k) at most
     seeds = len(z) * (len(z) - 1) / (2.0 * math.log(100.0))
@@ -112,13 +111,7 @@ def of_resuming(
     first, second = sorted(generator.choice(np.arange(2, _STEPS), size=2, replace=False).tolist())
 
     def killed(source: Callable[[], Randomness]) -> Observer:
-        def interrupt(seen: Seen, done: bool) -> None:
-            if (seen.number, done) in plan:
-                plan.remove((seen.number, done))
-                raise Stop
-
-        plan = {(first, False), (second, True)}
-        observer = Observer(short, discards=True, interrupt=interrupt)
+        observer = Observer(short, discards=True, stops=[(first, True), (second + 1, False)])
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 with suppress(Stop):
@@ -128,10 +121,7 @@ def of_resuming(
     whole = observe(short, SeededRandomness(seed), discards=True)
     seeded = killed(lambda: SeededRandomness(seed)).steps
     expected = {seen.number: seen.released for seen in whole.steps}
-    differ = sum(
-        not all(torch.equal(a, b) for a, b in zip(one.released, expected[one.number], strict=False))
-        for one in seeded
-    )
+    differ = sum(not all(map(torch.equal, one.released, expected[one.number])) for one in seeded)
     numbers = [seen.number for seen in seeded]
     said = f"killed in step {first} and after step {second}"
     broken = differ > 0 or sorted(numbers) != sorted([*range(1, _STEPS + 1), first])
@@ -146,52 +136,43 @@ def of_resuming(
     found = noise_laws.repeated_noise(z)
     claim = "noise after resuming is that of no release before"
     yield by_chance("resume: repeats", claim, found._replace(seen=f"{found.seen}, {said}"))
-    yield by_chance(
-        "resume: variance", "noise has the variance that was told", noise_laws.variance_of_steps(z)
-    )
+    claim = "noise has the variance that was told"
+    yield by_chance("resume: variance", claim, noise_laws.variance_of_steps(z))
 
 
 def of_sensitivity(subject: Subject) -> Iterator[Check]:
     """One unit more moves the sum by at most C, alone and among others, and sums are those of clipped units."""
-    ordinary = min(_ORDINARY, len(subject.members))
-    hurt, kinds = _with_hurtful(subject, ordinary)
-    common, alone = list(range(ordinary)), range(ordinary, ordinary + len(kinds))
-    clip, moved, apart = subject.mechanism.clip_norm, dict.fromkeys(kinds, 0.0), 0.0
+    ordinary, clip = min(_ORDINARY, len(subject.members)), subject.mechanism.clip_norm
+    hurt, kinds = with_hurtful(subject, ordinary)
+    common, alone = list(range(ordinary)), [[ordinary + k] for k in range(len(kinds))]
+    moved, apart = dict.fromkeys(kinds, 0.0), 0.0
     for chosen, released, own in _sums(
-        hurt, [[], common, *([u] for u in alone), *([*common, u] for u in alone)]
+        hurt, [[], common, *alone, *(common + one for one in alone)]
     ):
         apart = max(apart, norm(released - own.sum(0)) / clip / max(1, len(chosen)))
-        if chosen and chosen[-1] >= ordinary:
-            name = kinds[chosen[-1] - ordinary]
-            moved[name] = max(moved[name], norm(released - own[:-1].sum(0)) / clip)
+        for unit in chosen[-1:]:
+            if unit >= ordinary:
+                name = kinds[unit - ordinary]
+                moved[name] = max(moved[name], norm(released - own[:-1].sum(0)) / clip)
     yield of_one_unit(moved, ordinary + 1)
-    seen = f"at most {apart:.1e} C a unit apart"
-    yield certain(
-        "sensitivity: sums", "sums are those of clipped units", not apart <= _ROUNDING, seen
-    )
+    claim, seen = "sums are those of clipped units", f"at most {apart:.1e} C a unit apart"
+    yield certain("sensitivity: sums", claim, not apart <= _ROUNDING, seen)
 
     # units whose losses are scaled down count in full: their sums are far below the clip norm
-    faint, norms, apart = _FAINT * min(1.0, clip), list[float](), 0.0
-    small = replace(
-        subject.first(ordinary),
-        loss=lambda outputs, targets: faint * subject.loss(outputs, targets),
-    )
+    faint, largest, apart = _FAINT * min(1.0, clip), 0.0, 0.0
+    small = replace(subject.first(ordinary), loss=lambda *given: faint * subject.loss(*given))
     for _, released, own in _sums(small, [[], *([u] for u in common), common]):
-        norms.append(norm(released) / clip)
+        largest = max(largest, norm(released) / clip)
         apart = max(apart, norm(released - own.sum(0)) / max(1e-30, float(own.norm(dim=1).sum())))
-    seen = f"at most {apart:.1e} of the units' norms apart, sums of {max(norms):.1e} C at most"
-    yield certain(
-        "sensitivity: small sums", "small sums are no exception", not apart <= _FAINT, seen
-    )
+    seen = f"at most {apart:.1e} of the units' norms apart, sums of {largest:.1e} C at most"
+    claim = "small sums are no exception"
+    yield certain("sensitivity: small sums", claim, not apart <= _FAINT, seen)
 
 
 def of_one_unit(moved: dict[str, float], units: int) -> Check:
     """How far, in clip norms, one of so many units moved their sum, by what was made to hurt in it."""
-    worst = max(moved, key=lambda name: moved[name])
-    broken, claim = (
-        moved[worst] > 1.0 + _ROUNDING * units,
-        "one unit more moves the sum by at most C",
-    )
+    worst, claim = max(moved, key=moved.__getitem__), "one unit more moves the sum by at most C"
+    broken = moved[worst] > 1.0 + _ROUNDING * units
     return certain("sensitivity: one unit", claim, broken, f"{moved[worst]:.4f} C by {worst}")
 
 
@@ -199,24 +180,24 @@ def _sums(
     subject: Subject, plan: Sequence[list[int]]
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """The sums of a run without noise on batches of these units, beside the units' contributions."""
-    observed = observe(
-        subject.with_mechanism(steps=len(plan), max_physical_batch=None), Planned(plan)
-    )
+    planned = subject.with_mechanism(steps=len(plan), max_physical_batch=None)
+    observed = observe(planned, Planned(plan))
     reference = reference_of(observed)
     for chosen, seen in zip(plan, observed.steps, strict=True):
-        own = contributions(reference, seen.before, chosen)
-        yield chosen, seen.released[0].double().cpu(), own
+        yield chosen, seen.released[0].cpu(), contributions(reference, seen.before, chosen)
 
 
-def _with_hurtful(subject: Subject, ordinary: int) -> tuple[Subject, list[str]]:
-    """The records of some ordinary units, and after them those of units that were made to hurt."""
+def with_hurtful(
+    subject: Subject, ordinary: int, *, finite: bool = False
+) -> tuple[Subject, list[str]]:
+    """The records of some ordinary units, after them those of units that were made to hurt, and what these are."""
     inputs, targets = subject.dataset.tensors
     first = subject.members[:ordinary]
     kept, x, y = [i for own in first for i in own], inputs[first[0][:1]], targets[first[0][:1]]
-    real = inputs.is_floating_point()
-    kinds = {
-        f"a unit {name}": [(f * x).to(x)] for name, f in HURTFUL.items() if real or f in (0.0, 1.0)
-    }
+    real, kinds = inputs.is_floating_point(), dict[str, list[Tensor]]()
+    for name, factor in HURTFUL.items():
+        if (real or factor in (0.0, 1.0)) and (math.isfinite(factor) or not finite):
+            kinds[f"a unit {name}"] = [(factor * x).to(x)]
     if subject.people is not None:
         kinds["a person with many records"] = [x] * _RECORDS
         if real:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 
@@ -32,26 +31,33 @@ def least(found: Sequence[tuple[float, str]], none: str = "nothing to see") -> F
     return Found(bonferroni(smallest, max(1, len(found))), seen)
 
 
-def two_sided(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
-    """Twice the smaller of two tails."""
-    return np.asarray(np.minimum(1.0, 2.0 * np.minimum(lower, upper)))
+def two_sided(lower: np.ndarray | float, upper: np.ndarray | float) -> np.ndarray:
+    """Twice the smaller of two tails; 0 where they are no number."""
+    return np.asarray(np.nan_to_num(np.minimum(1.0, 2.0 * np.minimum(lower, upper))))
 
 
 def normal(score: np.ndarray | float) -> np.ndarray:
     """Two-sided p-values of N(0, 1); 0 where the score is no number."""
-    return np.where(np.isfinite(score), two_sided(stats.norm.cdf(score), stats.norm.sf(score)), 0.0)
+    return two_sided(stats.norm.cdf(score), stats.norm.sf(score))
 
 
 def chi_square(total: np.ndarray | float, degrees: np.ndarray | int) -> np.ndarray:
     """Two-sided p-values of sums of squares; 0 where one is no number."""
-    tails = two_sided(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
-    return np.where(np.isfinite(total), tails, 0.0)
+    return two_sided(stats.chi2.cdf(total, degrees), stats.chi2.sf(total, degrees))
 
 
 def binomial(count: np.ndarray | int, trials: int, rate: float) -> np.ndarray:
     """Two-sided p-values of counts."""
-    count = np.asarray(count)
-    return two_sided(stats.binom.cdf(count, trials, rate), stats.binom.sf(count - 1, trials, rate))
+    law = stats.binom(trials, rate)
+    return two_sided(law.cdf(count), law.sf(np.asarray(count) - 1))
+
+
+def largest_of(count: int, *, beyond: float, reached: float) -> tuple[float, float]:
+    """P-values of the largest of so many: that it is no larger, and that it is as large.
+
+    Each is beyond it, or reaches it, with these probabilities.
+    """
+    return float(stats.binom.pmf(0, count, beyond)), float(stats.binom.sf(0, count, reached))
 
 
 def random_signs(one: np.ndarray, other: np.ndarray) -> float:

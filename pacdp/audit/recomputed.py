@@ -1,24 +1,108 @@
-"""The clipped contributions of units, computed anew: the reference step of one unit, clipped in double precision.
+"""What a run left for its auditor: the clipped sums computed anew, the noise beside them, who came when, what was told.
 
-What a unit adds is asked of :mod:`pacdp.step.sums`, for one unit at a time. What is audited is what a run makes of
-many units: fast modes, batches, clipping, sums. None of these is used here, so that a fault in one of them shows.
+What a unit adds is asked of :mod:`pacdp.step.sums`, one unit after the other, and clipped in double precision. What is
+audited is what a run makes of many units: fast modes, batches, clipping, sums. None of these is used here, so that a
+fault in one of them shows.
 """
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from bounds.accounting import Composed, Event, ExponentialMechanism, Gaussian, PoissonSampled
 from pacdp.audit.observed import Observer, flat, put
 from pacdp.layers.random import generators, random_state, rewind
-from pacdp.step.clip import Weights
+from pacdp.step.clip import STABILITY, Weights
+from pacdp.step.event import runs_of
 from pacdp.step.sums import ByContribution, ByExample, parts
 from pacdp.step.units import Network, Units, each_unit, trained
 
 Reference = ByExample | ByContribution
 """On a network of the auditor's, which is changed; where random layers draw what they drew in the run, if asked in its
 order, ``most`` of a :class:`ByExample` is how many examples passed them as one batch."""
+
+
+class Told(NamedTuple):
+    """What an accountant was told of one step."""
+
+    rate: float
+    """With what probability a unit takes part."""
+    noise: float
+    """The noise multiplier of all releases together; 0 for none."""
+    choice: float
+    """The epsilon of the choice among candidates; 0 where nothing is chosen."""
+
+
+def told_of(event: Event | None) -> list[Told]:
+    """What an accountant was told of each step, in their order."""
+    return [_told(step) for step, count in runs_of(event) for _ in range(count)]
+
+
+def _told(step: Event) -> Told:
+    rate, released = 1.0, step
+    if isinstance(step, PoissonSampled):
+        rate, released = step.sample_rate, step.event
+    made = released.events if isinstance(released, Composed) else (released,)
+    noise = [one.noise_multiplier for one in made if isinstance(one, Gaussian)]
+    choices = [one.epsilon for one in made if isinstance(one, ExponentialMechanism)]
+    return Told(rate, sum(noise, 0.0), sum(choices, 0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run left; private."""
+
+    noise: np.ndarray
+    """Released sums minus recomputed ones, over the standard deviation that was told; (releases, dim)."""
+    sums: np.ndarray
+    """The recomputed sums; (releases, dim)."""
+    rows: Sequence[int]
+    """The step of each release, a row of ``batches``."""
+    batches: np.ndarray
+    """(steps, units), whether any record of the unit was read in the step."""
+    told: list[Told]
+    """Of each step."""
+    cut: int = 0
+    """How often some of a person's records were read without the others."""
+    undrawn: int | None = None
+    """Steps in which other units were read than were drawn; None where no drawing was seen."""
+
+    @property
+    def rate(self) -> float:
+        """The rate that was told."""
+        return self.told[0].rate
+
+
+def evidence_of(observed: Observer) -> Evidence:
+    """Hold each release against the sum of its units' contributions, recomputed from the records that were read.
+
+    A step that was killed may have released fewer sums than the algorithm says.
+    """
+    reference, members, steps = reference_of(observed), observed.subject.members, observed.steps
+    told = told_of(observed.ran.event)
+    unit_of = {record: unit for unit, own in enumerate(members) for record in own}
+    noise, sums, rows = list[np.ndarray](), list[np.ndarray](), list[int]()
+    batches, cut, undrawn = np.zeros((len(steps), len(members)), dtype=bool), 0, 0
+    for row, seen in enumerate(steps):
+        chosen = list(dict.fromkeys(unit_of[record] for record in seen.read))
+        batches[row, chosen] = True
+        cut += sum(not seen.read.keys() >= set(members[unit]) for unit in chosen)
+        undrawn += set(seen.drawn or ()) != set(chosen)
+        total = contributions(reference, seen.before, chosen).sum(0)
+        for released, std in zip(seen.released, seen.stds, strict=False):
+            noise.append(((released.double().cpu() - total) / std).float().numpy())
+            sums.append(total.float().numpy())
+            rows.append(row)
+    return Evidence(
+        noise=np.stack(noise), sums=np.stack(sums), rows=rows, batches=batches, cut=cut,
+        told=[told[seen.number - 1] for seen in steps],
+        undrawn=None if any(seen.drawn is None for seen in steps) else undrawn,
+    )  # fmt: skip
 
 
 def reference_of(observed: Observer) -> Reference:
@@ -31,9 +115,12 @@ def reference_of(observed: Observer) -> Reference:
     records = None if subject.people is None else tuple(map(torch.tensor, subject.members))
     own = Network.of(module, subject.loss), Units(subject.dataset, records), mechanism.clip_norm
     if algorithm.contribution is not None:
-        return ByContribution(*own, algorithm.contribution, algorithm.width)
+        return ByContribution(
+            *own, algorithm.contribution, algorithm.width, clipping=mechanism.rule
+        )
     together = bool(random) and observed.ran.grad_sample_mode != "reference"
-    return ByExample(*own, algorithm.draws, mechanism.max_physical_batch if together else 1)
+    most = mechanism.max_physical_batch if together else 1
+    return ByExample(*own, algorithm.draws, most, clipping=mechanism.rule)
 
 
 def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) -> Tensor:
@@ -45,15 +132,11 @@ def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) 
     none = flat(live.values()).double()[None][:0]
     found = torch.cat([none, *(flat(row[name] for name in live).double()[None] for row in rows)])
     norms = found.norm(dim=1, keepdim=True)
-    within = found * (reference.clip_norm / norms).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), within, 0.0)
-
-
-def losses(reference: Reference, weights: Tensor, chosen: Sequence[int]) -> list[float]:
-    """Each unit's mean loss at these weights."""
-    assert isinstance(reference, ByContribution)
-    put(weights, reference.network.module)
-    return reference.losses(torch.tensor(chosen), trained(reference.network.module)).tolist()
+    if reference.clipping == "automatic":
+        factors = reference.clip_norm / (norms + STABILITY)
+    else:
+        factors = (reference.clip_norm / norms).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), found * factors, 0.0)
 
 
 def _others(reference: ByContribution, live: Weights, units: Tensor) -> Iterator[Weights]:

@@ -18,7 +18,8 @@ The guesses need not be good: bad ones give low bounds, never wrong ones.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,11 +63,6 @@ class AuditResult:
     attempts: tuple[Attempt, ...]
     """All that were made; ``failure_prob`` was divided among them."""
     adjacency: Literal["add-remove"] = ADJACENCY
-
-    @property
-    def best(self) -> Attempt:
-        """The attempt with the largest share of right guesses beyond chance."""
-        return max(self.attempts, key=lambda a: (2 * a.correct - a.guesses) / math.sqrt(a.guesses))
 
 
 def epsilon_p_value(
@@ -147,15 +143,14 @@ def mu_lower_bound(*, canaries: int, guesses: int, correct: int, failure_prob: f
 
     Formal guarantee: no larger than the mu of any mu-GDP mechanism, with probability at least 1 - failure_prob.
     """
-    counts = {
-        "canaries": canaries,
-        "guesses": guesses,
-        "correct": correct,
-        "failure_prob": failure_prob,
-    }
-    return _largest(
-        lambda mu: trade_off_refuted(lambda power: float(ndtr(ndtri(power) - mu)), **counts)
+    refuted = partial(
+        trade_off_refuted,
+        canaries=canaries,
+        guesses=guesses,
+        correct=correct,
+        failure_prob=failure_prob,
     )
+    return _largest(lambda mu: refuted(lambda power: float(ndtr(ndtri(power) - mu))))
 
 
 def guess(scores: ArrayLike, *, guesses: int) -> np.ndarray:
@@ -207,7 +202,8 @@ def audit_scores(
             f"{rows.shape}"
         )
     m = len(truth)
-    numbers = _quartered(m) if guesses is None else list(guesses)
+    fewer = [m // 4**k for k in range(1, 32) if m // 4**k >= _FEWEST]
+    numbers = [m, *fewer] if guesses is None else list(guesses)
     if not numbers:
         raise ValueError("guesses must name at least one number of guesses, got none")
     right = np.where(truth, 1, -1)
@@ -218,15 +214,22 @@ def audit_scores(
     ]
     _check.open_probability(failure_prob=failure_prob)
     _check_parameters(0.0, delta)
+    each = _counts(attempts, m, failure_prob)
+    return AuditResult(
+        epsilon_lower=max(epsilon_lower_bound(delta=delta, **counts) for counts in each),
+        mu_lower=max(mu_lower_bound(**counts) for counts in each),
+        delta=delta, failure_prob=failure_prob, canaries=m, attempts=tuple(attempts))  # fmt: skip
+
+
+def _counts(
+    attempts: Sequence[Attempt], canaries: int, failure_prob: float
+) -> list[dict[str, Any]]:
+    """What a bound is told of each attempt: they share ``failure_prob``."""
     share = failure_prob / len(attempts)
-    by_count = [
-        {"canaries": m, "guesses": a.guesses, "correct": a.correct, "failure_prob": share}
+    return [
+        {"canaries": canaries, "guesses": a.guesses, "correct": a.correct, "failure_prob": share}
         for a in attempts
     ]
-    return AuditResult(
-        epsilon_lower=max(epsilon_lower_bound(delta=delta, **counts) for counts in by_count),
-        mu_lower=max(mu_lower_bound(**counts) for counts in by_count),
-        delta=delta, failure_prob=failure_prob, canaries=m, attempts=tuple(attempts))  # fmt: skip
 
 
 def contradicts(result: AuditResult, event: Event) -> bool:
@@ -243,24 +246,8 @@ def contradicts(result: AuditResult, event: Event) -> bool:
     def inverse(power: float) -> float:
         return max(0.0, float((shrinkage * (power - profile.deltas)).max()) * (1.0 - _SLACK))
 
-    share = result.failure_prob / len(result.attempts)
-    return any(
-        trade_off_refuted(
-            inverse,
-            canaries=result.canaries,
-            guesses=a.guesses,
-            correct=a.correct,
-            failure_prob=share,
-        )
-        for a in result.attempts
-    )
-
-
-def _quartered(canaries: int) -> list[int]:
-    out = [canaries]
-    while out[-1] // 4 >= _FEWEST:
-        out.append(out[-1] // 4)
-    return out
+    each = _counts(result.attempts, result.canaries, result.failure_prob)
+    return any(trade_off_refuted(inverse, **counts) for counts in each)
 
 
 def _largest(refuted: Callable[[float], bool]) -> float:

@@ -5,12 +5,8 @@ from pacdp.backprop.augment import augmented as augmented
 from pacdp.backprop.fit import Examples as Examples
 from pacdp.backprop.fit import FitSettings as FitSettings
 from pacdp.backprop.fit import fit as fit
-from pacdp.backprop.objectives import OBJECTIVES as OBJECTIVES
 from pacdp.backprop.objectives import Objective as Objective
-from pacdp.backprop.objectives import f_classic as f_classic
 from pacdp.backprop.objectives import f_kl as f_kl
-from pacdp.backprop.objectives import f_lambda as f_lambda
-from pacdp.backprop.objectives import f_quad as f_quad
 from pacdp.backprop.prior import Parts as Parts
 from pacdp.backprop.prior import Scaled as Scaled
 from pacdp.backprop.prior import ScaleGrid as ScaleGrid

@@ -21,8 +21,8 @@ from pacdp.backprop.variational import Coordinates, Spread
 from pacdp.errors import Diverged
 from pacdp.layers.plain import call_with
 from pacdp.losses import Loss
-from pacdp.models import random_layers
-from pacdp.posterior import GaussianPosterior
+from pacdp.models import require_evaluation
+from pacdp.posterior import GaussianPosterior, odd_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,6 @@ class PosteriorSettings:
     momentum: float = 0.9
     spread: Spread = "layer"
     """Which weights share the trained ratio of their standard deviations to the prior's."""
-    means: bool = True
-    """Whether means move at all."""
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.batch_size < 1:
@@ -66,7 +64,7 @@ Progress = Callable[[Seen], None]
 
 def train_posterior(
     prior: GaussianPosterior, module: nn.Module, data: Examples, *, objective: Objective, loss: Loss,
-    settings: PosteriorSettings, failure_prob: float, generator: torch.Generator, extra_nats: float = 0.0,
+    settings: PosteriorSettings, failure_prob: float, generator: torch.Generator,
     device: torch.device | str = "cpu", progress: Progress | None = None,
 ) -> GaussianPosterior:  # fmt: skip
     """The posterior that training on ``data`` from ``prior`` arrives at.
@@ -78,11 +76,11 @@ def train_posterior(
 
     Args:
         module: the network, in eval mode; its own weights do not matter and are not changed.
-        objective: one of :mod:`pacdp.backprop.objectives`, or another function like them.
+        objective: ``f_quad`` or ``f_classic`` of :mod:`bounds.objectives`, :func:`pacdp.backprop.f_kl`, or another
+            function like them.
         loss: the surrogate, with its interval, such as ``pacdp.losses.bounded_cross_entropy``.
         failure_prob: of the PAC-Bayes step, for the objective.
         generator: a CPU generator for minibatches and draws.
-        extra_nats: what else the certificate will add to the divergence.
 
     Raises:
         ValueError: no examples, labels of another number, a layer that draws or mixes examples, a prior over other
@@ -91,11 +89,8 @@ def train_posterior(
     """
     n = len(data.inputs)
     _require_trainable(prior, module, data)
-    coordinates = Coordinates.at(prior, spread=settings.spread, means=settings.means, device=device)
-    leaves = coordinates.leaves()
-    if not leaves or not settings.steps:
-        return coordinates.posterior()
-    optimizer = torch.optim.SGD(leaves, lr=1.0, momentum=settings.momentum)
+    coordinates = Coordinates.at(prior, spread=settings.spread, device=device)
+    optimizer = torch.optim.SGD(coordinates.leaves(), lr=1.0, momentum=settings.momentum)
     buffers = dict(coordinates.prior.buffers)
     for step in range(settings.steps):
         rows = torch.randint(0, n, (min(settings.batch_size, n),), generator=generator)
@@ -104,9 +99,7 @@ def train_posterior(
         losses = loss(outputs, data.labels[rows].to(device))
         risk = (losses.mean() - loss.low) / (loss.high - loss.low)
         kl_nats = coordinates.kl_nats()
-        value = objective(
-            risk, kl_nats.to(risk), n=n, failure_prob=failure_prob, extra_nats=extra_nats
-        )
+        value = objective(risk, kl_nats.to(risk), n=n, failure_prob=failure_prob)
         if not bool(torch.isfinite(value)):
             raise Diverged(step, "the objective")
         optimizer.zero_grad()
@@ -116,15 +109,8 @@ def train_posterior(
         )
         optimizer.step()
         if progress is not None:
-            progress(
-                Seen(
-                    step + 1,
-                    settings.steps,
-                    float(risk.detach()),
-                    float(kl_nats.detach()),
-                    float(value.detach()),
-                )
-            )
+            seen = (float(one.detach()) for one in (risk, kl_nats, value))
+            progress(Seen(step + 1, settings.steps, *seen))
     return coordinates.posterior()
 
 
@@ -133,21 +119,9 @@ def _require_trainable(prior: GaussianPosterior, module: nn.Module, data: Exampl
         raise ValueError(
             f"expected one label for each of n >= 1 inputs, got {len(data.inputs)} inputs and {len(data.labels)} labels"
         )
-    drawing = random_layers(module)
-    mixing = [
-        name for name, layer in module.named_modules()
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training
-    ]  # fmt: skip
-    if drawing or mixing:
-        raise ValueError(
-            f"layers {', '.join(drawing + mixing)} draw random numbers or mix examples: call eval() first"
-        )
-    shapes = {name: value.shape for name, value in module.named_parameters()}
-    given = {name: value.shape for name, value in prior.means.items()}
-    if shapes != given:
-        odd = sorted(
-            name for name in shapes.keys() | given.keys() if shapes.get(name) != given.get(name)
-        )
+    require_evaluation(module)
+    odd = odd_names(dict(module.named_parameters()), prior.means)
+    if odd:
         raise ValueError(
             f"expected a prior over the parameters of the module, got other names or shapes in {odd}"
         )

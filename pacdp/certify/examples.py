@@ -127,7 +127,7 @@ class BoundSet:
         """
         if objective.pixels is not None:
             if "set" not in objective.kept:
-                objective.kept["set"] = cls._of_pixels(objective.pixels, objective.first_labels)
+                objective.kept["set"] = cls._of_pixels(objective.pixels, objective.labels[0])
             return objective.kept["set"]
         at = _versions(*objective.examples)
         if objective.kept.get("at") != at:

@@ -9,7 +9,7 @@ gives the count away.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -31,10 +31,8 @@ _GRID = 2**10
 class Normals(Protocol):
     """A source of Gaussian noise, such as those of :mod:`pacdp.step.noise`."""
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """Independent N(0, std²)."""
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """``total`` with independent N(0, std²) on every coordinate."""
         ...
 
 
@@ -166,8 +164,6 @@ def released_errors(
     noisy: list[float] = []
     for step, (value, std) in enumerate(((errors, std_errors), (n, std_n)), start=1):
         granted.draw(step)
-        noise = float(
-            randomness.normal((1,), std=float(std), dtype=torch.float64, device=torch.device("cpu"))
-        )
+        noise = float(randomness.noised(torch.zeros(1, dtype=torch.float64), std=float(std)))
         noisy.append((round(value * _GRID) + round(noise * _GRID)) / _GRID)
     return replace(made, errors=noisy[0], n=noisy[1], receipt=granted.receipt)

@@ -26,19 +26,19 @@ class TraceDiagnosis:
     """How many never move in a half of theirs."""
     mean: float
     """Over all chains and kept steps."""
-    standard_error: float | None
+    standard_error: float | None = None
     """Monte Carlo standard error of the mean; assumes stationarity."""
-    effective_draws: float | None
+    effective_draws: float | None = None
     """Bulk, of all chains together; assumes stationarity."""
-    r_hat: float | None
+    r_hat: float | None = None
     """Rank-normalised, split, the larger of plain and folded."""
-    r_hat_p_value: float | None
+    r_hat_p_value: float | None = None
     """Of halves with means this unequal."""
-    ks_p_value: float | None
+    ks_p_value: float | None = None
     """Of two halves this unlike: the smallest of the chains, times their number."""
-    geweke_z: float | None
+    geweke_z: float | None = None
     """Beginning less end in standard errors, the largest in size of the chains and their sum."""
-    geweke_p_value: float | None
+    geweke_p_value: float | None = None
     """Two-sided, times the number of z from which it was chosen."""
 
 

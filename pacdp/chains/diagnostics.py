@@ -101,10 +101,7 @@ def _diagnose(kept: Float[np.ndarray, "chains steps"]) -> TraceDiagnosis:
     still = int((~(halves_move[0] & halves_move[1])).sum())
     mean = float(unit.mean()) * peak
     if steps < FEWEST_STEPS or width == 0.0:
-        return TraceDiagnosis(
-            chains=chains, steps=steps, still_chains=still, mean=mean, standard_error=None, effective_draws=None,
-            r_hat=None, r_hat_p_value=None, ks_p_value=None, geweke_z=None, geweke_p_value=None,
-        )  # fmt: skip
+        return TraceDiagnosis(chains=chains, steps=steps, still_chains=still, mean=mean)
     unit = (unit - low) / width
     first, second = _halves(unit)
     r_hat, r_hat_p_value = _r_hat(

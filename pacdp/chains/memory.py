@@ -31,9 +31,8 @@ def room_on(device: torch.device) -> int:
 
 
 def require_memory(
-    *, chains: int, dim: int, device: torch.device, vectors: int = VECTORS, beside: int = 0,
-    free_bytes: int | None = None,
-) -> None:  # fmt: skip
+    *, chains: int, dim: int, device: torch.device, vectors: int = VECTORS, beside: int = 0
+) -> None:
     """Refuse more chains than fit into nine tenths of the free memory, at ``vectors`` vectors of weights each.
 
     Args:
@@ -43,7 +42,7 @@ def require_memory(
     Raises:
         OutOfMemory: names the chains, their dimension, the free memory and how many chains fit.
     """
-    free = _free(device) if free_bytes is None else free_bytes
+    free = _free(device)
     each, room = vectors_on(device, vectors) * 4 * dim, 0.9 * free - beside
     if chains * each > room:
         raise OutOfMemory(

@@ -6,14 +6,13 @@ rows.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
-from pacdp.chains.layout import Layout
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
@@ -26,31 +25,9 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 _TRIALS = 5
 
 
-@runtime_checkable
-class Network(Protocol):
-    """A network over a resident data set, for K weight vectors at a time."""
-
-    layout: Layout
-
-    def gather(self, indices: Tensor) -> Any:
-        """Collect what the network needs of the examples at these places."""
-        ...
-
-    def backward(
-        self,
-        weights: Tensor,
-        batches: Sequence[Any],
-        group: Sequence[int],
-        labels: Sequence[Tensor],
-        loss: Loss,
-        gradient: Tensor,
-    ) -> Tensor:
-        """Write each chain's gradient of the mean loss into ``gradient``, and return mean losses and errors."""
-        ...
-
-    def logits(self, weights: Tensor, start: int, stop: int) -> Tensor:
-        """Return each chain's logits on the resident examples from ``start`` to ``stop``."""
-        ...
+Network = NativeNetwork | LoopedNetwork | VmappedNetwork
+"""A network over a resident data set, for K weight vectors at a time: each has a layout, and says what its ``gather``,
+``backward`` and ``logits`` do."""
 
 
 def resident(
@@ -83,7 +60,7 @@ def resident(
 def _agrees(
     compiled: NativeNetwork, model: nn.Module, inputs: Tensor | Pixels, *, rows: int
 ) -> bool:
-    """Whether outputs and gradients are those of ``model``, called as it is and by autograd.
+    """Whether outputs, gradients and norms of examples' own are those of ``model``, called as it is and by autograd.
 
     Gradients jump where a unit is at zero or two pixels are equal, so that rounding alone can move one; they must agree
     at two of a few random weights. Outputs must agree everywhere.
@@ -107,18 +84,22 @@ def _agrees(
         spread = compiled.layout.flatten(named)
         if not _close(compiled.logits(spread, 0, shown), plain.logits(spread, 0, shown)):
             return False
-        agreed += _close(_gradient(compiled, spread, places), _gradient(plain, spread, places))
+        gradient, squares = torch.empty_like(spread), np.zeros(rows)
+        batch, labels = compiled.gather(places), torch.zeros_like(places)
+        compiled.slopes(spread, batch, labels, _SMOOTH.slope, gradient, squares)
+        each = torch.stack([_gradient(plain, spread, place[None]) for place in places]) / rows
+        agreed += _close(gradient, each.sum(dim=0)) and _close(
+            torch.from_numpy(squares).sqrt().to(own.dtype), torch.linalg.vector_norm(each, dim=1)
+        )
         if agreed == 2:
             return True
     return False
 
 
-def _gradient(form: Network, weights: Tensor, places: Tensor) -> Tensor:
-    slope = torch.empty_like(weights)[None]
-    form.backward(
-        weights[None], [form.gather(places)], [0], [torch.zeros_like(places)], _SMOOTH, slope
-    )
-    return slope
+def _gradient(plain: LoopedNetwork, weights: Tensor, places: Tensor) -> Tensor:
+    found, labels = torch.empty_like(weights), torch.zeros_like(places)
+    plain.backward(weights[None], [plain.gather(places)], [0], [labels], _SMOOTH, found[None])
+    return found
 
 
 def _close(found: Tensor, expected: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """Running chains: steps in chunks, each chunk checked before anyone sees it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -65,7 +65,7 @@ def run_chains(
             seen.append(info)
             if info.squared_norms is not None and before.step in KEPT:
                 kept |= _named(before) | _named(state)
-        losses, errors = (torch.stack([info[i] for info in seen], dim=1).cpu() for i in range(2))
+        losses = torch.stack([info.loss for info in seen], dim=1).cpu()
         bad = ~torch.isfinite(losses)
         if bool(bad.any()):
             raise Diverged(
@@ -76,17 +76,15 @@ def run_chains(
             raise Diverged(state.step, "a weight", chains=_numbers(bad))
         if loss is not None:
             loss.check(max(float(losses.min()), loss.low), float(losses.max()))
-        moved = (
-            None
-            if seen[0].displacement is None
-            else torch.stack([i.displacement for i in seen], dim=1).cpu()
-        )
-        norms = (
-            None
-            if seen[0].squared_norms is None
-            else torch.cat([i.squared_norms for i in seen], dim=1).cpu()
-        )
+        errors = torch.stack([info.error for info in seen], dim=1).cpu()
+        moved = _along(torch.stack, [info.displacement for info in seen])
+        norms = _along(torch.cat, [info.squared_norms for info in seen])
         yield Chunk(state, losses, errors, moved, norms, kept)
+
+
+def _along(join: Callable[..., Tensor], steps: list[Any]) -> Tensor | None:
+    """What the steps saw, side by side on the CPU; None where they did not look."""
+    return None if steps[0] is None else join(steps, dim=1).cpu()
 
 
 def _named(state: Any) -> dict[str, Tensor]:

@@ -11,7 +11,6 @@ from there, and taken again. One process writes at a time.
 
 import json
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,6 +82,11 @@ class WeightsShape:
     def dim(self) -> int:
         """The number of weights."""
         return sum(math.prod(shape) for _, shape in self.parameters)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of a snapshot's file, at most."""
+        return 512 + len(json.dumps(self.header(_LARGEST_STEP))) + 4 * self.dim
 
     def header(self, step: int) -> str:
         """What a file says of the snapshot in it."""
@@ -182,25 +186,6 @@ def resume_snapshots(folder: Path | str, *, shape: WeightsShape, up_to_step: int
         _path(folder, len(found) - 1).unlink()
         found.steps.pop()
     return found
-
-
-def require_space(folder: Path | str, *, shape: WeightsShape, snapshots: int) -> None:
-    """Refuse to start a chain whose snapshots would not fit.
-
-    Raises:
-        CheckpointError: too little room on the disk of ``folder``.
-    """
-    disk = next(
-        path
-        for path in (Path(folder).absolute(), *Path(folder).absolute().parents)
-        if path.exists()
-    )
-    header = 512 + len(json.dumps(shape.header(_LARGEST_STEP)))
-    needed = snapshots * (header + 4 * shape.dim)
-    if (free := shutil.disk_usage(disk).free) < needed:
-        raise CheckpointError(
-            f"{folder} has {free} bytes free, {snapshots} snapshots need {needed}: make room or thin the chain more"
-        )
 
 
 def _path(folder: Path, number: int) -> Path:

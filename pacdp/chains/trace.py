@@ -11,86 +11,62 @@ from pacdp.chains.run import Chunk
 
 LENGTH = 2000
 """Most windows of a trace."""
+WINDOWED = ("energy", "displacement")
+"""Names of the numbers whose means over windows are kept."""
 SQUARED_NORMS = "squared_norms"
 """Name of the kept norms in a checkpoint's trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Means over windows of ``every`` steps: ``energy`` (minibatch loss) and, for Entropy-SG(L)D, ``displacement``."""
+    """What K chains were seen to do, by name, as a checkpoint holds it.
+
+    ``energy`` (minibatch loss) and, for Entropy-SG(L)D, ``displacement`` are means over whole windows of ``every``
+    steps, ``pending.NAME`` the numbers of the steps since. Where norms are kept, ``squared_norms`` holds Σ_i ‖g_i‖² of
+    every gradient from the first on, and ``kept.STEP.NAME`` the states of some steps (:class:`pacdp.chains.run.Chunk`).
+    """
 
     every: int
-    windows: Mapping[str, Tensor]
-    """By name, [chains, whole windows]."""
-    pending: Mapping[str, Tensor]
-    """By name, [chains, steps since the last whole window]."""
-    squared_norms: Tensor | None = None
-    """Where they are kept, Σ_i ‖g_i‖² of every gradient from the first on, float64 [chains, gradients]."""
-    kept: Mapping[str, Tensor] = field(default_factory=dict)
-    """With them, states of some steps (:class:`pacdp.chains.run.Chunk`), [chains, ...]."""
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+    """[chains, ...] each."""
 
     @classmethod
     def start(cls, steps: int) -> "Trace":
         """An empty trace of chains that will make ``steps`` steps."""
-        return cls(max(1, -(-steps // LENGTH)), {}, {})
+        return cls(max(1, -(-steps // LENGTH)))
 
     def extended(self, chunk: Chunk) -> "Trace":
         """With the steps of ``chunk`` added."""
-        new = {"energy": chunk.losses}
-        if chunk.displacements is not None:
-            new["displacement"] = chunk.displacements
-        windows, pending = {}, {}
-        for name, values in new.items():
-            values = (
-                torch.cat([self.pending[name], values], dim=1) if name in self.pending else values
-            )
+        parts = {**self.parts, **chunk.kept}
+        for name, values in zip(WINDOWED, (chunk.losses, chunk.displacements), strict=True):
+            if values is None:
+                continue
+            values = _joined(parts.get(f"pending.{name}"), values)
             whole = values.shape[1] // self.every * self.every
             means = values[:, :whole].unflatten(1, (-1, self.every)).mean(dim=2)
-            windows[name] = (
-                torch.cat([self.windows[name], means], dim=1) if name in self.windows else means
-            )
-            pending[name] = values[:, whole:].clone()
-        norms = [one for one in (self.squared_norms, chunk.squared_norms) if one is not None]
-        return Trace(
-            self.every,
-            windows,
-            pending,
-            torch.cat(norms, dim=1) if norms else None,
-            {**self.kept, **chunk.kept},
-        )
+            parts[name] = _joined(parts.get(name), means)
+            parts[f"pending.{name}"] = values[:, whole:].clone()
+        if chunk.squared_norms is not None:
+            parts[SQUARED_NORMS] = _joined(parts.get(SQUARED_NORMS), chunk.squared_norms)
+        return Trace(self.every, parts)
 
     def tensors(self, chain: int) -> dict[str, Tensor]:
         """One chain's part, for a checkpoint."""
-        found = {name: values[chain] for name, values in self.windows.items()}
-        found |= {f"pending.{name}": values[chain] for name, values in self.pending.items()}
-        found |= {name: values[chain] for name, values in self.kept.items()}
-        return (
-            found
-            if self.squared_norms is None
-            else found | {SQUARED_NORMS: self.squared_norms[chain]}
-        )
+        return {name: values[chain] for name, values in self.parts.items()}
 
     @classmethod
-    def of(cls, every: int, parts: Sequence[Mapping[str, Tensor]]) -> "Trace":
+    def of(cls, every: int, chains: Sequence[Mapping[str, Tensor]]) -> "Trace":
         """The trace of several chains, from what :meth:`tensors` gave for each."""
-        joined = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
-        norms = joined.pop(SQUARED_NORMS, None)
-        kept = {name: joined.pop(name) for name in list(joined) if name.startswith("kept.")}
-        windows = {
-            name: values for name, values in joined.items() if not name.startswith("pending.")
-        }
-        return cls(
-            every, windows, {name: joined[f"pending.{name}"] for name in windows}, norms, kept
-        )
+        return cls(every, {name: torch.stack([one[name] for one in chains]) for name in chains[0]})
 
     def select(self, chains: Sequence[int]) -> "Trace":
         """The trace of some of the chains."""
-        return (
-            Trace.of(self.every, [self.tensors(chain) for chain in chains])
-            if self.windows
-            else self
-        )
+        return Trace(self.every, {name: one[list(chains)] for name, one in self.parts.items()})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole windows as float64 arrays [chains, windows]."""
-        return {name: values.double().numpy() for name, values in self.windows.items()}
+        return {name: self.parts[name].double().numpy() for name in WINDOWED if name in self.parts}
+
+
+def _joined(before: Tensor | None, more: Tensor) -> Tensor:
+    return more if before is None else torch.cat([before, more], dim=1)

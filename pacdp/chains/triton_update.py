@@ -12,7 +12,6 @@ import triton  # pyright: ignore[reportMissingImports]  # comes with torch for G
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from pacdp.chains.update import require_settings
 from pacdp.random.devices import current
 from pacdp.random.philox import LANES, PAGE
 from pacdp.random.philox_triton import block, normal_pair
@@ -83,24 +82,12 @@ def update(
 ) -> Tensor:  # fmt: skip
     """As :func:`pacdp.chains.update.langevin`, of float32 weights [chains, dim], with coefficients in columns.
 
-    Columns are [1, 1] or [chains, 1]. ``out`` may be ``x``.
-
-    Raises:
-        ValueError: columns of another length, keys of other chains, or vectors that do not lie as those of ``x`` do.
+    Columns are [1, 1] or [chains, 1], vectors contiguous, as :func:`pacdp.chains.update.langevin` makes sure: the
+    kernel would read past the end of others. ``out`` may be ``x``.
     """
     chains, dim = x.shape
     out = torch.empty_like(x) if out is None else out
     columns = [one.reshape(-1) for one in (keep, rate, pull, scale, alpha)]
-    for one in columns:
-        require_settings(len(one), chains)
-    vectors = [one for one in (x, gradient, centre, average, out) if one is not None]
-    if any(
-        one.shape != x.shape or one.dtype != torch.float32 or not one.is_contiguous()
-        for one in vectors
-    ):
-        raise ValueError(f"expected whole float32 vectors [{chains}, {dim}]")
-    if keys.shape != (2, chains) or not keys.is_contiguous():
-        raise ValueError(f"expected keys [2, {chains}], got {tuple(keys.shape)}")
     by = [
         int(len(one) > 1) * one.stride(0) for one in columns
     ]  # one number for all chains stays one

@@ -51,21 +51,16 @@ def langevin(
         gradient, rate = _released(x, gradient, rate, scale, keys, stream, int(tick))
         scale, keys = 0.0, Keys(*np.zeros((2, len(x)), np.uint64))  # the noise is in
     if x.device.type == "cpu":
-        return _on_cpu(
-            x,
-            keep,
-            gradient,
-            rate,
-            centre,
-            pull,
-            scale,
-            keys,
-            stream,
-            int(tick),
-            average,
-            alpha,
-            out,
-        )
+        # the compiled loop is many times slower on arrays that overlap
+        into = torch.empty_like(x) if out is None or out is x else out
+        values = x.numpy()
+        native.update(
+            into.numpy(), values, _row(keep, x), values if gradient is None else gradient.numpy(),
+            _row(rate, x), values if centre is None else centre.numpy(), _row(pull, x), _row(scale, x),
+            values[:0] if average is None else average.numpy(), _row(alpha, x), keys.noise,
+            np.uint32(stream), np.uint64(int(tick)),
+        )  # fmt: skip
+        return x.copy_(into) if out is x else into
     tick = torch.as_tensor(
         tick, device=x.device
     )  # as a tensor, so that a new step is no new program
@@ -89,10 +84,7 @@ def normal_like(
     if x.device.type != "cpu":
         tick = torch.as_tensor(tick, device=x.device)
         return _normals(keys.noise_on(x.device), x.shape[1], stream, tick).to(x.dtype)
-    out = torch.empty_like(x)
-    threads.use(out.numel())
-    native.normal(out.numpy(), keys.noise, np.uint32(stream), np.uint64(int(tick)))
-    return out
+    return langevin(torch.zeros_like(x), keep=0.0, scale=1.0, keys=keys, stream=stream, tick=tick)
 
 
 def _released(
@@ -107,7 +99,7 @@ def _released(
     """What is released of each chain's gradient, and the rate at which it enters: the noise itself, where no gradient
     does.
     """
-    made, rates, scales = torch.empty_like(x), _row(rate, len(x)).copy(), _row(scale, len(x))
+    made, rates, scales = torch.empty_like(x), _row(rate, x).copy(), _row(scale, x)
 
     def release(number: int, chains: Sequence[int]) -> None:
         del number
@@ -122,39 +114,6 @@ def _released(
 
     threads.spread(release, threads.shares(len(x)))
     return made, rates
-
-
-def _on_cpu(
-    x, keep, gradient, rate, centre, pull, scale, keys, stream, tick, average, alpha, out
-) -> Tensor:
-    if out is x:  # the compiled loop is many times slower on arrays that overlap
-        return x.copy_(
-            _on_cpu(
-                x,
-                keep,
-                gradient,
-                rate,
-                centre,
-                pull,
-                scale,
-                keys,
-                stream,
-                tick,
-                average,
-                alpha,
-                None,
-            )
-        )
-    out = torch.empty_like(x) if out is None else out
-    values, chains = x.numpy(), len(x)
-    threads.use(x.numel())
-    native.update(
-        out.numpy(), values, _row(keep, chains), values if gradient is None else gradient.numpy(),
-        _row(rate, chains), values if centre is None else centre.numpy(), _row(pull, chains), _row(scale, chains),
-        values[:0] if average is None else average.numpy(), _row(alpha, chains), keys.noise,
-        np.uint32(stream), np.uint64(tick),
-    )  # fmt: skip
-    return out
 
 
 @cache
@@ -186,9 +145,9 @@ def _plain(
     return out
 
 
-def _row(value: Coefficient, chains: int) -> np.ndarray:
-    array = np.asarray(value, dtype=np.float64)
-    require_settings(array.size, chains)
+def _row(value: Coefficient, like: Tensor) -> np.ndarray:
+    array, chains = np.asarray(value, dtype=np.float64), len(like)
+    _require_settings(array.size, chains)
     # always writable: an array that is not is another type to the compiler, and another loop to be compiled
     return array if array.shape == (chains,) else np.full(chains, array)
 
@@ -197,16 +156,12 @@ def _column(value: Coefficient, like: Tensor) -> Tensor:
     if isinstance(value, float | int):  # filled there: a graph cannot record a copy from the CPU
         return torch.full((1, 1), float(value), dtype=like.dtype, device=like.device)
     tensor = torch.as_tensor(value, device=like.device).to(like.dtype)
-    require_settings(tensor.numel(), len(like))
+    _require_settings(tensor.numel(), len(like))
     return tensor.reshape(-1, 1)
 
 
-def require_settings(count: int, chains: int) -> None:
-    """Compiled code would read past the end of fewer.
-
-    Raises:
-        ValueError: ``count`` settings are neither one for all chains nor one a chain.
-    """
+def _require_settings(count: int, chains: int) -> None:
+    # compiled code would read past the end of fewer
     if count not in (1, chains):
         raise ValueError(
             f"expected one setting for all chains or one a chain, got {count} for {chains} chains"

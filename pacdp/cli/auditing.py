@@ -8,7 +8,6 @@ import torch
 from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
-from pacdp.audit.processes import audit_processes
 from pacdp.chains import SecretKeys
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
@@ -22,7 +21,6 @@ from pacdp.cli.serial import from_dict
 from pacdp.features.spots import spot_features
 from pacdp.losses import cross_entropies
 from pacdp.models import build
-from pacdp.step.noise import SystemRandomness
 
 _BACKBONE = 1280
 _SHAPES: dict[str, tuple[tuple[int, ...], int, float]] = {
@@ -90,11 +88,6 @@ def audit(
         seed=seed,
     )
     module = network(config, public, device="cpu")
-    if processes > 1:
-        return audit_processes(
-            config.method, module, dataset, mechanism=mechanism(config, public), loss=cross_entropies, people=people,
-            processes=processes, steps=steps or 40, failure_prob=failure_prob,
-        )  # fmt: skip
     return audit_mechanism(
         config.method,
         module,
@@ -102,10 +95,10 @@ def audit(
         mechanism=mechanism(config, public),
         loss=cross_entropies,
         people=people,
-        randomness=SystemRandomness,
         steps=steps or None,
         failure_prob=failure_prob,
-        canaries=canaries,
+        canaries=0 if processes > 1 else canaries,
+        processes=processes,
         generator=np.random.default_rng(seed),
     )
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pacdp.chains.predictive import PredictiveAverage
-from pacdp.chains.snapshots import Thinning, WeightsShape, require_space, resume_snapshots
+from pacdp.chains.snapshots import Thinning, WeightsShape, resume_snapshots
+from pacdp.cli.folder import require_space
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
 
@@ -38,7 +39,8 @@ class Ensemble:
                 f"{folder} holds {len(self._store)} snapshots up to step {step}, where the run took "
                 f"{thinning.count(step)}: restore them, or overwrite the run with --force"
             )
-        require_space(folder, shape=shape, snapshots=thinning.keep - len(self._store))
+        left = thinning.keep - len(self._store)
+        require_space(folder.parent, bytes_needed=left * shape.file_bytes)
         for _, weights in self._store:
             self._average.add(weights.to(test.device))
 

@@ -251,7 +251,7 @@ def provenance(*, device: str, seed: int) -> dict[str, Any]:
 
 
 def require_space(path: Path, *, bytes_needed: int) -> None:
-    """Refuse to start where the checkpoint would not fit.
+    """Refuse to start where what the run writes would not fit.
 
     Raises:
         ValueError: less room than ``bytes_needed`` on the disk of ``path``.

@@ -17,7 +17,7 @@ from pacdp.compress.rules import Groups, Stop
 from pacdp.compress.run import BATCH, Records, Trace, carry_out, scored
 from pacdp.compress.view import padded
 from pacdp.data.hashing import row_hashes
-from pacdp.trials.buffers import held_rows
+from pacdp.trials.buffers import Holdings
 
 _TRIAL = 3  # rounds of the trial
 _ROWS = 2000  # examples of the trial, or twice the people that it picks
@@ -61,7 +61,7 @@ def require_blind(
         row_hashes(unpicked), row_hashes(picked)
     )  # a draw may recur, and one of its places was picked
     unpicked = unpicked[torch.from_numpy(~recurs)]
-    if len(unpicked) and (held := held_rows(_Holder(state), unpicked)):
+    if len(unpicked) and (held := Holdings(_Holder(state)).of(unpicked)):
         raise Looks(f"after training the state ({held[0].where}) holds {held[0].rows} records that were not picked: "
                     "the learner looks at the whole sample")  # fmt: skip
 
@@ -186,7 +186,7 @@ def _require_empty_hands(learner: Learner, records: Records) -> None:
                 for name in names & function.__globals__.keys()
             }
     for where in (learner, globals_named):
-        found = held_rows(_Holder(where), records.inputs)
+        found = Holdings(_Holder(where)).of(records.inputs)
         if found:
             raise Looks(
                 f"{found[0].where.removeprefix('thing')} of the learner holds {found[0].rows} records of the sample: "

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+Kind = TypeVar("Kind", bound=nn.Module)
 Shapes = Mapping[str, tuple[int, ...] | None]
 """Parameters by name, in order; None where a layer has none of that name."""
 _HOOKS = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
@@ -39,8 +40,8 @@ def call_with(module: nn.Module, tensors: Mapping[str, Tensor], inputs: Tensor) 
 
 
 def is_plain(
-    layer: nn.Module, kind: type[nn.Module], shapes: Shapes = MappingProxyType({})
-) -> bool:
+    layer: nn.Module, kind: type[Kind], shapes: Shapes = MappingProxyType({})
+) -> TypeGuard[Kind]:
     """Whether calling ``layer`` is the forward function of ``kind`` on its own parameters, and nothing besides.
 
     Code that computes a layer's outputs from its type must ask this first. False for subclasses (parametrised layers

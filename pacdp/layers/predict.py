@@ -1,7 +1,7 @@
 """Predictive probabilities of private posteriors: averages over snapshots, weight draws or masks. Post-processing."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
@@ -9,12 +9,6 @@ from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
 from pacdp.layers.dropout import ExampleDropout
-
-Probabilities = Callable[[Tensor], Tensor]
-
-
-def _softmax(outputs: Tensor) -> Tensor:
-    return outputs.softmax(-1)
 
 
 @torch.no_grad()
@@ -38,8 +32,6 @@ def average_over_snapshots(
     module: nn.Module,
     snapshots: Float[Tensor, "snapshots dim"],
     inputs: Tensor,
-    *,
-    probabilities: Probabilities = _softmax,
 ) -> Float[Tensor, "examples classes"]:
     """Mean over snapshots of the predictive probabilities.
 
@@ -52,7 +44,7 @@ def average_over_snapshots(
     total: Tensor | float = 0.0
     for weights in snapshots:
         vector_to_parameters(weights.to(next(twin.parameters())), twin.parameters())
-        total = total + probabilities(twin(inputs))
+        total = total + twin(inputs).softmax(-1)
     assert isinstance(total, Tensor)
     return total / len(snapshots)
 
@@ -64,7 +56,6 @@ def average_over_draws(
     *,
     draws: int,
     seed: int,
-    probabilities: Probabilities = _softmax,
     alone: bool = False,
 ) -> Float[Tensor, "examples classes"]:
     """Mean over ``draws`` passes with fresh masks and weights, drawn from ``seed``; all else in evaluation mode.
@@ -91,5 +82,5 @@ def average_over_draws(
         if isinstance(layer, ExampleDropout):
             layer.train()
             layer.alone = alone
-    total = torch.stack([probabilities(twin(inputs)) for _ in range(draws)])
+    total = torch.stack([twin(inputs).softmax(-1) for _ in range(draws)])
     return total.mean(0)

@@ -32,10 +32,6 @@ class Prior(Protocol):
         """d(-ln p)/dw, elementwise."""
         ...
 
-    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
-        """KL(N(mean, std²)‖p) of each weight."""
-        ...
-
     def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
         """Its derivatives."""
         ...
@@ -54,10 +50,6 @@ class Normal:
         """w/std²."""
         return weights / self.std**2
 
-    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
-        """½((std² + mean²)/s² - 1) - ln(std/s)."""
-        return 0.5 * ((std.square() + mean.square()) / self.std**2 - 1.0) - (std / self.std).log()
-
     def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
         """(mean/s², std/s² - 1/std)."""
         return KLGradient(mean / self.std**2, std / self.std**2 - 1.0 / std)
@@ -75,19 +67,6 @@ class Laplace:
     def energy_gradient(self, weights: Tensor) -> Tensor:
         """sign(w)/scale."""
         return weights.sign() / self.scale
-
-    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
-        """ln(2 scale) + E|w|/scale - ln std - ½ln(2πe), with E|w| of the folded normal."""
-        ratio = mean / std
-        absolute = std * math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp() + mean * _erf(
-            ratio
-        )
-        return (
-            math.log(2.0 * self.scale)
-            + absolute / self.scale
-            - std.log()
-            - 0.5 * math.log(2.0 * math.pi * math.e)
-        )
 
     def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
         """(erf(mean/(std√2))/scale, √(2/π) exp(-mean²/(2 std²))/scale - 1/std)."""
@@ -139,13 +118,6 @@ class NormalMixture:
         first, second = self._log_parts(weights)
         share = torch.sigmoid(first - second)
         return weights * (share / self.wide**2 + (1.0 - share) / self.narrow**2)
-
-    def kl_nats(self, mean: Tensor, std: Tensor) -> Tensor:
-        """-H(q) - E_q ln p by quadrature."""
-        total = -std.log() - 0.5 * math.log(2.0 * math.pi * math.e)
-        for node, mass in zip(_NODES.tolist(), _MASSES.tolist(), strict=True):
-            total = total - mass * torch.logaddexp(*self._log_parts(mean + std * node))
-        return total
 
     def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
         """The derivatives of the same quadrature."""

@@ -43,13 +43,3 @@ def kl_gradient(prior: Prior, weight: float) -> Regulariser:
                     parameter.grad.add_(slope, alpha=weight)
 
     return add
-
-
-@torch.no_grad()
-def kl_nats(prior: Prior, module: nn.Module) -> float:
-    """KL(posterior‖prior) of all Bayesian layers, summed in double precision."""
-    total = 0.0
-    for mean, rho in laws(module):
-        std = functional.softplus(rho.detach().double())
-        total += float(prior.kl_nats(mean.detach().double(), std).sum())
-    return total

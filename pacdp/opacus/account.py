@@ -1,7 +1,8 @@
 """Steps of a loop of one's own are counted before their noise is drawn: in the engine's event, and in a ledger."""
 
 import secrets
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -19,24 +20,19 @@ _NO_END = 2**62
 
 
 @dataclass(kw_only=True)
-class Counts:
-    """What counts the steps of all chains of one engine."""
-
-    accountant: EventAccountant = field(default_factory=EventAccountant)
-    books: Books | None = None
-
-
-@dataclass(kw_only=True)
 class Account:
     """Counts the steps of one chain.
 
     Attributes:
+        accountant: of all chains of one engine.
+        books: the engine's ledger, where it keeps one by the time of a step.
         schedule: gives the same number whenever it is asked for a step.
         every: steps that are reserved in the ledger together, those of one pass of the loader: a loop that is killed
             pays for the rest of its pass as well.
     """
 
-    counts: Counts
+    accountant: EventAccountant
+    books: Callable[[], Books | None]
     schedule: Schedule
     sample_rate: float
     every: int
@@ -51,10 +47,11 @@ class Account:
         Raises:
             ValueError: the ledger refuses, and no noise may be drawn.
         """
-        if self.counts.books is not None:
-            self.paid = self.paid or self._paid(self.counts.books)
+        books = self.books()
+        if books is not None:
+            self.paid = self.paid or self._paid(books)
             self.paid.before(step + 1)
-        self.counts.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
+        self.accountant.step(noise_multiplier=noise_multiplier, sample_rate=self.sample_rate)
 
     def _paid(self, books: Books) -> Paid:
         """Leave is asked of these books; a seed is refused the second time, since nothing names the code of a loop."""

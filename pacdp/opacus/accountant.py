@@ -31,11 +31,15 @@ class EventAccountant(IAccountant):
     ``get_epsilon`` is about add-remove neighbours unless told otherwise, as everything in Opacus is.
     """
 
-    adjacency: Adjacency = events.ADJACENCY
-    """The neighbours that epsilon is for where nobody says: replace-one where the number of examples is public."""
-
     def __init__(self) -> None:
         self._history = events.History()
+        self.public_size = False
+        """Whether a sample rate told the number of examples."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that epsilon is for where nobody says: replace-one where the number of examples is public."""
+        return "replace-one" if self.public_size else events.ADJACENCY
 
     @property
     def event(self) -> Event | None:

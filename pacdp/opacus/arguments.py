@@ -1,11 +1,20 @@
 """Opacus's arguments: what this engine takes, what it chooses itself, and what would break its account."""
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
+from bounds import _check
+from pacdp.errors import require_finite, require_fraction
 from pacdp.opacus.accountant import NAME
-from pacdp.step.mechanism import GradSampleMode, require_mode
+from pacdp.step.mechanism import (
+    GradSampleMode,
+    QuantileClipping,
+    require_clipping,
+    require_mode,
+)
 
 PUBLIC_SIZE = (
     "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
@@ -14,15 +23,12 @@ PUBLIC_SIZE = (
 )
 _CHOSEN_BY_ITSELF = ("hooks", "functorch", "ew")
 """Opacus's other ways to a clipped sum, of the same value."""
+_LOADING = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn")
 _AS_OURS = (NAME, "prv", "rdp")
 _ONLY = {
     "poisson_sampling": (
         True,
         "the accountant knows no batches but Poisson samples: leave it out, and take the loader that is returned",
-    ),
-    "clipping": (
-        "flat",
-        "each example's whole gradient is clipped to max_grad_norm: leave it out",
     ),
     "batch_first": (
         True,
@@ -41,21 +47,24 @@ _ONLY = {
 }
 
 
-class Sampling(NamedTuple):
-    """How batches are drawn and what their sums are divided by."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How batches are drawn, how they are loaded and what their sums are divided by."""
 
+    dataset: Dataset[Any]
     sample_rate: float
     expected_batch_size: float
-    steps: int | None
-    """Batches of one pass; None for 1/q."""
+    steps: int
+    """Batches of one pass."""
     public_size: bool
     """Whether the rate tells the number of examples."""
+    loading: dict[str, Any]
+    """Collate function and workers."""
 
 
 def sampling_of(
     data_loader: DataLoader[Any] | None,
     dataset: Dataset[Any] | None,
-    *,
     sample_rate: float | None,
     expected_batch_size: float | None,
     steps: int | None,
@@ -65,21 +74,35 @@ def sampling_of(
     The divisor is the batch size that the loader was given, and no function of the number of examples.
 
     Raises:
-        ValueError: a loader and a data set, neither, or a number that nothing says.
+        ValueError: a loader and a data set, neither, or a number that nothing says or that is out of range.
     """
     if (dataset is None) == (data_loader is None):
         raise ValueError("give either dataset or data_loader")
-    counted = sample_rate is None
-    if data_loader is not None and sample_rate is None:
-        steps = len(data_loader) if steps is None else steps
-        sample_rate = 1.0 / max(1, len(data_loader))
-    if data_loader is not None and data_loader.batch_size and expected_batch_size is None:
-        expected_batch_size = float(data_loader.batch_size)
-    if sample_rate is None or expected_batch_size is None:
+    counted, loading = sample_rate is None, dict[str, Any]()
+    if data_loader is not None:
+        dataset = data_loader.dataset
+        loading = {name: getattr(data_loader, name) for name in _LOADING}
+        if sample_rate is None:
+            steps = len(data_loader) if steps is None else steps
+            sample_rate = 1.0 / max(1, len(data_loader))
+        if expected_batch_size is None and data_loader.batch_size:
+            expected_batch_size = float(data_loader.batch_size)
+    if sample_rate is None or expected_batch_size is None or dataset is None:
         raise ValueError(
             "give sample_rate= and expected_batch_size=, two public numbers, or a data_loader that has a batch_size"
         )
-    return Sampling(sample_rate, expected_batch_size, steps, counted)
+    require_finite(expected_batch_size=expected_batch_size)
+    require_fraction(sample_rate=sample_rate)
+    if steps is not None:
+        _check.count(steps=steps)
+    return Sampling(
+        dataset=dataset,
+        sample_rate=sample_rate,
+        expected_batch_size=expected_batch_size,
+        steps=math.ceil(1.0 / sample_rate) if steps is None else steps,
+        public_size=counted,
+        loading=loading,
+    )
 
 
 def require_sound(arguments: dict[str, Any]) -> None:
@@ -95,6 +118,24 @@ def require_sound(arguments: dict[str, Any]) -> None:
         only, why = _ONLY[name]
         if value != only:
             raise ValueError(f"{name} must be {only!r}, got {value!r}: {why}")
+
+
+def require_rule(clipping: object) -> None:
+    """Refuse clipping that is none of an engine's, by raising ValueError."""
+    if clipping == "adaptive" or isinstance(clipping, QuantileClipping):
+        raise ValueError(
+            "a clip norm that adapts is for pacdp.private.train, whose steps account for the noisy count: give its "
+            "Mechanism clipping=QuantileClipping(...), and a loop of one's own clipping='flat' or 'automatic'"
+        )
+    require_clipping(clipping)
+
+
+def require_words(loss_reduction: object, batches: object) -> None:
+    """Refuse other words than those that the arguments know, by raising ValueError."""
+    if batches not in ("loader", "own"):
+        raise ValueError(f"batches must be 'loader' or 'own', got {batches!r}")
+    if loss_reduction not in ("mean", "sum"):
+        raise ValueError(f"loss_reduction must be 'mean' or 'sum', got {loss_reduction!r}")
 
 
 def require_accountant(name: str) -> None:

@@ -20,15 +20,14 @@ from torch.autograd import grad
 from torch.utils._pytree import tree_leaves
 
 from pacdp.layers.random import random_state, rewind
-from pacdp.opacus import bayes_norms as bayes_norms  # registers them
 from pacdp.opacus.ghost_norms import NORM_SAMPLERS, is_linear, linear_sum
-from pacdp.opacus.guard import hooks_of
 from pacdp.opacus.modules import PrivateModule
 from pacdp.opacus.slopes import slopes_of_outputs
-from pacdp.step.clip import Weights, clip_factors, joint_norms
+from pacdp.opacus.tried import hooks_of
+from pacdp.step.clip import Clipping, ClippingRule, Weights, clip_factors, joint_norms
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.precision import full_precision
-from pacdp.step.sums import Sum, parts
+from pacdp.step.sums import Sum, added_up, parts
 from pacdp.step.units import Units, rows_at
 
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -47,9 +46,12 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
     seen: dict[nn.Module, Tensor]
     slopes: dict[nn.Module, Tensor]
 
-    def __init__(self, module: nn.Module, *, clip_norm: float) -> None:
+    def __init__(
+        self, module: nn.Module, *, clip_norm: float, clipping: ClippingRule = "flat"
+    ) -> None:
         super().__init__(module, loss_reduction="sum")
         self.clip_norm = clip_norm
+        self.clipping: ClippingRule = clipping
         self.forget()
 
     def capture_activations_hook(
@@ -113,44 +115,47 @@ class GhostModule(PrivateModule, GradSampleModuleFastGradientClipping):
         Norms and sums keep full precision: what is added up must be as long as it was found to be.
         """
         names = [name for name, p in self._module.named_parameters() if p.requires_grad]
-        sums, nonfinite = list[Tensor | None](), 0
+        sums, empty = list[Tensor | None](), torch.zeros(0)
+        clip = clip_factors(empty, self.clip_norm)
         if len(outputs[0]):
             with warnings.catch_warnings():
                 warnings.filterwarnings(
                     "ignore", message="Full backward hook is firing"
                 )  # true, and as it should be
-                sums, nonfinite = self._sums(outputs, slopes)
+                sums, clip = self._sums(outputs, slopes)
         self.forget()
         pairs = zip(self.trainable_parameters, sums or [None] * len(names), strict=True)
         total = [torch.zeros_like(p) if one is None else one.detach() for p, one in pairs]
-        return Sum(dict(zip(names, _usable(total), strict=True)), nonfinite, 0.0)
+        if clip.scale != 1.0:
+            total = [clip.scale * one for one in total]
+        nonfinite, within = (~clip.finite).sum(), clip.within.sum()
+        return Sum(dict(zip(names, _usable(total), strict=True)), nonfinite, 0.0, within)
 
-    def _sums(self, outputs: list[Tensor], slopes: list[Tensor]) -> tuple[list[Tensor | None], int]:
-        """By parameter, None where no path leads to it; and how many examples counted as zero."""
+    def _sums(
+        self, outputs: list[Tensor], slopes: list[Tensor]
+    ) -> tuple[list[Tensor | None], Clipping]:
+        """By parameter, None where no path leads to it and without the scale; and how each example was clipped."""
         device, by_layer = outputs[0].device, self.can_add_up()
         with full_precision(device, convolutions=True):
             grad(outputs, self._reached(), slopes, retain_graph=not by_layer, allow_unused=True)
         kinds = {slopes[0].dtype, *(parameter.dtype for parameter in self.trainable_parameters)}
         coarsest = max(kinds, key=lambda kind: torch.finfo(kind).eps)
-        factors, finite = clip_factors(self.get_norm_sample(), self.clip_norm, coarsest)
-        nonfinite = 0
+        clip = clip_factors(self.get_norm_sample(), self.clip_norm, coarsest, self.clipping)
+        factors, finite = clip.factors, clip.finite
         self.disable_hooks()
         try:
             if not bool(finite.all()):
-                nonfinite = int((~finite).sum())
                 outputs, source = (
                     self._without(outputs, finite) if bool(finite.any()) else ([], finite)
                 )
                 slopes, by_layer = [slope[source] for slope in slopes], False
             with full_precision(device, convolutions=True):
                 if by_layer:
-                    return self._added_up(factors), nonfinite
+                    return self._added_up(factors), clip
                 if not outputs:
-                    return [], nonfinite
+                    return [], clip
                 scaled = [_scaled(slope, factors) for slope in slopes]
-                return [
-                    *grad(outputs, self.trainable_parameters, scaled, allow_unused=True)
-                ], nonfinite
+                return [*grad(outputs, self.trainable_parameters, scaled, allow_unused=True)], clip
         finally:
             self.enable_hooks()
 
@@ -213,32 +218,29 @@ class GhostSums:
         *,
         clip_norm: float,
         most: int | None = None,
+        clipping: ClippingRule = "flat",
     ) -> None:
         self.wrapped, self.units, self.loss, self.most = (
-            GhostModule(module, clip_norm=clip_norm),
+            GhostModule(module, clip_norm=clip_norm, clipping=clipping),
             units,
             loss,
             most,
         )
 
+    def at(self, clip_norm: float) -> "GhostSums":
+        """These sums, from now on with another clip norm."""
+        self.wrapped.clip_norm = clip_norm
+        return self
+
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Forward and backward passes of one part after the other."""
         device = next(iter(weights.values())).device
-        seen, nonfinite = torch.zeros((), dtype=torch.float64, device=device), 0
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        for part in parts(chosen, self.most):
-            if not len(part):
-                continue
-            inputs, targets = self.units.examples(part, device)
-            outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
-            own = self.wrapped.clipped_sum(outputs, slopes)
-            seen, nonfinite = seen + losses.double().sum(), nonfinite + own.nonfinite
-            total = (
-                own.total
-                if len(part) == len(chosen)
-                else {name: total[name] + own.total[name] for name in total}
-            )
-        return Sum(total, nonfinite, seen)
+        return added_up(weights, (self._part(part, device) for part in parts(chosen, self.most)))
+
+    def _part(self, part: Tensor, device: torch.device) -> Sum:
+        inputs, targets = self.units.examples(part, device)
+        outputs, slopes, losses = slopes_of_outputs(self.loss, self.wrapped(inputs), targets)
+        return self.wrapped.clipped_sum(outputs, slopes)._replace(loss=losses.double().sum())
 
 
 def _with_gradients(outputs: Any) -> list[Tensor]:

@@ -1,5 +1,8 @@
 """For ghost clipping: norms of gradients that do not come out too small, and sums of linear layers' gradients.
 
+With g_i the gradient of example i's loss at the drawn weights w = mean + softplus(rho) ⊙ ε of a Bayesian layer, that
+example's gradients are g_i for the mean and g_i ⊙ ε ⊙ sigmoid(rho) for rho (Blundell et al. 2015).
+
 Opacus finds the norm of a linear layer's gradient over a sequence as a single-precision sum of products that may
 cancel, and then falls short of the truth by percents or more. Here the sum is taken in double precision and its
 rounding is added on top.
@@ -13,11 +16,15 @@ from opacus.grad_sample import GradSampleHooks
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
     GradSampleHooksFastGradientClipping,
 )
+from opacus.grad_sample.utils import register_norm_sampler
 from torch import Tensor, nn
+from torch.nn import functional
 
+from pacdp.layers.bayes import BayesConv2d, BayesLinear, Draw
 from pacdp.step.clip import row_norms
 
 Norms = dict[nn.Parameter, Tensor]
+"""By parameter: norms of examples' gradients, or these gradients as rows."""
 
 
 def linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
@@ -74,3 +81,67 @@ def _outer_sum_norms(left: Tensor, right: Tensor) -> Tensor:
     )  # at least the sum of the products' magnitudes
     unit = 2.0**-53 * 4.0 * (left.shape[2] + right.shape[2] + 64)
     return (products.sum((1, 2)).clamp(min=0.0) + unit * at_most).sqrt()
+
+
+def bayes_linear_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
+    """Per-example gradients of a :class:`BayesLinear`."""
+    inputs = activations[0].to(backprops.dtype)
+    by_weight = torch.einsum("n...o,n...i->noi", backprops, inputs)
+    return _by_law(layer, by_weight, torch.einsum("n...o->no", backprops))
+
+
+def bayes_conv_gradients(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
+    """Per-example gradients of a :class:`BayesConv2d`."""
+    inputs = activations[0].to(backprops.dtype)
+    patches = functional.unfold(inputs, layer.kernel_size, **layer.geometry)
+    n, places = len(inputs), patches.shape[-1]
+    grouped = patches.reshape(n, layer.groups, -1, places)
+    slopes = backprops.reshape(n, layer.groups, -1, places)
+    by_weight = torch.einsum("ngol,ngil->ngoi", slopes, grouped).reshape(
+        n, *layer.weight_mean.shape
+    )
+    return _by_law(layer, by_weight, backprops.sum((2, 3)))
+
+
+@register_norm_sampler([BayesLinear])
+def bayes_linear_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
+    """Norms of those gradients; for one vector an example without forming them: ‖b aᵀ ⊙ S‖² = (b²)ᵀ S² a²."""
+    if backprops.dim() != 2:
+        return _norms(bayes_linear_gradients(layer, activations, backprops))
+    squares, slopes = activations[0].double().square(), backprops.double().square()
+    noise, bias_noise = layer.drawn.pop()
+    by_rho, bias_by_rho = _rho_factors(
+        layer, (noise.double(), None if bias_noise is None else bias_noise.double())
+    )
+    norms = {layer.weight_mean: (slopes.sum(1) * squares.sum(1)).sqrt(),
+             layer.weight_rho: torch.einsum("no,oi,ni->n", slopes, by_rho.square(), squares).sqrt()}  # fmt: skip
+    if layer.bias_mean is not None and bias_by_rho is not None:
+        norms |= {
+            layer.bias_mean: slopes.sum(1).sqrt(),
+            layer.bias_rho: (slopes @ bias_by_rho.square()).sqrt(),
+        }
+    return norms
+
+
+@register_norm_sampler([BayesConv2d])
+def bayes_conv_norms(layer: Any, activations: list[Tensor], backprops: Tensor) -> Norms:
+    """Norms of a convolution's gradients, one layer's gradients at a time."""
+    return _norms(bayes_conv_gradients(layer, activations, backprops))
+
+
+def _rho_factors(layer: Any, draw: Draw) -> Draw:
+    noise, bias_noise = draw
+    bias = None if bias_noise is None else bias_noise * layer.bias_rho.detach().sigmoid()
+    return noise * layer.weight_rho.detach().sigmoid(), bias
+
+
+def _by_law(layer: Any, by_weight: Tensor, by_bias: Tensor) -> Norms:
+    by_rho, bias_by_rho = _rho_factors(layer, layer.drawn.pop())
+    samples = {layer.weight_mean: by_weight, layer.weight_rho: by_weight * by_rho}
+    if bias_by_rho is not None:
+        samples |= {layer.bias_mean: by_bias, layer.bias_rho: by_bias * bias_by_rho}
+    return samples
+
+
+def _norms(samples: Norms) -> Norms:
+    return {parameter: row_norms(rows) for parameter, rows in samples.items()}

@@ -17,7 +17,7 @@ step to step.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,25 +25,15 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pacdp.layers.random import random_state, same_state
 from pacdp.opacus.loader import PoissonSampler
-from pacdp.opacus.recorded import Output, Record, Recorded, output
-from pacdp.opacus.slopes import slopes_of_cross_entropy, slopes_of_each
+from pacdp.opacus.loss_by_example import Constants, LossByExample, Reduction, close
+from pacdp.opacus.recorded import Record, Recorded, output
+from pacdp.opacus.tried import set_up
+from pacdp.step.sums import Sum
 from pacdp.trials import MOST, Unmoved
-from pacdp.trials.buffers import digest
 
-Backward = Callable[[list[Tensor], list[Tensor]], None]
-"""From the network's outputs and each example's gradients by them to private gradients at the weights."""
-_CLOSE = {torch.float16: 2e-2, torch.bfloat16: 2e-2}
-_FAILURES = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError)
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-_OF_A_PASS = ("training", "activations", "max_batch_len")
-"""Attributes of layers that may change: a layer's mode, and what Opacus keeps from a forward pass to its backward."""
-_VALUES = (int, float, str, type(None))
+Clipped = Callable[[list[Tensor], list[Tensor]], Sum]
+"""From outputs of the network and each example's gradients by them to the clipped sum of those by the weights."""
 _GRADIENTS = ("grad", "grad_sample", "summed_grad")
-_ONE_EXAMPLE = (
-    "write the loss as the mean of losses of single examples, for instance criterion = nn.CrossEntropyLoss(weight=..., "
-    "ignore_index=..., reduction='none') and loss = criterion(outputs, targets).mean()"
-)
 
 
 class Guard:
@@ -51,22 +41,22 @@ class Guard:
 
     Args:
         module: the network, without wrapper.
-        backward: leaves private gradients at the weights.
+        clipped: of the private module around it.
         loss_reduction: how the loss adds up the losses of the examples.
         sampler: what drew the batches; None where the caller draws them.
     """
 
-    def __init__(self, module: nn.Module, *, backward: Backward, loss_reduction: Literal["mean", "sum"],
+    def __init__(self, module: nn.Module, *, clipped: Clipped, loss_reduction: Reduction,
                  sampler: PoissonSampler | None) -> None:  # fmt: skip
-        self.module, self.loss_reduction, self.sampler = module, loss_reduction, sampler
-        self.backward_from = backward
+        self.module, self.clipped, self.sampler = module, clipped, sampler
         self.set_up = set_up(module)
         self.tried = MOST  # by pacdp.trials
         self.allowed = self.ready = False
         self.begun, self.weights = False, Unmoved(module, frozen=True)
         self.left = list[Any]()
-        self.constants = _Constants()
-        self.plan: tuple[tuple[bool, ...], bool] | None = None
+        self.constants = Constants()
+        self.losses = LossByExample(loss_reduction, self.constants, sampler)
+        self.handed_over: tuple[Sum, int] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Guard":
         return self
@@ -90,16 +80,11 @@ class Guard:
             self._require_alone(outputs, inputs, named, n)
         return tree_map(self._watched, outputs)
 
-    def backward(self, loss: Recorded, gradient: Any = None, **options: Any) -> None:
-        """Check the loss, and leave the private gradients of it."""
-        if (
-            gradient is not None
-            or options.get("inputs") is not None
-            or loss.numel() != 1
-            or not loss.requires_grad
-        ):
+    def backward(self, loss: Recorded, **options: Any) -> None:
+        """Check the loss, and keep the clipped sum of its gradients for the optimizer."""
+        if options.get("inputs") is not None or loss.numel() != 1 or not loss.requires_grad:
             raise ValueError(
-                "backward takes the loss of a batch, one number with a gradient, and neither gradient= nor inputs="
+                "backward takes the loss of a batch, one number with a gradient, and no inputs="
             )
         self._require_set_up()
         record = Record(loss)
@@ -116,11 +101,21 @@ class Guard:
         moving = [each for each in record.outputs if each.tensor.requires_grad]
         outputs = [each.tensor for each in moving]
         with self._allowed():
-            slopes = self._slopes(loss, record, moving) if len(outputs[0]) else outputs
-            self.backward_from(outputs, slopes)
+            slopes = self.losses.slopes(loss, record, moving) if len(outputs[0]) else outputs
+            self.handed_over = self.clipped(outputs, slopes), len(outputs[0])
         for each in record.outputs:
             each.used = True
         self.ready, self.left = True, _gradients(self.module)
+
+    def take(self) -> tuple[Sum, int]:
+        """Hand over the clipped sum of a batch, and its number of examples; no ``p.grad`` is there without noise."""
+        assert self.handed_over is not None
+        found, self.handed_over = self.handed_over, None
+        return found
+
+    def forget(self) -> None:
+        """Forget the last backward pass."""
+        self.handed_over, self.ready = None, False
 
     def require_backward(self) -> None:
         """Refuse a step without a backward pass of its own.
@@ -221,167 +216,16 @@ class Guard:
             again, named_again = tree_map(first, (inputs, named))
             alone = tree_leaves(self.module(*again, **named_again))
         for one, other in zip(map(first, tree_leaves(outputs)), alone, strict=True):
-            if isinstance(one, Tensor) and not _close(
-                one.detach(), other, _CLOSE.get(one.dtype, 1e-3)
-            ):
+            if isinstance(one, Tensor) and not close(one.detach(), other):
                 raise ValueError(
                     f"the examples of a batch are not independent: outputs of {few} examples are others in a batch of "
                     f"{n}; take batch statistics out of the network, or keep to {few} with BatchMemoryManager"
                 )
         self.tried = n
 
-    def _slopes(self, loss: Recorded, record: Record, moving: list[Output]) -> list[Tensor]:
-        """Return the gradients of the single examples' losses, which must be those of the loss as written."""
-        outputs = [each.tensor for each in moving]
-        n = len(outputs[0])
-        found = torch.autograd.grad(loss, outputs, allow_unused=True)
-        written = [
-            torch.zeros_like(x) if w is None else w for x, w in zip(outputs, found, strict=True)
-        ]
-        failure, scales = None, set[float]()
-        for cut, per_example in self._plans(record, n):
-            try:
-                slopes = self._of_single_examples(record, moving, cut, n if per_example else 1)
-            except _FAILURES as error:
-                failure = failure or str(error).splitlines()[0]
-                continue
-            factor = {"mean": float(n), "sum": 1.0}
-            if _agree(written, slopes, factor[self.loss_reduction]):
-                self._require_the_same_loss(record, cut, n, n if per_example else 1)
-                return slopes
-            scales |= {name for name, value in factor.items() if _agree(written, slopes, value)}  # pyright: ignore
-        for name in scales:
-            raise ValueError(
-                f"the loss is a {name} over the examples, and loss_reduction is {self.loss_reduction!r}: give "
-                f"make_private loss_reduction={name!r}, or take the {self.loss_reduction} in the loss"
-            )
-        if failure is not None and not scales:
-            raise ValueError(
-                f"the loss cannot be computed for an example alone ({failure}): {_ONE_EXAMPLE}"
-            )
-        raise ValueError(
-            "an example's part of the loss depends on the other examples of the batch, as with class weights, ignored "
-            f"labels (-100) or padding in a mean: {_ONE_EXAMPLE}"
-        )
-
-    def _plans(self, record: Record, n: int) -> Iterator[tuple[tuple[bool, ...], bool]]:
-        """Which other tensors are cut into examples, and whether sizes are divided; what served before comes first."""
-        multiple = [x.dim() > 0 and len(x) % n == 0 for x in record.others]
-        usual = tuple(m and not named for m, named in zip(multiple, record.per_class, strict=True))
-        cuts = (
-            [self.plan[0]] if self.plan is not None else [*dict.fromkeys([usual, tuple(multiple)])]
-        )
-        if n == 1 or any(len(cut) != len(multiple) for cut in cuts):
-            cuts = [tuple(multiple)]
-        if any(c and not m for cut in cuts for c, m in zip(cut, multiple, strict=True)):
-            cuts = [usual]
-        divided = (False, True) if self.plan is None else (self.plan[1], not self.plan[1])
-        plans = ((cut, divide) for cut in cuts for divide in divided)
-        yield from (plan for plan in plans if not plan[1] or record.text(1) != record.text(n))
-
-    def _of_single_examples(
-        self, record: Record, moving: list[Output], cut: tuple[bool, ...], divisor: int
-    ) -> list[Tensor]:
-        n = len(moving[0].tensor)
-        if len(record.calls) == len(moving) == len(cut) == 1 and cut[0]:
-            known = slopes_of_cross_entropy(record.calls[0], moving[0].tensor)
-            if known is not None:
-                return [known]
-        still = [each for each in record.outputs if each not in moving]
-        fixed = [each.tensor for each in still]
-        fixed += [
-            x.reshape(n, len(x) // n, *x.shape[1:])
-            for x, c in zip(record.others, cut, strict=True)
-            if c
-        ]
-
-        def loss_of_one(own: list[Tensor], rest: list[Tensor]) -> Tensor:
-            tensors = {
-                id(each): x[None] for each, x in zip([*moving, *still], [*own, *rest], strict=False)
-            }
-            rows = iter(rest[len(still) :])
-            others = [next(rows) if c else x for x, c in zip(record.others, cut, strict=True)]
-            return record.again(
-                [tensors[id(each)] for each in record.outputs], others, examples=divisor
-            )
-
-        return slopes_of_each(loss_of_one, [each.tensor for each in moving], fixed)[0]
-
-    def _require_the_same_loss(
-        self, record: Record, cut: tuple[bool, ...], n: int, divisor: int
-    ) -> None:
-        """Refuse numbers in the loss that change from step to step, and labels in another order than the inputs."""
-        if n == 1:
-            return
-        if self.plan is None and record.multiplies_by(n):
-            raise ValueError(
-                f"the loss is multiplied by {n}, the number of examples in the batch, which is private: take the mean, "
-                "or the sum with loss_reduction='sum'"
-            )
-        self.plan = (cut, divisor > 1)
-        whole = [x for x, c in zip(record.others, cut, strict=True) if not c]
-        self.constants.require("loss", record.text(divisor), whole)
-        if self.sampler is not None:
-            self.sampler.require_own([x for x, c in zip(record.others, cut, strict=True) if c])
-
-
-class _Constants:
-    """What must be the same at every step, since it might come from the batch."""
-
-    def __init__(self) -> None:
-        self.seen: dict[str, tuple[list[str], list[Tensor]]] = {}
-
-    def require(self, what: str, plain: list[str], tensors: list[Tensor]) -> None:
-        if what not in self.seen:
-            self.seen[what] = plain, [x.detach().clone() for x in tensors]
-        words, values = self.seen[what]
-        changed = [f"{b} in place of {a}" for a, b in zip(words, plain, strict=False) if a != b]
-        if (
-            len(words) != len(plain)
-            or changed
-            or len(values) != len(tensors)
-            or not all(map(_equal, values, tensors))
-        ):
-            named = changed[0] if changed else "a tensor or a call"
-            raise ValueError(
-                f"the {what} of the network changed from one step to another ({named}), and what changes may come from "
-                "the other examples: let every number and tensor that is not an example's be the same at all steps"
-            )
-
 
 def _copied(leaf: Any) -> Any:
     return leaf.clone() if isinstance(leaf, Tensor) else leaf
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return (
-        one.shape == other.shape
-        and one.dtype == other.dtype
-        and torch.equal(one, other.to(one.device))
-    )
-
-
-def _agree(written: list[Tensor], slopes: list[Tensor], factor: float) -> bool:
-    return all(
-        _close(factor * w, s, _CLOSE.get(s.dtype, 1e-3))
-        for w, s in zip(written, slopes, strict=True)
-    )
-
-
-def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
-    """Whether two tensors agree, relative to the largest finite number; what is not finite must be so in both."""
-    if one.shape != other.shape:
-        return False
-    if not one.is_floating_point():
-        return torch.equal(one, other)
-    away, largest = (one - other).abs().amax(), other.abs().amax()
-    if bool(away <= tolerance * largest):
-        return True
-    finite = one.isfinite() & other.isfinite()
-    if bool(finite.all()) or not torch.equal(one.isfinite(), other.isfinite()):
-        return False
-    rest = [torch.where(finite, x, torch.zeros_like(x)) for x in (one, other)]
-    return bool((rest[0] - rest[1]).abs().amax() <= tolerance * rest[1].abs().amax())
 
 
 def _gradients(module: nn.Module) -> list[Any]:
@@ -389,22 +233,3 @@ def _gradients(module: nn.Module) -> list[Any]:
     found = [getattr(p, name, None) for p in module.parameters() for name in _GRADIENTS]
     parts = [one if isinstance(one, list) else [one] for one in found]
     return [(id(one), getattr(one, "_version", 0)) for own in parts for one in own]
-
-
-def set_up(module: nn.Module) -> list[Any]:
-    """All layers with their hooks, attributes and buffers, and which parameters are trained, hooked by what."""
-    layers = [(id(layer), *_own(layer)) for layer in module.modules()]
-    return [layers, [(hooks_of(p), p.requires_grad) for p in module.parameters()]]
-
-
-def hooks_of(parameter: nn.Parameter) -> tuple[tuple[int, ...], ...]:
-    """The hooks of a parameter, by their numbers, kind for kind."""
-    return tuple(tuple(getattr(parameter, kind, None) or ()) for kind in _OF_PARAMETERS)
-
-
-def _own(layer: nn.Module) -> list[Any]:
-    hooks = [tuple(getattr(layer, kind) or ()) for kind in _HOOKS]
-    kept = {name: x for name, x in vars(layer).items() if name not in _OF_A_PASS}
-    plain = {name: x for name, x in kept.items() if isinstance(x, _VALUES)}
-    other = {name: id(x) for name, x in kept.items() if name not in plain and name[0] != "_"}
-    return [hooks, plain, other, [digest(x) for x in layer._buffers.values() if x is not None]]

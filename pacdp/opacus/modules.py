@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 from pacdp.layers.random import RandomState, generators, random_state, rewind
 from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
+from pacdp.step.clip import ClippingRule
 from pacdp.step.sums import ByExample, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
@@ -29,6 +30,8 @@ class PrivateModule:
 
     guard: Guard | None = None
     """What watches a loop of one's own."""
+    generator: torch.Generator | None = None
+    """Of the noise on single gradients, whose state a checkpoint carries."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The network's outputs; for an empty batch, empty outputs. In training they are recorded under a guard."""
@@ -77,11 +80,12 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
     """
 
     def __init__(self, module: nn.Module, *, clip_norm: float, inputs: Sequence[Any], pre_noise: float = 0.0,
-                 generator: torch.Generator | None = None) -> None:  # fmt: skip
+                 generator: torch.Generator | None = None, clipping: ClippingRule = "flat") -> None:  # fmt: skip
         super().__init__(module, loss_reduction="sum")
         self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
+        self.clipping: ClippingRule = clipping
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
-        tried, places = Network.of(ByPlace(module, inputs), _total), torch.arange(2)
+        tried, places = Network.of(ByPlace(module, inputs), smooth_loss), torch.arange(2)
         self._at_once = not generators(module) and runs_at_once(
             tried, trained(tried.module), places, places
         )
@@ -163,6 +167,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             vectorised=self._at_once,
             pre_noise=self.pre_noise,
             generator=self.generator,
+            clipping=self.clipping,
         )
 
 
@@ -172,11 +177,12 @@ def network(module: nn.Module) -> nn.Module:
     return inner if isinstance(inner, nn.Module) else module
 
 
-def _total(outputs: Any, places: Tensor) -> Tensor:
-    """A loss of any outputs."""
-    del places
+def smooth_loss(outputs: Any, targets: Tensor) -> Tensor:
+    """A made-up loss of each example, of any outputs, in which every number of them counts."""
+    del targets
     leaves = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.is_floating_point()]
-    return torch.stack([x.flatten(1).sum(1) for x in leaves]).sum(0)
+    joined = torch.cat([x.reshape(len(x), -1) for x in leaves], dim=1)
+    return torch.sin(joined + torch.arange(joined.shape[1], device=joined.device)).mean(1)
 
 
 def _one_by_one(inputs: Any) -> Iterator[Any]:

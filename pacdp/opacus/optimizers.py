@@ -13,18 +13,15 @@ the sum.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
-from torch import Tensor
 from torch.optim import Optimizer
 
 from pacdp.opacus.guard import Guard
-from pacdp.opacus.loader import PoissonSampler
 from pacdp.schedules import Schedule
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together
@@ -34,65 +31,53 @@ StepHook = Callable[[DPOptimizer], None]
 
 
 class PrivateOptimizer(DPOptimizerFastGradientClipping):
-    """Adds noise to the clipped sums that a private module's backward pass hands over, and steps.
+    """Adds noise to the clipped sums that the guard's backward pass leaves, and steps.
 
     Args:
         optimizer: any ``torch.optim`` optimizer; it sees privatised gradients only.
+        guard: has the clipped sums, and is asked whether a step's examples are those that were drawn for it and whether
+            nothing but the step moved the weights.
         noise_schedule: noise multiplier σ_t as a function of the logical step.
         clip_norm: C.
         expected_batch_size: the public divisor.
         randomness: source of the noise.
         account: told the logical step and its noise multiplier before the noise is drawn.
         data_free_gradient: adds to ``p.grad``, after the noise, a gradient that depends on no data.
-        pre_noise_generator: of the module's, whose state a checkpoint carries.
 
-    ``sampler``, where set, is asked whether each step's examples are those of the batch that it drew, and ``guard``
-    whether nothing but the step moved the weights.
     ``nonfinite_examples`` counts the gradients that were dropped: it is private data, not for publication.
     """
 
-    def __init__(self, optimizer: Optimizer, *, noise_schedule: Schedule, clip_norm: float,
+    def __init__(self, optimizer: Optimizer, *, guard: Guard, noise_schedule: Schedule, clip_norm: float,
                  expected_batch_size: float, randomness: Randomness, account: Callable[[int, float], None],
-                 loss_reduction: str = "mean", data_free_gradient: DataFreeGradient | None = None,
-                 pre_noise_generator: torch.Generator | None = None) -> None:  # fmt: skip
+                 together: Together, loss_reduction: str,
+                 data_free_gradient: DataFreeGradient | None) -> None:  # fmt: skip
         super().__init__(optimizer, noise_multiplier=noise_schedule(0), max_grad_norm=clip_norm,
                          expected_batch_size=expected_batch_size, loss_reduction=loss_reduction)  # pyright: ignore  # fmt: skip
-        self.noise_schedule = noise_schedule
-        self.randomness = randomness
-        self.account = account
+        self.guard, self.noise_schedule, self.randomness = guard, noise_schedule, randomness
+        self.account, self.together = account, together
         self.data_free_gradient = data_free_gradient
-        self.pre_noise_generator = pre_noise_generator
         self.step_hooks = list[StepHook]()
-        self.guard: Guard | None = None
         self.logical_step = 0
         self._last, self._clip_norm = self.noise_multiplier, clip_norm
         self.nonfinite_examples = 0
         self.examples = 0
-        self.sampler: PoissonSampler | None = None
-        self.together = Together(several=False)
-        self._handed_over: tuple[Sequence[Tensor], int, int] | None = None
-
-    def hand_over(self, sums: Sequence[Tensor], *, examples: int, nonfinite: int) -> None:
-        """Take the clipped sums of a batch, in the order of ``params``: no ``p.grad`` is there without noise."""
-        self._handed_over = sums, examples, nonfinite
+        names = {id(p): name for name, p in guard.module.named_parameters()}
+        self._trained: dict[str, Any] = {names[id(p)]: p for p in self.params}
 
     def accumulate(self) -> None:
         """Add what was handed over to ``p.summed_grad``, which takes it over where it is the first."""
-        assert self._handed_over is not None
-        sums, examples, nonfinite = self._handed_over
-        for p, own in zip(_parameters(self), sums, strict=True):
+        found, examples = self.guard.take()
+        for name, p in self._trained.items():
+            own = found.total[name]
             p.summed_grad = own if p.summed_grad is None else p.summed_grad.add_(own)
-        self.examples, self.nonfinite_examples = (
-            self.examples + examples,
-            self.nonfinite_examples + nonfinite,
-        )
-        self._handed_over = None
+        self.examples += examples
+        self.nonfinite_examples += int(found.nonfinite)
 
     def add_noise(self) -> None:
         """Noise of standard deviation σ_t C on every coordinate of the clipped sum."""
         examples, self.examples = self.examples, 0
-        if self.sampler is not None:
-            self.sampler.require(examples)
+        if self.guard.sampler is not None:
+            self.guard.sampler.require(examples)
         self._require_own_numbers()
         self.noise_multiplier = self._last = float(self.noise_schedule(self.logical_step))
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0.0):
@@ -101,12 +86,11 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
             )
         self.account(self.logical_step, self.noise_multiplier)
         std = self.noise_multiplier * self.max_grad_norm
-        parameters = _parameters(self)
-        for p in parameters:
+        for p in self._trained.values():
             _check_processed_flag(p.summed_grad)
-        sums = {str(k): p.summed_grad for k, p in enumerate(parameters)}
-        noised = self.together.noised(sums, std, self.randomness)
-        for p, value in zip(parameters, noised.values(), strict=True):
+        sums = {name: p.summed_grad for name, p in self._trained.items()}
+        for name, value in self.together.noised(sums, std, self.randomness).items():
+            p = self._trained[name]
             p.grad = value.to(p.dtype).view_as(p)
             _mark_as_processed(p.summed_grad)
 
@@ -120,7 +104,7 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
 
     def scale_grad(self) -> None:
         """Divide by the expected batch size, whatever the actual one and whatever the loss's reduction."""
-        for p in _parameters(self):
+        for p in self._trained.values():
             p.grad /= self.expected_batch_size
 
     def attach_step_hook(self, fn: StepHook) -> None:
@@ -143,18 +127,28 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
                 "step takes no closure, which could look at the batch several times for the price of one: call "
                 "zero_grad, backward and step() one after the other"
             )
-        if self.guard is not None:
-            self.guard.require_backward()
+        self.guard.require_backward()
         found = super().step()
-        if self.guard is not None:
-            self.guard.step_over(last_part=not self._is_last_step_skipped)
+        self.guard.step_over(last_part=not self._is_last_step_skipped)
         return found
+
+    def signal_skip_step(self, do_skip: bool = True) -> None:
+        """Opacus's, by which ``BatchMemoryManager`` cuts a logical batch into parts.
+
+        Raises:
+            ValueError: parts of a batch that the caller drew, in two of which one row may stand, counted twice.
+        """
+        if do_skip and self.guard.sampler is None:
+            raise ValueError(
+                "with batches='own' a batch has no parts, since nothing tells whether one row stands in two of them "
+                "and adds twice what the account assumes: give the whole batch to one step, or leave batches='own' out "
+                "and let BatchMemoryManager cut the batches of the loader that make_private returns"
+            )
+        super().signal_skip_step(do_skip)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, and that there were any; by default they are None then, as PyTorch has it."""
-        self._handed_over = None
-        if self.guard is not None:
-            self.guard.ready = False
+        self.guard.forget()
         super().zero_grad(set_to_none)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -171,8 +165,3 @@ class PrivateOptimizer(DPOptimizerFastGradientClipping):
             if self.data_free_gradient is not None:
                 self.data_free_gradient()
         return done
-
-
-def _parameters(optimizer: DPOptimizer) -> list[Any]:
-    """Opacus hangs summed gradients onto the parameters as attributes."""
-    return optimizer.params

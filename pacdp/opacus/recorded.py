@@ -58,9 +58,16 @@ class Recorded(Tensor):
         """Call the function and note it down, or hand over a backward pass."""
         del types
         if func is Tensor.backward:
-            with torch._C.DisableTorchFunctionSubclass():
-                return Record(args[0]).outputs[0].backward(*args, **kwargs or {})
+            return _backward(*args, **kwargs or {})
         return recorded(func, *args, **kwargs or {})
+
+
+def _backward(loss: Recorded, gradient: Tensor | None = None, **options: Any) -> None:
+    """Hand the loss over; losses of single examples and a gradient by them are the sum of their products."""
+    if gradient is not None:
+        loss = (loss * gradient).sum()  # pyright: ignore[reportAssignmentType]
+    with torch._C.DisableTorchFunctionSubclass():
+        Record(loss).outputs[0].backward(loss, **options)
 
 
 def recorded(function: Callable[..., Any], *args: Any, **named: Any) -> Any:

@@ -15,6 +15,7 @@ from pacdp.store.files import replacing
 
 FORMAT = "pacdp-certificates/2"
 FILE = "certificates.json"
+COLUMNS = ("quantity", "of", "measured", "at least", "at most", "records")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,27 +184,30 @@ class Report:
         return first_sentence(self.certificates)
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The rows of :meth:`table`, numbers rounded to the safe side: quantity, of, measured, at least, at most."""
+        """A row for each quantity under ``COLUMNS``, ends rounded away from what was measured; * for optimistic."""
         if self.statements:
-            return [(one.quantity, one.of, f"{one.measured:.4f}", _end(one.lower, one.range[0], down),
-                     _end(one.upper, one.range[1], up)) for one in self.statements]  # fmt: skip
+            return [
+                (one.quantity, one.of, f"{one.measured:.4f}", _end(one.lower, one.range[0], down),
+                 _end(one.upper, one.range[1], up), str(one.n))
+                for one in self.statements
+            ]  # fmt: skip
         found = list[tuple[str, ...]]()
         for made in self.certificates:
             risk, mark = made.terms.get("empirical_risk"), "" if made.status == "rigorous" else "*"
             measured, most = "–" if risk is None else f"{risk:.4f}", _end(made.value, 1.0, up)
-            found.append((made.measures, made.of, measured, "–", most + mark))
+            found.append((made.measures, made.of, measured, "–", most + mark, str(self.n)))
         return found
 
     def table(self) -> str:
-        """What was measured and certified, a line each, as text; what is not proved is marked by an asterisk."""
-        rows = [("quantity", "of", "measured", "at least", "at most"), *self.cells()]
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        """What was measured and certified, a line each, as text."""
+        rows = [COLUMNS, *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
-            "  ".join(cell.rjust(width) if column > 1 else cell.ljust(width)
-                      for column, (cell, width) in enumerate(zip(row, widths, strict=True)))
+            [cell.rjust(width) if place > 1 else cell.ljust(width)
+             for place, (cell, width) in enumerate(zip(row, widths, strict=True))]
             for row in rows
         )  # fmt: skip
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join("  ".join(line).rstrip() for line in lines)
 
     def __str__(self) -> str:
         held = "All of this holds at once" if self.budget else "Each certificate holds by itself"

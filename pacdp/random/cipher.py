@@ -1,6 +1,6 @@
 """Uniform 64-bit words that nobody can predict: ChaCha20 (RFC 8439) under keys from the operating system.
 
-:func:`fill` gives words that nobody can repeat either. Every 256 KiB have a key of their own, which ``os.urandom``
+:class:`Fresh` gives words that nobody can repeat either. Every 256 KiB have a key of their own, which ``os.urandom``
 gives and which no object keeps: neither a key nor a counter nor unused words outlive a call. A forked process, a second
 thread, a copied or unpickled object and a resumed run therefore cannot repeat each other's words. (Memory that was
 freed is not scrubbed.)
@@ -23,16 +23,7 @@ from numpy.typing import NDArray
 from pacdp.random import device_cipher
 
 WORDS_PER_KEY = 1 << 15  # 256 KiB, which stay in the cache
-_START = bytes(16)  # block counter and nonce: each key is used once
 _ZEROS = memoryview(bytes(8 * WORDS_PER_KEY))
-
-
-def fill(words: NDArray[np.int64]) -> None:
-    """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
-    for begin in range(0, len(words), WORDS_PER_KEY):
-        part = words[begin : begin + WORDS_PER_KEY].view(np.uint8)
-        encrypt = _encryption(_fresh_key(), _START)
-        encrypt(_ZEROS[: len(part)], part.data)
 
 
 @runtime_checkable
@@ -49,15 +40,17 @@ class Source(Protocol):
 
 
 class Fresh:
-    """Words that nobody can repeat: those of :func:`fill`, or of a new key on a device."""
+    """Words that nobody can repeat."""
 
     def fill(self, words: NDArray[np.int64]) -> None:
-        """See :func:`fill`."""
-        fill(words)
+        """Overwrite ``words``, a contiguous vector, by independent uniform 64-bit words."""
+        for begin in range(0, len(words), WORDS_PER_KEY):
+            part = words[begin : begin + WORDS_PER_KEY]
+            Keystream(new_key(), bytes(12)).fill(part)
 
     def on(self, device: torch.device, count: int) -> torch.Tensor:
         """The words of a key that is used once."""
-        return device_cipher.keystream(_fresh_key(), bytes(12), first=0, count=count, device=device)
+        return device_cipher.keystream(new_key(), bytes(12), first=0, count=count, device=device)
 
 
 class Keystream:
@@ -90,10 +83,6 @@ class Keystream:
 
 def new_key() -> bytes:
     """A key of 256 bits from the operating system."""
-    return os.urandom(32)
-
-
-def _fresh_key() -> bytes:
     return os.urandom(32)
 
 

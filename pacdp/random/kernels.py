@@ -22,24 +22,18 @@ config: Any = numbas_config
 _HERE = Path(__file__).parents[1]
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def kernel(under: Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A decorator: compile at the first call, to run without the interpreter's lock; ``options`` are those of numba.
 
-    What the function takes in from another file must lie in one of :func:`sources`.
+    What the function takes in from another file must lie in one of :func:`sources`, unless ``under`` names another
+    folder for what is compiled.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
-        return cached_under(folder(), **options)(function)
-
-    return compiled
-
-
-def cached_under(path: Path, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: ``numba.njit`` with its cache in the folder ``path``."""
-
-    def compiled(function: Callable[..., Any]) -> Any:
         before = config.CACHE_DIR
-        config.CACHE_DIR = str(path)  # read when the decorator is applied, and not later
+        config.CACHE_DIR = str(
+            under or folder()
+        )  # read when the decorator is applied, and not later
         try:
             return cached(lambda cache: numba.njit(nogil=True, cache=cache, **options)(function))
         finally:

@@ -6,7 +6,7 @@ operating system, for chains whose privacy counts on noise that nobody knows, by
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -87,7 +87,10 @@ class Keys:
         if device.type != "cpu":
             return Words(
                 philox.uniform_words(
-                    self._on(device, "batch", distinct), size, BATCH, torch.as_tensor(tick)
+                    self._once("batch", device, lambda: _halves(distinct)),
+                    size,
+                    BATCH,
+                    torch.as_tensor(tick),
                 ),
                 32,
             ), group
@@ -98,23 +101,22 @@ class Keys:
 
     def noise_on(self, device: torch.device) -> Tensor:
         """The noise keys as two words each, int64 [2, K] on ``device``."""
-        return self._on(device, "noise", self.noise)
+        return self._once("noise", device, lambda: _halves(self.noise))
 
     def group_on(self, device: torch.device) -> Tensor:
         """Which distinct minibatch key each chain draws with, int64 [K], copied to ``device`` once."""
-        cache = self.__dict__.setdefault("_there", {})
-        if ("group", device) not in cache:
-            cache["group", device] = torch.tensor(self.groups[1], dtype=torch.int64, device=device)
-        return cache["group", device]
+        return self._once("group", device, lambda: self.groups[1])
 
-    def _on(self, device: torch.device, name: str, keys: np.ndarray) -> Tensor:
+    def _once(self, name: str, device: torch.device, make: Callable[[], np.ndarray]) -> Tensor:
+        """What ``make`` gives as whole numbers on ``device``, copied there once under this name."""
         cache = self.__dict__.setdefault("_there", {})
         if (name, device) not in cache:
-            halves = np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(
-                np.int64
-            )
-            cache[name, device] = torch.tensor(halves, device=device)
+            cache[name, device] = torch.tensor(make(), dtype=torch.int64, device=device)
         return cache[name, device]
+
+
+def _halves(keys: np.ndarray) -> np.ndarray:
+    return np.stack([keys & np.uint64(0xFFFFFFFF), keys >> np.uint64(32)]).astype(np.int64)
 
 
 class SecretKeys(Keys):

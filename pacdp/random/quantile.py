@@ -169,7 +169,7 @@ def on_grid(
     scale: float,
     grid: float,
     *,
-    most: int | None = None,
+    most: int,
 ) -> Tensor:
     """What :func:`add_on_grid` computes, by torch operations on the device of ``values``, in double precision.
 
@@ -180,16 +180,15 @@ def on_grid(
         scale: standard deviation of the noise in units of the grid.
         grid: a power of two.
         most: words in the tails for which spare ones are taken, so that nobody need count them; beyond, spare words
-            would come up a second time. None counts them.
+            would come up a second time.
     """
     whole = (words >> 1) & _POSITIVE
     p, tail = whole.double() * 2.0**-64, whole < _TAIL
     number = tail.cumsum(0) - 1
-    count = most if most is not None else int(tail.sum())
-    if count:
-        more = ((spare(2 * count) >> 1) & _POSITIVE).double().reshape(-1, 2)
+    if most:
+        more = ((spare(2 * most) >> 1) & _POSITIVE).double().reshape(-1, 2)
         fine = ((more[:, 0] + more[:, 1] * 2.0**-63) * _TAIL_UNIT).clamp(min=2.0**LOWEST)
-        p = torch.where(tail, fine[number.clamp(min=0) % count], p)
+        p = torch.where(tail, fine[number.clamp(min=0) % most], p)
     bits = p.view(torch.int64)
     rows = _table_on(values.device)[(bits >> _LOW_BITS) - _FIRST]
     t = ((bits & _LOW) - _HALF).double() * (1.0 / _HALF)

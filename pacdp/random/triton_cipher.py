@@ -39,6 +39,11 @@ def _word(fixed, place, zeros):
 
 
 @triton.jit
+def _put(at, place, word, start, inside):
+    tl.store(at + place, (word + start).to(tl.int32, bitcast=True), mask=inside)
+
+
+@triton.jit
 def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
     """SIZE blocks, one a lane."""
     lane = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
@@ -74,22 +79,22 @@ def _blocks(out, fixed, first, count, SIZE: tl.constexpr):
         x2, x7, x8, x13 = _quarter(x2, x7, x8, x13)
         x3, x4, x9, x14 = _quarter(x3, x4, x9, x14)
     at = out + lane * 16
-    tl.store(at, (x0 + s0).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 1, (x1 + s1).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 2, (x2 + s2).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 3, (x3 + s3).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 4, (x4 + s4).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 5, (x5 + s5).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 6, (x6 + s6).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 7, (x7 + s7).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 8, (x8 + s8).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 9, (x9 + s9).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 10, (x10 + s10).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 11, (x11 + s11).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 12, (x12 + counter).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 13, (x13 + s13).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 14, (x14 + s14).to(tl.int32, bitcast=True), mask=inside)
-    tl.store(at + 15, (x15 + s15).to(tl.int32, bitcast=True), mask=inside)
+    _put(at, 0, x0, s0, inside)
+    _put(at, 1, x1, s1, inside)
+    _put(at, 2, x2, s2, inside)
+    _put(at, 3, x3, s3, inside)
+    _put(at, 4, x4, s4, inside)
+    _put(at, 5, x5, s5, inside)
+    _put(at, 6, x6, s6, inside)
+    _put(at, 7, x7, s7, inside)
+    _put(at, 8, x8, s8, inside)
+    _put(at, 9, x9, s9, inside)
+    _put(at, 10, x10, s10, inside)
+    _put(at, 11, x11, s11, inside)
+    _put(at, 12, x12, counter, inside)
+    _put(at, 13, x13, s13, inside)
+    _put(at, 14, x14, s14, inside)
+    _put(at, 15, x15, s15, inside)
 
 
 def blocks(fixed: Tensor, first: int, count: int) -> Tensor:

@@ -15,7 +15,7 @@ from torch import nn
 
 import bounds
 from pacdp.algorithms import SGLD
-from pacdp.backprop import PosteriorSettings, f_quad, train_posterior
+from pacdp.backprop import PosteriorSettings, train_posterior
 from pacdp.backprop.fit import Examples, FitSettings, Progress
 from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
@@ -43,7 +43,7 @@ from pacdp.selfcert.predictors import (
     trained,
 )
 from pacdp.trials import own_answers
-from pacdp.trials.buffers import require_no_rows
+from pacdp.trials.buffers import Holdings
 
 _LEAST_STEPS = 2000
 
@@ -184,7 +184,7 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     made, bound = task.predictor(), task.bound
     require_apart(task.learning, bound)
     if isinstance(made, Net) and made.module is not None:
-        require_no_rows(made.module, tensor(bound.inputs), paid=[], whose="the bound's")
+        Holdings(made.module).require_none(tensor(bound.inputs))
     said = own_answers(lambda at: made.predict(taken(bound.inputs, at)), bound.n)
     if said.shape != bound.labels.shape:
         raise ValueError(
@@ -215,7 +215,7 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
     seen = HeldOut(indices=_split(task.learning))
     prior = Prior(law=GaussianPosterior.around(module, std=settings.prior_std), source=seen)
     posterior = train_posterior(
-        prior.law, module, Examples(inputs, labels), objective=f_quad, settings=settings.posterior,
+        prior.law, module, Examples(inputs, labels), objective=bounds.objectives.f_quad, settings=settings.posterior,
         loss=bounded_cross_entropy(classes=len(centre.names), max_loss=settings.max_loss),
         failure_prob=failure_prob, generator=torch.Generator().manual_seed(task.seed),
     )  # fmt: skip

@@ -78,9 +78,8 @@ def mean_over_people(
     into.zero_()
     own, seen, squares = torch.empty_like(into)[None], torch.zeros(2, dtype=torch.float64), 0.0
     for part in parts:
-        found = network.backward(
-            weights[None], [network.gather(part)], [0], [labels[part]], loss, own
-        )
+        batches: list[Any] = [network.gather(part)]
+        found = network.backward(weights[None], batches, [0], [labels[part]], loss, own)
         seen += found[:, 0].double().cpu()
         into += own[0]
         squares += float(own[0].double().square().sum())

@@ -6,7 +6,7 @@ with torch on a CPU), and a gradient clipped by it is longer than the clipping n
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,10 @@ from torch import Tensor
 from pacdp.step.precision import full_precision
 
 _BLOCK = 128
+STABILITY = 0.01
+"""γ of automatic clipping, the value of Bu et al. (2023)."""
+ClippingRule = Literal["flat", "automatic"]
+"""min(1, C/‖g_i‖), or automatic clipping's C/(‖g_i‖ + γ) (Bu, Wang, Zha and Karypis 2023)."""
 Weights = dict[str, Tensor]
 """Parameter name to value, or to a sum of gradients."""
 
@@ -27,12 +31,16 @@ class Clip(NamedTuple):
 
 
 class Clipping(NamedTuple):
-    """What to multiply each example's gradient by."""
+    """What to multiply each example's gradient by: ``scale`` times its factor."""
 
     factors: Float[Tensor, " batch"]
-    """min(1, C/‖g_i‖), 0 where the norm is not finite."""
+    """min(1, C/‖g_i‖) or γ/(‖g_i‖ + γ), at most 1 so that no product overflows; 0 where the norm is not finite."""
     finite: Bool[Tensor, " batch"]
     """Whether the norm was a finite number; elsewhere the gradient itself must be dropped, since 0·NaN = NaN."""
+    within: Bool[Tensor, " batch"]
+    """Whether ‖g_i‖ ≤ C; private."""
+    scale: float
+    """1 or, for automatic clipping, C/γ."""
 
 
 def row_norms(rows: Tensor) -> Float[Tensor, " batch"]:
@@ -54,18 +62,27 @@ def joint_norms(norms: list[Tensor]) -> Float[Tensor, " batch"]:
 
 
 def clip_factors(
-    norms: Float[Tensor, " batch"], clip_norm: float, dtype: torch.dtype = torch.float32
+    norms: Float[Tensor, " batch"],
+    clip_norm: float,
+    dtype: torch.dtype = torch.float32,
+    clipping: ClippingRule = "flat",
 ) -> Clipping:
     """Factors that bring every gradient of type ``dtype`` into the Euclidean ball of radius ``clip_norm``.
 
-    Formal guarantee: ‖factor_i g_i‖ ≤ clip_norm for every example with a finite norm, with norms by :func:`row_norms`:
-    the radius aimed at is smaller by 64 units of the last place of ``dtype``, which covers the rounding of norm,
-    factor and product. (Underflow of numbers below 1e-22 aside.)
+        flat:       min(1, C/‖g_i‖) g_i
+        automatic:  C/(‖g_i‖ + γ) g_i = (C/γ) · γ/(‖g_i‖ + γ) g_i,    γ = 0.01
+
+    Formal guarantee: ‖scale · factor_i g_i‖ ≤ clip_norm for every example with a finite norm, with norms by
+    :func:`row_norms`: the radius aimed at is smaller by 64 units of the last place of ``dtype``, which covers the
+    rounding of norm, factor, scale and product. (Underflow of numbers below 1e-22 aside.)
     """
-    finite = torch.isfinite(norms)
-    radius = clip_norm * (1.0 - 64.0 * torch.finfo(dtype).eps)
-    factors = (radius / norms).clamp(max=1.0)
-    return Clipping(torch.where(finite, factors, torch.zeros_like(factors)), finite)
+    finite, short = torch.isfinite(norms), 1.0 - 64.0 * torch.finfo(dtype).eps
+    if clipping == "automatic":
+        factors, scale = STABILITY * short / (norms + STABILITY), clip_norm / STABILITY
+    else:
+        factors, scale = (clip_norm * short / norms).clamp(max=1.0), 1.0
+    factors = torch.where(finite, factors, torch.zeros_like(factors))
+    return Clipping(factors, finite, norms <= clip_norm, scale)
 
 
 def without_subnormals(values: Tensor) -> Tensor:
@@ -93,9 +110,13 @@ class ClippedSum(NamedTuple):
     total: Weights
     finite: Bool[Tensor, " batch"]
     """Whose contribution was finite and counts; private."""
+    within: Bool[Tensor, " batch"]
+    """Whose norm was at most C; private."""
 
 
-def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
+def clipped_sum(
+    contributions: Weights, clip_norm: float, clipping: ClippingRule = "flat"
+) -> ClippedSum:
     """Σ_i clip_C(Δ_i) over the first dimension of every entry; norms are over all entries together.
 
     Formal guarantee: adding or removing one unit moves the sum by at most ``clip_norm`` in Euclidean norm, replacing it
@@ -109,9 +130,10 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
     coarsest = (
         torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
     )
-    factors, finite = clip_factors(
-        joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest
+    factors, finite, within, scale = clip_factors(
+        joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest, clipping
     )
+    factors = scale * factors
     if (
         finite.device.type != "cpu" or not finite.all()
     ):  # the copy costs as much as all else; to ask a GPU would wait
@@ -123,4 +145,4 @@ def clipped_sum(contributions: Weights, clip_norm: float) -> ClippedSum:
             k: torch.einsum("i,i...->...", factors.to(device=r.device, dtype=r.dtype), r)
             for k, r in rows.items()
         }
-    return ClippedSum(total, finite)
+    return ClippedSum(total, finite, within)

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
-from pacdp.chains.native import clipped, threads
-from pacdp.chains.native.conv_layer import ConvLayer
-from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded
+from pacdp.chains.native import threads
+from pacdp.chains.native.convolution import ConvLayer
+from pacdp.chains.native.dense import Array, DenseLayer, PaddedDense, padded, row_squares
 from pacdp.chains.native.network import NativeNetwork
 from pacdp.chains.native.parse import parse
 from pacdp.losses import Loss, in_error
@@ -46,7 +46,6 @@ class CompiledSums:
         self._most = (
             _CHUNK if any(isinstance(block, ConvLayer) for block in network.blocks) else _LARGEST
         )
-        self._squares = np.empty(0) if network.rows is None else _squares(network.inputs[:].numpy())
         self._rooms = [self._room()]
 
     def __call__(
@@ -56,7 +55,6 @@ class CompiledSums:
         labels: Sequence[Int[Tensor, " n"]],
         clip: Clip,
         into: Float[Tensor, "chains dim"],
-        squares: Float[Tensor, " chains"] | None = None,
     ) -> list[Float[Tensor, "2"] | None]:
         """Every chain's clipped sum into ``into``; returns mean loss and error of its minibatch.
 
@@ -64,23 +62,14 @@ class CompiledSums:
 
         Args:
             labels: of all examples, for each chain.
-            squares: float64; where given, it becomes the sum over examples of the squared norm of all that each of
-                them adds, before clipping.
         """
         found: list[Tensor | None] = [None] * len(weights)
 
         def run(room: int, chains: Sequence[int]) -> None:
             drawn, group = draw(chains)
             for k, g in zip(chains, group, strict=True):
-                kept = None if squares is None else squares[k]
                 found[k] = self._chain(
-                    self._rooms[room],
-                    weights[k],
-                    drawn[g],
-                    labels[k][drawn[g]],
-                    clip,
-                    into[k],
-                    kept,
+                    self._rooms[room], weights[k], drawn[g], labels[k][drawn[g]], clip, into[k]
                 )
 
         # a loss in Python may keep what it sees
@@ -116,10 +105,8 @@ class CompiledSums:
         labels: Int[Tensor, " batch"],
         clip: Clip,
         into: Float[Tensor, " dim"],
-        squares: Float[Tensor, ""] | None,
     ) -> Float[Tensor, "2"] | None:
-        count, loss, error, added = len(examples), 0.0, 0.0, 0.0
-        often = None if squares is None else multiplicities(examples).double().numpy()
+        count, loss, error = len(examples), 0.0, 0.0
         if count == 0:
             into.zero_()
         own = self._network.pieces(weights.numpy())
@@ -137,11 +124,8 @@ class CompiledSums:
             if seen is None:
                 return None
             loss, error = loss + seen[0], error + seen[1]
-            added += 0.0 if often is None else float(often[part] @ seen[2])
             if start:
                 into += gradient
-        if squares is not None:
-            squares.fill_(added)
         return weights.new_tensor([loss, error]) / max(1, count)
 
     def _add(
@@ -152,8 +136,8 @@ class CompiledSums:
         labels: Int[Tensor, " batch"],
         clip: Clip,
         into: list[Array],
-    ) -> tuple[float, float, Array] | None:
-        """A chunk's sum into ``into``; its losses and errors added up, and every example's squared norm."""
+    ) -> tuple[float, float] | None:
+        """A chunk's sum into ``into``; its losses and errors added up."""
         count = len(examples)
         outputs = torch.from_numpy(self._forward(layers, own, examples)[:count])
         loss, error, slope = self._judged(outputs, labels)
@@ -167,13 +151,12 @@ class CompiledSums:
                 back = layer.propagate(back[:count], weight, squares)
         if not np.isfinite(squares).all():
             return None
-        scale = np.full(count, 1.0 / clip.divisor, own[0].dtype)
-        if clip.norm < NO_CLIPPING:
-            factors, _ = clip_factors(torch.from_numpy(np.sqrt(squares)), clip.norm, outputs.dtype)
-            scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
+        norms = torch.from_numpy(np.sqrt(squares))
+        factors = clip_factors(norms, clip.norm, outputs.dtype).factors
+        scale = without_subnormals((factors / clip.divisor).to(outputs.dtype)).numpy()
         for place, layer in enumerate(layers):
             layer.collect(scale, into[2 * place], into[2 * place + 1])
-        return loss * count, error * count, squares
+        return loss * count, error * count
 
     def _judged(self, outputs: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
         """Mean loss and error, and the slope of each example's own loss by its outputs."""
@@ -193,10 +176,10 @@ class CompiledSums:
             if isinstance(layer, ConvLayer):
                 x = layer.forward(x, weight, bias, keep=True)
             elif place == 0 and rows is not None:
-                x = layer.forward(x, self._squares[x], weight, bias, rows)
+                x = layer.forward(x, rows.squares[x], weight, bias, rows)
             else:
                 x = _fill(x.reshape(len(x), -1), padded(count))
-                x = layer.forward(x, _squares(x[:count]), weight, bias)
+                x = layer.forward(x, row_squares(x[:count]), weight, bias)
         return x
 
 
@@ -265,22 +248,6 @@ def _singles(
     for row, x, y in zip(found, inputs, labels, strict=True):
         clipped_gradient(model, layout.views(weights), x[None], y[None], loss, clip_norm=NO_CLIPPING,
                          into=layout.views(row))  # fmt: skip
-    return found
-
-
-def multiplicities(examples: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-    """How often each of the drawn examples was drawn.
-
-    An example adds its gradient to a sum as often as it was drawn: the squared norms of all that is added sum to
-    Σ over draws of multiplicity times the gradient's squared norm.
-    """
-    _, place, often = np.unique(examples.cpu().numpy(), return_inverse=True, return_counts=True)
-    return torch.from_numpy(often[place]).to(examples.device)
-
-
-def _squares(rows: Array) -> Array:
-    found = np.empty(len(rows))
-    clipped.row_squares(rows, found)
     return found
 
 

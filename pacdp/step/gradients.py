@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map
 from pacdp.layers.plain import call_with, is_plain, is_plain_linear
 from pacdp.losses import Loss, PerExampleLoss
 from pacdp.step.clip import (
+    ClippingRule,
     Weights,
     clip_factors,
     joint_norms,
@@ -70,6 +71,7 @@ def clipped_gradient(
     into: Mapping[str, Tensor],
     divisor: float = 1.0,
     member: Bool[Tensor, " batch"] | None = None,
+    clipping: ClippingRule = "flat",
 ) -> Seen:
     """Write the clipped sum over ``divisor`` into the tensors ``into``, the gradients by the parameters of that name.
 
@@ -87,9 +89,10 @@ def clipped_gradient(
             view.zero_()
         empty = next(iter(into.values())).new_zeros(0)
         return Seen(empty.sum(), empty, empty.bool(), empty.double())
+    numbers = clip_norm, clipping, divisor
     if fully_connected(model, inputs.ndim):
-        return _by_layers(model, tensors, inputs, targets, loss, clip_norm, divisor, into, member)
-    return _by_examples(model, tensors, inputs, targets, loss, clip_norm, divisor, into, member)
+        return _by_layers(model, tensors, inputs, targets, loss, *numbers, into, member)
+    return _by_examples(model, tensors, inputs, targets, loss, *numbers, into, member)
 
 
 def require_true_sums(
@@ -163,6 +166,7 @@ def _by_layers(
     targets: Tensor,
     loss: PerExampleLoss,
     clip_norm: float,
+    clipping: ClippingRule,
     divisor: float,
     into: Mapping[str, Tensor],
     member: Tensor | None = None,
@@ -193,7 +197,7 @@ def _by_layers(
         passes.append((name, before, slope))
         squares = squares + row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
-    factors, finite = clip_factors(squares.sqrt(), clip_norm, x.dtype)
+    factors, finite, _, after = clip_factors(squares.sqrt(), clip_norm, x.dtype, clipping)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
@@ -210,24 +214,17 @@ def _by_layers(
                 torch.mm(kept.mT, scaled, out=view) if direct else view.copy_(kept.mT @ scaled)
             if f"{name}.bias" in into:
                 into[f"{name}.bias"].copy_(scaled.sum(dim=0))
+    if after != 1.0:
+        for view in into.values():
+            view.mul_(after)
     return Seen(mean, x, finite, squares)
 
 
 def _back(layer: nn.Module, slope: Tensor, before: Tensor, after: Tensor) -> Tensor:
     """The derivative by a layer's inputs, from that by its outputs."""
-    match layer:
-        case nn.Identity():
-            return slope
-        case nn.Flatten():
-            return slope.reshape(before.shape)
-        case nn.ReLU():
-            return torch.ops.aten.threshold_backward(slope, after, 0)
-        case nn.Tanh():
-            return torch.ops.aten.tanh_backward(slope, after)
-        case nn.Sigmoid():
-            return torch.ops.aten.sigmoid_backward(slope, after)
-        case _:
-            return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
+    if isinstance(layer, nn.ReLU):  # without a second forward pass
+        return torch.ops.aten.threshold_backward(slope, after, 0)
+    return torch.func.vjp(lambda x: layer(x.clone()), before)[1](slope)[0]
 
 
 def slopes_and_mean(
@@ -275,16 +272,17 @@ def _by_examples(
     targets: Tensor,
     loss: PerExampleLoss,
     clip_norm: float,
+    clipping: ClippingRule,
     divisor: float,
     into: Mapping[str, Tensor],
     member: Tensor | None = None,
 ) -> Seen:
     rows, losses, outputs = gradients_of_each(model, tensors, inputs, targets, loss, into)
     norms = joint_norms([row_norms(row) for row in rows.values()])
-    factors, finite = clip_factors(norms, clip_norm, losses.dtype)
+    factors, finite, _, after = clip_factors(norms, clip_norm, losses.dtype, clipping)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
-    scale = without_subnormals((factors / divisor).to(losses.dtype))
+    scale = without_subnormals((after * factors / divisor).to(losses.dtype))
     with full_precision(losses.device):
         for name, view in into.items():
             flat = rows[name].flatten(1).masked_fill(gone, 0.0)

@@ -10,7 +10,7 @@ the seed has 32 bits only.
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
@@ -26,14 +26,11 @@ from pacdp.step.sample import poisson, top_bits
 class Randomness(Protocol):
     """Gaussian noise, Poisson batches, and generators for draws that privacy does not rest on.
 
-    A source that adds its noise to a sum itself, instead of handing it out, has a method ``noised(total, *, std)``,
-    which returns a new tensor: ``total`` with independent N(0, std²) on every coordinate.
+    No source hands noise out: it adds it to what the noise hides.
     """
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """Independent N(0, std²)."""
+    def noised(self, total: Tensor, *, std: float) -> Tensor:
+        """A new tensor: ``total`` with independent N(0, std²) on every coordinate."""
         ...
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
@@ -66,14 +63,7 @@ def add_noise(total: Tensor, *, std: float, randomness: Randomness) -> Tensor:
     """
     if not 0.0 <= std < math.inf:
         raise ValueError(f"std must be a finite number >= 0, got {std}")
-    adds = getattr(
-        randomness, "noised", None
-    )  # isinstance of a protocol takes as long as the noise of a small layer
-    if adds is not None:
-        return adds(total, std=std)
-    return total + randomness.normal(
-        tuple(total.shape), std=std, dtype=total.dtype, device=total.device
-    )
+    return randomness.noised(total, std=std)
 
 
 def share(std: float, processes: int) -> float:
@@ -99,12 +89,6 @@ class SystemRandomness:
     nothing can be stolen, saved or replayed, and forks, threads and copies of the object draw independently.
     """
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """Independent N(0, std²), each a multiple of the grid."""
-        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std)
-
     def noised(self, total: Tensor, *, std: float) -> Tensor:
         """``total`` with independent N(0, std²) on every coordinate, on the grid that only ``std`` decides.
 
@@ -116,7 +100,7 @@ class SystemRandomness:
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch; the probability is ``sample_rate`` rounded down to a multiple of 2⁻⁵³."""
         words = np.empty(n, np.int64)
-        cipher.fill(words)
+        cipher.Fresh().fill(words)
         return poisson(top_bits(words), sample_rate)
 
     def generator(self, stream: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -148,18 +132,10 @@ class SeededRandomness:
         self._noise = self.generator("noise", device)
         self._batches = self.generator("batches")
 
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """Independent N(0, std²) from the noise stream."""
-        drawn = torch.empty(tuple(shape), dtype=dtype, device=self._noise.device)
-        return drawn.normal_(0.0, std, generator=self._noise).to(device)
-
     def noised(self, total: Tensor, *, std: float) -> Tensor:
         """``total`` with independent N(0, std²) from the noise stream, in the memory of the noise."""
-        return self.normal(
-            tuple(total.shape), std=std, dtype=total.dtype, device=total.device
-        ).add_(total)
+        drawn = torch.empty(tuple(total.shape), dtype=total.dtype, device=self._noise.device)
+        return drawn.normal_(0.0, std, generator=self._noise).to(total.device).add_(total)
 
     def batch(self, n: int, sample_rate: float) -> Tensor:
         """A Poisson batch from the batch stream."""

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -9,7 +10,6 @@ from torch import Tensor, nn
 from pacdp.chains.layout import Layout
 from pacdp.losses import Loss, in_error
 from pacdp.step.clip import Clip
-from pacdp.step.compiled import multiplicities
 from pacdp.step.gradients import clipped_gradient
 
 _PART = 1000
@@ -32,7 +32,8 @@ class OneByOne(NamedTuple):
 
         Args:
             labels: of all examples.
-            squares: as for :class:`pacdp.step.compiled.CompiledSums`.
+            squares: float64; where given, it becomes the sum over examples of the squared norm of all that each of
+                them adds, before clipping.
         """
         if squares is None:
             return self._part(weights, examples, labels[examples], clip, into)[0]
@@ -66,3 +67,14 @@ class OneByOne(NamedTuple):
             [seen.mean_loss, in_error(seen.outputs, labels).to(weights.dtype).mean()]
         )
         return means, torch.where(seen.finite, seen.squares, 0.0)
+
+
+def multiplicities(examples: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+    """How often each of the drawn examples was drawn.
+
+    An example adds its gradient to a sum as often as it was drawn: the squared norms of all that is added sum to
+    Σ over draws of multiplicity times the gradient's squared norm.
+    """
+    drawn = examples.cpu().numpy()
+    first, last = (np.searchsorted(np.sort(drawn), drawn, side) for side in ("left", "right"))
+    return torch.from_numpy(last - first).to(examples.device)

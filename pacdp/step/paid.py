@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -18,43 +19,29 @@ Cost = Callable[[int, int], Event | None]
 """What the steps from one number to another, from 1 on and both among them, release together."""
 
 
+@dataclass
 class Paid:
-    """Leave to draw the noise of each step; of several processes the first one asks for it.
+    """Leave to draw the noise of each step; of several processes the first one asks for it."""
 
-    Args:
-        books: the ledger.
-        run: the run's name.
-        cost: what the steps of a stretch release, known before they are drawn.
-        every: steps between checkpoints, so that a killed run pays no more than it may have drawn; 0 for one stretch.
-        last: the run's last step.
-    """
-
-    def __init__(
-        self,
-        books: Books,
-        *,
-        run: str,
-        algorithm: str,
-        unit: Unit,
-        cost: Cost,
-        stream: Stream,
-        every: int,
-        last: int,
-        together: Together,
-        device: torch.device,
-    ) -> None:
-        self.unit: Unit = unit
-        self.books, self.run, self.algorithm, self.cost = books, run, algorithm, cost
-        self.stream, self.every, self.last, self.together, self.device = (
-            stream,
-            every,
-            last,
-            together,
-            device,
-        )
-        self._granted: Reservation | None = None
-        self.receipt: Mapping[str, Any] | None = None
-        """For the checkpoint's header: which entry counts the last stretch."""
+    books: Books
+    """The ledger."""
+    _: KW_ONLY
+    run: str
+    """The run's name."""
+    algorithm: str
+    unit: Unit
+    cost: Cost
+    """What the steps of a stretch release, known before they are drawn."""
+    stream: Stream
+    every: int
+    """Steps between checkpoints, so that a killed run pays no more than it may have drawn; 0 for one stretch."""
+    last: int
+    """The run's last step."""
+    together: Together
+    device: torch.device
+    receipt: Mapping[str, Any] | None = None
+    """For the checkpoint's header: which entry counts the last stretch."""
+    _granted: Reservation | None = None
 
     def again(self) -> None:
         """Steps since the last checkpoint are drawn once more: leave for them is asked for anew."""

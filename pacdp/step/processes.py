@@ -21,18 +21,16 @@ _ROWS = 1024
 
 def process_count() -> int:
     """Processes in the default group; 1 without one."""
-    return (
-        distributed.get_world_size()
-        if distributed.is_available() and distributed.is_initialized()
-        else 1
-    )
+    return distributed.get_world_size() if _has_group() else 1
 
 
 def process_rank() -> int:
     """This process's place among them, from 0."""
-    return (
-        distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
-    )
+    return distributed.get_rank() if _has_group() else 0
+
+
+def _has_group() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
 
 
 @torch.no_grad()
@@ -119,12 +117,6 @@ class RankRandomness:
 
     def __init__(self, base: Randomness) -> None:
         self.base, self.rank, self.count = base, process_rank(), process_count()
-
-    def normal(
-        self, shape: Sequence[int], *, std: float, dtype: torch.dtype, device: torch.device
-    ) -> Tensor:
-        """This process's share of independent N(0, std²)."""
-        return self.noised(torch.zeros(tuple(shape), dtype=dtype, device=device), std=std).to(dtype)
 
     def noised(self, total: Tensor, *, std: float) -> Tensor:
         """``total`` with this process's share of independent N(0, std²).

@@ -14,7 +14,7 @@ from bounds.accounting import Event
 from pacdp.step.choice import choose, clipped_scores, probabilities_of
 from pacdp.step.clip import Weights
 from pacdp.step.event import sampled_step
-from pacdp.step.mechanism import Mechanism
+from pacdp.step.mechanism import Mechanism, QuantileClipping
 from pacdp.step.noise import Randomness
 from pacdp.step.processes import Together
 
@@ -36,6 +36,12 @@ class PrivateStep:
     together: Together
     total: Weights
     """The clipped sum, without noise: private."""
+    clip_norm: float
+    """C_t, to which contributions were clipped."""
+    units: int
+    """How many there are in the sample; private."""
+    within: int | Tensor
+    """Σ_i b_i, b_i = 1 where the norm was at most C_t before clipping; private."""
     losses: Losses | None
     watch: Callable[[Weights], None] | None = None
     """Called with whatever is released: an auditor."""
@@ -49,18 +55,29 @@ class PrivateStep:
         rounding of the sum (docs/noise.md).
         """
         self._noise_multipliers.append(float(noise_multiplier))
-        made = self.together.noised(
-            self.total, noise_multiplier * self.mechanism.clip_norm, self.randomness
-        )
+        made = self.together.noised(self.total, noise_multiplier * self.clip_norm, self.randomness)
         if self.watch is not None:
             self.watch(made)
         return made
 
     def noisier(self, released: Weights, std_multiplier: float) -> Weights:
         """What was released before with further noise: post-processing, which costs nothing."""
-        return self.together.noisier(
-            released, std_multiplier * self.mechanism.clip_norm, self.randomness
-        )
+        return self.together.noisier(released, std_multiplier * self.clip_norm, self.randomness)
+
+    def next_clip_norm(self) -> float:
+        """C_(t+1), which changes where :class:`pacdp.step.mechanism.QuantileClipping` releases a noisy count.
+
+        Formal guarantee: Σ_i (b_i - 1/2) moves by 1/2 with one unit more or less, so that the count is a Gaussian
+        mechanism of multiplier 2σ_b on the step's sample, whatever the unit's records.
+        """
+        rule = self.mechanism.clipping
+        if not isinstance(rule, QuantileClipping):
+            return self.clip_norm
+        self._noise_multipliers.append(2.0 * rule.count_noise)
+        surplus = {"": torch.as_tensor(self.within).double() - 0.5 * self.units}
+        made = self.together.noised(surplus, rule.count_noise, self.randomness)
+        fraction = 0.5 + float(made[""]) / self.mechanism.expected_batch_size
+        return rule.moved(self.clip_norm, fraction, first=self.mechanism.clip_norm)
 
     def choose(
         self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float

@@ -4,14 +4,14 @@ Formal guarantee: one unit more or less moves every sum by at most the clip norm
 records, up to the rounding of the sum (docs/noise.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
-from pacdp.step.clip import Weights, clipped_sum
+from pacdp.step.clip import ClippedSum, ClippingRule, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
 from pacdp.step.units import Network, UnitBatch, UnitFunction, Units, each_unit, mean_loss
 
@@ -24,6 +24,8 @@ class Sum(NamedTuple):
     """Units that counted as zero; a tensor, for which nobody has waited yet, is on the weights' device."""
     loss: float | Tensor
     """Sum of the units' losses; 0 where none is computed."""
+    within: int | Tensor = 0
+    """Units whose contribution had at most norm C before it was clipped."""
 
 
 @runtime_checkable
@@ -32,6 +34,10 @@ class Summer(Protocol):
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Sum the contributions of the chosen units."""
+        ...
+
+    def at(self, clip_norm: float) -> "Summer":
+        """The same with another clip norm."""
         ...
 
 
@@ -54,32 +60,24 @@ class ByExample(NamedTuple):
     2021). It reduces the bias of clipping and buys no privacy."""
     generator: torch.Generator | None = None
     """Of that noise."""
+    clipping: ClippingRule = "flat"
 
     @property
     def alone(self) -> bool:
         """Whether examples go through one at a time."""
         return not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
 
+    def at(self, clip_norm: float) -> "ByExample":
+        """The same with another clip norm."""
+        return self._replace(clip_norm=clip_norm)
+
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Written part by part; a network that draws for itself is asked for one example at a time."""
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        device = next(iter(weights.values())).device
-        seen, nonfinite = (
-            torch.zeros((), dtype=torch.float64, device=device),
-            torch.zeros((), dtype=torch.int64, device=device),
-        )
-        for part in parts(chosen, 1 if self.alone else self.most):
-            if not len(part):
-                continue
-            own, finite, mean_loss = self._part(weights, *self.units.examples(part, device))
-            seen, nonfinite = seen + mean_loss.double() * len(part), nonfinite + (~finite).sum()
-            total = {name: total[name] + own[name] for name in total}
-        return Sum(total, nonfinite, seen)
+        each = parts(chosen, 1 if self.alone else self.most)
+        return added_up(weights, (self._part(weights, part) for part in each))
 
-    def _part(
-        self, weights: Weights, inputs: Tensor, targets: Tensor
-    ) -> tuple[Weights, Tensor, Tensor]:
-        """The clipped sum over some examples, whose gradient was finite, and their mean loss."""
+    def _part(self, weights: Weights, part: Tensor) -> Sum:
+        inputs, targets = self.units.examples(part, next(iter(weights.values())).device)
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
             rows, mean_loss = self.row(weights, inputs, targets)
@@ -98,12 +96,13 @@ class ByExample(NamedTuple):
                 network.loss,
                 clip_norm=self.clip_norm,
                 into=into,
+                clipping=self.clipping,
             )
-            return into, seen.finite, seen.mean_loss
+            short = seen.squares.sqrt() <= self.clip_norm
+            return _counted(ClippedSum(into, seen.finite, short), seen.mean_loss)
         if self.pre_noise > 0.0:
             rows = {name: row + self._noise_like(row) for name, row in rows.items()}
-        found = clipped_sum(rows, self.clip_norm)
-        return found.total, found.finite, mean_loss
+        return _counted(clipped_sum(rows, self.clip_norm, self.clipping), mean_loss)
 
     def row(self, weights: Weights, inputs: Tensor, targets: Tensor) -> tuple[Weights, Tensor]:
         """The gradient of one example's loss, the mean over the draws, as one row, and that loss."""
@@ -137,19 +136,22 @@ class ByContribution(NamedTuple):
     """Records of a unit in one batch; all by default."""
     most: int | None = None
     vectorised: bool = False
+    clipping: ClippingRule = "flat"
+
+    def at(self, clip_norm: float) -> "ByContribution":
+        """The same with another clip norm."""
+        return self._replace(clip_norm=clip_norm)
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
         """Part by part, each vectorised where the network allows it."""
-        total = {name: torch.zeros_like(w) for name, w in weights.items()}
-        nonfinite: int | Tensor = 0
-        for batch in self.batches(chosen, weights):
-            found = each_unit(
-                self.contribution, self.network, weights, batch, vectorised=self.vectorised
-            )
-            part = clipped_sum(found, self.clip_norm)
-            total = {name: total[name] + part.total[name] for name in total}
-            nonfinite = nonfinite + (~part.finite).sum()
-        return Sum(total, nonfinite, 0.0)
+        each = self.batches(chosen, weights)
+        return added_up(weights, (self._part(weights, batch) for batch in each))
+
+    def _part(self, weights: Weights, batch: UnitBatch) -> Sum:
+        found = each_unit(
+            self.contribution, self.network, weights, batch, vectorised=self.vectorised
+        )
+        return _counted(clipped_sum(found, self.clip_norm, self.clipping))
 
     @torch.no_grad()
     def losses(self, chosen: Tensor, weights: Weights) -> Tensor:
@@ -164,13 +166,31 @@ class ByContribution(NamedTuple):
         """Units by as many as fit."""
         device = next(iter(weights.values())).device
         for part in parts(chosen, self.most if self.vectorised else 1):
-            if len(part):
-                yield self.units.batch(part, self.width, device)
+            yield self.units.batch(part, self.width, device)
 
 
 def parts(chosen: Tensor, most: int | None) -> tuple[Tensor, ...]:
-    """The sample cut into parts of at most ``most`` units; one empty part for an empty sample."""
-    return torch.split(chosen, most or max(1, len(chosen)))
+    """The sample cut into parts of at most ``most`` units; none for an empty sample."""
+    return torch.split(chosen, most or len(chosen)) if len(chosen) else ()
+
+
+def added_up(weights: Weights, sums: Iterable[Sum]) -> Sum:
+    """The sum of a sample from the sums of its parts, one after the other."""
+    found: Sum | None = None
+    for one in sums:
+        if found is None:
+            found = one
+            continue
+        total = {name: found.total[name] + one.total[name] for name in weights}
+        nonfinite, loss = found.nonfinite + one.nonfinite, found.loss + one.loss
+        found = Sum(total, nonfinite, loss, found.within + one.within)
+    return found or Sum({name: torch.zeros_like(w) for name, w in weights.items()}, 0, 0.0)
+
+
+def _counted(found: ClippedSum, mean_loss: Tensor | None = None) -> Sum:
+    """A clipped sum of some units with the sum of their losses, where these are known."""
+    loss = 0.0 if mean_loss is None else mean_loss.double() * len(found.finite)
+    return Sum(found.total, (~found.finite).sum(), loss, found.within.sum())
 
 
 def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 from pacdp.stochastic.count import mean_risks as mean_risks
 from pacdp.stochastic.forward import FreshPass as FreshPass
-from pacdp.stochastic.forward import fresh_outputs as fresh_outputs
 from pacdp.stochastic.forward import fresh_pass as fresh_pass
 from pacdp.stochastic.layers import NotByExample as NotByExample
 from pacdp.stochastic.noise import Draws as Draws

@@ -69,10 +69,14 @@ def gram_root(
     if gram.device.type == "cpu":
         root = torch.zeros_like(gram)
         positions = gram.shape[-1]
-        threads.use(gram.numel() * positions)
         many = gram.view(-1, positions, positions).numpy()
         threads.each(
-            _roots, len(many), many, root.view(-1, positions, positions).numpy(), LEAST_PIVOT
+            _roots,
+            len(many),
+            many,
+            root.view(-1, positions, positions).numpy(),
+            LEAST_PIVOT,
+            operations=gram.numel() * positions,
         )
     else:
         root = gram_root_of(gram)

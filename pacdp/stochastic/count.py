@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from pacdp.losses import Loss, Totals
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.forward import FreshPass, fresh_pass
-from pacdp.stochastic.noise import LIMIT, Draws
+from pacdp.stochastic.noise import LIMIT
 from pacdp.stochastic.progress import Saved, Signature, fingerprint
-from pacdp.stochastic.risk import UNIT, MonteCarloRisk, in_units, terms_of
+from pacdp.stochastic.risk import MonteCarloRisk, in_units
 from pacdp.trials import MOST, made_up_labels, pool, require_own_losses
 
 Progress = Callable[[int, int], None]
@@ -91,9 +91,8 @@ def mean_risks(
     rank, world = _ranks()
     if batch_size is None:
         alone = resume is None and world == 1
-        batch_size = (
-            _quickest(way, inputs, device) if _is_tried(device) and alone else _usual(device)
-        )
+        tried = alone and device.type != "cpu"
+        batch_size = _quickest(way, inputs, device) if tried else _usual(device)
         if batch_size > len(probe):
             fresh_pass(module, posterior, inputs[:batch_size].to(device), group_size=group_size)
     weights, whole, known = _weights(people, n, way.group_size)
@@ -118,27 +117,25 @@ def mean_risks(
         losses=[loss.name for loss in losses],
         mark=mark,
         signature=signature,
-        jobs=sizes,
-        most=UNIT,
+        sizes=sizes,
         seconds=_SAVE_SECONDS,
     )
-    share, done = sum(sizes), sum(sizes[: saved.tally.jobs])
+    share, done = sum(sizes), sum(sizes[: saved.jobs])
     unread, counted = Totals(losses), 0
-    for job in jobs[saved.tally.jobs :]:
+    for job in jobs[saved.jobs :]:
         _count(way, job, inputs, labels, unread, seed, device, weights)
         counted += 1
         if counted == _waits_for(device) or job is jobs[-1]:
-            saved.tally.totals = [
-                total + more for total, more in zip(saved.tally.totals, unread.read(), strict=True)
+            saved.totals = [
+                total + more for total, more in zip(saved.totals, unread.read(), strict=True)
             ]
-            saved.tally.jobs += counted
+            saved.jobs += counted
             saved.keep()
             counted = 0
         done += job.stop - job.start
         if progress is not None:
             progress(done, share)
     saved.keep(now=True)
-    terms = terms_of(n=whole, passes=passes, group_size=way.group_size)
     return tuple(
         MonteCarloRisk(
             loss=loss.name,
@@ -146,18 +143,13 @@ def mean_risks(
             high=loss.high,
             n=whole,
             passes=passes,
-            terms=terms,
+            terms=whole * passes // min(way.group_size, whole),
             total=total,
             seed=seed,
             people=known,
         )
-        for loss, total in zip(losses, _added_up(saved.tally.totals, device), strict=True)
+        for loss, total in zip(losses, _added_up(saved.totals, device), strict=True)
     )
-
-
-def _is_tried(device: torch.device) -> bool:
-    """Whether the quickest batch size is worth a trial there."""
-    return device.type != "cpu"
 
 
 def _usual(device: torch.device) -> int:
@@ -180,13 +172,12 @@ def _quickest(way: FreshPass, inputs: Tensor, device: torch.device) -> int:
 
 def _seconds(way: FreshPass, inputs: Tensor) -> float:
     """What the second of two passes takes."""
-    draws = Draws.of(seed=_SEED, number=0, examples=torch.arange(-(-len(inputs) // way.group_size)))
     start = 0.0
     for _ in range(2):
         if inputs.device.type == "cuda":
             torch.cuda.synchronize(inputs.device)
         start = time.perf_counter()
-        way.run(inputs, draws)
+        way.outputs(inputs, seed=_SEED, number=0)
     if inputs.device.type == "cuda":
         torch.cuda.synchronize(inputs.device)
     return time.perf_counter() - start
@@ -222,10 +213,8 @@ def _count(
     device: torch.device,
     weights: Float64[Tensor, " n"] | None,
 ) -> None:
-    size = way.group_size
-    groups = torch.arange(job.start // size, -(-job.stop // size))
-    draws = Draws.of(seed=seed, number=job.number, examples=groups)
-    outputs = way.run(inputs[job.start : job.stop].to(device), draws)
+    here = inputs[job.start : job.stop].to(device)
+    outputs = way.outputs(here, seed=seed, number=job.number, first=job.start)
     own = labels[job.start : job.stop].to(device)
     weigh = None if weights is None else weights[job.start : job.stop].to(device)
     into.add(outputs, own, lambda values, loss: in_units(values, loss, weigh))
@@ -254,11 +243,7 @@ def _tried(way: FreshPass, probe: Tensor, labels: Tensor, losses: Sequence[Loss]
         ValueError: a loss of one example depends on the rest of its batch, or is none of one example.
     """
     rows = pool(probe[:_ROWS], size=_ROWS)
-    groups = torch.arange(-(-len(rows) // way.group_size))
-    outputs = [
-        way.run(rows, Draws.of(seed=_SEED, number=number, examples=groups))
-        for number in range(_NUMBERS)
-    ]
+    outputs = [way.outputs(rows, seed=_SEED, number=number) for number in range(_NUMBERS)]
     own = made_up_labels(labels, len(rows))
     for loss in losses:
         require_own_losses(loss, outputs[0][:_ROWS], labels, size=max(MOST, len(probe)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pacdp.layers.plain import call_with
-from pacdp.models import random_layers
+from pacdp.models import require_evaluation
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic.intercept import by_example
 from pacdp.stochastic.law import Law, laws_of, require_law_of
@@ -38,29 +38,12 @@ class FreshPass(NamedTuple):
     by_layers: bool = False
     """Whether weights are drawn layer by layer for each example, and not as whole networks."""
 
-
-def fresh_outputs(
-    module: nn.Module, posterior: GaussianPosterior, inputs: Tensor, draws: Draws
-) -> Tensor:
-    """Outputs [batch, ...] in which each example has its own independent draw of all weights, in one pass.
-
-    The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
-    different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
-    linear, conv1d, conv2d, embedding, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
-    attention, or are added to every example or expanded to one token of each; evaluated in the module's precision.
-
-    Raises:
-        NotByExample: the network is another; :func:`fresh_pass` finds the way that fits.
-        ValueError: the posterior is over other weights, or a layer draws or averages over the batch.
-    """
-    _require_usable(module, posterior)
-    return by_example(
-        module,
-        laws_of(posterior, inputs.device),
-        _on(posterior.buffers, inputs.device),
-        inputs,
-        draws,
-    )
+    def outputs(self, inputs: Tensor, *, seed: int, number: int, first: int = 0) -> Tensor:
+        """Outputs of the examples ``first``, ``first`` + 1, ... in pass ``number``; ``first`` begins a group."""
+        size = self.group_size
+        groups = torch.arange(first // size, -(-(first + len(inputs)) // size))
+        draws = Draws.of(seed=seed, number=number, examples=groups)
+        return self.run(inputs, draws)
 
 
 def fresh_pass(
@@ -84,7 +67,8 @@ def fresh_pass(
             randomness besides the weights, or on what the network saw before; the outputs are not finite;
             group_size < 1.
     """
-    _require_usable(module, posterior)
+    require_law_of(module, posterior)
+    require_evaluation(module)
     if group_size < 1:
         raise ValueError(f"expected group_size >= 1, got {group_size}")
     laws, buffers = laws_of(posterior, probe.device), _on(posterior.buffers, probe.device)
@@ -165,26 +149,6 @@ def _looped(
             for k in range(len(inputs))
         ]
     )
-
-
-def _require_usable(module: nn.Module, posterior: GaussianPosterior) -> None:
-    require_law_of(module, posterior)
-    drawing = random_layers(module)
-    if drawing:
-        raise ValueError(
-            f"layers {', '.join(drawing)} draw random numbers in every pass, besides the weights: call eval() first"
-        )
-    mixing = [
-        name
-        for name, layer in module.named_modules()
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
-        and (layer.training or layer.running_mean is None)
-    ]
-    if mixing:
-        raise ValueError(
-            f"layers {', '.join(mixing)} normalise by statistics of the batch, so that no example has a loss of its "
-            "own: call eval() first, or use norm='group'"
-        )
 
 
 def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:

@@ -105,10 +105,15 @@ def by_example(
     inputs: Tensor,
     draws: Draws,
 ) -> Tensor:
-    """Outputs [batch, ...] of ``module`` with the weights of each example drawn for it alone.
+    """Outputs [batch, ...] of ``module``, in which each example has its own independent draw of all weights.
+
+    The joint law of one example's outputs is that of ``module(inputs[i])`` with a draw of the whole network; outputs of
+    different examples are independent. Exact in real arithmetic, for networks whose parameters are each used once by
+    linear, conv1d, conv2d, embedding, group_norm, layer_norm, batch_norm (with running statistics) or multi-head
+    attention, or are added to every example or expanded to one token of each; evaluated in the module's precision.
 
     Raises:
-        NotByExample: the network is not made of known layers that are each used once.
+        NotByExample: the network is another; :func:`pacdp.stochastic.fresh_pass` finds the way that fits.
     """
     stand_ins = {
         name: law.mean.new_full((), torch.nan).expand(law.mean.shape) for name, law in laws.items()

@@ -1,13 +1,12 @@
 """The law of one parameter of a network, and its draws for each example of a batch."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pacdp.posterior import GaussianPosterior
+from pacdp.posterior import GaussianPosterior, odd_names
 from pacdp.stochastic.noise import Draws, gaussians, normals
 
 
@@ -82,16 +81,9 @@ def require_law_of(module: nn.Module, posterior: GaussianPosterior) -> None:
         ("parameters", module.named_parameters(), posterior.means),
         ("buffers", module.named_buffers(), posterior.buffers),
     ):
-        _require_equal_shapes(what, dict(own), given)
-
-
-def _require_equal_shapes(
-    what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
-) -> None:
-    odd = [name for name in own.keys() | given.keys() if name not in own or name not in given]
-    odd += [name for name in own.keys() & given.keys() if own[name].shape != given[name].shape]
-    if odd:
-        raise ValueError(
-            f"expected a posterior over the {what} of the module, got other names or shapes in {sorted(odd)}: make it "
-            "with GaussianPosterior.around(module, std=...)"
-        )
+        odd = odd_names(dict(own), given)
+        if odd:
+            raise ValueError(
+                f"expected a posterior over the {what} of the module, got other names or shapes in {odd}: make it "
+                "with GaussianPosterior.around(module, std=...)"
+            )

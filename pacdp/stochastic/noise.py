@@ -80,7 +80,6 @@ def gaussians(
     mean, std = mean.reshape(-1), std.reshape(-1).to(mean)
     if mean.device.type == "cpu" and mean.dtype in (torch.float32, torch.float64):
         out = torch.empty((len(draws.ticks), dim), dtype=mean.dtype)
-        threads.use(out.numel())
         centre, spread = (value.detach().contiguous().numpy() for value in (mean, std))
         ticks = draws.ticks.numpy().astype(np.uint64)
         threads.each(
@@ -92,6 +91,7 @@ def gaussians(
             np.uint64(draws.key),
             np.uint32(stream),
             ticks,
+            operations=out.numel(),
         )
         return out
     return torch.addcmul(mean, std, _standard(draws, stream, dim, mean.device).to(mean.dtype))

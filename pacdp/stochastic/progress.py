@@ -5,12 +5,11 @@ by their values on a few rows (a changed attribute, hook or line of code leaves 
 every field, so that an edited or damaged file is refused.
 """
 
-import hashlib
 import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,17 @@ from torch import Tensor, nn
 
 from pacdp.errors import CheckpointError
 from pacdp.posterior import GaussianPosterior
+from pacdp.stochastic.risk import UNIT
+from pacdp.store.canonical import chained, follows
+from pacdp.store.checkpoint import content_hash
 from pacdp.store.files import replacing
 
-FORMAT = "pacdp-monte-carlo/2"
+FORMAT = "pacdp-monte-carlo/3"
 _ROUNDING = 256.0
 """Units in the last place by which outputs may differ between machines and numbers of threads."""
 _OF_LOSSES = 1e-3
 """The same for losses, in shares of their interval."""
 _AGAIN = "delete it to count from the start"
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """Sums of each loss, in units of 2⁻³², over the first ``jobs`` batches of one rank."""
-
-    jobs: int = 0
-    totals: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,25 +82,29 @@ def fingerprint(
     labels: Tensor,
 ) -> str:
     """SHA-256 of everything that a count depends on, losses' and layers' code excepted."""
-    digest = hashlib.sha256(json.dumps([settings, repr(module)], sort_keys=True).encode())
-    laws = (posterior.means, posterior.stds, posterior.buffers, posterior.factors)
-    for tensors in (*laws, {"inputs": inputs, "labels": labels}):
-        for name, value in tensors.items():
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
-            digest.update(
-                value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            )
-    return digest.hexdigest()
+    parts = {
+        "means": posterior.means,
+        "stds": posterior.stds,
+        "buffers": posterior.buffers,
+        "factors": posterior.factors,
+        "data": {"inputs": inputs, "labels": labels},
+    }
+    tensors = {
+        f"{part}.{name}": value.detach().cpu()
+        for part, named in parts.items()
+        for name, value in named.items()
+    }
+    return content_hash({**settings, "module": repr(module)}, tensors)
 
 
 class Saved:
-    """A tally that is written to ``path`` every few seconds; with no path, nowhere.
+    """Sums of each loss over the first batches of one rank, which are written to ``path`` every few seconds.
 
     Args:
+        path: None for a count that nobody resumes.
         mark: the count's :func:`fingerprint`.
         signature: what network and losses compute.
-        jobs: how many examples each batch of this rank has.
-        most: the largest value of a loss of one example.
+        sizes: how many examples each batch of this rank has.
 
     Raises:
         CheckpointError: the file that is there belongs to another count or another network, or is damaged or edited.
@@ -119,51 +117,52 @@ class Saved:
         losses: Sequence[str],
         mark: str,
         signature: Signature,
-        jobs: Sequence[int],
-        most: int,
+        sizes: Sequence[int],
         seconds: float,
     ) -> None:
         self._path, self._seconds = path, seconds
         self._named = {"format": FORMAT, "fingerprint": mark, "losses": list(losses)}
-        self._signature, self._jobs, self._most = signature, jobs, most
+        self._signature, self._sizes = signature, sizes
         self._written = time.monotonic()
-        self.tally = Tally(totals=[0] * len(losses))
+        self.jobs = 0
+        """How many batches were counted."""
+        self.totals = [0] * len(losses)
+        """In units of 2⁻³²."""
         if path is not None and path.exists():
-            self.tally = self._read(path)
+            self._read(path)
 
     def keep(self, *, now: bool = False) -> None:
-        """Write the tally if it is time, or ``now``; the old file stays whole until the new one is."""
+        """Write the sums if it is time, or ``now``; the old file stays whole until the new one is."""
         if self._path is None or not (now or time.monotonic() - self._written >= self._seconds):
             return
         values = {
             **self._named,
-            "jobs": self.tally.jobs,
-            "totals": self.tally.totals,
+            "jobs": self.jobs,
+            "totals": self.totals,
             "outputs": self._signature.outputs,
             "loss_values": self._signature.losses,
         }
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(self._path) as file:
-                file.write((json.dumps({**values, "content_hash": _hash(values)}) + "\n").encode())
+                file.write(json.dumps(chained(values, after="")).encode())
         except OSError as error:
             raise CheckpointError(
                 f"cannot write {self._path}: {error}; free space or choose another path"
             ) from error
         self._written = time.monotonic()
 
-    def _read(self, path: Path) -> Tally:
+    def _read(self, path: Path) -> None:
         try:
             values = json.loads(path.read_text())
             if values["format"] != FORMAT:
                 raise ValueError(f"its format is {values['format']!r}")
-            whole = values.pop("content_hash") == _hash(values)
             named = {name: values[name] for name in self._named}
-            tally = Tally(jobs=values["jobs"], totals=list(values["totals"]))
-            same = whole and self._signature.agrees(values["outputs"], values["loss_values"])
+            jobs, totals = values["jobs"], list(values["totals"])
+            same = self._signature.agrees(values["outputs"], values["loss_values"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path} is no {FORMAT} file ({error}): {_AGAIN}") from error
-        if not whole:
+        if not follows(values, after=""):
             raise CheckpointError(
                 f"{path} is damaged or was edited, its content is not that of its hash: {_AGAIN}"
             )
@@ -177,21 +176,13 @@ class Saved:
                 f"{path} belongs to another network or loss: with these weights and rows it gave other values, so that "
                 f"an attribute, a hook or the code has changed since; {_AGAIN}"
             )
-        if not self._possible(tally):
+        if not self._possible(jobs, totals):
             raise CheckpointError(f"{path} holds sums that no count can reach: {_AGAIN}")
-        return tally
+        self.jobs, self.totals = jobs, totals
 
-    def _possible(self, tally: Tally) -> bool:
-        if any(type(count) is not int for count in (tally.jobs, *tally.totals)):
+    def _possible(self, jobs: Any, totals: list[Any]) -> bool:
+        if any(type(count) is not int for count in (jobs, *totals)):
             return False
-        if len(tally.totals) != len(self._named["losses"]) or not 0 <= tally.jobs <= len(
-            self._jobs
-        ):
+        if len(totals) != len(self.totals) or not 0 <= jobs <= len(self._sizes):
             return False
-        return all(
-            0 <= total <= sum(self._jobs[: tally.jobs]) * self._most for total in tally.totals
-        )
-
-
-def _hash(values: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return all(0 <= total <= sum(self._sizes[:jobs]) * UNIT for total in totals)

@@ -83,25 +83,20 @@ class MonteCarloRisk:
         return {**asdict(self), "mean": self.mean}
 
 
-def passes_for(*, slack_nats: float, n: int, failure_prob: float, group_size: int = 1) -> int:
-    """The fewest passes over n examples with ln(1/failure_prob)/terms ≤ ``slack_nats``.
+def passes_for(*, slack_nats: float, n: int, failure_prob: float) -> int:
+    """The fewest passes over n examples, each with a draw of its own, with ln(1/failure_prob)/terms ≤ ``slack_nats``.
 
     Raises:
-        ValueError: the slack is not positive and finite, n or group_size < 1, or failure_prob outside (0, 1).
+        ValueError: the slack is not positive and finite, n < 1, or failure_prob outside (0, 1).
     """
     if not 0 < slack_nats < math.inf:
         raise ValueError(f"expected slack_nats to be positive and finite, got {slack_nats}")
-    if n < 1 or group_size < 1:
-        raise ValueError(f"expected n >= 1 and group_size >= 1, got n={n}, group_size={group_size}")
+    if n < 1:
+        raise ValueError(f"expected n >= 1, got {n}")
     if not 0 < failure_prob < 1:
         raise ValueError(f"expected 0 < failure_prob < 1, got {failure_prob}")
     terms = math.ceil(-math.log(failure_prob) / slack_nats * (1.0 + 2.0**-50))
-    return max(1, -(-terms * min(group_size, n) // n))
-
-
-def terms_of(*, n: int, passes: int, group_size: int) -> int:
-    """Independent terms of ``passes`` over n examples, of which each ``group_size`` share one draw."""
-    return n * passes // min(group_size, n)
+    return max(1, -(-terms // n))
 
 
 def in_units(

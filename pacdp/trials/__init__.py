@@ -11,15 +11,15 @@ Trials can refute independence; they cannot prove it. What can be compared while
 (:class:`Unmoved`).
 """
 
-from pacdp.trials.gradients import made_up_batch as made_up_batch
-from pacdp.trials.gradients import made_up_targets as made_up_targets
 from pacdp.trials.gradients import mixes as mixes
 from pacdp.trials.gradients import require_independent_examples as require_independent_examples
-from pacdp.trials.gradients import with_other_weights as with_other_weights
-from pacdp.trials.outputs import MOST as MOST
-from pacdp.trials.outputs import made_up_labels as made_up_labels
+from pacdp.trials.made_up import MOST as MOST
+from pacdp.trials.made_up import made_up_batch as made_up_batch
+from pacdp.trials.made_up import made_up_labels as made_up_labels
+from pacdp.trials.made_up import made_up_targets as made_up_targets
+from pacdp.trials.made_up import pool as pool
+from pacdp.trials.made_up import with_other_weights as with_other_weights
 from pacdp.trials.outputs import own_answers as own_answers
-from pacdp.trials.outputs import pool as pool
 from pacdp.trials.outputs import require_alone as require_alone
 from pacdp.trials.outputs import require_own_losses as require_own_losses
 from pacdp.trials.outputs import require_own_outputs as require_own_outputs

@@ -47,8 +47,8 @@ class Held(NamedTuple):
     rows: int
 
 
-def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> tuple[Held, ...]:
-    """The tensors and arrays in a network that hold some of these inputs.
+class Holdings:
+    """The tensors and arrays in a network that hold some inputs, which may come batch by batch.
 
     Looked at are parameters, buffers (saved or not) and attributes of the network and of whatever objects, lists,
     dictionaries, methods, partial functions and closures it refers to, as rows in their own order and, with two
@@ -60,18 +60,10 @@ def held_rows(module: nn.Module, inputs: Any, *, paid: Collection[str] = ()) -> 
     or compressed ones, and what a file or a global variable holds.
 
     Args:
-        inputs: array or tensor [n, ...].
+        network: a module, or any function.
         paid: names of parameters as in ``module.named_parameters()`` whose law the bound pays for by its KL: these may
             depend on the data.
-
-    Raises:
-        DataError: inputs are no numbers, or none.
     """
-    return Holdings(module, paid=paid).of(inputs)
-
-
-class Holdings:
-    """What a network's tensors can be cut into, hashed once for inputs that come batch by batch."""
 
     def __init__(self, network: Any, *, paid: Collection[str] = ()) -> None:
         self._network = network
@@ -83,7 +75,11 @@ class Holdings:
     def of(
         self, inputs: Any, *, hashes: UInt64[np.ndarray, " n"] | None = None
     ) -> tuple[Held, ...]:
-        """As `held_rows`, for some of the inputs, whose hashes may be known; a tensor's have no rows of one number."""
+        """Those that hold some of these inputs, whose hashes may be known; a tensor's have no rows of one number.
+
+        Raises:
+            DataError: inputs are no numbers, or none.
+        """
         width = int(np.prod(np.shape(inputs)[1:]))
         hashes = _hashes(inputs, "inputs") if hashes is None else np.unique(hashes)
         least = 1 if width > 1 else max(_FEW, len(hashes) / 2)
@@ -133,7 +129,11 @@ class Holdings:
         hashes: UInt64[np.ndarray, " n"] | None = None,
         whose: str = "the bound's",
     ) -> None:
-        """Refuse a network that holds some of these inputs; raises DataError as `require_no_rows` does."""
+        """Refuse a network that holds inputs of the bound set or of a test set, as far as they are found.
+
+        Raises:
+            DataError: it does; the sentence names the first place and counts.
+        """
         found = self.of(inputs, hashes=hashes)
         if not found:
             return
@@ -143,17 +143,6 @@ class Holdings:
             f"{first.where} of the network holds {first.rows} of {whose} {len(inputs)} inputs{more}, and a bound "
             "pays for random weights alone: remove them, or certify other examples."
         )
-
-
-def require_no_rows(
-    module: nn.Module, inputs: Any, *, paid: Collection[str] = (), whose: str = "the bound's"
-) -> None:
-    """Refuse a network that holds inputs of the bound set or of a test set, as far as `held_rows` finds them.
-
-    Raises:
-        DataError: it does; the sentence names the first place and counts.
-    """
-    Holdings(module, paid=paid).require_none(inputs, whose=whose)
 
 
 def _standardised(rows: Shaped[np.ndarray, "rows width"]) -> Float32[np.ndarray, "kept width"]:

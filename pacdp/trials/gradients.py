@@ -1,7 +1,7 @@
 """Whether an example's gradient is its own, tried beside other examples, in other orders and beside extreme ones."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,7 +15,7 @@ from pacdp.layers.dropout import ExampleDropout
 from pacdp.layers.random import RandomState, random_state, rewind, same_state
 from pacdp.losses import PerExampleLoss
 from pacdp.models import batch_dependent_layers, random_layers
-from pacdp.trials.outputs import ALONE, MOST, SIZES
+from pacdp.trials.made_up import ALONE, MOST, SIZES, values_of, with_other_weights
 from pacdp.trials.writes import Unwritten, require_no_writes, same_bits
 
 
@@ -43,6 +43,8 @@ _KINDS = ("same", "each", "random")
 _WHOLE = tuple(zip(SIZES, _KINDS, strict=False))
 """Batches for network, loss and gradients together; larger ones go through network and loss each by itself."""
 _LARGER = SIZES[len(_WHOLE) :]
+SeenOf = Callable[[Any, Any, Tensor | None], dict[str, Tensor]]
+"""From inputs (or outputs), targets and the examples that are kept, None for all, to what is seen of these."""
 
 
 def require_independent_examples(
@@ -84,7 +86,7 @@ def require_independent_examples(
         trial.no_first_impression(full)
         outputs = trial.outputs(full)
         if isinstance(targets, Tensor) and loss is not None:
-            targets = _values(targets, outputs, loss)
+            targets = values_of(targets, outputs, loss)
         first = [
             trial.whole(full, targets, each, kind, reach=10.0**k)
             for k, (each, kind) in enumerate(_WHOLE)
@@ -94,7 +96,7 @@ def require_independent_examples(
         for k, each in enumerate(sorted({*_LARGER, largest}), len(_WHOLE)):
             trial.forward(full, each, reach=10.0 ** (k % 4))
         opened = _Trial(twin, with_other_weights(module), before, loss)
-        if not _not_finite(opened._seen(full, None)):
+        if not _not_finite(opened._pass(full, None, None)):
             opened.whole(full, targets, *_WHOLE[-1], reach=1.0)
             opened.forward(full, MOST, reach=1.0)
         as_it_is = _Trial(copy.deepcopy(module).train(), module, before, loss)
@@ -111,35 +113,6 @@ def require_independent_examples(
         settled.require()
     finally:
         rewind(module, before)
-
-
-def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
-    """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers."""
-    generator = torch.Generator().manual_seed(seed)
-    shape = (examples, *template.shape[1:])
-    if template.is_floating_point():
-        return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
-    return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(
-        template.device, template.dtype
-    )
-
-
-def with_other_weights(module: nn.Module, *, seed: int = 0) -> nn.Module:
-    """A copy whose weights have moved a tenth of their size: one that is 0 at first may hide a path that opens."""
-    twin, generator = copy.deepcopy(module), torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in twin.parameters():
-            if weight.requires_grad and weight.numel():
-                usual = float(weight.double().square().mean().sqrt()) or weight.numel() ** -0.5
-                noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-                weight += (0.1 * usual * noise).to(weight)
-    return twin
-
-
-def made_up_targets(targets: Tensor, outputs: Any, loss: PerExampleLoss, *, count: int) -> Tensor:
-    """As many targets that the loss takes, each of the values that it takes in turn."""
-    values = _values(torch.zeros_like(targets[:1]), outputs, loss)
-    return values[torch.arange(count, device=values.device) % len(values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,59 +146,58 @@ class _Trial:
     def whole(
         self, inputs: Sequence[Any], targets: Any, size: int, kind: str, *, reach: float
     ) -> dict[str, Tensor]:
-        """What a batch of ``size`` gives, having found that nobody notices a change or the removal of example 1."""
+        """Try outputs, losses, gradients and buffers of a batch, with dropout and without; return them with it."""
+        self.twin.train()
+        dropping = any(map(_drops, self.twin.modules()))
+        seen = self._alone(self._pass, inputs, targets, size, kind, reach, removed=not dropping)
+        _require_numbers(seen)
+        if dropping:
+            _switch_off_dropout(self.twin)
+            self._alone(self._pass, inputs, targets, size, kind, reach)
+        self._require_no_writes()
+        return seen
+
+    @torch.no_grad()
+    def forward(self, inputs: Sequence[Any], size: int, *, reach: float) -> None:
+        """Try outputs and buffers of a batch, with dropout off."""
+        _switch_off_dropout(self.twin)
+        self._alone(self._pass, inputs, None, size, "same", reach)
+        self._require_no_writes()
+
+    def loss_alone(self, outputs: Any, targets: Any, size: int, kind: str, *, reach: float) -> None:
+        """Try the loss and its gradient by the outputs, at outputs of ``size`` examples."""
+        self._alone(self._losses, outputs, targets, size, kind, reach)
+
+    def _alone(
+        self,
+        seen_of: SeenOf,
+        inputs: Any,
+        targets: Any,
+        size: int,
+        kind: str,
+        reach: float,
+        *,
+        removed: bool = True,
+    ) -> dict[str, Tensor]:
+        """Refuse a batch whose other examples notice a change or the removal of example 1; return what they see."""
         kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
         which, other = _labels(kind, size, targets)
-        self.twin.train()
-        plain = self._pass(rows, selected(targets, which), kept)
-        _require_numbers(plain)
-        swapped = self._pass(_changed(rows, reach), selected(targets, other), kept)
+        plain = seen_of(rows, selected(targets, which), kept)
+        swapped = seen_of(_changed(rows, reach), selected(targets, other), kept)
         if _not_finite(
             swapped
         ):  # an example that overflows leaves NaN in every sum, even with weight 0
-            swapped = self._pass(_changed(rows, 1.0), selected(targets, other), kept)
+            swapped = seen_of(_changed(rows, 1.0), selected(targets, other), kept)
         _compare(plain, swapped, "when another example's input or label changes")
-        _switch_off_dropout(self.twin)
-        steady = self._pass(rows, selected(targets, which), kept)
-        if self._drew_nothing():
-            fewer = self._pass(selected(rows, kept), selected(targets, which[kept]), None)
-            _compare(steady, fewer, "when another example leaves the batch")
-        self._require_no_writes()
-        return plain
-
-    def forward(self, inputs: Sequence[Any], size: int, *, reach: float) -> None:
-        """The same for a larger batch, of outputs and buffers alone, with dropout off."""
-        kept, rows = torch.arange(size) != 1, selected(inputs, torch.arange(size))
-        _switch_off_dropout(self.twin)
-        with torch.no_grad():
-            plain = self._seen(rows, kept)
-            _compare(
-                plain,
-                self._seen(_changed(rows, reach), kept),
-                "when another example's input changes",
-            )
-            if self._drew_nothing():
-                fewer = self._seen(selected(rows, kept), None)
-                _compare(plain, fewer, "when another example leaves the batch")
-            self._require_no_writes()
-
-    def loss_alone(self, outputs: Any, targets: Any, size: int, kind: str, *, reach: float) -> None:
-        """The same of the loss and its gradient by the outputs, at outputs of ``size`` examples."""
-        kept, every = torch.arange(size) != 1, torch.arange(size)
-        which, other = _labels(kind, size, targets)
-        rows = selected(outputs, every)
-        plain = self._losses(rows, selected(targets, which), kept)
-        swapped = self._losses(_changed(rows, reach), selected(targets, other), kept)
-        _compare(plain, swapped, "when another example's output or label changes")
-        if self._drew_nothing():
-            fewer = self._losses(selected(rows, kept), selected(targets, which[kept]), None)
+        if removed and self._drew_nothing():
+            fewer = seen_of(selected(rows, kept), selected(targets, which[kept]), None)
             _compare(plain, fewer, "when another example leaves the batch")
+        return plain
 
     def _losses(self, outputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
         rewind(self.twin, self.state)
         leaves = tree_map(lambda x: x.clone().requires_grad_() if _is_float(x) else x, outputs)
-        found = self._loss(leaves, targets)
-        values = found if kept is None else found[kept.to(found.device)]
+        values = _of_kept(self._loss(leaves, targets), kept)
         floats = [x for x in tree_leaves(leaves) if _is_float(x)]
         slopes = (
             torch.autograd.grad(values.sum(), floats, allow_unused=True)
@@ -233,7 +205,7 @@ class _Trial:
             else ()
         )
         own = {
-            f"gradient by output {i}": slope if kept is None else slope[kept.to(slope.device)]
+            f"gradient by output {i}": _of_kept(slope, kept)
             for i, slope in enumerate(slopes)
             if slope is not None
         }
@@ -266,13 +238,8 @@ class _Trial:
         """Whether the last pass left all generators alone; else what it drew depends on the batch, rightly."""
         return same_state(random_state(self.original), self.state)
 
-    def _seen(self, inputs: Sequence[Any], kept: Tensor | None) -> dict[str, Tensor]:
-        return self._pass(inputs, None, kept, with_loss=False)
-
-    def _pass(
-        self, inputs: Sequence[Any], targets: Any, kept: Tensor | None, *, with_loss: bool = True
-    ) -> dict[str, Tensor]:
-        """Outputs, losses, parameter gradients and buffers of the examples ``kept``, from the same random numbers."""
+    def _pass(self, inputs: Any, targets: Any, kept: Tensor | None) -> dict[str, Tensor]:
+        """Outputs, losses where there are targets, gradients and buffers of the examples ``kept``."""
         self._reset()
         n = _count(inputs)
         outputs = self.twin(*inputs)
@@ -281,7 +248,7 @@ class _Trial:
             for i, out in enumerate(tree_leaves(outputs))
             if isinstance(out, Tensor)
         }
-        if self.loss is not None and with_loss:
+        if targets is not None:
             seen = {"loss": self._loss(outputs, targets)} | seen
         for name, out in seen.items():
             if out.dim() == 0 or len(out) != n:
@@ -289,9 +256,7 @@ class _Trial:
                     f"the network's {name} has shape {tuple(out.shape)} for a batch of {n}: its first dimension must "
                     "be the batch, so that each example has a part of its own"
                 )
-        seen = {
-            name: out if kept is None else out[kept.to(out.device)] for name, out in seen.items()
-        }
+        seen = {name: _of_kept(out, kept) for name, out in seen.items()}
         total = sum((0.5 * out.square() + out).sum() for out in seen.values() if out.requires_grad)
         if isinstance(total, Tensor):
             total.backward()
@@ -310,39 +275,6 @@ class _Trial:
     def _require_no_writes(self) -> None:
         """Refuse a last pass that wrote into a parameter or a buffer."""
         require_no_writes([name for name, own, one in self._state() if not same_bits(own, one)])
-
-
-def _values(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
-    """Targets [m, ...] to fill batches with: the given ones, or made-up ones that the loss takes where these are alike.
-
-    A loss that refuses a label on the CPU is not asked for it: the outputs may hold more than one number a class.
-    """
-    if bool((targets != targets[:1]).any()):
-        return targets
-    leaf = tree_leaves(outputs)[0]
-    if targets.is_floating_point():
-        fills = torch.linspace(0.0, 1.0, 7)
-    else:
-        classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
-        fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
-    values = (
-        fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
-    )
-    few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
-    taken = [value for value in values if _takes(loss, few, value[None])]
-    return (
-        torch.stack(taken).to(targets.device)
-        if taken
-        else targets.new_zeros((1, *targets.shape[1:]))
-    )
-
-
-def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
-    try:
-        loss(outputs, target)
-    except (IndexError, RuntimeError, ValueError):
-        return False
-    return True
 
 
 def _labels(kind: str, size: int, targets: Any) -> tuple[Tensor, Tensor]:
@@ -374,6 +306,10 @@ def _compare(one: dict[str, Tensor], other: dict[str, Tensor], when: str) -> Non
             )
 
 
+def _of_kept(rows: Tensor, kept: Tensor | None) -> Tensor:
+    return rows if kept is None else rows[kept.to(rows.device)]
+
+
 def _not_finite(seen: dict[str, Tensor]) -> list[str]:
     return [
         name
@@ -391,10 +327,13 @@ def _require_numbers(seen: dict[str, Tensor]) -> None:
         )
 
 
+def _drops(layer: nn.Module) -> bool:
+    return isinstance(layer, ExampleDropout | nn.modules.dropout._DropoutNd)
+
+
 def _switch_off_dropout(module: nn.Module) -> None:
-    for layer in module.modules():
-        if isinstance(layer, ExampleDropout | nn.modules.dropout._DropoutNd):
-            layer.eval()
+    for layer in filter(_drops, module.modules()):
+        layer.eval()
 
 
 def _changed(inputs: Any, reach: float) -> Any:

@@ -1,6 +1,6 @@
 """Whether an example's outputs, losses and slopes are its own, tried on batches of several sizes and orders."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,55 +10,14 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from pacdp.losses import Loss
+from pacdp.trials.made_up import MOST, batches, made_up_labels, pool
 
-SIZES = (3, 4, 9, 17, 33)
-"""Batch sizes of the trials."""
-MOST = max(SIZES)
-ALONE = 3
-"""Examples that are tried as batches of one."""
 _OF_OUTPUTS, _OF_LOSSES, _OF_SLOPES = 1e-3, 1e-5, 1e-4
 """Rounding allowed, relative to the outputs' spread, to the interval of the loss, to the largest slope."""
 _UNITS = 16
 """Units in the last place of outputs that are rounding too."""
 _SPOTS = 3
 """Examples of each batch that are run once more, by themselves."""
-
-
-def pool(
-    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None
-) -> Shaped[Tensor, "_ ..."]:
-    """``size`` examples, those of ``inputs`` in turn, then ``others`` that are made up, by default up to 33.
-
-    Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
-    examples in another order, so that they stay within any table.
-    """
-    real = inputs[torch.arange(size, device=inputs.device) % len(inputs)]
-    few, generator = (
-        real.flip(0)[: min(size, MOST if others is None else others)],
-        torch.Generator().manual_seed(0),
-    )
-    if not inputs.is_floating_point():
-        places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
-        return torch.cat([real, few.reshape(-1)[places].view_as(few)])
-    noise = torch.randn(few.shape, generator=generator).to(inputs.device, inputs.dtype)
-    reach = 10.0 ** (torch.arange(len(few), device=inputs.device) % 4).to(inputs.dtype)
-    return torch.cat([real, few + noise * reach.view(-1, *[1] * (inputs.ndim - 1))])
-
-
-def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:
-    """Batches as places in a :func:`pool` of ``size``, each with the positions that hold examples of its first half."""
-    for each in sorted({min(one, size) for one in SIZES}):
-        rows = torch.arange(each)
-        yield rows.flip(0), rows
-        yield torch.where(rows % 2 == 0, rows, size + rows), rows[::2]
-    for k in range(min(ALONE, size)):
-        yield torch.tensor([k]), torch.zeros(1, dtype=torch.int64)
-    if (
-        size > MOST
-    ):  # each among few, in another order, since what few do not do is seen beside them
-        yield from (
-            (rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST)
-        )
 
 
 def require_own_outputs(
@@ -209,21 +168,6 @@ def require_own_losses(
                     f"loss {loss.name} of an example depends on the other examples of its batch or on their labels: "
                     "write it as a function of one example's outputs and label"
                 )
-
-
-def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor, " size"]]:
-    """Labels as they come, all the same, each in turn, and at random; of the values that occur in ``labels``."""
-    values = labels.unique() if labels.ndim == 1 else labels.unique(dim=0)
-    count = torch.arange(size, device=labels.device)
-    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(
-        labels.device
-    )
-    return [
-        labels[count % len(labels)],
-        values[count * 0],
-        values[count % len(values)],
-        values[chosen],
-    ]
 
 
 def require_true_slope(

@@ -25,7 +25,7 @@ class Unwritten:
 
     Args:
         network: a module, or any function; what it refers to is followed as by
-            :func:`pacdp.trials.buffers.held_rows`.
+            :func:`pacdp.trials.buffers.Holdings`.
         moving: tensors of it that may change.
     """
 

@@ -46,50 +46,23 @@ def class_uncertainty(members: Members) -> ClassUncertainty:
 
     Raises:
         ValueError: another shape, no member or example, fewer than two classes, an entry that is negative or NaN, or a
-            row that does not sum to 1. All functions here refuse the same.
+            row that does not sum to 1.
     """
     found = _checked(members)
     mean = found.mean(axis=0)
-    total, expected = _entropy(mean), _entropy(found).mean(axis=0)
+    total, expected = (special.entr(p).sum(axis=-1) for p in (mean, found))
+    expected = expected.mean(axis=0)
+    votes = found.argmax(axis=-1)
+    most = np.max([(votes == k).sum(axis=0) for k in range(found.shape[-1])], axis=0)
     return ClassUncertainty(
         probabilities=mean, predictive_entropy_nats=total, expected_entropy_nats=expected,
-        mutual_information_nats=np.maximum(total - expected, 0.0), variation_ratio=_variation_ratio(found),
+        mutual_information_nats=np.maximum(total - expected, 0.0), variation_ratio=1.0 - most / len(found),
     )  # fmt: skip
 
 
 def predictive_mean(members: Members) -> Float[np.ndarray, "n classes"]:
     """(1/T) Σ p_t; refuses what :func:`class_uncertainty` refuses."""
     return _checked(members).mean(axis=0)
-
-
-def predictive_entropy_nats(members: Members) -> PerExample:
-    """H((1/T) Σ p_t), at most ln(classes); refuses what :func:`class_uncertainty` refuses."""
-    return _entropy(predictive_mean(members))
-
-
-def expected_entropy_nats(members: Members) -> PerExample:
-    """(1/T) Σ H(p_t); refuses what :func:`class_uncertainty` refuses."""
-    return _entropy(_checked(members)).mean(axis=0)
-
-
-def mutual_information_nats(members: Members) -> PerExample:
-    """Predictive entropy minus expected entropy, clamped at 0: rounding alone takes it below, by some 1e-15."""
-    return class_uncertainty(members).mutual_information_nats
-
-
-def variation_ratio(members: Members) -> PerExample:
-    """1 - (votes for the most voted class)/T, in [0, 1 - 1/T]; refuses what :func:`class_uncertainty` refuses."""
-    return _variation_ratio(_checked(members))
-
-
-def _entropy(probabilities: np.ndarray) -> np.ndarray:
-    return special.entr(probabilities).sum(axis=-1)
-
-
-def _variation_ratio(members: np.ndarray) -> np.ndarray:
-    votes = members.argmax(axis=-1)
-    counts = np.stack([(votes == k).sum(axis=0) for k in range(members.shape[-1])])
-    return 1.0 - counts.max(axis=0) / len(members)
 
 
 def _checked(members: np.ndarray) -> np.ndarray:

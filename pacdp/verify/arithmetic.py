@@ -8,16 +8,16 @@ from flint import arb, ctx  # pyright: ignore[reportMissingImports]
 
 ctx.prec = 160  # bits
 _NARROW = arb(2) ** -80
-ZERO, ONE = arb(0), arb(1)
+ZERO = arb(0)
+ONE = arb(1)
 INFINITE = arb("inf")
 Real = float | int
 
 
 def ball(value: Real) -> arb:
     """The number that a float or a whole number is."""
-    if float(value).is_integer():
-        return arb(int(value))
-    return arb(value)
+    whole = float(value).is_integer()
+    return arb(int(value) if whole else value)
 
 
 def total(values: Iterable[arb]) -> arb:
@@ -37,7 +37,7 @@ def largest(values: Iterable[arb]) -> arb:
 
 def log_sum(logs: list[arb]) -> arb:
     """ln Σ e^x over these x."""
-    top = max(logs, key=float).mid()
+    top = largest(logs).mid()
     whole = total((log - top).exp() for log in logs)
     return top + whole.log()
 
@@ -49,7 +49,8 @@ def zero_of(
 ) -> arb:
     """Where a function that grows from below 0 at ``low`` to above 0 at ``high`` is 0; every sign is certain."""
     low, high = arb(low), arb(high)
-    below, above = arb(-1), arb(1)
+    below = arb(-1)
+    above = arb(1)
     side = 0
     for step in range(300):
         if high - low < _NARROW:
@@ -60,32 +61,24 @@ def zero_of(
         guess = (low + (high - low) * weight).mid()
         height = rising(guess)
         if height < 0:
-            if side < 0:
-                above /= 2
-            low, below, side = guess, height, -1
+            above /= 2 if side < 0 else 1
+            low = guess
+            below = height
+            side = -1
         elif height > 0:
-            if side > 0:
-                below /= 2
-            high, above, side = guess, height, 1
-        else:
-            return _as_close_as_signs_tell(rising, guess, low, high)
+            below /= 2 if side > 0 else 1
+            high = guess
+            above = height
+            side = 1
+        else:  # the precision tells no sign here, and may beside it
+            near = guess - _NARROW
+            far = guess + _NARROW
+            if rising(near) < 0:
+                low = near
+            if rising(far) > 0:
+                high = far
+            break
     return low.union(high)
-
-
-def _as_close_as_signs_tell(
-    rising: Callable[[arb], arb],
-    guess: arb,
-    low: arb,
-    high: arb,
-) -> arb:
-    """An interval around a guess whose sign the precision does not tell: its ends have certain signs."""
-    near = guess - _NARROW
-    if not rising(near) < 0:
-        near = low
-    far = guess + _NARROW
-    if not rising(far) > 0:
-        far = high
-    return arb(near).union(arb(far))
 
 
 def binary_kl(q: arb, p: arb) -> arb:
@@ -114,8 +107,7 @@ def binomial_below(
 ) -> arb:
     """P(Bin(n, p) ≤ errors), term by term."""
     odds = p / (1 - p)
-    term = (1 - p) ** n
-    whole = term
+    term = whole = (1 - p) ** n
     for k in range(1, errors + 1):
         term = term * odds * (n - k + 1) / k
         whole += term
@@ -133,7 +125,11 @@ def binomial_upper(
 
     def refuted(p: arb) -> arb:
         if 2 * errors > n:  # the other terms are fewer
-            return failure_prob - 1 + binomial_below(n - errors - 1, n, 1 - p)
+            return (
+                failure_prob
+                - 1
+                + binomial_below(n - errors - 1, n, 1 - p)
+            )
         return failure_prob - binomial_below(errors, n, p)
 
     return zero_of(refuted, 0, 1)
@@ -159,10 +155,9 @@ def log_xi(n: int) -> arb:
 
 def log_choose(n: int, k: int) -> arb:
     """ln C(n, k)."""
-    whole = arb(n + 1).lgamma()
     taken = arb(k + 1).lgamma()
     left = arb(n - k + 1).lgamma()
-    return whole - taken - left
+    return arb(n + 1).lgamma() - taken - left
 
 
 def normal_above(z: arb) -> arb:

@@ -1,85 +1,150 @@
-"""One certificate, from its name to a verdict on each of its numbers."""
+"""One certificate: what its name says, and a verdict on each of its numbers.
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+``_CHECKS`` lists what is asked of every certificate, in its order.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
-
-from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import needs
 from pacdp.verify.arithmetic import ONE, ball, total
 from pacdp.verify.claim import (
+    BOUGHT,
     CANNOT,
     DOES_NOT,
-    LOST,
-    OTHERS,
+    GROUPED,
     Claim,
     Fields,
+    Price,
     Statement,
     Unchecked,
     Wrong,
     about,
     agree,
+    all_judged,
     exactly,
     fields,
     judged,
     number,
-    other_format,
     parsed,
+    require,
+    same,
 )
+from pacdp.verify.files import other_format
 from pacdp.verify.formulas import COSTS, PLAIN, PRICED
-from pacdp.verify.formulas.counts import check_noisy_counts, from_draws
-from pacdp.verify.names import check_labels, kind_of, named
-from pacdp.verify.needs import require_proofs
-from pacdp.verify.prices import check_price
-from pacdp.verify.prices.price import Price
+from pacdp.verify.formulas.counts import (
+    check_noisy_counts,
+    from_draws,
+)
+from pacdp.verify.formulas.prices import PREFIXES, check_price
 
 FORMAT = "pacdp-certificate/2"
-_FIELDS = {
-    "format",
-    "name",
-    "value",
-    "failure_prob",
-    "status",
-    "of",
-    "measures",
-    "hypotheses",
-    "costs",
-    "terms",
-    "budget",
-    "reference",
-    "inputs",
-}
-_TOLD = {
-    "n",
-    "empirical_risk",
-    "empirical_gap",
-    "effective_people",
-    "second_moment",
-    "examples",
-    "most_examples",
-    "privacy_event",
-    "privacy_digest",
-    "privacy_infinity_mass",
-    "privacy_lowest",
-    "privacy_spacing",
-    "privacy_zero_mass",
-}
+LOST = "routes that came to nothing"
+_OTHERS = "other certificates compared"
+"""Entries of a budget beside those of the certificate itself."""
+_TOLD = """
+    n empirical_risk empirical_gap effective_people second_moment examples most_examples privacy_event privacy_digest
+    privacy_infinity_mass privacy_lowest privacy_spacing privacy_zero_mass
+"""
 """What repeats others, is not needed by every formula, or is the accountant's own and made anew from what ran."""
+
+_ALIASES = {
+    "dp_pac_bayes": "dp_maurer",
+    "private_pac_bayes": "private_maurer",
+    "hybrid_pac_bayes": "private_maurer",
+    "max_information_pac_bayes": "max_information_maurer",
+    "printed_2018_pac_bayes": "printed_2018_maurer",
+    "dp_pac_bayes_max_information": "max_information_langford_seeger",
+    "finite_ensemble": "maurer",
+    "dp_pac_bayes_2018": "printed_2018_langford_seeger",
+    "new_person": "new_person_kl",
+}
+_PREDICTORS = ("randomised", "one_draw", "prior_mean", "vote")
+_HEAD = re.compile(
+    f"({'|'.join(_PREDICTORS)}|half_brier|rescaled_.+|test_set|new_examples|)"
+)
+"""What may stand before a name: the predictor, the loss, or the examples that it is about."""
+_RISKS = {
+    "ece_pac_bayes": "ECE",
+    "ece_hoeffding": "ECE",
+    "ece_second_moment": "ECE",
+    "mce_hoeffding": "MCE",
+    "mce_clopper_pearson": "MCE",
+    "gibbs_risk_upper": "empirical risk",
+    "weighted_risk_upper": "empirical risk",
+    "correlated_risk_upper": "empirical risk",
+    "gibbs_catoni": "surrogate risk, rescaled to [0, 1]",
+    "largest_gap": "largest gap between ",
+}
+"""How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
+_BY_INPUT = {
+    "sum_contributions": "realised_sum_",
+    "sum_log_moments": "realised_poisson_",
+    "sum_mu": "noisy_sum_",
+    "sum_event": "poisson_sum_",
+    "privacy_notion": "private_",
+}
+"""Prices by an input that they alone have; a worst case may name its event as well."""
 
 
 def read_claim(
-    record: Fields, privacy: Mapping[str, Any] | None = None
+    record: Fields,
+    privacy: Mapping[str, Any] | None = None,
+    losses_known: bool = False,
 ) -> Claim:
     """A certificate's record as a claim of the kind that its name says."""
     c = Claim(record, privacy)
-    c.kind = kind_of(c)
+    c.losses_known = losses_known
+    c.head, c.prefix, c.formula = _named(c.name, c)
     return c
+
+
+def _named(name: str, c: Claim) -> tuple[str, str, str]:
+    """Head, prefix and formula of a certificate of this name; the best of several has those of the chosen one."""
+    if name == "best_of":
+        if "among" not in c.inputs:
+            raise Unchecked(
+                "the certificates that were compared are not in the file"
+            )
+        name = str(c.inputs.get("chosen"))
+    if name == "overall_certificate":
+        name = str(c.inputs.get("bound"))
+    words = name.split("_")
+    for count in range(len(words)):
+        head = "_".join(words[:count])
+        rest = "_".join(words[count:])
+        if not _HEAD.fullmatch(head):
+            continue
+        if rest == "ece":
+            return _calibrated(head, c)
+        full = _ALIASES.get(rest, rest)
+        for prefix in PREFIXES:
+            formula = full.removeprefix(prefix)
+            known = formula in PRICED or (
+                formula in PLAIN and not prefix
+            )
+            if known and full.startswith(prefix):
+                return head, prefix, formula
+    raise Unchecked(f"this checker knows no certificate {name!r}")
+
+
+def _calibrated(head: str, c: Claim) -> tuple[str, str, str]:
+    """The calibration error of one draw by PAC-Bayes, of other predictors from fresh examples."""
+    if head != "one_draw":
+        return head, "", "ece_second_moment"
+    prefix = "dp_" if "transfer" in c.costs else ""
+    for name, other in reversed(_BY_INPUT.items()):
+        if name in c.inputs:
+            prefix = other
+    return head, prefix, "ece_pac_bayes"
 
 
 def check_certificate(
     record: Mapping[str, Any],
     privacy: Mapping[str, Any] | None = None,
     redone: Collection[str] = (),
+    losses_known: bool = False,
 ) -> list[Statement]:
     """A statement on each of: failure probability, hypotheses and their proofs, labels, costs, terms, value.
 
@@ -87,64 +152,47 @@ def check_certificate(
         record: the certificate as it is written.
         privacy: what its report says of privacy, where there is one.
         redone: the hypotheses whose proofs were done again from the files beside it.
+        losses_known: whether no loss of it was given with predictions, and called as anybody likes.
     """
     subject = f"{record.get('name')} of {record.get('of')}"
     if record.get("format") != FORMAT:
         why = other_format(record.get("format"), FORMAT)
         return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
-    readable = judged(subject, "value", _require_readable, made, privacy)
-    if readable.why:
-        return [readable]
-    c = read_claim(made, privacy)
-    checks = _checks(c).items()
-    found = [judged(subject, claim, check, c) for claim, check in checks]
+    claims = list[Claim]()
+    given = made, privacy, losses_known
+    read = judged(subject, "value", _read_into, claims, *given)
+    if not claims:
+        return [read]
+    checks = dict(_CHECKS)
+    if made.name == "best_of":
+        checks["choice"] = _choice
+    if made.name == "disagreement":
+        checks["surrogate"] = _surrogate
+    found = all_judged(subject, checks, *claims)
     if any(one.get("standing") == "proved" for one in made.hypotheses):
         proofs = "proofs of hypotheses"
-        found.append(judged(subject, proofs, require_proofs, made, redone))
-    if unknown := _unknown(c):
+        check = needs.require_proofs
+        found.append(judged(subject, proofs, check, made, redone))
+    if unknown := _unknown(made):
         why = f"this checker does not know what {', '.join(unknown)} is"
-        found.append(Statement(subject, "what is told beside", CANNOT, why))
+        found.append(
+            Statement(subject, "what is told beside", CANNOT, why)
+        )
     return found
 
 
-def _require_readable(
-    record: Fields, privacy: Mapping[str, Any] | None
-) -> None:
-    c = read_claim(record, privacy)
-    _ = c.price_prob
+def _read_into(claims: list[Claim], *given: Any) -> None:
+    claims.append(read_claim(*given))
 
 
-def _checks(c: Claim) -> dict[str, Callable[[Claim], None]]:
-    """What is asked of a certificate, in this order."""
-    checks = {
-        "failure probability": _failure,
-        "hypotheses": _hypotheses,
-        "labels": check_labels,
-        "costs": _costs,
-        "terms": _terms,
-        "value": _value,
-    }
-    if c.name == "best_of":
-        checks["choice"] = _choice
-    if c.name == "disagreement":
-        checks["surrogate"] = _surrogate
-    return checks
-
-
-def _unknown(c: Claim) -> list[str]:
+def _unknown(made: Fields) -> list[str]:
     """What a certificate holds that no check asked for, beside what is only told."""
-    told = _TOLD.union(c.inputs)
+    repeated = f"{_TOLD} {' '.join(made.inputs)}"
     return [
-        *sorted(c.record.keys() - _FIELDS),
-        *(
-            f"inputs.{name}"
-            for name in sorted(c.inputs.keys() - c.inputs.names - _TOLD)
-        ),
-        *(
-            f"terms.{name}"
-            for name in sorted(c.terms.keys() - c.terms.names - told)
-        ),
+        *made.unasked("format reference"),
+        *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
+        *(f"terms.{name}" for name in made.terms.unasked(repeated)),
     ]
 
 
@@ -152,16 +200,18 @@ def _failure(c: Claim) -> None:
     """The budget adds up to the failure probability, and its parts are those that the inputs name."""
     whole = number(c.record.failure_prob)
     parts = [number(part) for part in c.budget.values()]
-    if not 0 < whole < 1 or any(not 0 <= part < 1 for part in parts):
-        raise Wrong(f"failure_prob is {whole!r} and the budget {c.budget}")
+    require(
+        0 < whole < 1 and all(0 <= part < 1 for part in parts),
+        f"failure_prob is {whole!r} and the budget {c.budget}",
+    )
     about("failure_prob", whole, c.paid(*c.budget))
-    more = list[str]()
-    if c.kind.formula.startswith("disintegrated"):
-        more.append("draw")
+    bought = list[str](BOUGHT)
+    if c.formula.startswith("disintegrated"):
+        bought.append("draw")
     if "mean" in c.inputs:
-        more.append("Monte Carlo")
+        bought.append("Monte Carlo")
     paid = {
-        "failure_prob": c.bound_prob(*more),
+        "failure_prob": c.paid(*bought),
         "monte_carlo_failure_prob": c.paid("Monte Carlo"),
         "log_partition_failure_prob": c.paid("log partition"),
     }
@@ -173,33 +223,27 @@ def _failure(c: Claim) -> None:
 def _hypotheses(c: Claim) -> None:
     """All that the theorem needs is there, and what nothing shows is called unproved."""
     standing = needs.standings(c.record)
-    strange = set(standing.values()) - set(needs.STANDINGS)
-    if strange:
-        raise Wrong(f"a hypothesis is {min(strange)!r}")
-    status = "optimistic" if "unproved" in standing.values() else "rigorous"
-    if c.record.status != status:
-        raise Wrong(
-            f"the status is {c.record.status!r}, and by the hypotheses {status!r}"
-        )
-    for name in _rests_on(c):
-        kind = c.kind if name == "best_of" else named(name, c)
-        needs.require(
-            needs.needed(kind.prefix, kind.formula, name, c.inputs), standing
-        )
-    needs.require_unproved(
-        needs.never_shown(c.kind.formula, c.inputs), standing
+    require(
+        set(standing.values()) <= set(needs.STANDINGS),
+        f"hypotheses stand as {standing}",
     )
-    if not standing.keys() & {"records independent", "draws independent"}:
-        raise Wrong(
-            "nothing is said of the independence of records or of draws"
-        )
-
-
-def _rests_on(c: Claim) -> list[str]:
-    """The names of the certificates that it is the best of, or its own."""
-    if c.name != "best_of":
-        return [c.name]
-    return [one[0] for one in parsed(c.inputs["among"])]
+    unproved = "unproved" in standing.values()
+    status = "optimistic" if unproved else "rigorous"
+    same("the status", c.record.status, status)
+    names = [c.name]
+    if c.name == "best_of":
+        names = [one[0] for one in parsed(c.inputs.among)]
+    for name in names:
+        _, prefix, formula = _named(name, c)
+        needed = needs.needed(prefix, formula, name, c.inputs)
+        needs.require_named(needed, standing)
+    needs.require_unproved(
+        needs.never_shown(c.formula, c.inputs), standing
+    )
+    require(
+        standing.keys() & {needs.RECORDS, "draws independent"},
+        "nothing is said of the independence of records or of draws",
+    )
 
 
 def require_of_a_chain(
@@ -209,49 +253,101 @@ def require_of_a_chain(
 ) -> None:
     """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
 
+    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
+
     Args:
         certificates: those of a chain.
         chain: its sampler and loss, under these names.
         n: how many examples it ran on.
     """
+    sampler = chain.sampler
+    loss = chain.loss
     for record in certificates:
         c = read_claim(record)
         names = needs.never_shown_of_a_chain(
-            c.kind.prefix, c.kind.formula, c.inputs, chain.sampler
+            c.prefix, c.formula, c.inputs, sampler
         )
         needs.require_unproved(names, needs.standings(record))
         if "epsilon" in c.inputs:
-            agree("inputs.epsilon", c.raw("epsilon"), _of_the_law(chain, n))
+            require(
+                not sampler.get("cooling", 0),
+                "a chain that cools has no stationary law",
+            )
+            spread = exactly(loss.high) - exactly(loss.low)
+            heat = exactly(sampler.get("beta", 1)) * exactly(
+                sampler.tau
+            )
+            epsilon = 2 * heat * spread / n
+            agree("inputs.epsilon", c.raw("epsilon"), epsilon)
 
 
-def _of_the_law(chain: Fields, n: int) -> arb:
-    """ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights")."""
-    sampler, loss = chain.sampler, chain.loss
-    if sampler.get("cooling", 0):
-        raise Wrong("a chain that cools has no stationary law")
-    spread = exactly(loss.high) - exactly(loss.low)
-    return (
-        2 * exactly(sampler.get("beta", 1)) * exactly(sampler.tau) * spread / n
+def _labels(c: Claim) -> None:
+    """Predictor and risk are those that the name says; of one record a person, the risk is a new person's.
+
+    A loss that was given with predictions is called as whoever gave it does.
+    """
+    head = c.head
+    of = c.record.of
+    measures = c.record.measures
+    expected = head.replace("_", " ") if head in _PREDICTORS else of
+    require(
+        of == expected or of.startswith(f"{expected} of "),
+        f"it is said to be about {of!r}, and its name says {expected!r}",
     )
+    begins = _begins(head, c.formula)
+    why = f"it is said to bound {measures!r}, and its name says {begins or 'another risk'!r}"
+    require(measures.startswith(begins), why)
+    require("new_person" not in c.name or _people_in(measures), why)
+    units = {
+        one.unit
+        for one in c.record.hypotheses
+        if one.name == needs.RECORDS
+    }
+    people = units.intersection(GROUPED)
+    calibration = ("ECE", "MCE")
+    odd = measures.startswith(calibration) and begins not in calibration
+    if units and not measures.endswith(" of a new example"):
+        require(not people or people == _people_in(measures), why)
+        odd = odd or people != _people_in(measures)
+    if odd and head == "new_examples" and not c.losses_known:
+        raise Unchecked(
+            f"{measures!r} is right if a loss was called so, and nothing else shows it"
+        )
+    require(not odd, why)
+
+
+def _begins(head: str, formula: str) -> str:
+    """How the name of the risk begins that a certificate of this name bounds."""
+    if head == "half_brier":
+        return "half the Brier risk"
+    if head.startswith("rescaled_"):
+        loss = head.removeprefix("rescaled_")
+        return f"{loss} risk, rescaled to [0, 1]"
+    return _RISKS.get(formula, "")
+
+
+def _people_in(measures: str) -> set[str]:
+    """Whose risk it is by its name: a new person's, or a new document's."""
+    if measures.startswith("share of people with more than "):
+        return {"person"}
+    return {
+        one for one in GROUPED if measures.endswith(f" of a new {one}")
+    }
 
 
 def _costs(c: Claim) -> None:
     """They are those of formula and price, each is what the inputs give, and its share is that over n."""
     expected = set[str]()
-    price = "transfer" if c.kind.prefix else "confidence"
-    if c.kind.formula in PRICED:
-        expected = {price, *PRICED[c.kind.formula][0]}
-    if c.costs.keys() - {"draw"} != expected:
-        raise Wrong(
-            f"the costs are {', '.join(c.costs) or 'none'}, and of {', '.join(expected) or 'nothing'}"
-        )
+    price = "transfer" if c.prefix else "confidence"
+    if c.formula in PRICED:
+        expected = {price, *PRICED[c.formula][0]}
+    same("the list of costs", c.costs.keys() - {"draw"}, expected)
     for one in c.record.costs:
         what = f"the cost {one.name}"
-        agree(
-            f"{what} per example", one.per_example, exactly(one.nats) / c.size
-        )
+        each = exactly(one.nats) / c.size
+        agree(f"{what} per example", one.per_example, each)
         if one.name == price:
-            check_price(Price(c, what, one.nats, c.n, ""))
+            check_price(Price(c, what, number(one.nats), c.n))
         else:
             agree(what, one.nats, COSTS[one.name](c))
 
@@ -259,17 +355,17 @@ def _costs(c: Claim) -> None:
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     for name, value in c.terms.items():
-        source = "risk" if name == "empirical_risk" else name
-        if source in c.inputs and number(value) != c.raw(source):
-            raise Wrong(
-                f"terms.{name} is {value!r} and inputs.{source} {c.raw(source)!r}"
-            )
+        said = dict.get(c.inputs, name)
+        if name == "empirical_risk":
+            said = c.inputs.get("risk")
+        if said is not None:
+            same(f"terms.{name}", number(value), number(said))
     if "empirical_risk" in c.terms and "k" in c.inputs:
-        c.term_is_about("empirical_risk", c["k"] / c.n)
+        c.terms_are(empirical_risk=c["k"] / c.n)
     if "draw_prob" in c.terms:
-        c.term_is_about("draw_prob", c.paid("draw"))
+        c.terms_are(draw_prob=c.paid("draw"))
     if "effective_people" in c.terms:
-        c.term_is_about("effective_people", c["examples"] / c["most_examples"])
+        c.terms_are(effective_people=c["examples"] / c["most_examples"])
 
 
 def _value(c: Claim) -> None:
@@ -277,79 +373,68 @@ def _value(c: Claim) -> None:
     if "released_errors" in c.inputs:
         check_noisy_counts(c)
     if "monte_carlo_mean" in c.inputs:
-        agree("inputs.risk", c.raw("risk"), from_draws(c, "monte_carlo_"))
-    exact = _by_formula(c)
-    if c.kind.head == "vote":
+        agree(
+            "inputs.risk",
+            c.raw("risk"),
+            from_draws(c, "monte_carlo_"),
+        )
+    exact = ONE
+    if c.nats.is_finite():
+        exact = (PLAIN.get(c.formula) or PRICED[c.formula][1])(c)
+    if c.head == "vote":
         exact *= 2
     agree("the value", c.record.value, exact.min(ONE))
 
 
-def _by_formula(c: Claim) -> arb:
-    if not c.nats.is_finite():
-        return ONE
-    if c.kind.formula in PRICED:
-        return PRICED[c.kind.formula][1](c)
-    return PLAIN[c.kind.formula](c)
-
-
 def _choice(c: Claim) -> None:
     """It is the smallest of all that were compared, each of which may fail."""
-    among = parsed(c.inputs["among"])
-    chosen = among[c.inputs["chosen_position"]]
-    least = min(number(value) for _, _, value, _ in among)
-    if (
-        chosen[:3] != [c.inputs["chosen"], c.record.of, c.record.value]
-        or chosen[2] != least
-    ):
-        raise Wrong(
-            f"the one chosen is {chosen}, and not the smallest of those compared"
-        )
-    if c.terms["compared"] != len(among):
-        raise Wrong(
-            f"{c.terms['compared']} are said to have been compared, and {len(among)} are listed"
-        )
-    others = total(exactly(prob) for _, _, _, prob in among) - exactly(
-        chosen[3]
+    among = parsed(c.inputs.among)
+    *chosen, prob = among[c.inputs.chosen_position]
+    same(
+        "the one chosen",
+        chosen,
+        [c.inputs.chosen, c.record.of, c.record.value],
     )
-    about("what the others may fail with", c.budget.get(OTHERS, 0), others)
+    values = [number(value) for _, _, value, _ in among]
+    same("the smallest of those compared", c.record.value, min(values))
+    same("their number", c.terms.compared, len(among))
+    others = total(exactly(one[3]) for one in among) - exactly(prob)
+    about("what the others fail with", c.budget.get(_OTHERS, 0), others)
     own = c.paid(*c.budget) - c.paid(LOST) - others
-    about("failure_prob of the one chosen", chosen[3], own)
+    about("failure_prob of the one chosen", prob, own)
 
 
 def _surrogate(c: Claim) -> None:
     """The other network's certificate follows, is of the same risk, and rests on nothing that this one keeps silent."""
     other = parsed(c.raw("surrogate"))
-    if other.measures != c.record.measures or ball(
-        other.failure_prob
-    ) != exactly(c.budget["surrogate"]):
-        raise Wrong(
-            f"the other network's certificate is of {other.measures!r} at {other.failure_prob!r}"
-        )
-    _require_silent_of_nothing(
-        needs.standings(c.record), needs.standings(other)
+    same("the other network's risk", other.measures, c.record.measures)
+    paid = exactly(c.budget.surrogate)
+    require(
+        ball(other.failure_prob) == paid,
+        f"the other network's certificate fails with {other.failure_prob!r}",
     )
+    own = needs.standings(c.record)
+    order = (None, *needs.STANDINGS)
+    for name, standing in needs.standings(other).items():
+        require(
+            order.index(own.get(name)) >= order.index(standing),
+            f"the hypothesis {name!r} of the other network is said to stand better, or not at all",
+        )
     found = check_certificate(other)
-    for one in found:
-        if one.verdict == DOES_NOT:
-            raise Wrong(
-                f"{one.claim} of the other network's certificate does not follow: {one.why}"
-            )
-    for one in found:
-        if one.verdict == CANNOT:
-            raise Unchecked(
-                f"{one.claim} of the other network's certificate: {one.why}"
-            )
+    for verdict, error in ((DOES_NOT, Wrong), (CANNOT, Unchecked)):
+        for one in found:
+            if one.verdict == verdict:
+                raise error(
+                    f"{one.claim} of the other network's certificate: {one.why}"
+                )
 
 
-def _require_silent_of_nothing(
-    own: Mapping[str, str], theirs: Mapping[str, str]
-) -> None:
-    order = (
-        None,
-        *needs.STANDINGS,
-    )  # from what is not there to what is unproved
-    for name, standing in theirs.items():
-        if order.index(own.get(name)) < order.index(standing):
-            raise Wrong(
-                f"the hypothesis {name!r} of the other network is said to stand better, or not at all"
-            )
+_CHECKS = {
+    "failure probability": _failure,
+    "hypotheses": _hypotheses,
+    "labels": _labels,
+    "costs": _costs,
+    "terms": _terms,
+    "value": _value,
+}
+"""What is asked of every certificate, in this order."""

@@ -1,4 +1,4 @@
-"""What a certificate says, and how one of its numbers is judged.
+"""What a record says, and how one of its numbers is judged.
 
 A check is a function that returns nothing, raises ``Wrong`` where something does not follow, or ``Unchecked`` where the
 files do not tell. ``judged`` makes a ``Statement`` of it.
@@ -6,21 +6,20 @@ files do not tell. ``judged`` makes a ``Statement`` of it.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import Real, ball, total
+from pacdp.verify.arithmetic import ZERO, Real, ball, total
 
-FOLLOWS, DOES_NOT, CANNOT = "follows", "does not follow", "cannot be checked"
+FOLLOWS = "follows"
+DOES_NOT = "does not follow"
+CANNOT = "cannot be checked"
 
 GROUPED = ("person", "document")
 """Records that may have several examples each."""
-LOST = "routes that came to nothing"
-OTHERS = "other certificates compared"
-"""Entries of a budget beside those of the certificate itself."""
-_BOUGHT = (
+BOUGHT = (
     "bound",
     "PAC step",
     "test set",
@@ -43,53 +42,73 @@ class Wrong(Exception):
 
 # What reading a record may raise that is not as it was written.
 DAMAGED = (
-    KeyError,
-    IndexError,
+    LookupError,
     TypeError,
     ValueError,
     AttributeError,
-    OverflowError,
-    ZeroDivisionError,
+    ArithmeticError,
 )
 
 
 class Fields(dict[str, Any]):
-    """An object of a JSON file, whose entries can be read as attributes."""
+    """An object of a JSON file, whose entries can be read as attributes; it knows which of them were asked for."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+    ) -> None:
+        super().__init__(entries)
+        self.__dict__["asked"] = set[str]()
+
+    def __getitem__(self, name: str) -> Any:
+        self.__dict__["asked"].add(name)
+        return super().__getitem__(name)
 
     def __getattr__(self, name: str) -> Any:
         """The entry."""
-        if name not in self:
+        if name not in self.keys():
             raise AttributeError(f"there is no {name!r}")
         return self[name]
+
+    def get(
+        self,
+        name: str,
+        default: Any = None,
+    ) -> Any:
+        """The entry, or the default."""
+        return self[name] if name in self.keys() else default
 
     def part(self, name: str) -> "Fields":
         """The object under this name; an empty one where there is none."""
         return self.get(name) or Fields()
 
-
-def fields(value: Any) -> Any:
-    """A JSON value in which every object is ``Fields``."""
-    if isinstance(value, Fields):
-        return value
-    if isinstance(value, Mapping):
-        return Fields({name: fields(part) for name, part in value.items()})
-    if isinstance(value, list | tuple):
-        return [fields(part) for part in value]
-    return value
+    def unasked(self, told: str = "") -> list[str]:
+        """The names of entries that no check asked for, but for those that are only told."""
+        known = self.__dict__["asked"].union(told.split())
+        return [name for name in self if name not in known]
 
 
 def parsed(text: str | bytes) -> Any:
     """The value of a JSON text; a name that stands twice is refused, since readers differ in which one they take."""
 
     def once(pairs: list[tuple[str, Any]]) -> Fields:
-        found = Fields()
-        for name, value in pairs:
-            if name in found:
-                raise ValueError(f"the name {name!r} stands twice in it")
-            found[name] = value
+        found = Fields(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(
+                name for name in names if names.count(name) > 1
+            )
+            raise ValueError(f"the name {twice!r} stands twice in it")
         return found
 
     return json.loads(text, object_pairs_hook=once)
+
+
+def fields(value: Any) -> Any:
+    """A JSON value in which every object is ``Fields``."""
+    if isinstance(value, Fields):
+        return value
+    return parsed(json.dumps(value))
 
 
 class Statement(NamedTuple):
@@ -117,35 +136,52 @@ def judged(
     return Statement(subject, claim, FOLLOWS)
 
 
-def other_format(
-    found: Any,
-    known: str,
-    maker: str = "",
-) -> str:
-    """Why a file of another format is not judged, and what can judge it, if anything can."""
-    if f"{str(found).partition('/')[0]}/" not in known:
-        return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
-    who = maker or "the version of pacdp that wrote it"
-    return f"it is of format {found!r}, and this version checks {known!r}: check it with {who}"
+def all_judged(
+    subject: str,
+    checks: Mapping[str, Callable[..., None]],
+    *given: Any,
+) -> list[Statement]:
+    """The verdicts of these checks, in their order."""
+    return [
+        judged(subject, claim, check, *given)
+        for claim, check in checks.items()
+    ]
 
 
-def without_unit(measures: str) -> tuple[str, str | None]:
-    """A risk's name, and the kind of record that has several examples, where it is the risk of a new one."""
-    for unit in GROUPED:
-        ending = f" of a new {unit}"
-        if measures.endswith(ending):
-            return measures.removesuffix(ending), unit
-    return measures, None
+def without_unit(measures: str, unit: str) -> str:
+    """A risk's name without the kind of record that has several examples, where it is the risk of a new one."""
+    ending = f" of a new {unit}" if unit in GROUPED else ""
+    return measures.removesuffix(ending)
+
+
+def require(holds: object, why: str) -> None:
+    """Raise Wrong, for this reason, unless it holds."""
+    if not holds:
+        raise Wrong(why)
+
+
+def same(
+    what: str,
+    said: Any,
+    expected: Any,
+) -> None:
+    """Raise Wrong unless what is said is what is expected."""
+    require(
+        said == expected,
+        f"{what} is {said!r}, and it is {expected!r}",
+    )
 
 
 def number(value: Any) -> Real:
     """A number of a record, "inf" among them."""
     if value == "inf":
         return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Wrong(f"{value!r} is no number")
-    if math.isnan(value):
-        raise Wrong(f"{value!r} is no number")
+    numeric = isinstance(value, int | float) and not isinstance(
+        value, bool
+    )
+    require(
+        numeric and not math.isnan(value), f"{value!r} is no number"
+    )
     return value
 
 
@@ -168,10 +204,7 @@ def agree(
         holds = not said < exact and not said > exact + room
     else:
         holds = number(claimed) == math.inf and not exact.is_finite()
-    if not holds:
-        raise Wrong(
-            f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}"
-        )
+    require(holds, _apart(what, claimed, exact))
 
 
 def about(
@@ -181,48 +214,17 @@ def about(
 ) -> None:
     """Raise Wrong unless the claim is the exact number but for rounding, up or down."""
     room = abs(exact) * 1e-9 + 1e-12
-    if not abs(exactly(claimed) - exact) <= room:
-        raise Wrong(
-            f"{what} is {claimed!r} where the inputs give {exact.str(12, radius=False)}"
-        )
+    holds = abs(exactly(claimed) - exact) <= room
+    require(holds, _apart(what, claimed, exact))
 
 
-class Asked(dict[str, Any]):
-    """Entries of a record, and the names of those that a check asked for."""
-
-    def __init__(self, entries: Mapping[str, Any]) -> None:
-        super().__init__(entries)
-        self.names = set[object]()
-
-    def __getitem__(self, name: str) -> Any:
-        self.names.add(name)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        self.names.add(name)
-        return super().__contains__(name)
-
-    def get(
-        self,
-        name: str,
-        default: Any = None,
-    ) -> Any:
-        """The entry, or the default."""
-        return self[name] if name in self else default
-
-
-class Kind(NamedTuple):
-    """What the name of a certificate says.
-
-    Attributes:
-        head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
-        prefix: of the price.
-        formula: the name in the tables of formulas.
-    """
-
-    head: str
-    prefix: str
-    formula: str
+def _apart(
+    what: str,
+    claimed: Any,
+    exact: arb,
+) -> str:
+    given = exact.str(12, radius=False)
+    return f"{what} is {claimed!r} where the inputs give {given}"
 
 
 class Claim:
@@ -231,8 +233,16 @@ class Claim:
     Attributes:
         inputs, terms, budget, costs: those of the record, the costs in nats by name.
         event: the mechanisms behind its price, from its inputs or from its report.
-        kind: what its name says.
+        head: what stands before the theorem's name: the predictor, the loss, or the examples that it is about.
+        prefix: of the price.
+        formula: the name in the tables of formulas.
+        losses_known: whether no loss was given, and called as anybody likes.
     """
+
+    head: str
+    prefix: str
+    formula: str
+    losses_known: bool
 
     def __init__(
         self,
@@ -241,23 +251,25 @@ class Claim:
     ) -> None:
         self.record = record
         self.name = str(record.name)
-        self.inputs = Asked(record.inputs)
-        self.terms = Asked(record.terms)
+        self.inputs = record.inputs
+        self.terms = record.terms
         self.budget = record.budget
-        self.costs = {one.name: number(one.nats) for one in record.costs}
+        self.costs = {
+            one.name: number(one.nats) for one in record.costs
+        }
         self.event = (privacy or {}).get("event")
         if said := self.inputs.get("privacy_event"):
             self.event = parsed(said)
-        self.kind = Kind("", "", "")
 
     def __getitem__(self, name: str) -> arb:
         return ball(self.raw(name))
 
     def raw(self, name: str) -> Any:
         """An input as it is written."""
-        if name not in self.inputs:
-            raise Wrong(f"the input {name} is not in the file")
-        value = self.inputs[name]
+        value = self.inputs.get(name)
+        require(
+            value is not None, f"the input {name} is not in the file"
+        )
         if isinstance(value, str) and value != "inf":
             return value
         return number(value)
@@ -267,75 +279,92 @@ class Claim:
         words = str(self.raw(name)).split(",")
         return [ball(float(word)) for word in words]
 
-    def numbered(
-        self,
-        stem: str,
-        first: int,
-    ) -> list[arb]:
+    def numbered(self, stem: str, first: int) -> list[arb]:
         """Inputs of one name and a number, from this number on."""
-        count = 0
-        for name in self.inputs:
-            if name.startswith(stem) and name.removeprefix(stem).isdigit():
-                count += 1
-        return [self[f"{stem}{place}"] for place in range(first, first + count)]
+        ends = [name.removeprefix(stem) for name in self.inputs]
+        count = sum(end.isdigit() for end in ends)
+        return [
+            self[f"{stem}{first + place}"] for place in range(count)
+        ]
 
     def term(self, name: str) -> arb:
         """An ingredient that is not among the inputs."""
         return exactly(self.terms[name])
 
-    def term_agrees(
-        self,
-        name: str,
-        exact: arb,
-    ) -> None:
+    def term_agrees(self, name: str, exact: arb) -> None:
         """Raise Wrong unless the term is the exact number, or it rounded up."""
         agree(f"terms.{name}", self.terms[name], exact)
 
-    def term_is_about(
-        self,
-        name: str,
-        exact: arb,
-    ) -> None:
-        """Raise Wrong unless the term is the exact number but for rounding."""
-        about(f"terms.{name}", self.terms[name], exact)
+    def terms_are(self, **exact: arb) -> None:
+        """Raise Wrong unless these terms are the exact numbers but for rounding."""
+        for name, value in exact.items():
+            about(f"terms.{name}", self.terms[name], value)
 
     def paid(self, *names: str) -> arb:
         """What the budget holds under these names."""
         return total(
-            exactly(self.budget[name]) for name in names if name in self.budget
+            exactly(self.budget.get(name, 0)) for name in names
         )
 
     @property
     def price_prob(self) -> arb:
         """The failure probability at which each price is paid: of the bound's, one share for each recursive step."""
         steps = 1 + len(self.numbered("n_", 2))
-        return self.paid(*_BOUGHT) / steps
-
-    def bound_prob(self, *more: str) -> arb:
-        """What the budget holds for the bound itself, and under these names."""
-        return self.paid(*_BOUGHT, *more)
+        return self.paid(*BOUGHT) / steps
 
     @property
     def n(self) -> int:
         """How many independent records."""
         n = self.raw("n")
-        if not isinstance(n, int) or n < 1:
-            raise Wrong(f"n is {n!r}")
+        require(isinstance(n, int) and n >= 1, f"n is {n!r}")
         return n
 
     @property
     def size(self) -> arb:
         """What costs are divided by: n, or the effective number of people in a bound for a new example."""
-        if self.kind.formula == "new_example_pac_bayes":
+        if self.formula == "new_example_pac_bayes":
             return self["examples"] / self["most_examples"]
         return arb(self.n)
 
     @property
     def nats(self) -> arb:
         """All costs together, each what it is said to be."""
-        return total(ball(cost) for cost in self.costs.values()).max(arb(0))
+        return total(ball(cost) for cost in self.costs.values()).max(
+            ZERO
+        )
 
     @property
     def share(self) -> arb:
         """The costs per record."""
         return self.nats / self.n
+
+
+class Price(NamedTuple):
+    """What a certificate claims to take the place of ln(1/δ).
+
+    Attributes:
+        c: the claim; its budget says at which failure probability the price is paid.
+        what: how the price is called where it is wrong.
+        claimed: the price in nats.
+        n: how many records.
+        suffix: of the terms that belong to this price, in a recursion.
+    """
+
+    c: Claim
+    what: str
+    claimed: Real
+    n: int
+    suffix: str = ""
+
+    @property
+    def log(self) -> arb:
+        """ln(1/δ)."""
+        return -self.c.price_prob.log()
+
+    def term(self, name: str) -> Any:
+        """A term of this price, as it is written."""
+        return self.c.terms[name + self.suffix]
+
+    def agree(self, exact: arb, relative: float = 1e-9) -> None:
+        """Raise Wrong unless the claim is the exact price, or it rounded up."""
+        agree(self.what, self.claimed, exact, relative=relative)

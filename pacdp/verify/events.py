@@ -25,9 +25,10 @@ class Step(NamedTuple):
         found = [(ZERO, ONE)]
         for epsilon in map(ball, self.epsilons):
             yes = 1 / (1 + epsilon.exp())
-            no = 1 - yes
             more = [(added + epsilon, p * yes) for added, p in found]
-            less = [(added - epsilon, p * no) for added, p in found]
+            less = [
+                (added - epsilon, p * (1 - yes)) for added, p in found
+            ]
             found = more + less
         return found
 
@@ -46,11 +47,14 @@ def steps_of(
         return Counter({Step(rate, 0.0): 1})
     if kind == "SelfComposed" and rate == 1.0:
         once = steps_of(inner, replaced)
+        count = int(event["count"])
         return Counter(
-            {step: times * int(event["count"]) for step, times in once.items()}
+            {step: times * count for step, times in once.items()}
         )
     if kind == "Composed" and rate == 1.0:
-        return sum((steps_of(part, replaced) for part in inner), Counter())
+        return sum(
+            (steps_of(part, replaced) for part in inner), Counter()
+        )
     return Counter({_on_one_sample(event, replaced, rate): 1})
 
 
@@ -59,16 +63,23 @@ def _on_one_sample(
     replaced: bool,
     rate: float,
 ) -> Step:
+    """Noise and choices on the same sample; no theorem here covers choices on a sample, of a record replaced."""
     noises = list[float]()
     epsilons = list[float]()
     for part in _parts(event):
-        if part["event"] == "Gaussian":
+        kind = part["event"]
+        added = part.get("adjacency") == "add-remove"
+        if kind == "Gaussian":
             noises.append(float(part["noise_multiplier"]))
+        elif kind == "ExponentialMechanism" and (replaced or added):
+            twice = 2 if added and replaced else 1
+            epsilons.append(twice * float(part["epsilon"]))
         else:
-            epsilons.append(_pure(part, replaced))
-    if rate < 1.0 and (
-        len(epsilons) > _MOST_ON_A_SAMPLE or (replaced and epsilons)
-    ):
+            raise Unchecked(
+                f"this checker composes no {kind} of these neighbours on one sample"
+            )
+    most = 0 if replaced else _MOST_ON_A_SAMPLE
+    if rate < 1.0 and len(epsilons) > most:
         raise Unchecked(
             f"no theorem here covers {len(epsilons)} pure mechanisms on a sample of these neighbours"
         )
@@ -77,33 +88,23 @@ def _on_one_sample(
 
 def noise_of_all(noises: list[float]) -> float:
     """The noise multiplier of these releases together: 1/σ² = Σ 1/z²."""
-    if not noises:
-        return math.inf
-    if len(noises) == 1:
-        return noises[0]
+    if len(noises) < 2:
+        return noises[0] if noises else math.inf
     return math.fsum(noise**-2 for noise in noises) ** -0.5
 
 
 def _parts(event: Any) -> Iterator[Any]:
-    match event["event"]:
-        case "Composed":
-            for part in event["inner"]:
-                yield from _parts(part)
-        case "SelfComposed":
-            for _ in range(int(event["count"])):
-                yield from _parts(event["inner"])
-        case _:
-            yield event
-
-
-def _pure(event: Any, replaced: bool) -> float:
-    kind = event["event"]
-    added = event.get("adjacency") == "add-remove"
-    if kind != "ExponentialMechanism" or not (replaced or added):
-        raise Unchecked(
-            f"this checker composes no {kind} of these neighbours on one sample"
-        )
-    return float(event["epsilon"]) * (2 if added and replaced else 1)
+    """The mechanisms of a composition, one after another."""
+    parts = {
+        "Composed": event.get("inner"),
+        "SelfComposed": [event.get("inner")],
+    }
+    if event["event"] not in parts:
+        yield event
+        return
+    for _ in range(int(event.get("count", 1))):
+        for part in parts[event["event"]]:
+            yield from _parts(part)
 
 
 def steps_in_order(event: Any) -> list[Step]:
@@ -119,29 +120,23 @@ def steps_in_order(event: Any) -> list[Step]:
     return found or list(steps_of(event).elements())
 
 
-class NoisySum(NamedTuple):
-    """A sum over the records with noise: the sampling rate, 1/(noise multiplier)², and how often it was released."""
+def noisy_sums_of(event: Any) -> Counter[Step]:
+    """The sums over the records with noise that ran, on all records or on a Poisson sample each."""
+    try:
+        found = steps_of(event)
+    except Unchecked as reason:
+        raise Wrong(str(reason)) from reason
+    for step in found:
+        if step.epsilons or not 0.0 < step.noise < math.inf:
+            raise Wrong(f"{step} is no noisy sum on one sample")
+    return found
 
-    rate: arb
-    x: arb
-    times: int
 
-
-def noisy_sums_of(event: Any) -> Iterator[NoisySum]:
-    """The noisy sums that ran, on all records or on a Poisson sample each."""
-    match event["event"]:
-        case "Gaussian":
-            yield NoisySum(ONE, 1 / ball(event["noise_multiplier"]) ** 2, 1)
-        case "PoissonSampled" if event["inner"]["event"] == "Gaussian":
-            (each,) = noisy_sums_of(event["inner"])
-            yield each._replace(rate=ball(event["sample_rate"]))
-        case "Composed":
-            for part in event["inner"]:
-                yield from noisy_sums_of(part)
-        case "SelfComposed":
-            for each in noisy_sums_of(event["inner"]):
-                yield each._replace(times=each.times * int(event["count"]))
-        case kind:
-            raise Wrong(
-                f"{kind} is no noisy sum on all records or on one Poisson sample"
-            )
+def mu_of(steps: Counter[Step]) -> arb:
+    """The mu of all these Gaussian mechanisms on all records together: mu² = Σ 1/σ²."""
+    square = ZERO
+    for step, times in steps.items():
+        if step.rate < 1 or step.epsilons:
+            raise Wrong(f"{step} is no noise on all records")
+        square += times / ball(step.noise) ** 2
+    return square.sqrt()

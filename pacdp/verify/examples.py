@@ -1,15 +1,19 @@
-"""Examples record by record, and what decides whether a network errs on one."""
+"""Examples record by record: their hashes, by which a report names them, and whether a network errs on one."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
+
+ROWS = "pacdp-rows/2"
+"""The format of the hashes."""
 
 
 class Examples:
     """Inputs and labels, and the record of each example: itself, or the person who gave it.
 
     Attributes:
-        grouped: whether people are the records.
+        people: who gave each example; None where examples are the records.
         count: how many records there are.
         starts: where each record's examples begin in ``order``, and where the last ones end.
     """
@@ -18,35 +22,83 @@ class Examples:
         self,
         inputs: Any,
         labels: Any,
-        people: Any,
+        people: Any = None,
     ) -> None:
-        self.inputs, self.labels = np.asarray(inputs), np.asarray(labels)
-        self.grouped = people is not None
+        self.inputs = np.asarray(inputs)
+        self.labels = np.asarray(labels)
+        self.people = people
         owner = np.arange(len(self.labels))
-        if self.grouped:
-            owner = np.unique(np.asarray(people), return_inverse=True)[
-                1
-            ].ravel()
+        if people is not None:
+            owner = np.unique(people, return_inverse=True)[1].ravel()
         self.count = int(owner.max()) + 1
         self.order = np.argsort(owner, kind="stable")
-        self.starts = np.searchsorted(
-            owner[self.order], np.arange(self.count + 1)
-        )
+        records = np.arange(self.count + 1)
+        self.starts = np.searchsorted(owner[self.order], records)
 
     def of(self, records: np.ndarray) -> tuple[Any, Any, np.ndarray]:
         """Inputs and labels of these records in the order given, and the place of each example's record in it."""
         import torch
 
+        places = np.split(self.order, self.starts[1:-1])
+        own = np.concatenate([places[one] for one in records])
         sizes = np.diff(self.starts)[records]
-        places = [
-            self.order[self.starts[one] : self.starts[one + 1]]
-            for one in records
-        ]
-        own = np.concatenate(places)
-        inputs, labels = (
-            torch.from_numpy(part[own]) for part in (self.inputs, self.labels)
+        inputs = torch.from_numpy(self.inputs[own])
+        labels = torch.from_numpy(self.labels[own])
+        return (
+            inputs,
+            labels,
+            np.repeat(np.arange(len(records)), sizes),
         )
-        return inputs, labels, np.repeat(np.arange(len(records)), sizes)
+
+    def digest(self) -> str:
+        """SHA-256 of the sorted hashes of examples, of inputs and of people, after the name of their format."""
+        seen = row_hashes(self.inputs)
+        pairs = np.stack([seen, row_hashes(self.labels)], axis=1)
+        columns = {
+            "examples": _digests(pairs, "pair"),
+            "inputs": seen,
+        }
+        keys = [seen, columns["examples"]]
+        if self.people is not None:
+            people = np.asarray(self.people).astype(np.int64)
+            columns["owners"] = row_hashes(people)
+            keys.insert(1, columns["owners"])
+        order = np.lexsort(keys)
+        found = hashlib.sha256(ROWS.encode())
+        for name, column in columns.items():
+            found.update(
+                name.encode() + column[order].astype("<u8").tobytes()
+            )
+        return f"{ROWS}:{found.hexdigest()}"
+
+
+def row_hashes(values: Any) -> np.ndarray:
+    """The hash of each row, in single precision where that is exact."""
+    rows = np.asarray(values)
+    kind = {"f": "<f8", "u": "<u8"}.get(rows.dtype.kind, "<i8")
+    wide = rows.reshape(len(rows), -1).astype(kind)
+    narrow = wide.astype("<f4")
+    exact = (narrow.astype(wide.dtype) == wide) | (wide != wide)
+    exact = exact.all(axis=1)
+    hashes = np.empty(len(rows), dtype=np.uint64)
+    for own, numbers in ((exact, narrow), (~exact, wide)):
+        zero = numbers.dtype.type(0)  # in place of -0
+        positive = numbers[own] + zero
+        person = f"{numbers.dtype.str}{numbers.shape[1]}"
+        hashes[own] = _digests(positive, person)
+    return hashes
+
+
+def _digests(rows: np.ndarray, person: str) -> np.ndarray:
+    """BLAKE2b of 8 bytes, personalised, of each row's bytes."""
+    how: dict[str, Any] = {
+        "digest_size": 8,
+        "person": person.encode(),
+    }
+    found = [
+        hashlib.blake2b(row.tobytes(), **how).digest() for row in rows
+    ]
+    return np.frombuffer(b"".join(found), dtype="<u8")
 
 
 def margins(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,15 +1,19 @@
-"""Reading a run's files: checkpoints, chained lines, and the hashes of both."""
+"""Reading files: checkpoints, chained lines, the hashes of both, and which version can check them."""
 
 import hashlib
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacdp.verify.claim import Fields, Wrong, parsed
+from pacdp.verify.claim import Fields, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"
+_RESULTS = "pacdp-result/1 or pacdp-private-result/1"
+COMPRESSION = "compression/1"
+"""The kind of a compression's checkpoint."""
 _TYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -33,7 +37,9 @@ class Tensor(NamedTuple):
 
     def array(self) -> np.ndarray:
         """Its numbers."""
-        return np.frombuffer(self.content, self.kind).reshape(self.shape)
+        return np.frombuffer(self.content, self.kind).reshape(
+            self.shape
+        )
 
 
 class Stored(NamedTuple):
@@ -53,7 +59,9 @@ class Stored(NamedTuple):
 
 
 def read_checkpoint(path: Path) -> Stored:
-    """A safetensors file: the length of a JSON table, the table, the bytes of all tensors."""
+    """A safetensors file: the length of a JSON table, the table, the bytes of all tensors; an empty one of no file."""
+    if not path.is_file():
+        return Stored(Fields(), {})
     content = path.read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")
     table = parsed(content[8:start])
@@ -85,11 +93,8 @@ def digest(values: Any, after: str = "") -> str:
 
 def content_hash(stored: Stored) -> str:
     """The hash of the header without its own hash, and of every tensor's name, type, shape and bytes."""
-    header = {
-        name: value
-        for name, value in stored.header.items()
-        if name != "content_hash"
-    }
+    header = dict(stored.header)
+    header.pop("content_hash", None)
     found = hashlib.sha256(text_of(header).encode())
     for name, tensor in sorted(stored.tensors.items()):
         line = text_of([name, tensor.kind, tensor.shape])
@@ -98,28 +103,18 @@ def content_hash(stored: Stored) -> str:
     return found.hexdigest()
 
 
-def lines_of(path: Path) -> list[Any]:
-    """The values of a file with one JSON text a line; none where there is no file."""
+def _lines_of(path: Path, whole: bool = False) -> list[Any]:
+    """The values of a file with one JSON text a line, or of the whole; none where there is no file."""
     if not path.is_file():
         return []
+    text = path.read_text()
     try:
-        return [parsed(line) for line in path.read_text().splitlines()]
+        return [
+            parsed(one)
+            for one in ([text] if whole else text.splitlines())
+        ]
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
-
-
-def chain_of(path: Path) -> list[Fields]:
-    """The lines of a chained file; each hash must follow from the one before it."""
-    lines = lines_of(path)
-    last = ""
-    for place, line in enumerate(lines, start=1):
-        said = line.pop("hash", None)
-        if said != digest(line, last):
-            raise Wrong(
-                f"line {place} of {path.name} is not what was written after the one before it"
-            )
-        line["hash"] = last = said
-    return lines
 
 
 def read_json(path: Path) -> Any:
@@ -128,25 +123,97 @@ def read_json(path: Path) -> Any:
     Raises:
         ValueError: it holds no such object, or a name twice.
     """
-    if not path.is_file():
-        return None
-    try:
-        found = parsed(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    if not isinstance(found, dict):
+    for found in _lines_of(path, whole=True):
+        if isinstance(found, Fields):
+            return found
         raise ValueError(
             f"{path.name}: it holds no JSON object, with names and values"
         )
-    return found
+    return None
 
 
-def maker_of(provenance: Any) -> str:
-    """The version that wrote a file, as its provenance has it; empty where that is not known."""
-    versions = (provenance or {}).get("versions") or {}
-    if "pacdp" not in versions:
+def other_format(
+    found: Any,
+    known: str,
+    provenance: Any = None,
+) -> str:
+    """Why a file of another format is not judged, and what can judge it, if anything can."""
+    if f"{str(found).partition('/')[0]}/" not in known:
+        return f"it is of format {found!r}, of which this checker knows no version: it checks {known}"
+    return f"it is of format {found!r}, and this version checks {known!r}: check it with {_maker_of(provenance)}"
+
+
+def _maker_of(provenance: Any) -> str:
+    """The version that wrote a file, as its provenance has it."""
+    said = provenance or {}
+    version = (said.get("versions") or {}).get("pacdp")
+    if not version:
+        return "the version of pacdp that wrote it"
+    commit = said.get("commit")
+    return f"pacdp {version}" + (
+        f" at commit {commit}" if commit else ""
+    )
+
+
+class Folder:
+    """A run's files, each read once.
+
+    Attributes:
+        stored, header: the checkpoint and its header; empty where there is none.
+        config, result: the contents of config.json and result.json; None where there is no such file.
+        report: the contents of certificates.json; empty where there is no such file.
+        run: the configuration that the checkpoint names.
+        private: whether the run was private: its header names the mechanisms that ran.
+        compression: whether the run compressed its records.
+        certificates: those of the report.
+    """
+
+    def __init__(self, path: Path, report: Any) -> None:
+        self.path = path
+        self.report = report or Fields()
+        self.stored = read_checkpoint(path / "checkpoint.safetensors")
+        self.header = self.stored.header
+        self.config = read_json(path / "config.json")
+        self.result = read_json(path / "result.json")
+        self.lines = _lines_of(path / "metrics.jsonl")
+        self.about = self.header.get("about") or self.header
+        self.run: Any = self.about.get("run")
+        self.private = "event" in self.header
+        self.compression = self.header.get("kind") == COMPRESSION
+        self.certificates: list[Fields] = self.report.get(
+            "certificates", []
+        )
+
+    @cached_property
+    def rows(self) -> list[Fields]:
+        """The lines of metrics.jsonl; each hash must follow from the one before it."""
+        last = ""
+        for place, line in enumerate(self.lines, start=1):
+            said = line.pop("hash", None)
+            require(
+                said == digest(line, last),
+                f"line {place} of metrics.jsonl is not what was written after the one before it",
+            )
+            line["hash"] = last = said
+        return self.lines
+
+    def another_version(self) -> str:
+        """Why the folder is not one of this version's; empty if it is."""
+        provenance = read_json(self.path / "provenance.json")
+        form = self.header.get("format")
+        if self.header and form != CHECKPOINT:
+            return f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"
+        maker = f"check it with {_maker_of(provenance)}"
+        if self.about.get("choices", self.header.get("choices")):
+            return f"the checkpoint names a list of settings: {maker}"
+        if self.result is not None:
+            form = self.result.get("format")
+            if form not in _RESULTS.split(" or "):
+                return f"result.json: {other_format(form, _RESULTS, provenance)}"
+            if "rests_on" not in self.result:
+                return f"result.json does not name the files that it rests on: {maker}"
+        if self.lines and not any(
+            "hash" in line for line in self.lines
+        ):
+            return f"metrics.jsonl has no hashes: {maker}"
         return ""
-    version = f"pacdp {versions['pacdp']}"
-    if commit := provenance.get("commit"):
-        return f"{version} at commit {commit}"
-    return version

@@ -51,10 +51,7 @@ class Loss(NamedTuple):
         return max(0.0, low - noise), high + noise
 
     def stick(
-        self,
-        epsilon: float,
-        *,
-        added: bool = False,
+        self, epsilon: float, added: bool = False
     ) -> tuple[float, float]:
         """δ(ε): the mass of P above e^ε Q, or, where the record is added, of Q above e^ε P."""
         x = -self.x if added else self.x
@@ -89,21 +86,36 @@ def private(
     A choice on a sample has no theorem for replaced records; these are two steps of one record more or less.
     """
     if replaced and chosen_on_samples(steps):
-        half = epsilon / 2.0
-        return private(
-            steps, half, delta / (1.0 + math.exp(half)), replaced=False
-        )
+        epsilon = epsilon / 2.0
+        replaced = False
+        delta /= 1.0 + math.exp(epsilon)
     for made in finer(steps, replaced):
-        ends = [
-            made.stick(epsilon * 1.0005, added=added)[1]
-            for added in (False, True)
-        ]
-        if max(ends) <= delta:
+        sides = (False, True)
+        if (
+            max(made.stick(epsilon * 1.0005, one)[1] for one in sides)
+            <= delta
+        ):
             return True
-        ends = [made.stick(epsilon, added=added)[0] for added in (False, True)]
-        if max(ends) > delta:
+        if max(made.stick(epsilon, one)[0] for one in sides) > delta:
             return False
     return None
+
+
+def require_private(
+    what: str,
+    steps: Counter[Step],
+    epsilon: float,
+    delta: float,
+    replaced: bool,
+) -> None:
+    """Raise Wrong where what ran is not that private, and Unchecked where it is undecided."""
+    found = private(steps, epsilon, delta, replaced)
+    if found is False:
+        raise Wrong(f"{what} is not what ran, which costs more")
+    if found is None:
+        raise Unchecked(
+            f"{what} is between what this checker shows and what it refutes"
+        )
 
 
 @lru_cache(maxsize=8)
@@ -117,65 +129,49 @@ def compose(
         raise Wrong("a mechanism without any protection ran")
     spreads = {step: spread(step, replaced) for step, _ in ran}
     spacing = resolution * min(spreads.values())
-    outer, inner = _Parts(), _Parts()
+    outer = _Parts()
+    inner = _Parts()
     for step, times in ran:
         width = max(1, int(resolution * spreads[step] / spacing))
-        above, below = atoms(step, replaced, spacing, width, resolution / 4)
+        above, below = atoms(
+            step, replaced, spacing, width, resolution / 4
+        )
         outer.append((above, times))
         inner.append((below, times))
-    start, size = _window(outer, spacing)
-    x = spacing * (start + np.arange(size))
-    high, high_error = _both_halves(outer, x, start)
-    low, low_error = _both_halves(inner, x, start)
-    at_infinity = _ever([(one.at_infinity, times) for one, times in outer])
-    at_zero = _ever([(one.at_zero, times) for one, times in outer])
-    return Loss(
-        x,
-        high,
-        low,
-        math.hypot(high_error, low_error),
-        at_infinity,
-        at_zero,
-        outer,
-    )
-
-
-def _ever(parts: list[tuple[float, int]]) -> float:
-    """How probable it is that what happens with this probability, so many times, happens at all."""
-    never = sum(
-        times * math.log1p(-probability) for probability, times in parts
-    )
-    return -math.expm1(never) * (1 + 1e-9)
-
-
-def _window(parts: _Parts, spacing: float) -> tuple[int, int]:
-    """Where the grid of the sum begins, and how many points it has."""
-    low = _edge(parts, spacing, -1, FAR)
-    high = _edge(parts, spacing, 1, FAR)
-    points = (high - low) / spacing + 2
+    edges = [
+        _edge(outer, spacing, side, FAR) / spacing for side in (-1, 1)
+    ]
+    start = math.floor(edges[0])
+    points = edges[1] - edges[0] + 2
     size = 1 << math.ceil(math.log2(points))
     if size > _MOST_POINTS:
         raise Unchecked(f"the distribution needs {size} points")
-    return math.floor(low / spacing), size
+    x = spacing * (start + np.arange(size))
+    high, high_error = _law(outer, x, start)
+    low, low_error = _law(inner, x, start)
+    error = math.hypot(high_error, low_error)
+    at_infinity = _ever(outer, "at_infinity")
+    at_zero = _ever(outer, "at_zero")
+    return Loss(x, high, low, error, at_infinity, at_zero, outer)
 
 
-def _both_halves(
+def _law(
     parts: _Parts,
     x: np.ndarray,
     start: int,
 ) -> tuple[np.ndarray, float]:
     """The sum's law under P where x ≥ 0 and under Q elsewhere, and how far rounding moves it in the 2-norm."""
-    of_p, p_error = _convolved(
-        [(one.places, one.p, times) for one, times in parts],
-        len(x),
-    )
-    of_q, q_error = _convolved(
-        [(one.places, one.q, times) for one, times in parts],
-        len(x),
-    )
-    of_p, of_q = np.roll(of_p, -start), np.roll(of_q, -start)
-    law = np.where(x >= 0.0, of_p, of_q)
-    return law, math.hypot(p_error, q_error)
+    of_p, p_error = _convolved(parts, "p", start, len(x))
+    of_q, q_error = _convolved(parts, "q", start, len(x))
+    return np.where(x >= 0.0, of_p, of_q), math.hypot(p_error, q_error)
+
+
+def _ever(parts: _Parts, name: str) -> float:
+    """How probable it is that a step's loss lies there at all."""
+    never = [
+        times * math.log1p(-getattr(one, name)) for one, times in parts
+    ]
+    return -math.expm1(sum(never)) * (1 + 1e-9)
 
 
 def _edge(
@@ -190,39 +186,33 @@ def _edge(
         growth = far
         for one, times in parts:
             mass = one.p if side > 0 else one.q
-            x = side * theta * spacing * one.places
-            x, mass = x[mass > 0], mass[mass > 0]
+            x = side * theta * spacing * one.places[mass > 0]
             top = float(x.max())
-            moment = float(np.sum(mass * np.exp(x - top)))
+            moment = float(np.sum(mass[mass > 0] * np.exp(x - top)))
             growth += times * (top + math.log(moment))
         best = min(best, growth / theta)
     return side * best * (1.0 + 1e-9)
 
 
 def _convolved(
-    parts: list[tuple[np.ndarray, np.ndarray, int]], size: int
+    parts: _Parts, side: str, start: int, size: int
 ) -> tuple[np.ndarray, float]:
-    """The sum's law on a circle, and how far rounding moves it in the 2-norm."""
+    """The sum's law under P or Q on a circle, from the start on, and how far rounding moves it in the 2-norm."""
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     unit = 16.0 * math.log2(size)
-    rounding, steps = 0.0, 0
-    for places, masses, times in parts:
+    rounding = 0.0
+    steps = 0
+    for one, times in parts:
         single = np.zeros(size)
-        np.add.at(single, places % size, masses)
-        spectrum = spectrum * _power(np.fft.rfft(single), times)
+        np.add.at(single, one.places % size, getattr(one, side))
         rounding += times * unit * float(np.linalg.norm(single))
         steps += times
+        factor = np.fft.rfft(single)
+        while times:  # powers by squaring
+            if times & 1:
+                spectrum = spectrum * factor
+            factor = factor * factor
+            times >>= 1
     law = np.fft.irfft(spectrum, size)
     rounding += (unit + 4.0 * steps) * float(np.linalg.norm(law))
-    return law, 2.0**-53 * rounding * 1.01
-
-
-def _power(factor: np.ndarray, times: int) -> np.ndarray:
-    """By squaring."""
-    found = np.ones_like(factor)
-    while times:
-        if times & 1:
-            found = found * factor
-        factor = factor * factor
-        times >>= 1
-    return found
+    return np.roll(law, -start), 2.0**-53 * rounding * 1.01

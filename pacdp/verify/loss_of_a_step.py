@@ -14,12 +14,20 @@ curve by at most (mass of the cell) (g_l - g_k)/4. Masses are rigorous (Arb).
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, lower, normal_above, upper
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    ball,
+    lower,
+    normal_above,
+    upper,
+)
 from pacdp.verify.events import Step
 
 _REACH = 11.5  # standard deviations of noise within the cells
@@ -44,15 +52,16 @@ def _about(
     response: Any = 0.0,
 ) -> np.ndarray:
     """The loss at noise z, in doubles: it decides where cells begin and end, and how wide they are."""
-    inside = 0.0 if replaced else response
 
-    def mixed(t: np.ndarray) -> np.ndarray:
+    def mixed(t: np.ndarray, inside: Any) -> np.ndarray:
         exponent = inside + t / step.noise - 0.5 / step.noise**2
-        return np.log1p(step.rate * np.expm1(np.minimum(exponent, 600.0)))
+        return np.log1p(
+            step.rate * np.expm1(np.minimum(exponent, 600.0))
+        )
 
     if replaced:
-        return mixed(z) - mixed(-z) + response
-    return mixed(z)
+        return mixed(z, 0.0) - mixed(-z, 0.0) + response
+    return mixed(z, response)
 
 
 def spread(step: Step, replaced: bool) -> float:
@@ -61,9 +70,10 @@ def spread(step: Step, replaced: bool) -> float:
     weight = np.exp(-0.5 * z**2)
     square = 0.0
     for added, p in step.responses():
-        square += float(p) * _about(z, step, replaced, float(added)) ** 2
-    mean = np.sum(weight * square) / np.sum(weight)
-    return float(np.sqrt(mean))
+        square += (
+            float(p) * _about(z, step, replaced, float(added)) ** 2
+        )
+    return math.sqrt(np.sum(weight * square) / np.sum(weight))
 
 
 def _tails(
@@ -73,15 +83,17 @@ def _tails(
 ) -> tuple[arb, arb]:
     """P and Q of losses above x."""
     rate = ball(step.rate)
-    of_p, of_q = ZERO, ZERO
+    of_p = ZERO
+    of_q = ZERO
     for added, p in step.responses():
-        inside, outside = (ONE, added.exp()) if replaced else (added.exp(), ONE)
-        none, more, less = _noise_above(
-            x.exp() / outside, inside, step, replaced
+        inside, outside = (
+            (ONE, added.exp()) if replaced else (added.exp(), ONE)
         )
+        u = x.exp() / outside
+        none, more, less = _noise_above(u, inside, step, replaced)
         of_p += p * outside * ((1 - rate) * none + rate * inside * more)
-        of_q += (
-            p * none if not replaced else p * ((1 - rate) * none + rate * less)
+        of_q += p * (
+            (1 - rate) * none + rate * less if replaced else none
         )
     return of_p, of_q
 
@@ -118,7 +130,6 @@ class _Grid(NamedTuple):
     """Cells of one step: their ends as whole indices and ratios, and P and Q of losses above each of them."""
 
     places: list[int]
-    zero: int
     g: list[arb]
     p: list[arb]
     q: list[arb]
@@ -128,28 +139,6 @@ class _Grid(NamedTuple):
         """What Q has beyond the first cell and P has not."""
         return 1 - self.q[0] - (1 - self.p[0]) / self.g[0]
 
-    def rise(self, k: int) -> float:
-        """C at the end k, rounded down: E_Q (u - g)^+ = P - g Q above it."""
-        return lower(self.p[k] - self.g[k] * self.q[k])
-
-    def fall(self, k: int) -> float:
-        """B at the end k, rounded down: E_Q (g - u)^+ = g Q - P below it."""
-        below = self.g[k] * (1 - self.q[k])
-        return lower(below - (1 - self.p[k]))
-
-    def gap(self, cell: int) -> float:
-        """What a chord may lie above the curve by, rounded up."""
-        width = self.g[cell + 1] - self.g[cell]
-        return upper(self.q_in(cell) * width / 4)
-
-    def p_in(self, cell: int) -> arb:
-        """The mass of a cell under P."""
-        return self.p[cell] - self.p[cell + 1]
-
-    def q_in(self, cell: int) -> arb:
-        """The mass of a cell under Q."""
-        return self.q[cell] - self.q[cell + 1]
-
 
 def _grid(
     step: Step,
@@ -158,13 +147,10 @@ def _grid(
     width: int,
     share: float,
 ) -> _Grid:
-    far = (
-        np.array([-_REACH, _REACH])
-        + np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
-    )
-    ends = _about(
-        far, step, replaced, np.array([-1.0, 1.0]) * sum(step.epsilons)
-    )
+    sides = np.array([-1.0, 1.0])
+    shift = np.array([-1.0 if replaced else 0.0, 1.0]) / step.noise
+    far = _REACH * sides + shift
+    ends = _about(far, step, replaced, sides * sum(step.epsilons))
     index = [0]
     for sign, end in zip((-1, 1), ends, strict=True):
         k = 0
@@ -175,7 +161,7 @@ def _grid(
     x = [ball(spacing) * k for k in index]
     tails = [_tails(each, step, replaced) for each in x]
     of_p, of_q = (list(column) for column in zip(*tails, strict=True))
-    return _Grid(index, index.index(0), [each.exp() for each in x], of_p, of_q)
+    return _Grid(index, [each.exp() for each in x], of_p, of_q)
 
 
 @lru_cache(maxsize=256)  # runs that differ in one step share all others
@@ -195,11 +181,11 @@ def atoms(
 def _on_the_ends(grid: _Grid) -> tuple[list[arb], list[arb]]:
     """Masses of P and Q where that of each cell goes to its ends; what lies below all cells is at the first point."""
     first = 1 - grid.p[0]
-    p, q = [first], [first / grid.g[0]]
-    for cell in range(len(grid.places) - 1):
-        low, high = grid.g[cell], grid.g[cell + 1]
-        mass = grid.p_in(cell)
-        excess = mass / low - grid.q_in(cell)
+    p = [first]
+    q = [first / grid.g[0]]
+    for cell, (low, high) in enumerate(pairwise(grid.g)):
+        mass = grid.p[cell] - grid.p[cell + 1]
+        excess = mass / low - (grid.q[cell] - grid.q[cell + 1])
         upward = excess / (1 / low - 1 / high)
         p[-1] += mass - upward
         q[-1] += (mass - upward) / low
@@ -219,8 +205,7 @@ def _above(
         np.array(grid.places),
         _up([*p[:-1], p[-1] + beyond]),
         _up([*q[:-1], q[-1] + grid.q[-1]]),
-        max(0.0, upper(grid.p[-1] - beyond)),
-        max(0.0, upper(grid.missing)),
+        *_up([grid.p[-1] - beyond, grid.missing]).tolist(),
     )
 
 
@@ -229,20 +214,24 @@ def _up(masses: list[arb]) -> np.ndarray:
 
 
 def _below(grid: _Grid, q: list[arb]) -> Atoms:
-    """The dominated pair: both sides lowered, and what is left at 1 in agreement."""
-    zero, last = grid.zero, len(grid.places) - 1
-    right = _lowered(
-        [grid.rise(k) for k in range(zero, last + 1)],
-        [grid.gap(cell) for cell in range(zero, last)],
-    )
-    left = _lowered(
-        [grid.fall(k) for k in range(zero, -1, -1)],
-        [grid.gap(cell) for cell in range(zero - 1, -1, -1)],
-    )
+    """The dominated pair: both sides lowered, and what is left at 1 in agreement.
+
+    The heights are C and B at the ends, rounded down; the gaps, what a chord may lie above the curve by, rounded up.
+    """
+    zero = grid.places.index(0)
+    curve = list(zip(*grid[1:], strict=True))
+    rise = [lower(p - g * q) for g, p, q in curve]
+    fall = [lower(g * (1 - q) - (1 - p)) for g, p, q in curve]
+    gap = [
+        upper((one[2] - other[2]) * (other[0] - one[0]) / 4)
+        for one, other in pairwise(curve)
+    ]
+    right = _lowered(rise[zero:], gap[zero:])
+    left = _lowered(fall[zero::-1], gap[:zero][::-1])
     masses = [q[0] + grid.missing, *q[1:]]
     masses[-1] += grid.q[-1]  # whatever lies farther out
     weights = np.array([lower(mass) for mass in masses])
-    inner = np.zeros(last + 1)
+    inner = np.zeros(len(weights))
     lost = max(right.lost, left.lost)
     for side, part in (
         (right, slice(zero, None)),
@@ -268,15 +257,16 @@ class _Lowered(NamedTuple):
 
 def _lowered(heights: list[float], gaps: list[float]) -> _Lowered:
     """The cut that loses least; the heights fall outward."""
-    height, gap = np.array(heights), np.array(gaps)
+    height = np.array(heights)
+    gap = np.array(gaps)
     best = _Lowered(1, 1.0, 0.0)
     for cut in np.unique(np.geomspace(1, len(gap), 200).astype(int)):
         if height[cut] > 0.0:
-            needed = (
-                np.maximum(gap[:cut] - height[cut], 0.0) / height[1 : cut + 1]
+            above = np.maximum(gap[:cut] - height[cut], 0.0)
+            keep = 1.0 - 1.001 * float(
+                np.max(above / height[1 : cut + 1])
             )
-            eta = 1.001 * float(np.max(needed))
-            lost = 1.0 - (1.0 - eta) * (1.0 - height[cut] / height[0])
+            lost = 1.0 - keep * (1.0 - height[cut] / height[0])
             if lost < best.lost:
-                best = _Lowered(int(cut), lost, 1.0 - eta)
+                best = _Lowered(int(cut), lost, keep)
     return best

@@ -7,31 +7,31 @@ theorem takes it, and what a proof needs beyond the files at hand cannot be chec
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pacdp.verify.claim import Fields, Unchecked, Wrong
+from pacdp.verify.claim import Fields, Unchecked, Wrong, require
 
 STANDINGS = ("proved", "declared", "unproved")
 
-_EVERY = (
-    "records independent",
-    "new data follow the same law",
-    "settings fixed beforehand",
-)
-_PRIVACY = (
-    "privacy covers these rows",
-    "noise secret or independent",
-)
-_SUMS = (
+RECORDS = "records independent"
+COVERED = "privacy covers these rows"
+FIXED_STEPS = "steps fixed beforehand"
+KNOWN_BATCHES = "batches drawn without the records"
+KEPT = "norms of all records kept"
+BOUNDED = "contributions bounded"
+BY_SUMS = (
     "records enter by noisy sums",
-    "noise secret or independent",
     "schedule blind to the records",
-    "first weights independent",
 )
-_KNOWN_BATCHES = "batches drawn without the records"
-_SECRET_BATCHES = "batches secret and Poisson"
-_BOUNDED = "contributions bounded"
-_KEPT = "norms of all records kept"
+_LAW = "new data follow the same law"
+_NOISE = "noise secret or independent"
+_PRIOR = "prior saw none of these rows"
+_PREDICTOR = "predictor saw none of these rows"
 _STATIONARY = "chain stationary"
 _DRAWS = "draws independent"
+
+_EVERY = (RECORDS, _LAW, "settings fixed beforehand")
+_PRIVACY = (COVERED, _NOISE)
+_SUMS = (*BY_SUMS, _NOISE, "first weights independent")
+_SECRET_BATCHES = "batches secret and Poisson"
 
 OF_PRICE: dict[str, tuple[str, ...]] = {
     "": (),
@@ -39,81 +39,45 @@ OF_PRICE: dict[str, tuple[str, ...]] = {
     "max_information_": _PRIVACY,
     "printed_2018_": _PRIVACY,
     "private_": _PRIVACY,
-    "noisy_sum_": (*_SUMS, _KNOWN_BATCHES, _BOUNDED),
-    "realised_sum_": (*_SUMS, _KNOWN_BATCHES, _KEPT),
-    "poisson_sum_": (*_SUMS, _SECRET_BATCHES, _BOUNDED),
-    "realised_poisson_": (*_SUMS, _SECRET_BATCHES, _KEPT),
+    "noisy_sum_": (*_SUMS, KNOWN_BATCHES, BOUNDED),
+    "realised_sum_": (*_SUMS, KNOWN_BATCHES, KEPT),
+    "poisson_sum_": (*_SUMS, _SECRET_BATCHES, BOUNDED),
+    "realised_poisson_": (*_SUMS, _SECRET_BATCHES, KEPT),
 }
 """What is needed because of the price, by its prefix; an independent prior is among the needs of the formula."""
 _PURE = ("dp_", "max_information_", "printed_2018_")
 """Prices of a bare epsilon: for a chain it is that of the law which the chain stands in for."""
+_PURE_FORMULAS = ("dp_hoeffding_2018", "dp_chernoff_2018")
 
-_PRIOR = "prior saw none of these rows"
-_PREDICTOR = "predictor saw none of these rows"
-_WITH_PRIOR = (
-    "maurer",
-    "langford_seeger",
-    "mcallester",
-    "quadratic",
-    "tolstikhin_seldin",
-    "thiemann",
-    "catoni",
-    "catoni_grid",
-    "linear",
-    "unexpected_bernstein",
-    "split_kl",
-    "recursive",
-    "ece_pac_bayes",
-    "new_example_pac_bayes",
-    "gibbs_pac_bayes",
-    "gibbs_catoni",
-)
-_WITH_PRIOR_AND_DRAWS = (
-    "disintegrated",
-    "disintegrated_renyi",
-)
-_ON_NEW_ROWS = (
-    "kl_chernoff",
-    "chernoff",
-    "hoeffding",
-    "ece_hoeffding",
-    "ece_second_moment",
-    "mce_hoeffding",
-    "mce_clopper_pearson",
-    "new_example_kl",
-    "new_example_betting",
-    "new_person_kl",
-    "new_person_hoeffding",
-    "new_person_second_moment",
-    "new_person_bernstein",
-    "new_person_betting",
-    "new_person_clopper_pearson",
-    "clopper_pearson",
-    "one_of_finitely_many",
-    "betting",
-    "weighted_betting",
-    "largest_gap",
-)
+_WITH_PRIOR = """
+    maurer langford_seeger mcallester quadratic tolstikhin_seldin thiemann catoni catoni_grid linear
+    unexpected_bernstein split_kl recursive ece_pac_bayes new_example_pac_bayes gibbs_pac_bayes gibbs_catoni
+""".split()
+_WITH_PRIOR_AND_DRAWS = ("disintegrated", "disintegrated_renyi")
+_ON_NEW_ROWS = """
+    kl_chernoff chernoff hoeffding ece_hoeffding ece_second_moment mce_hoeffding mce_clopper_pearson
+    new_example_kl new_example_betting new_person_kl new_person_hoeffding new_person_second_moment
+    new_person_bernstein new_person_betting new_person_clopper_pearson clopper_pearson one_of_finitely_many
+    betting weighted_betting largest_gap
+""".split()
 
 OF_FORMULA: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_WITH_PRIOR, (*_EVERY, _PRIOR)),
     **dict.fromkeys(_WITH_PRIOR_AND_DRAWS, (*_EVERY, _PRIOR, _DRAWS)),
     **dict.fromkeys(_ON_NEW_ROWS, (*_EVERY, _PREDICTOR)),
-    "dp_hoeffding_2018": (*_EVERY, *_PRIVACY),
-    "dp_chernoff_2018": (*_EVERY, *_PRIVACY),
+    **dict.fromkeys(_PURE_FORMULAS, (*_EVERY, *_PRIVACY)),
     "compression": (*_EVERY, "learner saw picked records alone"),
-    "disagreement": (*_EVERY, "neither network saw the unlabelled rows"),
+    "disagreement": (
+        *_EVERY,
+        "neither network saw the unlabelled rows",
+    ),
     "gibbs_risk_upper": (_DRAWS,),
     "weighted_risk_upper": (_DRAWS,),
     "correlated_risk_upper": (_DRAWS, _STATIONARY),
 }
 """What is needed because of the formula, at an independent prior; another price replaces what saw none of the rows."""
 
-_ABOUT_THE_WORLD = (
-    "records independent",
-    "new data follow the same law",
-    "noise secret or independent",
-)
+_ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
 """What no file and no program shows."""
 
 
@@ -130,22 +94,25 @@ def needed(
     drawn = name.startswith("one_draw_") or "monte_carlo_mean" in inputs
     if drawn or inputs.get("log_partition_failure_prob", 0.0) > 0.0:
         own.add(_DRAWS)
-    if name.endswith(
-        "hybrid_pac_bayes"
-    ):  # some rows were seen freely, and these must be others
+    if name.endswith("hybrid_pac_bayes"):  # some rows were seen freely
         own.add(_PRIOR)
     return own.union(OF_PRICE[prefix], never_shown(formula, inputs))
 
 
-def never_shown(formula: str, inputs: Mapping[str, Any]) -> Iterable[str]:
+def never_shown(formula: str, inputs: Mapping[str, Any]) -> set[str]:
     """The hypotheses that must be called unproved, whatever anybody says."""
     status = inputs.get("privacy_status")
-    if formula == "correlated_risk_upper" or "monte_carlo_kept_steps" in inputs:
-        yield from (_STATIONARY, _DRAWS)
+    names = set[str]()
+    if (
+        formula == "correlated_risk_upper"
+        or "monte_carlo_kept_steps" in inputs
+    ):
+        names = {_STATIONARY, _DRAWS}
     if status == "assumes stationarity":
-        yield _STATIONARY
+        names.add(_STATIONARY)
     if status == "approximate accountant":
-        yield "accountant sound"
+        names.add("accountant sound")
+    return names
 
 
 def never_shown_of_a_chain(
@@ -156,10 +123,7 @@ def never_shown_of_a_chain(
 ) -> Iterable[str]:
     """The hypotheses that must be called unproved where what is certified came from a Langevin chain."""
     clipped = sampler.get("clip_norm") is not None
-    pure = prefix in _PURE or formula in (
-        "dp_hoeffding_2018",
-        "dp_chernoff_2018",
-    )
+    pure = prefix in _PURE or formula in _PURE_FORMULAS
     if pure or (prefix == "private_" and not clipped):
         yield _STATIONARY
     if pure and clipped:
@@ -178,47 +142,49 @@ def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
-        if one.name in found:
-            raise Wrong("a hypothesis stands there twice")
-        if not (isinstance(one.by, str) and isinstance(one.unit, str)):
-            raise Wrong(f"nothing is said of who vouches for {one.name!r}")
+        said = isinstance(one.by, str) and isinstance(one.unit, str)
+        require(
+            said, f"nothing is said of who vouches for {one.name!r}"
+        )
+        require(
+            one.name not in found, "a hypothesis stands there twice"
+        )
         found[one.name] = one.standing
     return found
 
 
-def require(names: Iterable[str], standing: Mapping[str, str]) -> None:
+def require_named(
+    names: Iterable[str], standing: Mapping[str, str]
+) -> None:
     """Raise Wrong unless the certificate speaks of each of these."""
-    missing = set(names) - set(standing)
-    if missing:
-        raise Wrong(
-            f"the hypothesis {min(missing)!r} is needed, and nothing is said of it"
-        )
+    for name in set(names) - set(standing):
+        raise Wrong(f"{name!r} is needed, and nothing is said of it")
 
 
-def require_unproved(names: Iterable[str], standing: Mapping[str, str]) -> None:
+def require_unproved(
+    names: Iterable[str], standing: Mapping[str, str]
+) -> None:
     """Raise Wrong unless the certificate calls each of these unproved."""
     for name in names:
-        if standing.get(name) != "unproved":
-            raise Wrong(
-                f"the hypothesis {name!r} is {standing.get(name, 'not there')}, and nothing shows it"
-            )
+        said = standing.get(name, "not there")
+        require(
+            said == "unproved",
+            f"the hypothesis {name!r} is {said}, and nothing shows it",
+        )
 
 
 def require_proofs(record: Fields, redone: Collection[str]) -> None:
     """Raise Wrong for proofs that cannot be, Unchecked for those that were not done again from the files."""
-    called = {
-        one.name: one.by
-        for one in record.hypotheses
-        if one.standing == "proved"
-    }
-    impossible = called.keys() & set(_ABOUT_THE_WORLD)
-    if impossible:
-        raise Wrong(
-            f"the hypothesis {min(impossible)!r} is called proved, and no file and no program can show it"
-        )
-    left = sorted(called.keys() - set(redone))
+    left = list[str]()
+    for one in record.hypotheses:
+        if one.standing == "proved":
+            require(
+                one.name not in _ABOUT_THE_WORLD,
+                f"{one.name!r} is called proved, and no file and no program can show it",
+            )
+            if one.name not in redone:
+                left.append(f"{one.name!r} (by {one.by})")
     if left:
-        said = "; ".join(f"{name!r} (by {called[name]})" for name in left)
         raise Unchecked(
-            f"these files do not show again what is called proved: {said}"
+            f"these files do not show again what is called proved: {'; '.join(sorted(left))}"
         )

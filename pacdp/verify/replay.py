@@ -12,7 +12,6 @@ The noise is not drawn again, so that nothing is taken from the generator that d
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,9 @@ from pacdp.verify.claim import (
     Fields,
     Statement,
     Unchecked,
-    Wrong,
     judged,
+    require,
+    same,
 )
 from pacdp.verify.examples import Examples
 from pacdp.verify.files import Stored
@@ -36,134 +36,112 @@ _FEWEST = 2000
 def replay(
     stored: Stored,
     network: Any,
-    inputs: Any,
-    labels: Any,
-    people: Any = None,
+    data: Examples,
 ) -> list[Statement]:
     """Statements on the steps that the checkpoint keeps; none where it keeps no norms."""
     if "trace.squared_norms" not in stored.tensors:
         return []
     sampler = stored.header.sampler
-    if (
-        not sampler.get("every_record", False)
-        or sampler.get("clip_norm") is not None
-    ):
+    moved = list[np.ndarray]()
+    every = sampler.get("every_record", False)
+    if not every or sampler.get("clip_norm") is not None:
         why = "batches are drawn by a generator that this checker does not have"
         return [Statement("replay", "norms", CANNOT, why)]
-    again = Replay(stored, network, Examples(inputs, labels, people))
+    names = [name.split(".") for name in stored.tensors]
+    steps = {
+        int(parts[2])
+        for parts in names
+        if parts[1] == "kept" and parts[-1] == "weights"
+    }
+    # 0, 3, 15, 63, ...: other steps stand after one of these
+    kept = [step for step in sorted(steps) if step + 1 in steps]
+    kept = [step for step in kept if (step + 1 & step) == 0]
+    norms = f"norms of steps {', '.join(map(str, kept))}"
+    given = stored, network, data, kept, moved
     return [
-        judged(
-            "replay",
-            f"norms of steps {', '.join(map(str, again.kept))}",
-            again.check_norms,
-        ),
-        judged("replay", "noise", again.check_noise),
+        judged("replay", norms, _check_norms, *given),
+        judged("replay", "noise", _check_noise, stored, moved),
     ]
 
 
-class Replay:
-    """A chain's kept steps, its network and the examples that entered them.
+def _check_norms(
+    stored: Stored,
+    network: Any,
+    data: Examples,
+    kept: list[int],
+    moved: list[np.ndarray],
+) -> None:
+    """The squared norms of all records' gradients add up to the number that was kept.
 
-    Attributes:
-        kept: steps before and after which the state was kept: 0, 3, 15, 63, ...
-        moved: what these steps moved beside the gradient, over the deviation that the settings say.
+    What the steps moved beside the gradient is added to the list.
     """
+    header = stored.header
+    sampler = stored.header.sampler
+    count = header.part("people").get("count")
+    known = data.count if data.people is not None else None
+    if count is not None and known is None:
+        raise Unchecked(
+            "norms are of people, and the data do not say whose the examples are"
+        )
+    same("the number of people", known, count)
+    require(kept and kept[0] == 0, "the checkpoint keeps no first step")
+    entropy = sampler.kind == "EntropySGD"
+    inner = sampler.get("inner_steps", 1) if entropy else 1
+    norms = stored.traced("squared_norms")
+    for step in kept:
+        weights = stored.traced(f"kept.{step}.weights")
+        found, gradient = _gradients(
+            network, weights, header.loss, data
+        )
+        if not entropy:
+            moved.append(_noise(stored, gradient, step))
+        said = norms[step * inner]
+        require(
+            found * (1 - 1e-5) <= said <= found * (1 + 1e-3),
+            f"norms of {said} were kept at step {step}, and all records add {found}",
+        )
 
-    def __init__(
-        self,
-        stored: Stored,
-        network: Any,
-        data: Examples,
-    ) -> None:
-        self.stored, self.network, self.data = stored, network, data
-        self.sampler = stored.header.sampler
-        names = [
-            name
-            for name in stored.tensors
-            if name.endswith(".weights") and ".kept." in name
-        ]
-        steps = sorted(int(name.split(".")[2]) for name in names)
-        self.kept = [
-            step
-            for step in steps
-            if step + 1 in steps and (step + 1 & step) == 0
-        ]
-        self.moved: list[np.ndarray] = []
 
-    def check_norms(self) -> None:
-        """The squared norms of all records' gradients add up to the number that was kept."""
-        self._check_people()
-        if not self.kept or self.kept[0] != 0:
-            raise Wrong("the checkpoint keeps no first step")
-        inner = 1
-        if self.sampler.kind == "EntropySGD":
-            inner = self.sampler.get("inner_steps", 1)
-        norms = self.stored.traced("squared_norms")
-        for step in self.kept:
-            weights = self.stored.traced(f"kept.{step}.weights")
-            found, gradient = _gradients(
-                self.network, weights, self.stored.header.loss, self.data
-            )
-            if self.sampler.kind != "EntropySGD":
-                self.moved.append(self._noise(gradient, step))
-            said = norms[step * inner]
-            if not found * (1 - 1e-5) <= said <= found * (1 + 1e-3):
-                raise Wrong(
-                    f"norms of {said} were kept at step {step}, and all records add {found}"
-                )
+def _noise(
+    stored: Stored,
+    gradient: np.ndarray,
+    step: int,
+) -> np.ndarray:
+    """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
+    s = stored.header.sampler
+    after = step + 1
+    traced = stored.traced
+    size = s.step_size * after**-s.decay
+    heat = s.tau * after ** s.get("cooling", 0.0)
+    friction = s.get("friction", 1.0)
+    weights = traced(f"kept.{step}.weights")
+    if s.kind == "SGHMC":
+        was = traced(f"kept.{step}.velocity")
+        moved = traced(f"kept.{after}.velocity") - (1 - friction) * was
+    else:
+        moved = traced(f"kept.{after}.weights") - weights
+    attraction = size / (heat * s.base_std**2)
+    moved = moved + size * gradient + attraction * weights
+    return moved / math.sqrt(2 * friction * size / heat)
 
-    def _check_people(self) -> None:
-        count = self.stored.header.part("people").get("count")
-        known = self.data.count if self.data.grouped else None
-        if count is not None and known is None:
-            raise Unchecked(
-                "norms are of people, and the data do not say whose the examples are"
-            )
-        if known != count:
-            raise Wrong(
-                f"norms of {count or 'no'} people were kept, and the data name {known}"
-            )
 
-    def _noise(
-        self,
-        gradient: np.ndarray,
-        step: int,
-    ) -> np.ndarray:
-        """What the step moved beside its gradient, over the deviation √(2κh/τ) that the settings say."""
-        s, after = self.sampler, step + 1
-        size = s.step_size * after**-s.decay
-        heat = s.tau * after ** s.get("cooling", 0.0)
-        friction = s.get("friction", 1.0)
-        weights = self.stored.traced(f"kept.{step}.weights")
-        if s.kind == "SGHMC":
-            was, now = (
-                self.stored.traced(f"kept.{at}.velocity")
-                for at in (step, after)
-            )
-            moved = now - (1 - friction) * was
-        else:
-            moved = self.stored.traced(f"kept.{after}.weights") - weights
-        attraction = size / (heat * s.base_std**2)
-        moved = moved + size * gradient + attraction * weights
-        return moved / math.sqrt(2 * friction * size / heat)
-
-    def check_noise(self) -> None:
-        """Its mean square is within six standard deviations of a chi-square's."""
-        if self.sampler.kind == "EntropySGD":
-            raise Unchecked(
-                "inner steps are not kept, the noise that entered there cannot be told from outer noise"
-            )
-        size = sum(map(len, self.moved))
-        square = sum(float(one @ one) for one in self.moved)
-        ratio = square / max(1, size)
-        if not abs(ratio - 1) <= 6 * math.sqrt(2 / max(1, size)):
-            raise Wrong(
-                f"what {size} numbers moved beside the gradient has {ratio} times the noise's variance"
-            )
-        if size < _FEWEST:
-            raise Unchecked(
-                f"{size} numbers do not tell noise from noise that is 10% smaller"
-            )
+def _check_noise(stored: Stored, moved: list[np.ndarray]) -> None:
+    """Its mean square is within six standard deviations of a chi-square's."""
+    if stored.header.sampler.kind == "EntropySGD":
+        raise Unchecked(
+            "inner steps are not kept, the noise that entered there cannot be told from outer noise"
+        )
+    numbers = np.concatenate([np.zeros(0), *moved])
+    size = max(1, len(numbers))
+    ratio = float(numbers @ numbers) / size
+    require(
+        abs(ratio - 1) <= 6 * math.sqrt(2 / size),
+        f"what {size} numbers moved beside the gradient has {ratio} times the noise's variance",
+    )
+    if size < _FEWEST:
+        raise Unchecked(
+            f"{size} numbers do not tell noise from noise that is 10% smaller"
+        )
 
 
 def _gradients(
@@ -174,77 +152,69 @@ def _gradients(
 ) -> tuple[float, np.ndarray]:
     """Σ over records of ‖what they add to n times the gradient‖², and the gradient as the flat weights lie.
 
-    It is the mean over n examples, or over people of the mean over their own.
+    It is the mean over n examples, or over people of the mean over their own. All that a person has stands in one part
+    of about 500 examples.
     """
     import torch
 
     one_by_one = _gradient_of_one(network, loss)
-    whole, added = 0.0, torch.zeros(len(weights), dtype=torch.float64)
-    for records in _parts(data):
+    flat = torch.from_numpy(weights)
+    whole = 0.0
+    added = torch.zeros_like(flat)
+    parts = np.unique(data.starts[:-1] // _PART, return_index=True)[1]
+    for records in np.split(np.arange(data.count), parts[1:]):
         x, y, of = data.of(records)
-        rows = one_by_one(torch.from_numpy(weights), x.double(), y)
-        owner, sizes = torch.from_numpy(of), torch.from_numpy(np.bincount(of))
+        owner = torch.from_numpy(of)
+        sizes = torch.from_numpy(np.bincount(of))
         share = len(data.inputs) / data.count / sizes[owner]
-        own = torch.zeros(len(sizes), len(weights), dtype=torch.float64)
-        own.index_add_(0, owner, rows * share[:, None])
+        rows = one_by_one(flat, x.double(), y) * share[:, None]
+        own = rows.new_zeros(len(sizes), len(weights))
+        own.index_add_(0, owner, rows)
         whole += float(own.square().sum())
         added += own.sum(dim=0)
     return whole, (added / len(data.inputs)).numpy()
-
-
-def _parts(data: Examples) -> Iterator[np.ndarray]:
-    """Records by about 500 examples; all that a person has stands in one part."""
-    first = 0
-    while first < data.count:
-        within = np.searchsorted(
-            data.starts, data.starts[first] + _PART, side="right"
-        )
-        last = max(first + 1, int(within) - 1)
-        yield np.arange(first, last)
-        first = last
 
 
 def _gradient_of_one(network: Any, loss: Fields) -> Any:
     """A function that gives the gradient of every example's loss at flat weights."""
     import torch
 
-    model, loss_of = network.double().eval(), _loss(loss)
+    model = network.double().eval()
+    loss_of = _loss(loss)
 
     def of_one(
         weights: Any,
         x: Any,
         y: Any,
     ) -> Any:
-        outputs = torch.func.functional_call(
-            model, _named(model, weights), (x[None],)
-        )
+        named = _named(model, weights)
+        outputs = torch.func.functional_call(model, named, (x[None],))
         return loss_of(outputs.reshape(-1), y)
 
-    return torch.func.vmap(torch.func.grad(of_one), in_dims=(None, 0, 0))
+    return torch.func.vmap(
+        torch.func.grad(of_one), in_dims=(None, 0, 0)
+    )
 
 
 def _named(network: Any, weights: Any) -> dict[str, Any]:
     """The parameters of the network from flat weights; those of a linear layer lie input by input."""
     import torch
 
-    layers = network.named_modules()
-    linear = {
-        f"{name}.weight"
-        for name, layer in layers
-        if type(layer) is torch.nn.Linear
-    }
-    named, start = dict[str, Any](), 0
+    named = dict[str, Any]()
+    start = 0
     for name, own in network.named_parameters():
+        layer, _, kind = name.rpartition(".")
         piece = weights[start : start + own.numel()]
-        if name in linear:
+        start += own.numel()
+        linear = type(network.get_submodule(layer)) is torch.nn.Linear
+        if linear and kind == "weight":
             named[name] = piece.reshape(own.shape[::-1]).T
         else:
             named[name] = piece.reshape(own.shape)
-        start += own.numel()
-    if start != len(weights):
-        raise Wrong(
-            f"the network has {start} weights, and the checkpoint {len(weights)}"
-        )
+    require(
+        start == len(weights),
+        f"the network has {start} weights, and the checkpoint {len(weights)}",
+    )
     return named
 
 
@@ -257,13 +227,12 @@ def _loss(said: Fields) -> Any:
         raise Unchecked(f"the loss {said.name} is not known here")
 
     def loss(outputs: Any, label: Any) -> Any:
-        if len(outputs) == 1:
-            signed = torch.where(label == 1, outputs[0], -outputs[0])
-            p, classes = torch.sigmoid(signed), 2
-        else:
-            p = outputs.softmax(0).gather(0, label[None])[0]
-            classes = len(outputs)
+        if len(outputs) == 1:  # of two classes: it, and nothing
+            outputs = torch.stack(
+                [torch.zeros_like(outputs[0]), outputs[0]]
+            )
         least = math.exp(-high)
-        return -torch.log(least + (1 - classes * least) * p)
+        p = outputs.softmax(0).gather(0, label[None])[0]
+        return -torch.log(least + (1 - len(outputs) * least) * p)
 
     return loss

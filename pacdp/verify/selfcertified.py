@@ -1,58 +1,49 @@
 """What ``pacdp.self_certify`` writes: the smallest of several certificates, each at its share of one ledger."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import total
-from pacdp.verify.certificate import check_certificate
+from pacdp.verify.certificate import LOST, check_certificate
 from pacdp.verify.claim import (
-    LOST,
     Fields,
     Statement,
     Unchecked,
-    Wrong,
     about,
+    all_judged,
     exactly,
     fields,
-    judged,
     parsed,
+    require,
+    same,
 )
+from pacdp.verify.needs import RECORDS, standings
 
 FORMAT = "pacdp-self-certified/1"
 SUM = 1 + 2.0**-45
 """Shares are decimal fractions, added up."""
-_KNOWN = {
-    "format",
-    "certificate",
-    "chosen",
-    "tried",
-    "budget",
-    "split",
-}
 
 
-def check_self_certified(record: Mapping[str, Any]) -> list[Statement]:
+def check_self_certified(
+    record: Mapping[str, Any],
+) -> list[Statement]:
     """A statement on each certificate, on the choice among them, the ledger, the counts, and on what is only told."""
     made = fields(record)
     found = check_certificate(made.certificate)
     for one in _certified(made):
         for said in check_certificate(one.certificate):
-            found.append(said._replace(subject=f"{one.name}: {said.subject}"))
+            found.append(
+                said._replace(subject=f"{one.name}: {said.subject}")
+            )
     checks = {
         "choice": _choice,
         "ledger": _ledger,
         "counts": _counts,
         "what is told beside": _told,
     }
-    return [
-        *found,
-        *(
-            judged("self-certified", claim, check, made)
-            for claim, check in checks.items()
-        ),
-    ]
+    return [*found, *all_judged("self-certified", checks, made)]
 
 
 def _certified(record: Fields) -> list[Fields]:
@@ -62,111 +53,93 @@ def _certified(record: Fields) -> list[Fields]:
 
 def _choice(record: Fields) -> None:
     """The certificate is the smallest of those tried, and is called by the route that it came from."""
-    made, tried = record.certificate, _certified(record)
+    made = record.certificate
+    tried = _certified(record)
     names = ("name", "of", "value", "failure_prob")
-    listed = [[one.certificate[name] for name in names] for one in tried]
-    if parsed(made.inputs.among) != listed:
-        raise Wrong(
-            "the certificates that were compared are not those of the routes that were tried"
-        )
+    listed = [
+        [one.certificate[name] for name in names] for one in tried
+    ]
+    require(
+        parsed(made.inputs.among) == listed,
+        "the certificates that were compared are not those of the routes that were tried",
+    )
     best = tried[made.inputs.chosen_position]
-    if best.name != record.chosen or best.certificate.measures != made.measures:
-        raise Wrong(
-            f"the route that was chosen is not {record.chosen!r}, or bounds another risk"
-        )
-    own = set(_standings(made))
-    theirs = {said for one in tried for said in _standings(one.certificate)}
-    if own - theirs:
-        raise Wrong(
-            f"the hypothesis {min(own - theirs)[0]!r} stands otherwise in the certificates that were compared"
-        )
-    missing = dict(theirs).keys() - dict(own).keys()
-    if missing:
-        raise Wrong(
-            f"the hypothesis {min(missing)!r} of a certificate that was compared is left out"
-        )
-
-
-def _standings(certificate: Fields) -> Iterator[tuple[str, str]]:
-    return ((one.name, one.standing) for one in certificate.hypotheses)
+    same("the route that was chosen", best.name, record.chosen)
+    same("its risk", best.certificate.measures, made.measures)
+    own = set(standings(made).items())
+    theirs = set[tuple[str, str]]()
+    for one in tried:
+        theirs |= set(standings(one.certificate).items())
+    require(
+        own <= theirs and dict(own).keys() == dict(theirs).keys(),
+        "a hypothesis of the certificates that were compared is left out, or stands otherwise there",
+    )
 
 
 def _ledger(record: Fields) -> None:
     """Every route is tried at its own share, those that came to nothing too."""
     shares = shares_of(record.budget)
-    tried = [one.name for one in record.tried]
-    if set(shares) != set(tried):
-        raise Wrong(
-            f"the ledger pays for {', '.join(shares)}, and {', '.join(tried)} were tried"
-        )
-    if any(not share > 0 for share in shares.values()):
-        raise Wrong("the ledger has nothing for a route")
-    whole = exactly(record.budget.total) * SUM
-    if not exactly(record.certificate.failure_prob) <= whole:
-        raise Wrong("the certificate may fail more often than the ledger says")
-    lost = total(
-        shares[one.name] for one in record.tried if one.certificate is None
+    made = record.certificate
+    tried = {one.name: one.certificate for one in record.tried}
+    names = sorted(one.name for one in record.tried)
+    same("what the ledger pays for", sorted(shares), names)
+    require(
+        all(share > 0 for share in shares.values()),
+        "the ledger has nothing for a route",
     )
-    said = record.certificate.budget.get(LOST, 0)
+    limits = {name: (tried[name], shares[name]) for name in tried}
+    limits["all together"] = made, exactly(record.budget.total)
+    for name, (one, share) in limits.items():
+        require(
+            one is None or exactly(one.failure_prob) <= share * SUM,
+            f"the certificate of {name} may fail more often than the ledger says",
+        )
+    lost = total(
+        shares[name] for name, one in tried.items() if one is None
+    )
+    said = made.budget.get(LOST, 0)
     about("what is paid for routes that came to nothing", said, lost)
-    for one in _certified(record):
-        if not exactly(one.certificate.failure_prob) <= shares[one.name] * SUM:
-            raise Wrong(
-                f"the certificate of {one.name} may fail more often than its share"
-            )
 
 
 def shares_of(ledger: Fields) -> dict[str, arb]:
     """What a ledger has for each entry, none negative, none twice, together no more than its total."""
     shares = {name: exactly(amount) for name, amount in ledger.entries}
-    if len(shares) < len(ledger.entries) or any(
-        not share >= 0 for share in shares.values()
-    ):
-        raise Wrong(f"the ledger's entries are {ledger.entries}")
-    if not total(shares.values()) <= exactly(ledger.total) * SUM:
-        raise Wrong(f"the ledger spends more than {ledger.total!r}")
+    require(
+        len(shares) == len(ledger.entries)
+        and all(share >= 0 for share in shares.values())
+        and total(shares.values()) <= exactly(ledger.total) * SUM,
+        f"the ledger's entries are {ledger.entries}, of {ledger.total!r}",
+    )
     return shares
 
 
 def _counts(record: Fields) -> None:
     """Errors and sizes of each route are those of its certificate, and the two parts of the split make all records."""
+    split = record.split
     for one in _certified(record):
-        inputs, split = one.certificate.inputs, record.split
-        if (
-            inputs.n != one.bound
-            or not one.bound <= split.n
-            or not one.train <= split.n
-        ):
-            raise Wrong(
-                f"{one.name} rests on {inputs.n} records, of {one.bound} and {split.n}"
-            )
-        if one.route == "held-out count":
-            _check_held_out(one, split)
-        units = {
-            said.unit
-            for said in one.certificate.hypotheses
-            if said.name == "records independent"
-        }
-        if units != {split.unit}:
-            raise Wrong(
-                f"{one.name} counts records of unit {', '.join(units)!r}, and the split {split.unit!r}"
-            )
-
-
-def _check_held_out(one: Fields, split: Fields) -> None:
-    inputs = one.certificate.inputs
-    if one.train != split.train or one.train + one.bound != split.n:
-        raise Wrong(
-            f"{one.name} splits {split.n} records into {one.train} and {one.bound}"
+        made = one.certificate
+        inputs = made.inputs
+        name = one.name
+        same(f"the records behind {name}", inputs.n, one.bound)
+        require(
+            one.bound <= split.n and one.train <= split.n,
+            f"{name} rests on more than the {split.n} records",
         )
-    measured = (
-        arb(inputs.k) / inputs.n if "k" in inputs else exactly(inputs.risk)
-    )
-    about(f"the error of {one.name}", one.error, measured)
+        if one.route == "held-out count":
+            same(f"training records of {name}", one.train, split.train)
+            same("both parts", one.train + one.bound, split.n)
+            counted = "k" in inputs
+            error = (
+                inputs.k / arb(inputs.n)
+                if counted
+                else exactly(inputs.risk)
+            )
+            about(f"the error of {name}", one.error, error)
+        for said in made.hypotheses:
+            if said.name == RECORDS:
+                same(f"the unit of {name}", said.unit, split.unit)
 
 
 def _told(record: Fields) -> None:
-    told = sorted(record.keys() - _KNOWN)
-    raise Unchecked(
-        f"nothing in the file determines {', '.join(told)} and other routes' errors"
-    )
+    told = [*record.unasked("format"), "other routes' errors"]
+    raise Unchecked(f"nothing in the file determines {', '.join(told)}")

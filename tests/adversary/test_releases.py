@@ -18,9 +18,9 @@ def test_no_attack_refutes_the_epsilon_that_is_printed(name, whole):
 
 @pytest.mark.parametrize("name", ["a row of one's own", "small noise", "people who share inputs"])
 def test_less_noise_than_is_said_is_refuted(name, monkeypatch):
-    right = SeededRandomness.normal
-    monkeypatch.setattr(SeededRandomness, "normal", lambda self, shape, *, std, dtype, device: right(
-        self, shape, std=0.7 * std, dtype=dtype, device=device))  # fmt: skip
+    right = SeededRandomness.noised
+    monkeypatch.setattr(
+        SeededRandomness, "noised", lambda self, total, *, std: right(self, total, std=0.7 * std))  # fmt: skip
     assert attacked(name, 0, LEVEL / len(HABITS))
 
 

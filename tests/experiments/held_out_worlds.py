@@ -19,7 +19,7 @@ from torch.nn import Linear
 
 import bounds
 from pacdp import GaussianPosterior, Prior, certify
-from pacdp.backprop import FitSettings, Parts, PosteriorSettings, examples, f_quad, fit_prior, hold_out, train_posterior
+from pacdp.backprop import FitSettings, Parts, PosteriorSettings, examples, fit_prior, hold_out, train_posterior
 from pacdp.certify import BoundSet, DataFree, MonteCarlo
 from pacdp.data import Dataset
 from pacdp.losses import bounded_cross_entropy
@@ -120,7 +120,7 @@ def violations(world, steps, *, repetitions):
         prior = fit_prior(module, data, parts.prior, std=world.std, settings=settings, generator=generator)
         held = examples(data, parts.bound)
         posterior = train_posterior(
-            prior.law, module, held, objective=f_quad, generator=generator,
+            prior.law, module, held, objective=bounds.objectives.f_quad, generator=generator,
             loss=bounded_cross_entropy(classes=2), failure_prob=FAILURE_PROB,
             settings=PosteriorSettings(steps=world.steps, step_size=0.02, batch_size=64),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from torch.nn import Flatten, Linear, Sequential
 from torch.utils.data import TensorDataset
 
 from pacdp.data import DataError
-from pacdp.trials.buffers import held_rows, require_no_rows
+from pacdp.trials.buffers import Holdings
 from tests.marks import every_case, refusal
 
 PIXELS = default_rng(0).integers(0, 256, (40, 1, 5, 5), dtype=np.uint8)
@@ -75,12 +75,12 @@ PLACES = {
 @every_case("place", PLACES)
 def test_rows_are_found(place):
     module, where, count = PLACES[place]
-    found = held_rows(module, INPUTS)
+    found = Holdings(module).of(INPUTS)
     assert [held.rows for held in found] == [count]
     assert found[0].where.endswith(where)
-    assert len(held_rows(Sequential(module, attribute(INPUTS[:2] + 0)), INPUTS)) == 2
+    assert len(Holdings(Sequential(module, attribute(INPUTS[:2] + 0))).of(INPUTS)) == 2
     with refusal(rf"of the network holds {count} of the bound's 40 inputs, and a bound pays", DataError):
-        require_no_rows(module, INPUTS)
+        Holdings(module).require_none(INPUTS)
 
 
 WIDE = torch.tensor(default_rng(1).random((90, 40), dtype=np.float32))
@@ -99,15 +99,15 @@ CHANGED = {
 @every_case("change", CHANGED)
 def test_rows_are_found_that_were_changed(change):
     with refusal("of the network holds", DataError):
-        require_no_rows(attribute(CHANGED[change]), WIDE)
+        Holdings(attribute(CHANGED[change])).require_none(WIDE)
 
 
 def test_parameters_that_the_bound_pays_for_may_be_rows():
     module = Linear(25, 40)
     module.weight.data.copy_(INPUTS.flatten(1))
-    require_no_rows(module, INPUTS, paid=["weight"])
+    Holdings(module, paid=["weight"]).require_none(INPUTS)
     with refusal("weight of the network holds 40", DataError):
-        require_no_rows(module, INPUTS, paid=["bias"])
+        Holdings(module, paid=["bias"]).require_none(INPUTS)
 
 
 def test_networks_without_rows():
@@ -124,12 +124,12 @@ def test_networks_without_rows():
     )
     module.register_forward_hook(lambda *_: None)
     module.loop = module  # type: ignore[assignment]
-    require_no_rows(module, inputs)
+    Holdings(module).require_none(inputs)
 
 
 def test_inputs_of_one_number():
     inputs = torch.linspace(0, 1, 30)[:, None]
-    require_no_rows(Linear(1, 5), torch.zeros(30, 1))
-    require_no_rows(attribute(inputs[:9]), inputs)
+    Holdings(Linear(1, 5)).require_none(torch.zeros(30, 1))
+    Holdings(attribute(inputs[:9])).require_none(inputs)
     with refusal("extra of the network holds 15 of the bound's 30 inputs", DataError):
-        require_no_rows(attribute(inputs[:15]), inputs)
+        Holdings(attribute(inputs[:15])).require_none(inputs)

@@ -70,7 +70,8 @@ def test_risks_are_those_of_a_plain_loop_in_double(architecture, classes):
         for values, loss in ((losses, objective.loss), (errors, zero_one()), (ramps, ramp())):
             values.append(float(loss(logits, y[None])))
     for chunk in (1, 7, 53, 1000):
-        (risks,) = objective.risks(objective.weights(), chunk=chunk)
+        objective._chunk = chunk
+        (risks,) = objective.risks(objective.weights())
         assert (risks.errors, risks.n) == (sum(errors), 53)
         assert risks.error == sum(errors) / 53
         assert risks.loss == pytest.approx(np.mean(losses), rel=1e-6)

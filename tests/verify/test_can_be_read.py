@@ -8,7 +8,8 @@ import tokenize
 from pathlib import Path
 
 import pacdp.verify
-from pacdp.verify import formulas, prices
+from pacdp.verify import formulas
+from pacdp.verify.formulas import prices, transfer
 
 FOLDER = Path(pacdp.verify.__file__).parent
 GUARANTEES = (FOLDER.parents[1] / "docs" / "guarantees.md").read_text()
@@ -18,13 +19,13 @@ LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 def test_a_formula_is_short_and_names_a_section_of_the_guarantees():
     table = [function for _, function in formulas.PRICED.values()] + list(formulas.PLAIN.values())
-    table += [*prices._CLOSED.values(), *prices.noisy.PRICES.values(), prices.accounted.check]
-    table += [prices.accounted.gaussian, prices.accounted.concentrated, prices.accounted.approximate]
+    table += [*prices.PRICES.values(), transfer.check]
+    table += [transfer.gaussian, transfer.concentrated, transfer.approximate]
     for function in table:
         name, said = function.__name__, inspect.getdoc(function) or ""
         assert HEADINGS & set(re.findall(r'"([^"]+)"', said)), f"{name} names no section: {said}"
         body = inspect.getsource(function).replace(said, "")
-        assert len(body.strip().splitlines()) <= (15 if function is not prices.accounted.check else 40), name
+        assert len(body.strip().splitlines()) <= (15 if function is not transfer.check else 40), name
 
 
 def test_no_function_is_long_and_lines_hold_few_tokens():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from cli_tools import forge, read
@@ -82,3 +83,27 @@ def test_what_a_compression_repeats_is_compared(compressed, tmp_path):
         assert repr(value) in wrong(result={name: value}) or f" {value} " in wrong(result={name: value}), name
     for name, value in {"tolerance": 0.5, "rows": "0"}.items():
         assert name in wrong(header={name: value})
+
+
+RESULTS = Path(__file__).parents[2] / "experiments" / "results"
+
+
+def test_published_certificates_of_compressions_follow():
+    """Those of people too, whose risk is the share of people with more errors than a tolerance."""
+    shares = 0
+    for path in sorted((RESULTS / "compression" / "certificates").glob("*.json")):
+        found = check_path(path)
+        assert DOES_NOT not in {one.verdict for one in found}, path.name
+        shares += any("share of people" in said["measures"] for said in read(path)["certificates"])
+    assert shares == 2
+
+
+COOLED = "a chain that cools has no stationary law"
+"""What is rightly refused: certificates of the trajectory study that no version makes any longer, beside others."""
+
+
+@pytest.mark.slow
+def test_all_published_certificates_follow():
+    for path in sorted(RESULTS.glob("*/certificates/*.json")):
+        wrong = {one.why for one in check_path(path) if one.verdict == DOES_NOT}
+        assert wrong <= {COOLED}, path

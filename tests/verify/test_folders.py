@@ -17,11 +17,12 @@ from pacdp.data.rows import Rows
 from pacdp.problem import Problem
 from pacdp.store.checkpoint import Checkpoint
 from pacdp.verify import loss
-from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS, Fields
+from pacdp.verify.examples import Examples, row_hashes
+from pacdp.verify.files import Stored
 from pacdp.verify.folder import check_folder
 from pacdp.verify.recount import count_errors, recount
 from pacdp.verify.report import check_path, check_report, main
-from pacdp.verify.row_hashes import row_hashes, rows_digest
 from tests.edits import UNSEEN, leaves, moved
 from tests.pacdp.toys import seeded
 
@@ -30,6 +31,7 @@ FREE = set((
     "seconds wall_seconds device runtime trace diagnosis provenance effort not_applicable gibbs weights "
     "mu_central_limit seed reference by prior std"
 ).split())  # fmt: skip
+NOTHING = Stored(Fields(), {})
 SOME = ("half_brier_private_pac_bayes", "test_set_clopper_pearson")
 
 
@@ -141,7 +143,7 @@ def test_rows_are_recounted(folder, monkeypatch):
     assert recounted(model="mine:model") == {"rows": FOLLOWS, "errors": FOLLOWS}
     assert recounted(train.inputs[::-1].copy(), labels[::-1])["rows"] == FOLLOWS  # the order does not enter
     assert recounted(wrong)["rows"] == DOES_NOT
-    assert recount({"rows": {"bound": {"digest": "0" * 64}}}, None, "mine:data", None)[0].verdict == CANNOT, (
+    assert recount({"rows": {"bound": {"digest": "0" * 64}}}, NOTHING, "mine:data", None)[0].verdict == CANNOT, (
         "old hashes"
     )
     old = load_checkpoint(folder)
@@ -152,8 +154,8 @@ def test_rows_are_recounted(folder, monkeypatch):
 
 def test_ties_and_outputs_without_a_number_are_recounted_as_errors():
     classes = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [np.nan, 0.0, 0.0], [-np.inf, -np.inf, -np.inf]])
-    assert count_errors(lambda rows: rows, None, classes, np.array([0, 0, 0, 1])) == 3
-    assert count_errors(lambda rows: rows, None, np.array([0.0, 1.0, -1.0, np.nan]), np.array([1, 1, 0, 0])) == 2
+    assert count_errors(lambda rows: rows, NOTHING, Examples(classes, [0, 0, 0, 1])) == 3
+    assert count_errors(lambda rows: rows, NOTHING, Examples([0.0, 1.0, -1.0, np.nan], [1, 1, 0, 0])) == 2
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8, np.int64, np.uint64, np.bool_])
@@ -165,5 +167,5 @@ def test_hashes_of_rows_are_those_of_the_data_package(kind):
         inputs[5, 0, 0], inputs[7, 0, 0] = np.nan, -0.0
     labels, people = rng.integers(0, 10, 700), rng.integers(0, 40, 700)
     for whose in (None, people):
-        assert rows_digest(inputs, labels, whose) == Rows.of(inputs, labels, whose).digest
+        assert Examples(inputs, labels, whose).digest() == Rows.of(inputs, labels, whose).digest
     assert len(np.unique(row_hashes(labels))) == len(np.unique(labels))

@@ -23,7 +23,7 @@ from bounds.transfer import transfer_cost
 from pacdp.verify import events, loss, loss_of_a_step
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import Unchecked, Wrong
-from pacdp.verify.prices.accounted import Transfer, excess, gaussian
+from pacdp.verify.formulas.transfer import Transfer, excess, gaussian
 
 
 def _phi(z):

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from pacdp import certify_predictions
 from pacdp.verify.claim import CANNOT, DOES_NOT
-from pacdp.verify.report import check_path, check_report
+from pacdp.verify.report import check_path, check_report, main
 
 RNG = default_rng(3)
 LABELS, GROUPS = RNG.integers(0, 2, 400), RNG.choice(["a", "b"], 400)
@@ -88,6 +88,12 @@ EDITS = {
     "another risk": lambda r: [made.update(measures="half the " + made["measures"]) for made in r["certificates"]],
     "another model": lambda r: [made.update(of="x") for made in r["certificates"]],
     "below the mean": below_the_mean,
+    "another unit": lambda r: [
+        one.update(unit="person" if r["unit"] == "example" else "example")
+        for made in r["certificates"]
+        for one in made["hypotheses"]
+        if one["unit"]
+    ],
     "no groups": without("groups"),
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
@@ -95,11 +101,13 @@ EDITS = {
 }
 CASES = {
     "counts": set(EDITS) - {"below the mean", "no range"},
-    "people": {"classes exchanged", "groups exchanged", "another rate", "another risk", "below the mean", "no groups"},
+    "people": {"another unit", "classes exchanged", "groups exchanged", "another rate", "another risk",
+               "below the mean", "no groups"},
     "weights": {"groups exchanged", "another rate", "below the mean", "no recall"},
-    "losses": {"no range", "groups exchanged", "another rate", "another model", "below the mean", "no groups"},
-    "probabilities": {"another rate", "another risk"},
-}
+    "losses": {"another unit", "no range", "groups exchanged", "another rate", "another model", "below the mean",
+               "no groups"},
+    "probabilities": {"another unit", "another rate", "another risk"},
+}  # fmt: skip
 
 
 @pytest.mark.every_case
@@ -110,6 +118,37 @@ def test_edits_that_change_what_a_row_says_are_noticed(name):
         edited = copy.deepcopy(report(name))
         EDITS[why](edited)
         assert DOES_NOT in verdicts(check_report(edited)), why
+
+
+NAMES = (
+    "ECE", "ECE of mine", "MCE", "x of a new person", "x of a new document", "x of a new example", "0-1 risk",
+    "0-1 risk of a new person", "weighted 0-1 risk", "Brier risk", "top-1 error", "recall of class 0",
+)  # fmt: skip
+PARTS = ({}, {"groups": GROUPS}, {"people": np.arange(400) // 2}, {"groups": GROUPS, "people": np.arange(400) // 2})
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: " and ".join(parts) or "alone")
+def test_whatever_a_loss_is_called_its_certificates_are_not_accused(parts):
+    """What only a loss of that name can be is left open, and a row of another name than its certificate is not."""
+    for name in NAMES:
+        given = certify_predictions(None, losses={name: RNG.uniform(size=400)}, interval=True, **parts).to_dict()
+        assert DOES_NOT not in verdicts(check_report(given)), name
+        for other in ("ECE", "0-1 risk of a new person", "0-1 risk of a new document"):
+            edited = copy.deepcopy(given)
+            edited["certificates"][0]["measures"] = other
+            if other != given["certificates"][0]["measures"]:
+                assert DOES_NOT in verdicts(check_report(edited)), (name, other)
+
+
+def test_other_counts_everywhere_are_said_not_to_be_compared_with_the_data(tmp_path, capsys):
+    """Nothing in the file contradicts them, and the exit status is that of what is left open."""
+    wrong = LABELS ^ WRONG[0]
+    for predictions in (wrong, np.where(np.arange(400) < 20, LABELS, wrong)):
+        made = certify_predictions(LABELS, predictions=predictions, groups=GROUPS).to_dict()
+        (tmp_path / "x.json").write_text(json.dumps(made))
+        assert main([str(tmp_path / "x.json")]) == 3
+        assert "the counts and means were not compared with the data" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["", "details", "certificates 0", "certificates 0 inputs", "certificates 0 terms"])

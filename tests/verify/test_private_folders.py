@@ -18,11 +18,11 @@ from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
 from tests.edits import leaves, moved, odd
 
-NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people")
+NAMES = ("calibrated", "halted", "langevin", "tempered", "parameters", "people", "quantile")
 # what a mechanism does not depend on: learning rates, networks, seeds, and how many examples at a time
 FREE = set((
     "hidden seed records learning_rate momentum prior_std burn_in local_epochs local_batch_size "
-    "score_bound max_physical snapshots public_size"
+    "score_bound max_physical snapshots public_size quantile quantile_rate"
 ).split())  # fmt: skip
 
 
@@ -143,6 +143,28 @@ def test_words_of_a_header_are_those_of_its_run(private_runs, forged, tmp_path):
         (said,) = check_folder(folder, read(folder / "certificates.json"))
         assert (said.claim, said.verdict) == ("format", CANNOT)
         assert "check it with pacdp 0." in said.why
+
+
+SPENT = {
+    "status": "n is 1437", "method": "the third record is a 7", "lower": 0.5, "estimate": "0.2", "adjacency": "both",
+    "remark": "mean of the labels: 4.49", "delta": 1e-4, "upper": 0.1, "epsilon": 0.1,
+}  # fmt: skip
+
+
+def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
+    """An export holds nothing about the data but counts with noise, in no entry of what it says was spent."""
+    folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    report = read(folder / "certificates.json")
+    assert not odd(check_path(folder))
+    for part in (("spent",), ("counts", "with_the_run")):
+        for name, value in SPENT.items():
+            edited = copy.deepcopy(report)
+            holder = edited["details"]
+            for key in part:
+                holder = holder[key]
+            holder[name] = value
+            (folder / "certificates.json").write_text(json.dumps(edited))
+            assert DOES_NOT in verdicts(check_path(folder)), (part, name)
 
 
 def test_quieter_candidates_are_found(private_runs, forged):

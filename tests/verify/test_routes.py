@@ -137,6 +137,20 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
     assert wrong == {"hypotheses", "hypotheses of the prior"}
 
 
+@pytest.mark.parametrize("people", [False, True])
+def test_a_risk_cannot_be_called_by_another_name(people):
+    """Calibration, or that of a new person, where every loss is one of pacdp's own; nor a record by another unit."""
+    report = ROUTES["one network"](*_sets(people=people)).to_dict()
+    for place, made in enumerate(report["certificates"]):
+        one = next(one for one in made["hypotheses"] if one["name"] == "records independent")
+        for holder, name, other in ((made, "measures", "ECE"), (made, "measures", "0-1 risk of a new document"),
+                                    (one, "unit", "document" if people else "person")):  # fmt: skip
+            said, holder[name] = holder[name], other
+            found = check_report(json.loads(json.dumps(report)))
+            holder[name] = said
+            assert said == other or "ECE" in said or DOES_NOT in verdicts(found, "labels"), (place, name, other)
+
+
 def test_weights_of_networks_are_in_the_certificate():
     """Each weight, which network was chosen, and how many there are."""
     found = ROUTES["weighted networks"](*_sets()).to_dict()["certificates"]

@@ -26,15 +26,15 @@ SLOTS = 8
 CHUNK = 4
 """Examples whose columns the backward pass has in the cache together."""
 
-
 Array = np.ndarray[Any, np.dtype[Any]]
+_NONE = np.empty(0)
 
 
-class ConvBlock:
+class ConvLayer:
     """Conv2d(in_channels, out_channels, kernel) -> [ReLU] -> [MaxPool2d(pool)] for float32 or float64 arrays.
 
-    A block owns its workspace: it serves one caller at a time, and the arrays it returns hold until its next call of
-    the same method. Threads follow ``torch.get_num_threads()``.
+    Filters lie as torch's do. A layer owns its workspace: it serves one caller at a time, and the arrays it returns
+    hold until its next call of the same method. Threads follow ``torch.get_num_threads()``.
     """
 
     def __init__(
@@ -59,34 +59,15 @@ class ConvBlock:
             needs_input_gradient: False leaves out what only the layers below need.
             batch: the most examples of a forward pass that a backward pass follows.
             each: the backward pass keeps every example's own gradient, which :meth:`collect` adds up.
-
-        Raises:
-            ValueError: a size below 1, an input smaller than one pooling window, a dtype other than float32 or float64.
         """
         self.dtype = np.dtype(dtype)
-        if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"expected dtype to be float32 or float64, got {self.dtype}")
-        sizes = {
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "kernel": kernel,
-            "batch": batch,
-        }
-        for name, value in sizes.items():
-            if value < 1:
-                raise ValueError(f"expected {name} >= 1, got {value}")
-        if pool < 0:
-            raise ValueError(f"expected pool >= 0, got {pool}")
-        side = kernel - 1 + max(pool, 1)
-        if min(height, width) < side:
-            raise ValueError(
-                f"expected height and width of at least {side} for one output, got {height} x {width}"
-            )
         self.batch, self.needs_input_gradient = batch, needs_input_gradient
         self._slots, self._chunk = (batch, 1) if each else (SLOTS, CHUNK)
         self.geometry = Geometry(in_channels, height, width, kernel, max(pool, 1), relu)
         rows, columns = height - kernel + 1, width - kernel + 1
         self.weight_shape = (out_channels, in_channels, kernel, kernel)
+        self.shapes = (self.weight_shape, self.weight_shape[:1])
+        self.sizes = (math.prod(self.weight_shape), out_channels)
         self.input_shape = (in_channels, height, width)
         self._operations = (
             out_channels * in_channels * kernel**2 * rows * columns // 16
@@ -132,7 +113,6 @@ class ConvBlock:
         out = self._out[:examples] if keep else np.empty((examples, self._out.shape[1]), self.dtype)
         slots = min(SLOTS, -(-examples // scratch.lanes.shape[2]))
         origin = self._origin[: examples if keep else 0]
-        threads.use(examples * self._operations)
         threads.each(
             convolution_forward.forward,
             slots,
@@ -142,83 +122,84 @@ class ConvBlock:
             scratch,
             out,
             origin,
+            operations=examples * self._operations,
         )
         self._x = x if keep else x[:0]
         return out.reshape(examples, *self.output_shape)
 
     def backward(
-        self, grad_out: Array, weight: Array, *, weight_grad: Array, bias_grad: Array
-    ) -> Array | None:
-        """The input's gradient [B, in_channels, H, W], or None where it is not needed, after the forward pass of ``x``.
+        self,
+        slope: Array,
+        weight: Array,
+        weight_gradient: Array,
+        bias_gradient: Array,
+        squares: Array | None = None,
+    ) -> Array:
+        """The gradient by the input of the last forward pass, as rows; empty where it is not needed.
 
         Args:
-            grad_out: gradient with respect to the result of the last ``forward``, of the same shape.
+            slope: gradient by the result of the last ``forward``, [B, outputs] in any shape.
             weight: the filters of that forward pass.
-            weight_grad: [out_channels, in_channels, kernel, kernel], overwritten with the filters' gradient.
-            bias_grad: [out_channels], overwritten with the bias's gradient.
+            weight_gradient: [out_channels, in_channels, kernel, kernel], overwritten with the filters' gradient.
+            bias_gradient: [out_channels], overwritten with the bias's gradient.
+            squares: float64 [B]; where given, it gains the squared norm of each example's part of these gradients.
 
         Raises:
             ValueError: an array of another shape or dtype, or no forward pass of as many examples with ``keep``.
         """
-        self._check("weight_grad", weight_grad, self.weight_shape)
-        self._check("bias_grad", bias_grad, self.weight_shape[:1])
-        grad_in, slots = self._propagate(grad_out, weight)
+        self._check("weight_gradient", weight_gradient, self.weight_shape)
+        self._check("bias_gradient", bias_gradient, self.weight_shape[:1])
+        grad_in, slots = self._propagate(slope, weight, _NONE if squares is None else squares)
         scratch = self._backward_scratch
         convolution_backward.add_slots(
-            slots, scratch.weight_grad, scratch.bias_grad, weight_grad, bias_grad
+            slots, scratch.weight_grad, scratch.bias_grad, weight_gradient, bias_gradient
         )
         return grad_in
 
-    def propagate(self, grad_out: Array, weight: Array, squares: Array) -> Array | None:
-        """As :meth:`backward`, of a block with ``each``: every example's own gradient stays in the workspace.
-
-        Args:
-            squares: float64 [B], which gains the squared norms of these gradients.
-        """
-        grad_in, _ = self._propagate(grad_out, weight)
+    def propagate(self, slope: Array, weight: Array, squares: Array) -> Array:
+        """As :meth:`backward`, of a layer with ``each``: every example's own gradient stays in the workspace."""
+        grad_in, _ = self._propagate(slope, weight, _NONE)
         patch = math.prod(self.weight_shape[1:])
         clipped.add_filter_squares(
             self._backward_scratch.weight_grad, self._backward_scratch.bias_grad, patch, squares
         )
         return grad_in
 
-    def collect(self, scale: Array, *, weight_grad: Array, bias_grad: Array) -> None:
+    def collect(self, scale: Array, weight_gradient: Array, bias_gradient: Array) -> None:
         """Σ scale[i] times the gradient of example i, after one :meth:`propagate`, into the given arrays."""
         filters, biases = self._backward_scratch.weight_grad, self._backward_scratch.bias_grad
         clipped.scale_filters(filters, biases, scale)
-        convolution_backward.add_slots(len(scale), filters, biases, weight_grad, bias_grad)
+        convolution_backward.add_slots(len(scale), filters, biases, weight_gradient, bias_gradient)
 
-    def _propagate(self, grad_out: Array, weight: Array) -> tuple[Array | None, int]:
+    def _propagate(self, slope: Array, weight: Array, squares: Array) -> tuple[Array, int]:
         examples = len(self._x)
-        if not examples or len(grad_out) != examples:
+        if not examples or len(slope) != examples:
             raise ValueError(
-                f"expected grad_out of the {examples} examples of the last forward pass with keep=True, "
-                f"got {len(grad_out)}: call forward first"
+                f"expected the slope of the {examples} examples of the last forward pass with keep=True, "
+                f"got {len(slope)}: call forward first"
             )
-        self._check("grad_out", grad_out, (examples, *self.output_shape))
+        self._check("slope", slope, (examples, math.prod(self.output_shape)))
         self._check("weight", weight, self.weight_shape)
         scratch, maps = self._backward_scratch, (examples, len(weight), -1)
         if self.needs_input_gradient:
             convolution_backward.pack(weight, scratch.rows)
         slots, size = min(self._slots, -(-examples // self._chunk)), self.geometry.size
-        grad_out, origin = (
-            np.ascontiguousarray(grad_out).reshape(maps),
-            self._origin[:examples].reshape(maps),
-        )
-        grad_in = self._grad_in[:examples]
-        threads.use(examples * self._operations)
+        slope = np.ascontiguousarray(slope).reshape(maps)
+        origin, grad_in = self._origin[:examples].reshape(maps), self._grad_in[:examples]
         threads.each(
             convolution_backward.backward,
             slots,
             slots,
             self._x,
-            grad_out,
+            slope,
             origin,
             size,
             scratch,
             grad_in,
+            squares,
+            operations=examples * self._operations,
         )
-        return (grad_in if self.needs_input_gradient else None), slots
+        return grad_in.reshape(len(grad_in), math.prod(self.input_shape)), slots
 
     def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
         if array.shape != shape or array.dtype != self.dtype:
@@ -266,6 +247,8 @@ class ConvBlock:
             image=_aligned((self._slots, height * width * channels), self.dtype),
             weight_grad=_aligned((self._slots, outputs, row), self.dtype),
             bias_grad=_aligned((self._slots, outputs), self.dtype),
+            own_weight_grad=_aligned((self._slots, outputs, row), self.dtype),
+            own_bias_grad=_aligned((self._slots, outputs), self.dtype),
         )
 
 

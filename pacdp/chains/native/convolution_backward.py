@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import numpy as np
 from numba import njit
 
-from pacdp.chains.native.vectors import (
-    ROW_BLOCK,
-    VECTOR_BYTES,
-    add_one_vector,
-    add_two_vectors,
-    add_vector_block,
-)
+from pacdp.chains.native.vectors import ROW_BLOCK, VECTOR_BYTES, add_block
 from pacdp.random.kernels import kernel
 
 
@@ -51,6 +45,9 @@ class BackwardScratch(NamedTuple):
     """[slots, O, k·k·C padded]."""
     bias_grad: Any
     """[slots, O]."""
+    own_weight_grad: Any
+    own_bias_grad: Any
+    """As the two before: those of one example, zero between examples."""
 
 
 def pack(weight: Any, rows: Any) -> None:
@@ -61,9 +58,7 @@ def pack(weight: Any, rows: Any) -> None:
 
 @kernel()
 @no_type_check
-def _add_runs(
-    total: Any, places: Any, ends: Any, table: Any, offsets: Any, factors: Any, columns: int
-) -> None:
+def _add_runs(total, places, ends, table, offsets, factors, columns):
     """Run r of the terms, from ``ends[r - 1]`` to ``ends[r]``, is added to the row that starts at ``places[r]``."""
     lanes = VECTOR_BYTES // total.itemsize
     column = 0
@@ -80,18 +75,13 @@ def _add_runs(
             )
             if first == last:
                 continue
-            if block == ROW_BLOCK:
-                add_vector_block(total, where, table, 1, offsets, factors, first, last)
-            elif block == 2:
-                add_two_vectors(total, where, table, 1, offsets, factors, first, last)
-            else:
-                add_one_vector(total, where, table, 1, offsets, factors, first, last)
+            add_block(total, block, where, table, 1, offsets, factors, first, last)
         column += lanes * block
 
 
 @njit(inline="always")
 @no_type_check
-def _to_columns(x: Any, size: int, cols: Any) -> None:
+def _to_columns(x, size, cols):
     channels, height, width = x.shape
     column = size * channels
     for v in range(width - size + 1):
@@ -103,7 +93,7 @@ def _to_columns(x: Any, size: int, cols: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
+def _from_columns(cols, size, image, grad_in):
     channels, height, width = grad_in.shape
     column = size * channels
     image[:] = 0
@@ -121,15 +111,14 @@ def _from_columns(cols: Any, size: int, image: Any, grad_in: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _weight_gradient(
-    slot: int, begin: int, origin: Any, grad_out: Any, columns: int, scratch: BackwardScratch
-) -> None:
-    cols, bias, ends = scratch.cols[slot], scratch.bias_grad[slot], scratch.channel_ends[slot]
+def _weight_gradient(slot, cols, origin, grad_out, columns, scratch, weight, bias):
+    """``weight`` and ``bias`` gain the gradients of the examples of ``cols``."""
+    ends = scratch.channel_ends[slot]
     offsets, factors, starts = scratch.offsets[slot], scratch.factors[slot], scratch.starts
     count = np.uintp(0)
     for o in range(bias.shape[0]):
-        for example in range(begin, min(begin + cols.shape[0], origin.shape[0])):
-            base = (example - begin) * cols.shape[1]
+        for example in range(cols.shape[0]):
+            base = example * cols.shape[1]
             positions, gradients = origin[example, o], grad_out[example, o]
             for place in range(positions.shape[0]):
                 offsets[count] = base + starts[np.uintp(positions[place] + 1)]
@@ -140,16 +129,31 @@ def _weight_gradient(
         ends[o + 1] = count
         for item in range(ends[o], ends[o + 1]):
             bias[o] += factors[item]
-    _add_runs(
-        scratch.weight_grad[slot], scratch.channel_starts, ends, cols, offsets, factors, columns
-    )
+    _add_runs(weight, scratch.channel_starts, ends, cols, offsets, factors, columns)
+
+
+@kernel(fastmath={"reassoc", "contract"})
+@no_type_check
+def _moved(own_weight, own_bias, weight, bias, columns):
+    """Add an example's gradient to the sum, clear it, and return its squared norm; the rest of a row is padding."""
+    total = 0.0
+    for o in range(own_bias.shape[0]):
+        own, row = own_weight[o], weight[o]
+        for j in range(columns):
+            value = own[j]
+            total += np.float64(value) * np.float64(value)
+            row[j] += value
+            own[j] = 0
+        own[columns:] = 0
+        total += np.float64(own_bias[o]) * np.float64(own_bias[o])
+        bias[o] += own_bias[o]
+        own_bias[o] = 0
+    return total
 
 
 @njit(inline="always")
 @no_type_check
-def _sort_by_position(
-    origin: Any, grad_out: Any, step: int, counts: Any, offsets: Any, factors: Any
-) -> None:
+def _sort_by_position(origin, grad_out, step, counts, offsets, factors):
     """Terms (o · step, gradient) in the order of their position; ``counts`` become the ends of the positions' runs."""
     counts[:] = 0
     for o in range(origin.shape[0]):
@@ -169,9 +173,7 @@ def _sort_by_position(
 
 @njit(inline="always")
 @no_type_check
-def _input_gradient(
-    slot: int, origin: Any, grad_out: Any, size: int, scratch: BackwardScratch, grad_in: Any
-) -> None:
+def _input_gradient(slot, origin, grad_out, size, scratch, grad_in):
     rows, cols, counts = scratch.rows, scratch.grad_cols[slot], scratch.counts[slot]
     offsets, factors = scratch.offsets[slot], scratch.factors[slot]
     _sort_by_position(origin, grad_out, rows.shape[1], counts, offsets, factors)
@@ -182,49 +184,42 @@ def _input_gradient(
 
 @njit(inline="always")
 @no_type_check
-def _backward_slot(
-    slot: int,
-    slots: int,
-    x: Any,
-    grad_out: Any,
-    origin: Any,
-    size: int,
-    scratch: BackwardScratch,
-    grad_in: Any,
-) -> None:
-    cols = scratch.cols[slot]
-    scratch.weight_grad[slot, :] = 0
-    scratch.bias_grad[slot, :] = 0
-    for begin in range(slot * cols.shape[0], x.shape[0], slots * cols.shape[0]):
-        for example in range(begin, min(begin + cols.shape[0], x.shape[0])):
+def _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares):
+    weight, bias = scratch.weight_grad[slot], scratch.bias_grad[slot]
+    own_weight, own_bias = scratch.own_weight_grad[slot], scratch.own_bias_grad[slot]
+    weight[:] = 0
+    bias[:] = 0
+    chunk, columns, each = scratch.cols.shape[1], size * size * x.shape[1], squares.shape[0] > 0
+    for begin in range(slot * chunk, x.shape[0], slots * chunk):
+        end = min(begin + chunk, x.shape[0])
+        cols = scratch.cols[slot, : end - begin]
+        for example in range(begin, end):
             _to_columns(x[example], size, cols[example - begin])
             if grad_in.shape[0] > 0:
                 _input_gradient(
                     slot, origin[example], grad_out[example], size, scratch, grad_in[example]
                 )
-        _weight_gradient(slot, begin, origin, grad_out, size * size * x.shape[1], scratch)
+        together = 1 if each else end - begin
+        for first in range(begin, end, together):
+            part, last = cols[first - begin : first - begin + together], first + together
+            _weight_gradient(
+                slot, part, origin[first:last], grad_out[first:last], columns, scratch,
+                own_weight if each else weight, own_bias if each else bias,
+            )  # fmt: skip
+            if each:
+                squares[first] += _moved(own_weight, own_bias, weight, bias, columns)
 
 
 @kernel()
 @no_type_check
-def backward(
-    first: int,
-    last: int,
-    slots: int,
-    x: Any,
-    grad_out: Any,
-    origin: Any,
-    size: int,
-    scratch: BackwardScratch,
-    grad_in: Any,
-) -> None:
+def backward(first, last, slots, x, grad_out, origin, size, scratch, grad_in, squares):
     """Slots ``first`` to ``last``: their parts of the filters' and biases' gradients, and the input's gradient.
 
     That one is made if ``grad_in`` has rows. ``x`` and ``grad_in`` are [B, C, H, W], ``grad_out`` and ``origin`` (from
-    the forward pass) [B, O, H'·W'].
+    the forward pass) [B, O, H'·W']. ``squares``, if it has entries, gains the squared norm of each example's part.
     """
     for slot in range(first, last):
-        _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in)
+        _backward_slot(slot, slots, x, grad_out, origin, size, scratch, grad_in, squares)
 
 
 def add_slots(slots: int, filters: Any, biases: Any, weight_grad: Any, bias_grad: Any) -> None:

@@ -53,7 +53,7 @@ def pack(weight: Any, bias: Any, scratch: ForwardScratch) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
+def _to_lanes(x, begin, lanes):
     examples = min(lanes.shape[1], x.shape[0] - begin)
     for row in range(lanes.shape[0]):
         for lane in range(examples):
@@ -62,7 +62,7 @@ def _to_lanes(x: Any, begin: int, lanes: Any) -> None:
 
 @njit(inline="always")
 @no_type_check
-def _rectify(best: Any, where: Any) -> None:
+def _rectify(best, where):
     for o in range(best.shape[0]):
         for lane in range(best.shape[1]):
             blocked = best[o, lane] <= 0
@@ -72,7 +72,7 @@ def _rectify(best: Any, where: Any) -> None:
 
 @kernel()
 @no_type_check
-def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> None:
+def _from_lanes(values, out, begin, first, step):
     channels = min(TILE, (out.shape[1] - first + step - 1) // step)
     for lane in range(min(values.shape[1], out.shape[0] - begin)):
         example = out[begin + lane]
@@ -82,9 +82,7 @@ def _from_lanes(values: Any, out: Any, begin: int, first: int, step: int) -> Non
 
 @njit(inline="always")
 @no_type_check
-def _pool(
-    geometry: Geometry, scratch: ForwardScratch, slot: int, tile: int, row: int, column: int
-) -> None:
+def _pool(geometry, scratch, slot, tile, row, column):
     lanes, best, where = scratch.lanes[slot], scratch.best[slot], scratch.where[slot]
     width, conv_width = geometry.width, geometry.width - geometry.size + 1
     best[:] = -np.inf
@@ -101,15 +99,7 @@ def _pool(
 
 @njit(inline="always")
 @no_type_check
-def _forward_slot(
-    slot: int,
-    slots: int,
-    x: Any,
-    geometry: Geometry,
-    scratch: ForwardScratch,
-    out: Any,
-    origin: Any,
-) -> None:
+def _forward_slot(slot, slots, x, geometry, scratch, out, origin):
     size, pool = geometry.size, geometry.pool
     rows, columns = (geometry.height - size + 1) // pool, (geometry.width - size + 1) // pool
     lanes = scratch.lanes[slot]
@@ -127,16 +117,7 @@ def _forward_slot(
 
 @kernel()
 @no_type_check
-def forward(
-    first: int,
-    last: int,
-    slots: int,
-    x: Any,
-    geometry: Geometry,
-    scratch: ForwardScratch,
-    out: Any,
-    origin: Any,
-) -> None:
+def forward(first, last, slots, x, geometry, scratch, out, origin):
     """Pooled activations ``out`` [B, O·H'·W'] of ``x`` [B, C·H·W] and, if ``origin`` has rows, where they come from.
 
     ``origin`` [B, O·H'·W'] is the position in the unpooled map, -1 behind an inactive ReLU. Slot s, of those

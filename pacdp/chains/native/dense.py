@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pacdp.chains.native import clipped, narrow, sparse, threads
+from pacdp.chains.native import clipped, narrow, sparse
 from pacdp.chains.native.products import product
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +31,6 @@ class DenseLayer:
         """Outputs [batch, outputs] of x [batch, ...] or, with the data set's ``rows``, of the examples x [batch]."""
         out = np.empty((len(x), len(bias)), weight.dtype)
         if rows is not None:
-            threads.use(len(x) * self.sizes[0] // 16)
             sparse.forward(x, rows, weight, bias, out)
         else:
             x = x.reshape(len(x), -1)
@@ -46,15 +45,27 @@ class DenseLayer:
         return out
 
     def backward(
-        self, slope: Array, weight: Array, weight_gradient: Array, bias_gradient: Array
+        self,
+        slope: Array,
+        weight: Array,
+        weight_gradient: Array,
+        bias_gradient: Array,
+        squares: Array | None = None,
     ) -> Array:
-        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten."""
+        """The gradient by the layer's input; its own gradients go into the given views. ``slope`` is overwritten.
+
+        Args:
+            squares: float64 [batch]; where given, it gains the squared norm of each example's part of these gradients.
+        """
         if len(bias_gradient) <= _FEW and not self.relu:
             into = np.empty_like(self._x)
             narrow.backward(slope, self._x, weight, weight_gradient, bias_gradient, into)
-            return into
-        self.last(slope, None, weight_gradient, bias_gradient)
-        return torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+        else:
+            self.last(slope, None, weight_gradient, bias_gradient)
+            into = torch.mm(_tensor(slope), _tensor(weight).t()).numpy()
+        if squares is not None:
+            add_squares(slope, row_squares(self._x), squares)
+        return into
 
     def last(
         self,
@@ -69,10 +80,21 @@ class DenseLayer:
         else:
             np.sum(slope, axis=0, out=bias_gradient)
         if columns is not None:
-            threads.use(len(slope) * self.sizes[0] // 16)
             sparse.weight_gradient(columns, slope, weight_gradient)
         else:
             torch.mm(_tensor(self._x).t(), _tensor(slope), out=_tensor(weight_gradient))
+
+
+def add_squares(slope: Array, inputs: Array, squares: Array) -> None:
+    """``squares`` gain those of the gradients δ (x, 1)ᵀ of single examples, ``inputs`` being those of x."""
+    squares += row_squares(slope) * (inputs + 1.0)
+
+
+def row_squares(rows: Array) -> Array:
+    """The squared norm of every row, in double precision."""
+    found = np.empty(len(rows))
+    clipped.row_squares(rows, found)
+    return found
 
 
 class PaddedDense:
@@ -104,7 +126,6 @@ class PaddedDense:
         count = len(squares)
         if rows is not None:
             out = np.empty((padded(count), len(bias)), weight.dtype)
-            threads.use(count * weight.size // 16)
             sparse.forward(x, rows, weight, bias, out[:count])
             self._by_input(x, rows)
         else:
@@ -130,20 +151,14 @@ class PaddedDense:
         """The sum over examples of ``scale`` [count] times their gradients. The slopes are spent."""
         clipped.scale_rows(self._slope, scale, bias_gradient, np.finfo(scale.dtype).tiny)
         if self._columns is not None:  # the layer reads sparse rows
-            threads.use(len(scale) * weight_gradient.size // 16)
             sparse.weight_gradient(self._columns, self._slope[: len(scale)], weight_gradient)
         else:
             product(_tensor(self._x).mT, _tensor(self._slope), out=_tensor(weight_gradient))
 
     def _by_input(self, examples: Array, rows: sparse.Rows) -> None:
         if self._columns is None or self._columns.row.shape[1] < len(examples):
-            shape = (self._inputs, padded(len(examples)))
-            self._columns = sparse.Columns(
-                np.empty(self._inputs, np.int64),
-                np.empty(shape, np.int32),
-                np.empty(shape, rows.value.dtype),
-            )
-        sparse.fill_columns(examples, *rows, *self._columns)
+            self._columns = sparse.columns_for(self._inputs, padded(len(examples)), rows)
+        sparse.fill_columns(examples, rows, self._columns)
 
 
 _ROWS = 16

@@ -4,7 +4,7 @@ Each chain's numbers come from the same calls whether it runs alone or beside ot
 bit. Gradients are written straight into the flat vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -15,13 +15,15 @@ from torch import Tensor, nn
 
 from pacdp.chains.layout import Layout
 from pacdp.chains.native import sparse
-from pacdp.chains.native.dense import Array, DenseLayer
+from pacdp.chains.native.dense import Array, DenseLayer, add_squares, row_squares
 from pacdp.chains.native.parse import Block, parse
 from pacdp.chains.pixels import Pixels
 from pacdp.losses import Loss
 
 SPARSE_BELOW = 0.5
 """Share of non-zero inputs under which the first layer reads only these."""
+Slope = Callable[[Tensor, Tensor], tuple[float, float, Tensor]]
+"""Outputs and labels to loss, error, and the gradient of the loss by the outputs."""
 
 
 class Batch(NamedTuple):
@@ -71,7 +73,8 @@ class NativeNetwork:
             x, rows = indices.numpy(), self.rows
         if rows is None:
             return Batch(x, None)
-        return Batch(x, sparse.Columns(*sparse.columns(x, *rows, self.inputs.shape[1])), rows)
+        columns = sparse.columns_for(self.inputs.shape[1], len(x), rows)
+        return Batch(x, sparse.fill_columns(x, rows, columns), rows)
 
     def backward(
         self,
@@ -84,13 +87,30 @@ class NativeNetwork:
     ) -> Tensor:
         """Gradients of each chain's mean loss into ``gradient``; returns mean losses and errors [2, chains]."""
         found = np.empty((2, len(weights)))
-        own_weights, own_gradients = weights.numpy(), gradient.numpy()
         for k, g in enumerate(group):
-            own = self.pieces(own_weights[k])
-            logits = self._forward(own, batches[g].x, batches[g].rows, keep=True)
-            found[0, k], found[1, k], slope = loss.slope(torch.from_numpy(logits), labels[k])
-            self._backward(own, self.pieces(own_gradients[k]), batches[g].columns, slope.numpy())
+            found[:, k] = self.slopes(weights[k], batches[g], labels[k], loss.slope, gradient[k])
         return torch.from_numpy(found)
+
+    def slopes(
+        self,
+        weights: Float[Tensor, " dim"],
+        batch: Batch,
+        labels: Tensor,
+        slope: Slope,
+        gradient: Float[Tensor, " dim"],
+        squares: Array | None = None,
+    ) -> tuple[float, float]:
+        """One chain's gradient into ``gradient``, from what ``slope`` says of its outputs; returns the loss and error.
+
+        Args:
+            squares: float64 [batch] zeros, where given: they become the squared norms of what each example adds to
+                ``gradient``.
+        """
+        own = self.pieces(weights.numpy())
+        logits = self._forward(own, batch.x, batch.rows, keep=True)
+        loss, error, back = slope(torch.from_numpy(logits), labels)
+        self._backward(own, self.pieces(gradient.numpy()), batch, back.numpy(), squares)
+        return loss, error
 
     def logits(self, weights: Float[Tensor, " dim"], start: int, stop: int) -> Tensor:
         """Outputs for the examples in [start, stop)."""
@@ -124,17 +144,25 @@ class NativeNetwork:
         return x
 
     def _backward(
-        self, own: list[Array], gradients: list[Array], columns: sparse.Columns | None, slope: Array
+        self,
+        own: list[Array],
+        gradients: list[Array],
+        batch: Batch,
+        slope: Array,
+        squares: Array | None,
     ) -> None:
         for i in range(len(self.blocks) - 1, 0, -1):
             slope = self.blocks[i].backward(
-                slope, own[2 * i], gradients[2 * i], gradients[2 * i + 1]
+                slope, own[2 * i], gradients[2 * i], gradients[2 * i + 1], squares
             )
         first = self.blocks[0]
-        if isinstance(first, DenseLayer):
-            first.last(slope, columns, gradients[0], gradients[1])
-        else:
-            first.backward(slope, own[0], gradients[0], gradients[1])
+        if not isinstance(first, DenseLayer):
+            first.backward(slope, own[0], gradients[0], gradients[1], squares)
+            return
+        first.last(slope, batch.columns, gradients[0], gradients[1])
+        if squares is not None:
+            inputs = row_squares(batch.x) if batch.rows is None else batch.rows.squares[batch.x]
+            add_squares(slope, inputs, squares)
 
 
 def supports(model: nn.Module, inputs: Tensor | Pixels) -> bool:

@@ -5,17 +5,16 @@ parametrisations, masks, functions of its own. :func:`pacdp.layers.plain.is_plai
 then compares numbers.
 """
 
-from typing import TypeGuard, TypeVar
+from typing import TypeGuard
 
 import torch
 from torch import nn
 
-from pacdp.chains.native.conv_layer import ConvLayer
+from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
-from pacdp.layers.plain import is_plain, is_plain_linear
+from pacdp.layers.plain import Kind, is_plain, is_plain_linear
 
 Block = DenseLayer | ConvLayer
-Kind = TypeVar("Kind", bound=nn.Module)
 
 
 def parse(
@@ -31,13 +30,13 @@ def parse(
     Args:
         each: convolutions keep every example's own gradient.
     """
-    if not _plain(model, nn.Sequential) or _shares(model):
+    if not is_plain(model, nn.Sequential) or _shares(model):
         return None
-    layers = [layer for layer in model if not _plain(layer, nn.Identity)]
+    layers = [layer for layer in model if not is_plain(layer, nn.Identity)]
     blocks: list[Block] = []
     while layers:
         layer = layers.pop(0)
-        if _plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
+        if is_plain(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) == (1, -1):
             shape = (int(torch.Size(shape).numel()),)
         elif is_plain_linear(layer) and layer.bias is not None and shape == (layer.in_features,):
             relu = _take(layers, nn.ReLU) is not None
@@ -53,14 +52,16 @@ def parse(
             if min(shape[1:]) < int(layer.kernel_size[0]) - 1 + max(side, 1):
                 return None
             block = ConvLayer(
-                layer,
-                relu=relu,
+                in_channels=layer.in_channels,
+                out_channels=layer.out_channels,
+                kernel=int(layer.kernel_size[0]),
                 pool=side,
+                relu=relu,
                 height=shape[1],
                 width=shape[2],
-                first=not blocks,
-                batch_size=batch_size,
-                dtype=dtype,
+                needs_input_gradient=bool(blocks),
+                batch=batch_size,
+                dtype=torch.empty(0, dtype=dtype).numpy().dtype,
                 each=each,
             )
             blocks.append(block)
@@ -76,7 +77,7 @@ def _shares(model: nn.Module) -> bool:
 
 
 def _take(layers: list[nn.Module], kind: type[Kind]) -> Kind | None:
-    if layers and _plain(layer := layers[0], kind):
+    if layers and is_plain(layer := layers[0], kind):
         del layers[0]
         return layer
     return None
@@ -85,10 +86,6 @@ def _take(layers: list[nn.Module], kind: type[Kind]) -> Kind | None:
 def _side(size: object) -> int:
     sides = set(size) if isinstance(size, tuple) else {size}
     return int(sides.pop()) if len(sides) == 1 else -1  # type: ignore[call-overload]
-
-
-def _plain(layer: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
-    return is_plain(layer, kind)
 
 
 def _plain_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:

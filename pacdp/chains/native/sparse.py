@@ -9,17 +9,7 @@ from typing import NamedTuple, no_type_check
 import numpy as np
 
 from pacdp.chains.native import threads
-from pacdp.chains.native.vectors import (
-    LONG_BLOCK,
-    add_five_vectors,
-    add_long_block,
-    add_one_vector,
-    add_six_vectors,
-    add_three_vectors,
-    add_two_vectors,
-    add_vector_block,
-    lanes_of,
-)
+from pacdp.chains.native.vectors import LONG_BLOCK, add_any_block, lanes_of
 from pacdp.random.kernels import kernel
 
 
@@ -29,6 +19,8 @@ class Rows(NamedTuple):
     start: np.ndarray
     column: np.ndarray
     value: np.ndarray
+    squares: np.ndarray
+    """Squared norms of the examples, in double precision."""
 
 
 class Columns(NamedTuple):
@@ -44,13 +36,29 @@ def rows(inputs: np.ndarray) -> Rows:
     row, column = np.nonzero(inputs)
     start = np.zeros(len(inputs) + 1, np.int64)
     np.cumsum(np.bincount(row, minlength=len(inputs)), out=start[1:])
-    return Rows(start, column.astype(np.int32), np.ascontiguousarray(inputs[row, column]))
+    value = np.ascontiguousarray(inputs[row, column])
+    squares = np.bincount(row, weights=value.astype(np.float64) ** 2, minlength=len(inputs))
+    return Rows(start, column.astype(np.int32), value, squares)
+
+
+def columns_for(inputs: int, batch: int, rows: Rows) -> Columns:
+    """Memory for the non-zeros of ``batch`` examples by input."""
+    return Columns(
+        np.empty(inputs, np.int64),
+        np.empty((inputs, batch), np.int32),
+        np.empty((inputs, batch), rows.value.dtype),
+    )
+
+
+def fill_columns(batch: np.ndarray, rows: Rows, into: Columns) -> Columns:
+    """The non-zeros of the examples ``batch`` by input, in memory for as many or more."""
+    _fill_columns(batch, rows.start, rows.column, rows.value, *into)
+    return into
 
 
 @kernel()
 @no_type_check
-def fill_columns(batch, start, column, value, count, row, entries):
-    """As :func:`columns`, into arrays that are there already, as wide as the batch or wider."""
+def _fill_columns(batch, start, column, value, count, row, entries):
     count[:] = 0
     for position, i in enumerate(batch):
         for e in range(start[i], start[i + 1]):
@@ -58,17 +66,6 @@ def fill_columns(batch, start, column, value, count, row, entries):
             row[p, count[p]] = position
             entries[p, count[p]] = value[e]
             count[p] += 1
-
-
-@kernel()
-@no_type_check
-def columns(batch, start, column, value, inputs):
-    """The non-zeros of the examples ``batch`` by input: (count, row, value)."""
-    count = np.empty(inputs, np.int64)
-    row = np.empty((inputs, batch.size), np.int32)
-    entries = np.empty((inputs, batch.size), value.dtype)
-    fill_columns(batch, start, column, value, count, row, entries)
-    return count, row, entries
 
 
 @kernel()
@@ -86,20 +83,7 @@ def _accumulate(total, first, last, index, value, matrix, lanes):
         if 0 < left - vectors * lanes < lanes:
             vectors -= 1  # so that the rest is two vectors that overlap, not one that has nothing to overlap
         where = (j, j, min((vectors - 1) * lanes, left - lanes))
-        if vectors == 7:
-            add_long_block(total, where, matrix, width, index, value, first, last)
-        elif vectors == 6:
-            add_six_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 5:
-            add_five_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 4:
-            add_vector_block(total, where, matrix, width, index, value, first, last)
-        elif vectors == 3:
-            add_three_vectors(total, where, matrix, width, index, value, first, last)
-        elif vectors == 2:
-            add_two_vectors(total, where, matrix, width, index, value, first, last)
-        else:
-            add_one_vector(total, where, matrix, width, index, value, first, last)
+        add_any_block(total, vectors, where, matrix, width, index, value, first, last)
         j += vectors * lanes
 
 
@@ -132,11 +116,12 @@ def forward(
         _forward,
         len(batch),
         batch,
-        *rows,
+        *rows[:3],
         wide.reshape(-1),
         _widened(bias),
         into,
         lanes_of(out.dtype),
+        operations=len(batch) * weight.size // 16,
     )
     _narrowed(into, out)
 
@@ -151,6 +136,7 @@ def weight_gradient(columns: Columns, gradient: np.ndarray, out: np.ndarray) -> 
         _widened(gradient).reshape(-1),
         into,
         lanes_of(out.dtype),
+        operations=len(gradient) * out.size // 16,
     )
     _narrowed(into, out)
 

@@ -5,7 +5,6 @@ parallel loops are compiled four times over, and cannot run side by side in all 
 """
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
@@ -18,26 +17,21 @@ _LEAST = 40_000
 """Elementary operations, some tens of microseconds, that are worth a thread."""
 
 
-_asked = threading.local()
+def each(loop: Callable[..., None], jobs: int, *arguments: Any, operations: int) -> None:
+    """``loop(first, last, *arguments)`` over the jobs 0, 1, ... in parts that threads share.
 
-
-def use(operations: int) -> None:
-    """Let the next compiled loops of this thread share ``operations`` elementary operations."""
-    _asked.parts = min(max(1, operations // _LEAST), torch.get_num_threads())
-
-
-def each(loop: Callable[..., None], jobs: int, *arguments: Any) -> None:
-    """``loop(first, last, *arguments)`` over the jobs 0, 1, ... in parts that threads share, as :func:`use` said."""
-    parts = min(jobs, getattr(_asked, "parts", 1))
+    Args:
+        operations: elementary operations of all jobs together, which decide how many threads are worth it.
+    """
+    parts = min(jobs, max(1, operations // _LEAST), torch.get_num_threads())
     if parts < 2:
         loop(0, jobs, *arguments)
         return
-    ends = [jobs * part // parts for part in range(parts + 1)]
-    waiting = [
-        _helpers(parts).submit(loop, start, stop, *arguments) for start, stop in pairwise(ends[1:])
-    ]
+    first, *others = _ranges(jobs, parts)
+    pool = _pool(parts, "loops")
+    waiting = [pool.submit(loop, own.start, own.stop, *arguments) for own in others]
     try:
-        loop(0, ends[1], *arguments)
+        loop(first.start, first.stop, *arguments)
     finally:
         wait(waiting)  # all of them, since they write to what the caller holds
     for one in waiting:
@@ -46,7 +40,10 @@ def each(loop: Callable[..., None], jobs: int, *arguments: Any) -> None:
 
 def shares(jobs: int) -> list[range]:
     """Jobs 0, 1, ... in as many parts as torch has threads."""
-    parts = min(jobs, torch.get_num_threads())
+    return _ranges(jobs, min(jobs, torch.get_num_threads()))
+
+
+def _ranges(jobs: int, parts: int) -> list[range]:
     ends = [jobs * part // max(1, parts) for part in range(parts + 1)]
     return [range(start, stop) for start, stop in pairwise(ends)]
 
@@ -64,7 +61,9 @@ def spread(run: Callable[[int, Sequence[int]], None], parts: Sequence[Sequence[i
         run(number, part)
 
     threads = torch.get_num_threads()
-    waiting = [_pool(threads).submit(alone, number, part) for number, part in enumerate(parts)]
+    waiting = [
+        _pool(threads, "chains").submit(alone, number, part) for number, part in enumerate(parts)
+    ]
     wait(waiting)  # all of them, since they write to what the caller holds
     torch.set_num_threads(
         threads
@@ -74,19 +73,8 @@ def spread(run: Callable[[int, Sequence[int]], None], parts: Sequence[Sequence[i
 
 
 @cache
-def _pool(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, thread_name_prefix="pacdp-chains")
+def _pool(size: int, name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(size, thread_name_prefix=f"pacdp-{name}")
 
 
-@cache
-def _helpers(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, thread_name_prefix="pacdp-loops")
-
-
-def _forget() -> None:
-    """A fork has the pools, but not their threads."""
-    _pool.cache_clear()
-    _helpers.cache_clear()
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a fork has the pools, but not their threads

@@ -8,7 +8,7 @@ import numpy as np
 from pacdp.chains.native import threads
 from pacdp.random.kernels import kernel
 from pacdp.random.philox import LANES, PAGE
-from pacdp.random.philox_compiled import four_normals, normal_page
+from pacdp.random.philox_compiled import four_normals
 
 
 @numba.njit(inline="always")
@@ -33,16 +33,8 @@ def update(out, x, *arguments: Any) -> None:
 
     Every page is a function of its own chain alone, so that neither the number of chains nor of threads matters.
     """
-    threads.each(_update, _jobs(x), out, x, *arguments)
-
-
-def normal(out, *arguments: Any) -> None:
-    """Standard normal numbers into out [chains, dim] from (keys, stream, tick), the same that :func:`update` adds."""
-    threads.each(_normal, _jobs(out), out, *arguments)
-
-
-def _jobs(x: np.ndarray) -> int:
-    return len(x) * -(-x.shape[1] // PAGE)
+    pages = len(x) * -(-x.shape[1] // PAGE)
+    threads.each(_update, pages, out, x, *arguments, operations=x.size)
 
 
 @kernel(fastmath={"contract", "nsz"}, error_model="numpy")
@@ -102,29 +94,3 @@ def _update(
             m, w = average[k, start:stop], number(alpha[k])
             for j in range(stop - start):
                 m[j] += w * (y[j] - m[j])
-
-
-@kernel(fastmath={"contract", "nsz"}, error_model="numpy")
-@no_type_check
-def _normal(begin, end, out, keys, stream, tick):
-    dim = out.shape[1]
-    pages = (dim + PAGE - 1) // PAGE
-    low, high = np.uint32(tick), np.uint32(tick >> np.uint64(32))
-    for job in range(begin, end):
-        k, page = job // pages, job % pages
-        noise = np.empty(PAGE, np.float32)
-        k0, k1 = np.uint32(keys[k]), np.uint32(keys[k] >> np.uint64(32))
-        stop = min((page + 1) * PAGE, dim)
-        normal_page(
-            noise,
-            np.uint32(page * LANES),
-            LANES,
-            min(stop - page * PAGE, LANES),
-            k0,
-            k1,
-            stream,
-            low,
-            high,
-        )
-        for j in range(stop - page * PAGE):
-            out[k, page * PAGE + j] = noise[j]

@@ -5,7 +5,7 @@ vector code, generic in the float type: a vector holds 64 bytes, which LLVM spli
 fast-math flags: NaN and infinities behave as IEEE 754 says, and every sum is taken in the order written.
 """
 
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 from llvmlite import ir
@@ -79,18 +79,8 @@ def _index(value: int) -> Any:
 
 
 @intrinsic
-def convolve_and_compare(
-    typing: Any,
-    x: Any,
-    base: Any,
-    taps: Any,
-    weights: Any,
-    bias: Any,
-    tile: Any,
-    best: Any,
-    where: Any,
-    place: Any,
-) -> Any:
+@no_type_check
+def convolve_and_compare(typing, x, base, taps, weights, bias, tile, best, where, place):
     """One position of ``TILE`` output channels for one vector of examples, folded into a running maximum.
 
     ``x[row, lane]`` holds an input number of each example and tap t reads row ``base + taps[t]``; the channels' filters
@@ -100,7 +90,7 @@ def convolve_and_compare(
     """
     signature = types.void(x, types.intp, taps, weights, bias, types.intp, best, where, types.intp)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context, builder, signature, arguments):
         code = _Code(context, builder, signature, arguments)
         _, base, _, _, _, tile, _, _, place = arguments
         x, taps, weights, bias, best, where = code.data(0, 2, 3, 4, 6, 7)
@@ -136,49 +126,42 @@ def convolve_and_compare(
     return signature, generate
 
 
-def _weighted_rows(vectors: int) -> Any:
+def _weighted_rows(*counts: int) -> Any:
     @intrinsic
+    @no_type_check
     def add_weighted_rows(
-        typing: Any,
-        total: Any,
-        start: Any,
-        table: Any,
-        stride: Any,
-        offsets: Any,
-        factors: Any,
-        first: Any,
-        last: Any,
-    ) -> Any:
+        typing, total, vectors, start, table, stride, offsets, factors, first, last
+    ):
         """The ``vectors`` vectors from ``total[start]`` on gain Σ_i factors[i] · table[stride offsets[i] + column ...].
 
-        ``start`` is a triple: the place in ``total``, the column of the rows in ``table``, and how far after the first
-        vector the last one lies, which may overlap the one before it. Arrays are flat memory, i runs from ``first`` to
-        ``last`` exclusive, in this order. Indices are not checked.
+        ``vectors`` is one of ``counts``, for each of which there is a loop of its own, or nothing is done. ``start`` is
+        a triple: the place in ``total``, the column of the rows in ``table``, and how far after the first vector the
+        last one lies, which may overlap the one before it. Arrays are flat memory, i runs from ``first`` to ``last``
+        exclusive, in this order. Indices are not checked.
         """
         signature = types.void(
-            total, start, table, types.intp, offsets, factors, types.intp, types.intp
+            total, types.intp, start, table, types.intp, offsets, factors, types.intp, types.intp
         )
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(context, builder, signature, arguments):
             code = _Code(context, builder, signature, arguments)
-            start, column, end = cgutils.unpack_tuple(builder, arguments[1], 3)
-            stride, first, last = arguments[3], arguments[6], arguments[7]
-            total, table, offsets, factors = code.data(0, 2, 4, 5)
-            parts = [_index(part * code.width) for part in range(vectors - 1)] + [end]
-            places = [builder.add(start, part) for part in parts]
-            sums = [code.accumulator(code.load(total, place)) for place in places]
-            with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
-                row = builder.mul(
-                    builder.sext(code.scalar_at(offsets, item), ir.IntType(64)), stride
-                )
-                offset = builder.add(row, column)
-                factor = code.splat(code.scalar_at(factors, item))
-                for part, accumulator in zip(parts, sums, strict=True):
-                    code.add_product(
-                        accumulator, factor, code.load(table, builder.add(offset, part))
-                    )
-            for place, accumulator in zip(places, sums, strict=True):
-                code.store(builder.load(accumulator), total, place)
+            start, column, end = cgutils.unpack_tuple(builder, arguments[2], 3)
+            vectors, stride, first, last = (arguments[place] for place in (1, 4, 7, 8))
+            total, table, offsets, factors = code.data(0, 3, 5, 6)
+            for count in counts:
+                with builder.if_then(builder.icmp_signed("==", vectors, _index(count))):
+                    parts = [_index(part * code.width) for part in range(count - 1)] + [end]
+                    places = [builder.add(start, part) for part in parts]
+                    sums = [code.accumulator(code.load(total, place)) for place in places]
+                    with cgutils.for_range_slice(builder, first, last, _index(1)) as (item, _):
+                        offset = builder.sext(code.scalar_at(offsets, item), ir.IntType(64))
+                        row = builder.add(builder.mul(offset, stride), column)
+                        factor = code.splat(code.scalar_at(factors, item))
+                        for part, accumulator in zip(parts, sums, strict=True):
+                            vector = code.load(table, builder.add(row, part))
+                            code.add_product(accumulator, factor, vector)
+                    for place, accumulator in zip(places, sums, strict=True):
+                        code.store(builder.load(accumulator), total, place)
             return context.get_dummy_value()
 
         return signature, generate
@@ -189,10 +172,5 @@ def _weighted_rows(vectors: int) -> Any:
 ROW_BLOCK = 4
 """Vectors of a row whose accumulators are in registers together."""
 LONG_BLOCK = 7
-add_one_vector = _weighted_rows(1)
-add_two_vectors = _weighted_rows(2)
-add_vector_block = _weighted_rows(ROW_BLOCK)
-add_three_vectors = _weighted_rows(3)
-add_five_vectors = _weighted_rows(5)
-add_six_vectors = _weighted_rows(6)
-add_long_block = _weighted_rows(LONG_BLOCK)
+add_block = _weighted_rows(ROW_BLOCK, 2, 1)
+add_any_block = _weighted_rows(*range(LONG_BLOCK, 0, -1))

@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from bounds.sentence import confidence, counted, down, up
+from bounds.sentence import confidence, counted
 from pacdp.cli.reading import notes
 from pacdp.cli.terminal import output, word
-from pacdp.predictions import Report, Statement
+from pacdp.predictions.report import COLUMNS, Report
 
 _MOST = 60
 
@@ -26,9 +26,7 @@ def tell(found: Report, written: Path) -> None:
     say(f"{counted(found.examples or found.n, 'example')}{whose}")
     title = f"all of this holds at once with {confidence(found.failure_prob)} confidence"
     out.print(
-        _table(
-            found.statements[:_MOST], title, several=len({one.of for one in found.statements}) > 1
-        )
+        _table(found.cells()[:_MOST], title, several=len({one.of for one in found.statements}) > 1)
     )
     if (left := len(found.statements) - _MOST) > 0:
         say(f"{left} more rows are in {written}")
@@ -42,28 +40,14 @@ def tell(found: Report, written: Path) -> None:
     say(f"wrote {written}; check it with pacdp verify {word(written)}")
 
 
-def _table(rows: Sequence[Statement], title: str, *, several: bool) -> Table:
+def _table(rows: Sequence[tuple[str, ...]], title: str, *, several: bool) -> Table:
+    shown = [place for place in range(len(COLUMNS)) if place != 1 or several]
     table = Table(title=title)
-    table.add_column("quantity", overflow="fold")
-    if several:
-        table.add_column("model", overflow="fold")
-    for name in ("measured", "at least", "at most", "records"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in rows:
-        least, most = _end(one.lower, one.range[0], down), _end(one.upper, one.range[1], up)
-        cells = (
-            one.quantity,
-            *([one.of] if several else []),
-            f"{one.measured:.4f}",
-            least,
-            most,
-            str(one.n),
-        )
-        table.add_row(*map(Text, cells))
+    for place in shown:
+        if place < 2:
+            table.add_column(COLUMNS[place], overflow="fold")
+        else:
+            table.add_column(COLUMNS[place], justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(row[place]) for place in shown))
     return table
-
-
-def _end(value: float | None, nothing: float, rounded: object) -> str:
-    """An end of an interval, rounded away from what was measured; a dash where it is not asked or says nothing."""
-    assert callable(rounded)
-    return "–" if value is None or value == nothing else str(rounded(value))

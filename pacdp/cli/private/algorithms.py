@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
 from pacdp.loop import PrivateRun
 from pacdp.models import Architecture, build
 from pacdp.schedules import Constant, Schedule
 from pacdp.step.budget import PrivacyBudget, calibrated
-from pacdp.step.mechanism import Mechanism
+from pacdp.step.clip import ClippingRule
+from pacdp.step.mechanism import Mechanism, QuantileClipping
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -66,16 +67,30 @@ def mechanism(config: PrivateConfig, public: Public) -> Mechanism:
         grad_sample_mode=None if config.method.by_person else sampling.grad_sample_mode,
         max_physical_batch=sampling.max_physical,
         budget=PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, adjacency=budget.adjacency),
+        clipping=clipping(sampling),
     )  # fmt: skip
 
 
+def clipping(sampling: Sampling) -> ClippingRule | QuantileClipping:
+    """How contributions are clipped."""
+    if sampling.clipping != "quantile":
+        return sampling.clipping
+    return QuantileClipping(
+        count_noise=sampling.count_noise, quantile=sampling.quantile, rate=sampling.quantile_rate
+    )
+
+
 def noise(config: PrivateConfig) -> Schedule:
-    """The given noise multiplier, or the smallest that keeps all steps to the budget."""
+    """The given noise multiplier, or the smallest that keeps all steps to the budget, counts of quantiles included."""
     sampling, budget = config.sampling, config.budget
     if sampling.noise_multiplier:
         return Constant(value=sampling.noise_multiplier)
-    return calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
+    found = calibrated(1.0, sample_rate=sampling.sample_rate, steps=sampling.steps, delta=budget.delta,
                               target_epsilon=budget.epsilon, adjacency=budget.adjacency)  # fmt: skip
+    how = clipping(sampling)
+    return (
+        Constant(value=how.noise_beside(found(0))) if isinstance(how, QuantileClipping) else found
+    )
 
 
 def predictor(

@@ -18,6 +18,16 @@ class Sampling:
     steps: int = 400
     """Planned; a budget may halt training before."""
     clip_norm: float = 1.0
+    clipping: Literal["flat", "automatic", "quantile"] = field(
+        default="flat", metadata=JOINED_LATER
+    )
+    """min(1, C/‖g‖), C/(‖g‖ + 0.01), or flat with a norm that follows a quantile of the norms."""
+    quantile: float = field(default=0.5, metadata=JOINED_LATER)
+    """The share of examples (or people) that quantile clipping leaves as they are."""
+    quantile_rate: float = field(default=0.2, metadata=JOINED_LATER)
+    """How fast it moves."""
+    count_noise: float = field(default=0.0, metadata=JOINED_LATER)
+    """Standard deviation of the noise on its count; a twentieth of sample_rate · public_size is usual."""
     noise_multiplier: float = 0.0
     """σ; 0 takes the smallest with which all steps keep to the budget."""
     public_size: float = 0.0
@@ -77,6 +87,11 @@ class PrivateConfig:
         if self.sampling.noise_multiplier < 0 or self.sampling.public_size < 0:
             raise ValueError(
                 "expected sampling.noise_multiplier >= 0 and sampling.public_size >= 0"
+            )
+        if (self.sampling.count_noise != 0.0) != (self.sampling.clipping == "quantile"):
+            raise ValueError(
+                "give sampling.count_noise, which is part of the privacy spent, with sampling.clipping quantile and "
+                "with no other"
             )
         if self.sampling.max_physical < 1:
             raise ValueError(

@@ -10,10 +10,13 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify.arithmetic import log_xi
 from pacdp.verify.claim import Claim
-from pacdp.verify.formulas import calibration, counts, pac_bayes
+from pacdp.verify.formulas import (
+    calibration,
+    counts,
+    gibbs,
+    pac_bayes,
+)
 from pacdp.verify.formulas.compression import compression
-from pacdp.verify.formulas.gibbs import gibbs_pac_bayes
-from pacdp.verify.formulas.recursive import recursive
 
 Formula = Callable[[Claim], arb]
 
@@ -39,17 +42,20 @@ COSTS: dict[str, Formula] = {
     "log_xi": lambda c: log_xi(c.n),
     "log_two_sqrt_n": lambda c: (2 * arb(c.n).sqrt()).log(),
     "levels": lambda c: arb(len(c.numbered("share_", 1))).log(),
-    "union": lambda c: arb(2).log(),
-    "free_energy": pac_bayes.free_energy,
+    "union": lambda _: arb(2).log(),
+    "free_energy": gibbs.free_energy,
     "grid": grid,
     "draw": draw,
 }
-"""What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in the folder prices."""
+"""What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in ``prices``."""
 
 _KL_AND_XI = ("kl", "log_xi")
 PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
     "maurer": (_KL_AND_XI, pac_bayes.inverse_kl),
-    "langford_seeger": (("kl", "log_two_sqrt_n"), pac_bayes.inverse_kl),
+    "langford_seeger": (
+        ("kl", "log_two_sqrt_n"),
+        pac_bayes.inverse_kl,
+    ),
     "mcallester": (_KL_AND_XI, pac_bayes.mcallester),
     "quadratic": (_KL_AND_XI, pac_bayes.quadratic),
     "tolstikhin_seldin": (_KL_AND_XI, pac_bayes.tolstikhin_seldin),
@@ -57,24 +63,39 @@ PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
     "catoni": (("kl",), pac_bayes.catoni),
     "catoni_grid": (("kl", "grid"), pac_bayes.catoni_grid),
     "linear": (("kl",), pac_bayes.linear),
-    "unexpected_bernstein": (("kl", "grid"), pac_bayes.unexpected_bernstein),
+    "unexpected_bernstein": (
+        ("kl", "grid"),
+        pac_bayes.unexpected_bernstein,
+    ),
     "split_kl": ((*_KL_AND_XI, "levels"), pac_bayes.split_kl),
-    "recursive": (_KL_AND_XI, recursive),
-    "disintegrated": (("log_density_ratio", "log_xi"), pac_bayes.inverse_kl),
-    "disintegrated_renyi": (("renyi", "log_xi"), pac_bayes.inverse_kl),
-    "gibbs_pac_bayes": (("log_xi",), gibbs_pac_bayes),
-    "gibbs_catoni": (("free_energy",), pac_bayes.gibbs_catoni),
+    "recursive": (_KL_AND_XI, pac_bayes.recursive),
+    "disintegrated": (
+        ("log_density_ratio", "log_xi"),
+        pac_bayes.inverse_kl,
+    ),
+    "disintegrated_renyi": (
+        ("renyi", "log_xi"),
+        pac_bayes.inverse_kl,
+    ),
+    "gibbs_pac_bayes": (("log_xi",), gibbs.gibbs_pac_bayes),
+    "gibbs_catoni": (("free_energy",), gibbs.gibbs_catoni),
     "kl_chernoff": ((), pac_bayes.inverse_kl),
     "chernoff": ((), pac_bayes.quadratic),
     "hoeffding": ((), pac_bayes.mcallester),
     "ece_pac_bayes": (("kl", "grid"), calibration.ece_pac_bayes),
     "ece_hoeffding": ((), calibration.ece_hoeffding),
     "ece_second_moment": (("grid",), calibration.ece_pac_bayes),
-    "new_example_pac_bayes": (_KL_AND_XI, counts.new_example_pac_bayes),
+    "new_example_pac_bayes": (
+        _KL_AND_XI,
+        counts.new_example_pac_bayes,
+    ),
     "new_example_kl": ((), counts.new_example_kl),
     "new_person_kl": ((), pac_bayes.inverse_kl),
     "new_person_hoeffding": ((), pac_bayes.mcallester),
-    "new_person_second_moment": (("grid",), counts.new_person_second_moment),
+    "new_person_second_moment": (
+        ("grid",),
+        counts.new_person_second_moment,
+    ),
     "new_person_bernstein": (("union",), counts.betting),
     "new_person_betting": ((), counts.betting),
     "new_example_betting": ((), counts.betting),

@@ -41,10 +41,27 @@ class Bin(NamedTuple):
         """|ĝ_b|."""
         return abs(self.right / self.size - self.confidence)
 
-    @property
-    def width(self) -> arb:
-        """w_b."""
-        return self.high - self.low
+    def reach(self, delta: arb) -> arb:
+        """√(ln(1/δ)/(2n_b)): by how much a mean of numbers in [0, 1] may be off."""
+        return (-delta.log() / (2 * self.size)).sqrt()
+
+
+def by_hoeffding(one: Bin, delta: arb) -> arb:
+    """|E[g | b]| ≤ |ĝ_b| + (1 + w_b) √(ln(K/δ)/(2n_b)), delta = δ/K ("Calibration bin by bin")."""
+    return one.gap + (1 + one.high - one.low) * one.reach(delta)
+
+
+def by_clopper_pearson(one: Bin, delta: arb) -> arb:
+    """max{a⁺ - f⁻, f⁺ - a⁻}, a± at δ/(2K), f± = mean confidence ± w_b √(ln(2K/δ)/(2n_b)) ("Calibration bin by bin")."""
+    half = delta / 2
+    reach = (one.high - one.low) * one.reach(half)
+    least = (one.confidence - reach).max(one.low)
+    most = (one.confidence + reach).min(one.high)
+    right = int(float(one.right))
+    count = int(float(one.size))
+    above = binomial_upper(right, count, half) - least
+    below = most - binomial_lower(right, count, half)
+    return above.max(below)
 
 
 def mce_hoeffding(c: Claim) -> arb:
@@ -52,61 +69,36 @@ def mce_hoeffding(c: Claim) -> arb:
     return _worst_bin(c, by_hoeffding)
 
 
-def by_hoeffding(one: Bin, delta: arb) -> arb:
-    """|E[g | b]| ≤ |ĝ_b| + (1 + w_b) √(ln(K/δ)/(2n_b)), delta = δ/K ("Calibration bin by bin")."""
-    square = -delta.log() / (2 * one.size)
-    return one.gap + (1 + one.width) * square.sqrt()
-
-
 def mce_clopper_pearson(c: Claim) -> arb:
     """The largest of the bins' bounds by Clopper and Pearson ("Calibration bin by bin")."""
     return _worst_bin(c, by_clopper_pearson)
 
 
-def by_clopper_pearson(one: Bin, delta: arb) -> arb:
-    """max{a⁺ - f⁻, f⁺ - a⁻}, a± at δ/(2K), f± = mean confidence ± w_b √(ln(2K/δ)/(2n_b)) ("Calibration bin by bin")."""
-    half = delta / 2
-    square = -half.log() / (2 * one.size)
-    reach = one.width * square.sqrt()
-    least = (one.confidence - reach).max(one.low)
-    most = (one.confidence + reach).min(one.high)
-    right, count = int(float(one.right)), int(float(one.size))
-    above = binomial_upper(right, count, half) - least
-    below = most - binomial_lower(right, count, half)
-    return above.max(below)
-
-
 def _worst_bin(c: Claim, bound: Callable[[Bin, arb], arb]) -> arb:
     """The largest bound, among bins with enough examples; δ is divided by their number K ("Calibration bin by bin")."""
-    bins = _bins(c)
+    names = (
+        "lows",
+        "highs",
+        "counts",
+        "corrects",
+        "mean_confidences",
+    )
+    columns = [c.listed(name) for name in names]
+    bins = [Bin(*row) for row in zip(*columns, strict=True)]
     kept = [one for one in bins if one.size >= c.raw("min_count")]
     delta = c["failure_prob"] / max(1, len(kept))
-    values = list[arb]()
+    values = [ZERO if kept else ONE]
     for place, one in enumerate(bins):
-        value = ONE
-        if one.size >= c.raw("min_count"):
-            value = bound(one, delta).min(ONE)
-            values.append(value)
+        value = bound(one, delta).min(ONE) if one in kept else ONE
         c.term_agrees(f"gap_{place}", value)
-    _check_summary(c, bins, kept)
-    return largest(values) if values else ONE
-
-
-def _bins(c: Claim) -> list[Bin]:
-    names = ("lows", "highs", "counts", "corrects", "mean_confidences")
-    columns = [c.listed(name) for name in names]
-    return [Bin(*row) for row in zip(*columns, strict=True)]
-
-
-def _check_summary(
-    c: Claim,
-    bins: list[Bin],
-    kept: list[Bin],
-) -> None:
+        values += [value] if one in kept else []
     whole = total(one.size for one in bins).max(ONE)
-    c.term_is_about("bins", arb(len(bins)))
-    c.term_is_about("bins_certified", arb(len(kept)))
-    c.term_is_about(
-        "largest_empirical_gap", largest([ZERO, *(one.gap for one in kept)])
+    c.terms_are(
+        bins=arb(len(bins)),
+        bins_certified=arb(len(kept)),
+        largest_empirical_gap=largest(
+            [ZERO, *(one.gap for one in kept)]
+        ),
+        share_certified=total(one.size for one in kept) / whole,
     )
-    c.term_is_about("share_certified", total(one.size for one in kept) / whole)
+    return largest(values)

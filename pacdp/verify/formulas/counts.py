@@ -16,26 +16,26 @@ from pacdp.verify.arithmetic import (
 from pacdp.verify.claim import (
     Claim,
     Unchecked,
-    Wrong,
     about,
     agree,
     exactly,
     parsed,
+    require,
 )
 from pacdp.verify.formulas.pac_bayes import bernstein
 
 
-def counted(c: Claim, failure_prob: arb) -> arb:
-    """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
-    k = c.raw("k")
-    if not isinstance(k, int) or not 0 <= k <= c.n:
-        raise Wrong(f"k is {k!r}, of {c.n}")
-    return binomial_upper(k, c.n, failure_prob)
-
-
 def clopper_pearson(c: Claim) -> arb:
-    """Clopper and Pearson's bound inverts the binomial law itself ("Averages of independent draws")."""
-    return counted(c, c["failure_prob"])
+    """Clopper and Pearson: p ≤ sup{p : P(Bin(n, p) ≤ k) ≥ δ} ("Averages of independent draws")."""
+    return _counted(c, c["failure_prob"])
+
+
+def _counted(c: Claim, failure_prob: arb) -> arb:
+    k = c.raw("k")
+    require(
+        isinstance(k, int) and 0 <= k <= c.n, f"k is {k!r}, of {c.n}"
+    )
+    return binomial_upper(k, c.n, failure_prob)
 
 
 def one_of_finitely_many(c: Claim) -> arb:
@@ -44,22 +44,21 @@ def one_of_finitely_many(c: Claim) -> arb:
     if "weights" in c.inputs:
         weights = c.listed("weights")
         about("the sum of the weights", 1, total(weights))
-        networks = c.raw("networks")
-        if len(weights) != networks or any(one < 0 for one in weights):
-            raise Wrong(
-                f"the weights are {c.inputs['weights']}, of {networks} networks"
-            )
+        require(
+            len(weights) == c.raw("networks")
+            and all(w >= 0 for w in weights),
+            f"the weights are {c.inputs.weights}, of {c.raw('networks')} networks",
+        )
         weight = weights[c.raw("chosen_network")]
     about("inputs.tail", c.raw("tail"), c["failure_prob"] * weight)
-    return counted(c, c["tail"])
+    return _counted(c, c["tail"])
 
 
 def disagreement(c: Claim) -> arb:
     """R(f) ≤ R(h) + P(f ≠ h), the second by Clopper and Pearson's bound ("Untouched networks")."""
     other = exactly(parsed(c.raw("surrogate")).value)
-    apart = counted(c, c["failure_prob"])
     c.term_agrees("surrogate_risk", other)
-    c.term_agrees("disagreement", apart)
+    c.term_agrees("disagreement", _counted(c, c["failure_prob"]))
     return other + c.term("disagreement")
 
 
@@ -70,31 +69,22 @@ def sampled(c: Claim) -> arb:
 
 def from_draws(c: Claim, prefix: str) -> arb:
     """r = kl⁻¹(mean, ln(1/δ_MC)/N) ("The overall certificate"); the terms repeat what it was made from."""
-    mean, draws = c[f"{prefix}mean"], c.term("monte_carlo_draws")
+    mean = c[f"{prefix}mean"]
+    draws = c.term("monte_carlo_draws")
     nats = -c[f"{prefix}failure_prob"].log()
-    _require_draws(
-        c, draws, f"{prefix}draws", draws == c.inputs.get(f"{prefix}draws")
-    )
-    for kind in ("terms", "kept_steps"):
+    for kind in ("draws", "terms", "kept_steps"):
         if f"{prefix}{kind}" in c.inputs:
-            most = c[f"{prefix}{kind}"] + 1e-6
-            _require_draws(c, draws, f"{prefix}{kind}", 1 <= draws <= most)
-    c.term_is_about("monte_carlo_mean", mean)
+            most = c[f"{prefix}{kind}"]
+            require(
+                draws == most
+                if kind == "draws"
+                else 1 <= draws <= most + 1e-6,
+                f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{prefix}{kind} {float(most)!r}",
+            )
+    c.terms_are(monte_carlo_mean=mean)
     c.term_agrees("monte_carlo_confidence_nats", nats)
     c.term_agrees("monte_carlo_nats_per_draw", nats / draws)
     return kl_upper(mean, nats / draws)
-
-
-def _require_draws(
-    c: Claim,
-    draws: arb,
-    name: str,
-    holds: bool,
-) -> None:
-    if name in c.inputs and not holds:
-        raise Wrong(
-            f"terms.monte_carlo_draws is {float(draws)!r} and inputs.{name} {c.raw(name)!r}"
-        )
 
 
 def new_example_kl(c: Claim) -> arb:
@@ -107,7 +97,8 @@ def new_example_kl(c: Claim) -> arb:
 
 def _margin(c: Claim, q: arb) -> arb:
     """K [kl(risk‖r) - kl(risk‖q)] - Λ at the r of q ("Prices", docs/people.md)."""
-    risk, r = c["risk"], kl_upper(q, c.share)
+    risk = c["risk"]
+    r = kl_upper(q, c.share)
     if not r < 1:
         return ONE
     odds = (1 - q) / (1 - r)
@@ -136,31 +127,33 @@ def new_person_clopper_pearson(c: Claim) -> arb:
 def betting(c: Claim) -> arb:
     """μ ≤ m for every m with W(m) ≥ 1/δ ("Betting"): never below the mean, and the rest is not in the file."""
     mean = c["risk"] if "risk" in c.inputs else c.term("empirical_risk")
-    if not exactly(c.record.value) >= mean:
-        raise Wrong(
-            f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen"
-        )
+    require(
+        exactly(c.record.value) >= mean,
+        f"the value is {c.record.value!r}, below the mean {float(mean):.12g} of what was seen",
+    )
     whose = "the people" if "new_person" in c.name else "the examples"
     raise Unchecked(f"the losses of {whose} are not in the file")
 
 
 def largest_gap(c: Claim) -> arb:
     """max over g ≠ h of |p_g - p_h| ≤ max over g ≠ h of (u_g - l_h) ("The largest gap between groups")."""
-    uppers, lowers = c.listed("uppers"), c.listed("lowers")
-    if len(uppers) != len(lowers) or len(uppers) < 2:
-        raise Wrong(
-            f"there are {len(uppers)} upper and {len(lowers)} lower ends of groups"
-        )
-    gaps = list[arb]()
-    for place, high in enumerate(uppers):
-        others = lowers[:place] + lowers[place + 1 :]
-        gaps += [high - low for low in others]
+    uppers = c.listed("uppers")
+    lowers = c.listed("lowers")
+    require(
+        len(uppers) == len(lowers) > 1,
+        "its groups have no two ends each",
+    )
+    gaps = [
+        high - low
+        for g, high in enumerate(uppers)
+        for h, low in enumerate(lowers)
+        if g != h
+    ]
     return largest(gaps).max(ZERO)
 
 
 _GRID = arb(2) ** -10
 """Noisy counts are released as multiples of it."""
-_PAID_FOR_NOISE = "noise on the counts"
 
 
 def check_noisy_counts(c: Claim) -> None:
@@ -168,11 +161,16 @@ def check_noisy_counts(c: Claim) -> None:
 
     What was released is a multiple of 1/1024, the count plus a normal number rounded to such a multiple.
     """
-    most, fewest = c["errors_at_most"], arb(c.n)
-    of_people = any(one.get("unit") == "person" for one in c.record.hypotheses)
+    most = c["errors_at_most"]
+    fewest = arb(c.n)
+    of_people = any(
+        one.get("unit") == "person" for one in c.record.hypotheses
+    )
     step = _GRID if of_people else ONE
     _check_noisy_end(c, "n", c["released_n"] - fewest, ONE)
-    _check_noisy_end(c, "errors_at_most", most - c["released_errors"], step)
+    _check_noisy_end(
+        c, "errors_at_most", most - c["released_errors"], step
+    )
     agree("inputs.risk", c.raw("risk"), (most / fewest).min(ONE))
 
 
@@ -180,22 +178,19 @@ def _check_noisy_end(
     c: Claim,
     name: str,
     reach: arb,
-    next_one: arb,
+    step: arb,
 ) -> None:
     """The worst count is where half of what the noise may fail with says, and no farther."""
-    share = c.paid(_PAID_FOR_NOISE) / 2
+    share = c.paid("noise on the counts") / 2
     std = c["std_n"] if name == "n" else c["std_errors"]
-    if not share > 0:
-        raise Wrong(
-            "the counts have noise, and nothing of the failure probability is for it"
-        )
-    if not normal_above((reach + next_one - _GRID / 2) / std) <= share:
-        raise Wrong(
-            f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often"
-        )
+    beyond = normal_above((reach + step - _GRID / 2) / std)
+    require(
+        share > 0 and beyond <= share,
+        f"{name} is {c.raw(name)!r}, beyond which the noise may have taken the count more often than is paid for",
+    )
     nearest = normal_above((reach - _GRID) / std - ball(1e-9))
     enough = nearest >= share * (1 - ball(1e-6))
-    if not enough and c[name] > 0:
-        raise Wrong(
-            f"{name} is {c.raw(name)!r}, which is more than the noise asks for"
-        )
+    require(
+        enough or c[name] <= 0,
+        f"{name} is {c.raw(name)!r}, which is more than the noise asks for",
+    )

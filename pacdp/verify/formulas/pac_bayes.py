@@ -2,8 +2,17 @@
 
 from flint import arb  # pyright: ignore[reportMissingImports]
 
-from pacdp.verify.arithmetic import ONE, ZERO, ball, kl_upper, least
-from pacdp.verify.claim import Claim, Wrong
+from pacdp.verify.arithmetic import (
+    ONE,
+    ZERO,
+    ball,
+    kl_upper,
+    least,
+    log_xi,
+    total,
+)
+from pacdp.verify.claim import Claim, Price, number, require
+from pacdp.verify.formulas.prices import check_price
 
 ETAS = [0.5 * 0.8**k for k in range(20)]
 """The grid of the un-expected Bernstein inequality, paid for with ln 20."""
@@ -34,11 +43,10 @@ def tolstikhin_seldin(c: Claim) -> arb:
 def thiemann(c: Claim) -> arb:
     """(R̂ + c/λ)/(1 - λ/2); the best λ gives the quadratic form ("PAC-Bayes with an independent prior")."""
     if "lam" in c.inputs:
-        lam = c["lam"]
-        above = c["risk"] + c.share / lam
-        return above / (1 - lam / 2)
+        above = c["risk"] + c.share / c["lam"]
+        return above / (1 - c["lam"] / 2)
     root = (2 * c["risk"] / c.share + 1).sqrt()
-    c.term_is_about("lam", 2 / (root + 1))
+    c.terms_are(lam=2 / (root + 1))
     return quadratic(c)
 
 
@@ -51,10 +59,10 @@ def catoni_grid(c: Claim) -> arb:
     """Catoni's bound at the best of J values fixed beforehand, at ln J nats ("Grids")."""
     grid = c.listed("inverse_temperatures")
     taken = c.term("inverse_temperature")
-    if not any(taken == one for one in grid):
-        raise Wrong(
-            f"terms.inverse_temperature is {c.terms['inverse_temperature']!r}, which is not of the grid"
-        )
+    require(
+        any(taken == one for one in grid),
+        f"terms.inverse_temperature is {float(taken)!r}, which is not of the grid",
+    )
     return least(_catoni_at(c, one) for one in grid)
 
 
@@ -67,9 +75,8 @@ def _catoni_at(c: Claim, temperature: arb) -> arb:
 
 def linear(c: Claim) -> arb:
     """[R̂(Q) + λ c] / (1 - 1/(2λ)), λ > 1/2 ("PAC-Bayes with an independent prior")."""
-    lam = c["lam"]
-    above = c["risk"] + lam * c.share
-    return above / (1 - 1 / (2 * lam))
+    above = c["risk"] + c["lam"] * c.share
+    return above / (1 - 1 / (2 * c["lam"]))
 
 
 def unexpected_bernstein(c: Claim) -> arb:
@@ -77,23 +84,22 @@ def unexpected_bernstein(c: Claim) -> arb:
     return bernstein(c, c["risk"], c["second_moment"])
 
 
-def bernstein(c: Claim, mean: arb, square: arb) -> arb:
-    """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η) ("Un-expected Bernstein")."""
+def bernstein(
+    c: Claim,
+    mean: arb,
+    square: arb,
+) -> arb:
+    """E Z̄ ≤ Z̄ + (c_η/η)·mean(Z²) + costs/(ηn), c_η = -η - ln(1-η), at the terms' η ("Un-expected Bernstein")."""
+    etas = [c.terms["eta"]] if "eta" in c.terms else ETAS
+    require(
+        set(etas) <= set(ETAS),
+        f"terms.eta is {etas}, not of the grid",
+    )
     bounds = list[arb]()
-    for eta in _etas(c):
+    for eta in map(ball, etas):
         slope = -eta - (1 - eta).log()
         bounds.append(mean + slope / eta * square + c.share / eta)
     return least(bounds)
-
-
-def _etas(c: Claim) -> list[arb]:
-    """The grid, or the one of it that the terms name ("Un-expected Bernstein")."""
-    if "eta" not in c.terms:
-        return [ball(eta) for eta in ETAS]
-    eta = c.terms["eta"]
-    if eta not in ETAS:
-        raise Wrong(f"terms.eta is {eta!r}, which is not of the grid")
-    return [ball(eta)]
 
 
 def split_kl(c: Claim) -> arb:
@@ -108,17 +114,50 @@ def split_kl(c: Claim) -> arb:
 def split(
     levels: list[arb],
     shares: list[arb],
-    per_example: arb,
+    nats: arb,
 ) -> arb:
     """One bound for each level, and their sum ("Split kl")."""
-    return _between(levels, [kl_upper(share, per_example) for share in shares])
+    return _between(levels, [kl_upper(share, nats) for share in shares])
 
 
 def _between(levels: list[arb], shares: list[arb]) -> arb:
-    whole = levels[0]
-    for place, share in enumerate(shares):
-        whole += (levels[place + 1] - levels[place]) * share
-    return whole
+    steps = zip(levels[1:], levels[:-1], shares, strict=True)
+    return levels[0] + total((b - a) * share for b, a, share in steps)
+
+
+def recursive(c: Claim) -> arb:
+    """R(π_t) = E[ℓ(w) - γ ℓ(w')] + γ R(π_(t-1)); B_1 is `maurer` on all examples ("Recursive PAC-Bayes")."""
+    bound = inverse_kl(c)
+    earlier = c.n
+    c.term_agrees("bound_1", bound)
+    for step in range(2, 2 + len(c.numbered("n_", 2))):
+        size = c.raw(f"n_{step}")
+        why = f"n_{step} is {size}, of {earlier} records"
+        require(size < earlier, why)
+        excess = _excess(c, step, size)
+        bound = (excess + c["gamma"] * bound).max(ZERO).min(ONE)
+        c.term_agrees(f"bound_{step}", bound)
+        earlier = size
+    return bound
+
+
+def _excess(c: Claim, step: int, size: int) -> arb:
+    """The split kl of the excess, with the levels -γ, 0, 1-γ, 1, at KL, ln ξ(n_t), ln 3 of each step, and the price."""
+    price = "transfer" if "transfer" in c.costs else "confidence"
+    c.term_agrees(f"kl_nats_{step}", c[f"kl_nats_{step}"])
+    c.term_agrees(f"log_xi_nats_{step}", log_xi(size))
+    c.term_agrees(f"levels_nats_{step}", arb(3).log())
+    paid = f"{price}_nats_{step}"
+    claimed = number(c.terms[paid])
+    check_price(Price(c, f"terms.{paid}", claimed, size, f"_{step}"))
+    names = ("kl", "log_xi", "levels", price)
+    nats = total(c.term(f"{name}_nats_{step}") for name in names) / size
+    c.term_agrees(f"total_per_example_{step}", nats)
+    shares = [c[f"share_{step}_{level}"] for level in (1, 2, 3)]
+    gamma = c["gamma"]
+    excess = split([-gamma, ZERO, 1 - gamma, ONE], shares, nats)
+    c.term_agrees(f"excess_{step}", excess)
+    return excess
 
 
 def dp_hoeffding_2018(c: Claim) -> arb:
@@ -141,22 +180,3 @@ def _bar_2018(c: Claim) -> tuple[arb, arb]:
     bar = c["epsilon"].max((nats / c.n).sqrt())
     c.term_agrees("epsilon_bar", bar)
     return bar, (ONE / c.n).sqrt()
-
-
-def free_energy(c: Claim) -> arb:
-    """-ln Z - τa, at most τ(b - a) ("Divergence of a Gibbs posterior")."""
-    tau, low = c["tau"], c["loss_low"]
-    spread = tau * (c["loss_high"] - low)
-    if "log_partition_lower_nats" not in c.inputs:
-        return spread
-    nats = -c["log_partition_lower_nats"] - tau * low
-    return nats.max(ZERO).min(spread)
-
-
-def gibbs_catoni(c: Claim) -> arb:
-    """[1 - exp(-(-v - τa + Λ)/n)]/(1 - e^(-C/n)), C = τ(b - a) ("Certificates without draws of the posterior")."""
-    spread = c["tau"] * (c["loss_high"] - c["loss_low"])
-    c.term_is_about("inverse_temperature", spread)
-    above = (-c.nats / c.n).expm1()
-    below = (-spread / c.n).expm1()
-    return above / below

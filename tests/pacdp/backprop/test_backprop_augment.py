@@ -25,21 +25,13 @@ def centre_of_mass(images):
 
 def test_every_image_has_its_own_the_seed_decides_and_the_default_changes_nothing():
     images = many(torch.rand(1, 1, 12, 12), 6)
-    settings = Augmentation(shift=2.0, rotation=10.0, scale=0.1, shear=0.1, elastic=0.5, erase=4)
+    settings = Augmentation(shift=2.0, rotation=10.0, scale=0.1, shear=0.1, elastic=0.5)
     first, again, other = (augmented(images, settings, seeded(s)) for s in (0, 0, 1))
     assert equal(first, again)
     assert not equal(first, other)
     assert len({tuple(image.flatten().tolist()) for image in first}) == 6
     assert torch.isfinite(first).all()
     assert augmented(images, Augmentation(), seeded(0)) is images
-
-
-def test_flips():
-    images = torch.rand(40, 3, 6, 7)
-    found = augmented(images, Augmentation(flip=True), seeded(0))
-    same, mirrored = (torch.isclose(found, one, atol=1e-5).flatten(1).all(dim=1) for one in (images, images.flip(3)))
-    assert (same | mirrored).all()
-    assert 5 < int(mirrored.sum()) < 35
 
 
 def test_shifts_are_in_pixels_and_rotations_in_degrees_about_the_centre():
@@ -52,11 +44,3 @@ def test_shifts_are_in_pixels_and_rotations_in_degrees_about_the_centre():
     assert float(angle.abs().max()) <= 20.5
     assert float(angle.std()) == near(20 / 3**0.5, rel=0.15)
     assert_close(torch.hypot(x, y), torch.full((400,), 7.0), atol=0.15, rtol=0)
-
-
-def test_erased_rectangles():
-    found = augmented(torch.ones(200, 2, 15, 15), Augmentation(erase=6), seeded(0))
-    gone = found[:, 0] == 0
-    assert equal(found[:, 0], found[:, 1])
-    assert max(int(gone.any(dim=side).sum(dim=1).max()) for side in (1, 2)) <= 6
-    assert 0 < float(gone.float().mean()) < 36 / 225

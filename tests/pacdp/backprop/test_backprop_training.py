@@ -7,7 +7,7 @@ from torch import equal
 from torch.nn import BatchNorm1d, Linear, ReLU, Sequential
 
 import bounds
-from pacdp.backprop import OBJECTIVES, Examples, PosteriorSettings, f_quad, train_posterior
+from pacdp.backprop import Examples, PosteriorSettings, f_kl, train_posterior
 from pacdp.losses import bounded_cross_entropy
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import mean_risks
@@ -31,7 +31,13 @@ def start():
 
 
 def trained(prior, module, data, **changes):
-    given = {"objective": f_quad, "loss": LOSS, "settings": SETTINGS, "failure_prob": 0.05, "generator": seeded(1)}
+    given = {
+        "objective": bounds.objectives.f_quad,
+        "loss": LOSS,
+        "settings": SETTINGS,
+        "failure_prob": 0.05,
+        "generator": seeded(1),
+    }
     return train_posterior(prior, module, data, **{**given, **changes})
 
 
@@ -41,14 +47,14 @@ def value(posterior, prior, module, data):
     return bounds.maurer(risk=found.mean, kl_nats=posterior.kl_nats(prior), n=len(data.inputs), failure_prob=0.05).value
 
 
-@every_case("name", OBJECTIVES)
-def test_the_bound_improves(name, data):
+@every_case("objective", [bounds.objectives.f_classic, bounds.objectives.f_quad, f_kl])
+def test_the_bound_improves(objective, data):
     module, prior = start()
-    found = trained(prior, module, data, objective=OBJECTIVES[name])
+    found = trained(prior, module, data, objective=objective)
     assert value(found, prior, module, data) < value(prior, prior, module, data) - 0.02
 
 
-@every_case("spread", ["fixed", "isotropic", "layer", "row", "diagonal"])
+@every_case("spread", ["layer", "diagonal"])
 def test_what_is_fixed_stays(spread, data):
     module = Sequential(network()[0], BatchNorm1d(8), ReLU(), Linear(8, 3)).eval()
     stds = {name: 0.0 if name in ("0.weight", "3.bias") else 0.2 for name, _ in module.named_parameters()}
@@ -61,17 +67,13 @@ def test_what_is_fixed_stays(spread, data):
         assert not found.stds[name].any()
     assert identical(found.buffers, prior.buffers)
     assert not equal(found.means["3.weight"], prior.means["3.weight"])
-    assert (spread == "fixed") == equal(found.stds["3.weight"].expand(3, 8), prior.stds["3.weight"].expand(3, 8))
+    assert not equal(found.stds["3.weight"].expand(3, 8), prior.stds["3.weight"].expand(3, 8))
     assert 0 < found.kl_nats(prior) < float("inf")
 
 
-def test_means_may_stay(data):
+def test_without_a_step_the_posterior_is_the_prior(data):
     module, prior = start()
-    found = trained(prior, module, data, settings=PosteriorSettings(steps=20, means=False))
-    assert identical(found.means, prior.means)
-    assert any(not equal(found.stds[name], prior.stds[name]) for name in prior.stds)
-    unmoved = trained(prior, module, data, settings=PosteriorSettings(steps=0))
-    assert unmoved.kl_nats(prior) == 0.0
+    assert trained(prior, module, data, settings=PosteriorSettings(steps=0)).kl_nats(prior) == 0.0
 
 
 def test_seeds(data):
@@ -86,15 +88,15 @@ def test_what_the_objective_is_told(data):
 
     def spy(risk, kl_nats, **given):
         told.append((float(risk.detach()), float(kl_nats.detach()), given))
-        return f_quad(risk, kl_nats, **given)
+        return bounds.objectives.f_quad(risk, kl_nats, **given)
 
     module, prior = start()
     seen = []
     trained(
-        prior, module, data, objective=spy, extra_nats=2.0, failure_prob=0.04,
+        prior, module, data, objective=spy, failure_prob=0.04,
         settings=PosteriorSettings(steps=7, batch_size=30), progress=seen.append,
     )  # fmt: skip
-    assert [given for *_, given in told] == [{"n": 400, "failure_prob": 0.04, "extra_nats": 2.0}] * 7
+    assert [given for *_, given in told] == [{"n": 400, "failure_prob": 0.04}] * 7
     assert told[0][1] == 0.0
     assert all(0 <= risk <= 1 for risk, *_ in told)
     assert [(s.step, s.steps, s.risk) for s in seen] == [(i + 1, 7, told[i][0]) for i in range(7)]

@@ -35,8 +35,7 @@ class QuadraticRisk(Objective):
         losses = torch.stack([self.risk(own) for own in weights])
         return Estimate(self.curvature * (weights - self.target), losses, (weights[:, 0] > 0).to(weights.dtype))
 
-    def risks(self, weights, *, chunk=10_000):
-        del chunk
+    def risks(self, weights):
         return [Risks(float(self.risk(own)), float(own[0]), 0.0, 0, self.n) for own in weights]
 
 

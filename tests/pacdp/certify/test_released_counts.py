@@ -39,7 +39,7 @@ def test_a_release_is_an_entry_before_it_is_drawn(tmp_path):
     book.set_limit(Limit(epsilon=0.0, **ABOUT))
 
     class Untouched(SystemRandomness):
-        def normal(self, *a, **k):
+        def noised(self, *a, **k):
             raise AssertionError("noise was drawn")
 
     with refusal("nothing was drawn", Overdrawn):

@@ -41,7 +41,7 @@ def train(
     data, test = problem.data()
     objective, _ = objectives(problem, settings, data, test, device="cpu")
     start = objective.layout.of(first_model(problem, data, seed=SEED, chain=CHAIN))[None]
-    sampler, trace = build(settings, objective), Trace(4, {}, {})
+    sampler, trace = build(settings, objective), Trace(4)
     for part in run_chains(sampler, sampler.init(start), Keys.derive([SEED], [CHAIN]), until=steps, chunk=3):
         trace = trace.extended(part)
     hashes = {"train": data.hash, "test": test.hash}

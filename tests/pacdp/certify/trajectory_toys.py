@@ -14,6 +14,7 @@ from pacdp.models import Architecture
 from pacdp.problem import Problem
 from pacdp.store.canonical import digest
 from pacdp.store.checkpoint import Checkpoint, save_checkpoint
+from pacdp.verify.examples import Examples
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.folder import check_folder
 from pacdp.verify.replay import replay
@@ -87,5 +88,5 @@ def replayed(path, of=PROBLEM, *, known=True):
     data, _ = of.data()
     model = of.model(data, generator=seeded(9))
     stored = read_checkpoint(path / "checkpoint.safetensors")
-    found = replay(stored, model, data.inputs, data.labels, data.people if known else None)
+    found = replay(stored, model, Examples(data.inputs, data.labels, data.people if known else None))
     return {one.claim: one.verdict for one in found}

@@ -7,7 +7,7 @@ from toys import keys_of
 
 from pacdp.chains import Keys, Layout, SecretKeys, langevin, resident
 from pacdp.chains.diagnostics import diagnose
-from pacdp.chains.native.convolution import ConvBlock
+from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.predictive import PredictiveAverage
 from pacdp.chains.snapshots import Thinning, WeightsShape
 from tests.pacdp.draws import randn
@@ -39,7 +39,7 @@ def average():
 
 
 def block():
-    return ConvBlock(in_channels=2, out_channels=4, kernel=2, pool=3, relu=True, height=12, width=6,
+    return ConvLayer(in_channels=2, out_channels=4, kernel=2, pool=3, relu=True, height=12, width=6,
                      needs_input_gradient=True, batch=4, dtype="float32")  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def passed(examples=4, channels=2):
     """Forward, and backward."""
     made, weight, bias = block(), np.ones((4, 2, 2, 2), np.float32), np.ones(4, np.float32)
     made.forward(np.ones((examples, channels, 12, 6), np.float32), weight, bias)
-    return made.backward(np.ones((4, 4, 3, 1), np.float32), weight, weight_grad=weight.copy(), bias_grad=bias.copy())
+    return made.backward(np.ones((4, 12), np.float32), weight, weight.copy(), bias.copy())
 
 
 BATCHED = r"cannot run as a batch of chains.*torch\.func\.vmap takes Linear.*use batch"
@@ -63,6 +63,7 @@ REFUSED = [
     (flattened, r"expected parameter weight of shape \(2, 3\), got nothing"),
     (lambda: stepped(4), "expected one key a chain, got 4 keys for 3 chains"),
     (lambda: stepped(3, keep=np.full(2, 0.1)), "got 2 for 3 chains"),
+    (lambda: stepped(3, centre=torch.zeros(3, 8).double()), "expected vectors like x"),
     (lambda: average().result(), "expected at least one snapshot in the predictive average"),
     (lambda: batched(Sequential(Linear(5, 4), BatchNorm1d(4), Linear(4, 1))), BATCHED),
     (lambda: batched(Made(lambda own, x: positive(own.layer(x)), layer=Linear(5, 1))), BATCHED),

@@ -3,7 +3,7 @@ import torch
 from on_meta import META, Live, as_one_program, objective_on_meta
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.chains import Keys, Replayed, require_memory
+from pacdp.chains import Keys, Replayed, memory, require_memory
 from pacdp.chains.memory import VECTORS, vectors_on
 from pacdp.errors import OutOfMemory
 from pacdp.models import Architecture
@@ -20,16 +20,17 @@ STEPS = [
 
 
 @parametrize(("device", "vectors", "beside"), [(CPU, VECTORS, 0), (GPU, 9, 10**8)], ids=["CPU", "GPU"])
-def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(device, vectors, beside):
+def test_what_fits_passes_and_one_more_is_refused_with_the_number_that_fits(device, vectors, beside, monkeypatch):
     """A GPU is asked for more, and for what does not depend on the chains."""
     dim, free = 1_000_000, 10**9
+    monkeypatch.setattr(memory, "_free", lambda device: free)
     fits = int((0.9 * free - beside) // (vectors * 4 * dim))
-    require_memory(chains=fits, dim=dim, device=device, beside=beside, free_bytes=free)
+    require_memory(chains=fits, dim=dim, device=device, beside=beside)
     sentence = rf"{fits + 1} chains of 1,000,000 weights need .* GB and 1 GB are free on {device}: {fits} chains fit"
     with refusal(sentence, OutOfMemory):
-        require_memory(chains=fits + 1, dim=dim, device=device, beside=beside, free_bytes=free)
+        require_memory(chains=fits + 1, dim=dim, device=device, beside=beside)
     with refusal(" 0 chains fit", OutOfMemory):
-        require_memory(chains=1, dim=dim, device=device, beside=free, free_bytes=free)
+        require_memory(chains=1, dim=dim, device=device, beside=free)
 
 
 def test_the_machines_own_memory_is_asked():

@@ -11,7 +11,8 @@ from toys import dtypes, sparse_data, toy_data
 
 from pacdp.chains import resident
 from pacdp.chains.autograd import LoopedNetwork, VmappedNetwork
-from pacdp.chains.native.conv_layer import ConvLayer
+from pacdp.chains.native import dense
+from pacdp.chains.native.convolution import ConvLayer
 from pacdp.chains.native.dense import DenseLayer
 from pacdp.chains.native.network import NativeNetwork, supports
 from pacdp.losses import bounded_cross_entropy
@@ -138,10 +139,16 @@ FAULTS = {
         ConvLayer, "forward",
         lambda plain, self, x, w, *a, **k: plain(self, x, np.ascontiguousarray(w[:, :, ::-1]), *a, **k),
     ),
+    "biases left out of the norms": lambda patch: patch.setattr(
+        dense, "add_squares", lambda slope, inputs, squares, true=dense.add_squares: true(slope, inputs - 1.0, squares)
+    ),
+    "filters left out of the norms": faulty(
+        ConvLayer, "backward", lambda plain, self, *a: plain(self, *a[:4])
+    ),
 }  # fmt: skip
 
 
-@parametrize("name", FAULTS)
+@every_case("name", FAULTS)
 def test_an_engine_that_computes_something_else_is_not_taken(name, monkeypatch):
     """Planted faults, which no look at the layers shows."""
     module = changed()

@@ -9,7 +9,7 @@ import torch
 from numpy.random import default_rng
 from torch import equal
 
-from pacdp.chains.snapshots import WeightsShape, read_snapshots, require_space, resume_snapshots
+from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
 from tests.file_faults import Fault, carried_out
 from tests.marks import parametrize
 from tests.pacdp.chains.snapshot_folders import SHAPE, assert_holds, begun, contents, weights_at, written
@@ -59,7 +59,6 @@ def stream(folder, count, dim):
     assert [float(weights) for _, weights in warm] == [1.0]
     weights = model + 1
     baseline = peak()
-    require_space(folder, shape=shape, snapshots=count)
     store = begun(folder / "stream", shape)
     for step in range(count):
         torch.add(model, step, out=weights)

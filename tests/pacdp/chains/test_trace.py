@@ -19,7 +19,7 @@ def chunks(values, sizes, *, displacement=False):
 
 
 def traced(values, sizes, *, every, displacement=False):
-    trace = Trace(every, {}, {})
+    trace = Trace(every)
     for chunk in chunks(values, sizes, displacement=displacement):
         trace = trace.extended(chunk)
     return trace
@@ -53,6 +53,5 @@ def test_some_chains_parts_come_back_and_go_on(every):
     half = traced(VALUES[:, :53], [53], every=every, displacement=True)
     (rest,) = chunks(VALUES[[2, 0], 53:], [47], displacement=True)
     resumed = Trace.of(every, [half.tensors(chain) for chain in (2, 0)]).extended(rest)
-    assert_close(dict(resumed.windows), dict(whole.windows))
-    assert_close(dict(resumed.pending), dict(whole.pending))
+    assert_close(dict(resumed.parts), dict(whole.parts))
     assert (Trace.start(10).select([1]).arrays(), Trace.start(10).tensors(0)) == ({}, {})

@@ -20,9 +20,9 @@ def export(folder, out):
     """Export the run, noting each draw of noise."""
 
     class Noted(SystemRandomness):
-        def normal(self, *arguments, **more):
+        def noised(self, *arguments, **more):
             note(folder / "drawn", "1")
-            return super().normal(*arguments, **more)
+            return super().noised(*arguments, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exporting, "SystemRandomness", Noted)

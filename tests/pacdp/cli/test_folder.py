@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from os import listdir
 from subprocess import PIPE
 
@@ -219,3 +220,12 @@ def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tm
     for file in (result, code):
         file.write_text("after")
         assert module.provenance(device="cpu", seed=0)["dirty"] is (file == code)
+
+
+def test_a_run_whose_files_would_not_fit_is_refused_before_it_starts(tmp_path, monkeypatch):
+    """Snapshots are asked for too: the second number is those of a whole run, which the first one lacks."""
+    free = type("Usage", (), {"free": 2_000_000})
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: free)
+    train(SGD, tmp_path / "fits", RUNTIME)
+    with refusal("has 2 MB free, the run needs .* MB: make room"):
+        train(replace(SGD, snapshots=10_000, snapshot_burn_in=0.0), tmp_path / "large", RUNTIME)

@@ -7,6 +7,7 @@ from compress_toys import LEARNERS, clouds, estimator
 import pacdp
 from pacdp.compress import Groups, Stop
 from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
+from pacdp.verify.examples import Examples
 from pacdp.verify.files import read_checkpoint
 from pacdp.verify.rerun import rerun
 from tests.marks import parametrize
@@ -28,7 +29,7 @@ def verdicts(tmp_path, name, learner=None, labels=None):
         pacdp.compress(own, data, groups=groups, stop=stop, seed=4, tolerance=0.25 if data.people is not None else 0.0,
                        file=file, about={"kind": "compression/1", "seed": 4, "run": {}})  # fmt: skip
     labels = data.labels if labels is None else labels
-    found = rerun(read_checkpoint(file), learner or own, data.inputs, labels, data.people)
+    found = rerun(read_checkpoint(file), learner or own, Examples(data.inputs, labels, data.people))
     return [one.verdict for one in found]
 
 

@@ -34,7 +34,7 @@ from torch.utils.data import TensorDataset
 import pacdp.loop
 from bounds.accounting import event_to_dict
 from pacdp.errors import CheckpointError
-from pacdp.private import DPSGD, SeededRandomness, SystemRandomness
+from pacdp.private import DPSGD, QuantileClipping, SeededRandomness, SystemRandomness
 from pacdp.step.mechanism import MODES
 from pacdp.step.noise import add_noise
 from pacdp.step.processes import RankRandomness, rank_randomness
@@ -52,6 +52,7 @@ def sgd(**changes):
 SAME = {
     **{mode: (*sgd(grad_sample_mode=mode), cnn, 40) for mode in MODES},
     **{name: (*SOUND[name], 40) for name in ("DP-Adam", "parameter slot", "DP-SGD", "tempered")},
+    "quantile": (*sgd(clipping=QuantileClipping(count_noise=2.0)), mlp, 40),
     "reference, cut": (*sgd(max_physical_batch=3, grad_sample_mode="reference"), mlp, 40),
     "ghost, cut": (*sgd(max_physical_batch=2, grad_sample_mode="ghost"), cnn, 40),
     "mostly empty": (*sgd(**RARE, grad_sample_mode="reference"), mlp, 8),
@@ -128,7 +129,7 @@ def laws_of_noise():
 def loops(folder):
     out = {}
     for mode, cut in (("reference", None), ("ghost", 1)):
-        numbers = {"mode": mode, "noise_multiplier": DECAY, "sample_rate": 0.1}
+        numbers = {"mode": mode, "noise_multiplier": DECAY, "sample_rate": 0.1, "batches": "loader"}
         module, optimizer, criterion, loader, engine = private(DPDDP(mlp().double()), doubles(), **numbers)
         if cut is None:
             sizes = sweep(module, optimizer, criterion, loader)
@@ -191,7 +192,7 @@ def refusals(rank, folder):
 
 def forked(rank, folder):
     """Instead of torchrun, which starts each process anew; the last runs alone, of sound networks."""
-    for runs, count in ((SAME, 7), (OWN, 2)):
+    for runs, count in ((SAME, 8), (OWN, 2)):
         for name in list(runs)[:-count]:
             del runs[name]
     pacdp.loop._check_examples = lambda *_: None

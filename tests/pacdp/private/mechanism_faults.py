@@ -13,7 +13,6 @@ import pacdp.step.release
 import pacdp.step.sums
 from pacdp.algorithms.algorithm import Descent
 from pacdp.private import SeededRandomness, SystemRandomness, Units
-from pacdp.step.clip import ClippedSum
 from pacdp.step.event import sampled_step
 from pacdp.step.processes import Together
 from pacdp.step.release import PrivateStep
@@ -27,9 +26,9 @@ class Faulty(SeededRandomness):
         super().__init__(seed)
         self.factor, self.stuck, self.first = factor, stuck, {}
 
-    def normal(self, shape, *, std, dtype, device):
-        drawn = super().normal(shape, std=self.factor * std, dtype=dtype, device=device)
-        return self.first.setdefault(tuple(shape), drawn) if self.stuck else drawn
+    def noised(self, total, *, std):
+        drawn = super().noised(torch.zeros_like(total), std=self.factor * std)
+        return total + (self.first.setdefault(tuple(total.shape), drawn) if self.stuck else drawn)
 
 
 def batches(plant, change):
@@ -67,10 +66,10 @@ def noise_halved(plant):
 def clipping_after_averaging(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def late(contributions, clip_norm):
+    def late(contributions, clip_norm, clipping):
         count = max(1, len(next(iter(contributions.values()))))
         made = right({name: rows.mean(0, keepdim=True) for name, rows in contributions.items()}, clip_norm)
-        return ClippedSum({name: count * one for name, one in made.total.items()}, made.finite)
+        return made._replace(total={name: count * one for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", late)
 
@@ -89,24 +88,24 @@ def clipping_the_sum_of_a_batch(plant):
 
 
 def the_same_noise_at_every_step(plant):
-    first, normal = {}, SeededRandomness.normal
+    first, noised = {}, SeededRandomness.noised
 
-    def stuck(self, shape, *, std, dtype, device):
-        drawn = first.setdefault((id(self), tuple(shape)), normal(self, shape, std=1.0, dtype=dtype, device=device))
-        return std * drawn
+    def stuck(self, total, *, std):
+        drawn = first.setdefault((id(self), tuple(total.shape)), noised(self, torch.zeros_like(total), std=1.0))
+        return total + std * drawn
 
-    plant(SeededRandomness, "normal", stuck)
+    plant(SeededRandomness, "noised", stuck)
 
 
 def noise_that_comes_again_much_later(plant):
-    drawn, normal = [], SeededRandomness.normal
+    drawn, noised = [], SeededRandomness.noised
 
-    def periodic(self, shape, *, std, dtype, device):
-        drawn.append(normal(self, shape, std=std, dtype=dtype, device=device))
+    def periodic(self, total, *, std):
+        drawn.append(noised(self, torch.zeros_like(total), std=std))
         before = drawn[-1 - 4 * 15] if len(drawn) > 4 * 15 else drawn[-1]  # of four tensors, fifteen steps before
-        return before if before.shape == tuple(shape) else drawn[-1]
+        return total + (before if before.shape == total.shape else drawn[-1])
 
-    plant(SeededRandomness, "normal", periodic)
+    plant(SeededRandomness, "noised", periodic)
 
 
 def batches_of_one_size(plant):
@@ -158,7 +157,7 @@ class Keyed(SystemRandomness):
         self.own = SeededRandomness(3)
 
     def noised(self, total, *, std):
-        return total + self.own.normal(total.shape, std=std, dtype=total.dtype, device=total.device)
+        return self.own.noised(total, std=std)
 
 
 def noise_of_the_system_that_starts_again_on_resuming(plant):
@@ -286,10 +285,10 @@ def batches_read_in_part(plant):
 def small_sums_that_count_as_zero(plant):
     right = pacdp.step.sums.clipped_sum
 
-    def zeroed(contributions, clip_norm):
+    def zeroed(contributions, clip_norm, clipping):
         made = right(contributions, clip_norm)
         norm = torch.stack([one.norm() for one in made.total.values()]).norm()
-        return ClippedSum({name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()}, made.finite)
+        return made._replace(total={name: one * (norm > 0.2 * clip_norm) for name, one in made.total.items()})
 
     plant(pacdp.step.sums, "clipped_sum", zeroed)
 

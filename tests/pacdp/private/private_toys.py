@@ -1,7 +1,7 @@
 """Small networks, data and loops that the tests of private training share."""
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from scipy import stats
@@ -17,7 +17,6 @@ from pacdp.private import (
     P3SGD,
     DPAdam,
     DPMCDropout,
-    Exponential,
     Mechanism,
     PrivateEngine,
     SeededRandomness,
@@ -28,6 +27,18 @@ from pacdp.private import (
 )
 from tests.pacdp.draws import randn, randperm
 from tests.pacdp.toys import seeded
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """A schedule of one's own: initial · factor^step."""
+
+    initial: float
+    factor: float
+
+    def __call__(self, step):
+        return self.initial * self.factor**step
+
 
 DECAY = Exponential(initial=1.5, factor=0.9)
 ADD = {"delta": 1e-5, "adjacency": "add-remove"}
@@ -118,6 +129,7 @@ SLOW = Exponential(initial=0.4, factor=0.99)
 SOUND = {
     "DP-SGD": (DPSGD(learning_rate=0.1, momentum=0.9, prior="normal"), M, mlp),
     "DP-SGD by the reference": (DPSGD(learning_rate=0.1), REFERENCE, cnn),
+    "DP-SGD, automatic": (DPSGD(learning_rate=0.1), mechanism(clipping="automatic"), mlp),
     "DP-SGD by ghosts": (DPSGD(learning_rate=0.1), replace(GHOST, noise_multiplier=SLOW), mlp),
     "DP-Adam": (DPAdam(learning_rate=0.01, prior="normal"), replace(M, noise_multiplier=1.0), mlp),
     "gradient slot": (sgld("gradient-slot", step_size=SLOW, temperature=2.0, pre_noise=0.1), FIXED, mlp),
@@ -228,10 +240,10 @@ def gradient(module):
     return torch.cat([p.grad.reshape(-1) for p in module.parameters() if p.requires_grad]).clone()
 
 
-def clipped_sum(module, inputs, targets, *, mode=None):
+def clipped_sum(module, inputs, targets, *, mode=None, **how):
     """The sum of clipped gradients that a step without noise makes, as one vector."""
     dataset = TensorDataset(randn(4, 4), torch.zeros(4, dtype=torch.int64))
-    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0}
+    numbers = {"noise_multiplier": 0.0, "expected_batch_size": 1.0, **how}
     module, optimizer, criterion, _, _ = private(module, dataset, mode=mode, lr=0.0, **numbers)
     optimizer.zero_grad()
     criterion(module(inputs), targets).backward()

@@ -104,7 +104,7 @@ class Own(Descent):
                 case "the size of the batch":
                     w *= 1.0 + 0.01 * SIZES[-1]
                 case "its own draws":
-                    w += 0.01 * step.randomness.normal(w.shape, std=1.0, dtype=w.dtype, device=w.device)
+                    w += 0.01 * step.randomness.noised(torch.zeros_like(w), std=1.0)
         released = step.release(self.noise_at(step.number, step.mechanism))
         for name, w in step.weights.items():
             w -= self.learning_rate * OWN_UPDATES[self.made](released[name] / step.mechanism.expected_batch_size)

@@ -14,12 +14,10 @@ from torch.testing import assert_close
 
 from bounds.accounting import best_true_positive_rate
 from pacdp.audit.membership import (
-    area,
     attack_training,
     evaluate_attack,
     likelihood_ratios,
     logit_confidence,
-    offline_scores,
     shadow_confidences,
 )
 from pacdp.private import planned
@@ -39,7 +37,8 @@ def test_area_counts_pairs():
     rng = default_rng(0)
     inside, outside = rng.integers(0, 6, 40).astype(float), rng.integers(0, 5, 30).astype(float)
     pairs = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-    assert area(inside, outside) == near(pairs, abs=1e-12)
+    made = evaluate_attack(np.concatenate([inside, outside]), np.arange(70) < 40)
+    assert made.auc == near(pairs, abs=1e-12)
 
 
 def test_likelihood_ratios_by_hand():
@@ -47,14 +46,15 @@ def test_likelihood_ratios_by_hand():
     member = np.array([[True, False], [True, False], [False, True], [False, True]])
     attacked = np.array([2.0, 0.5])
 
-    def density(x, values):
-        mean, std = np.mean(values), np.std(values, ddof=1)
-        return -0.5 * ((x - mean) / std) ** 2 - math.log(std)
+    def density(x, values, std):
+        return -0.5 * ((x - np.mean(values)) / std) ** 2 - math.log(std)
 
-    expected = [density(2.0, [1, 3]) - density(2.0, [-1, -2]), density(0.5, [0, 1]) - density(0.5, [4, 6])]
-    assert_allclose(likelihood_ratios(attacked, shadows, member, common_std=False), expected, rtol=1e-12)
-    pooled = math.sqrt((np.var([-1, -2], ddof=1) + np.var([4, 6], ddof=1)) / 2)
-    assert_allclose(offline_scores(attacked, shadows, member), [3.5 / pooled, -4.5 / pooled], rtol=1e-12)
+    inside, outside = (
+        math.sqrt(sum(np.var(own, ddof=1) for own in pair) / 2) for pair in (([1, 3], [0, 1]), ([-1, -2], [4, 6]))
+    )
+    expected = [density(2.0, [1, 3], inside) - density(2.0, [-1, -2], outside),
+                density(0.5, [0, 1], inside) - density(0.5, [4, 6], outside)]  # fmt: skip
+    assert_allclose(likelihood_ratios(attacked, shadows, member), expected, rtol=1e-12)
 
 
 def test_halves_are_complementary():

@@ -4,8 +4,7 @@ import pytest
 from private_toys import FIXED, M, cross_entropy, mlp
 from torch import multiprocessing
 
-from pacdp.audit.mechanism import made_up
-from pacdp.audit.processes import audit_processes
+from pacdp.audit.mechanism import audit_mechanism, made_up
 from pacdp.private import DPSGD, P3SGD, SeededRandomness, SystemRandomness
 from pacdp.step.processes import RankRandomness
 from tests.marks import parametrize, slow
@@ -25,8 +24,7 @@ def alike():
     source = SeededRandomness(3)
 
     def noised(self, total, *, std):
-        share = source.normal(total.shape, std=std / 2**0.5, dtype=total.dtype, device=total.device)
-        return (total + share).double()
+        return source.noised(total, std=std / 2**0.5).double()
 
     RankRandomness.noised = noised
     return SystemRandomness()
@@ -34,8 +32,8 @@ def alike():
 
 def audited(algorithm=SGD, *, randomness=SystemRandomness, people=False):
     data, owners = made_up((4,), classes=3, units=33, people=people)
-    return audit_processes(algorithm, mlp(), data, mechanism=FIXED if algorithm.FIXES_NOISE else M, loss=cross_entropy,
-                           people=owners, randomness=randomness, failure_prob=1e-4)  # fmt: skip
+    return audit_mechanism(algorithm, mlp(), data, mechanism=FIXED if algorithm.FIXES_NOISE else M, loss=cross_entropy,
+                           people=owners, randomness=randomness, processes=2, failure_prob=1e-4)  # fmt: skip
 
 
 @pytest.mark.slow

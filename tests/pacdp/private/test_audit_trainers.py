@@ -56,9 +56,9 @@ def audited(mechanism, algorithm=SGD, *, module=None, randomness=None, seed=0, c
 def unclipped(monkeypatch):
     """Clipping forgotten, in every way to a clipped sum, and no way compared with the reference before it is used."""
 
-    def ones(norms, clip_norm, dtype=torch.float32):
+    def ones(norms, clip_norm, dtype=torch.float32, clipping="flat"):
         finite = torch.isfinite(norms)
-        return Clipping(finite.to(norms), finite)
+        return Clipping(finite.to(norms), finite, finite, 1.0)
 
     for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)

@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 from pacdp.private import PrivateEngine, joined, planned, steps_of
 from pacdp.store.checkpoint import load_checkpoint
 from pacdp.store.ledger import Limit, Overdrawn
-from tests.marks import refusal
+from tests.marks import parametrize, refusal
 
 IMAGES = """
 import torch.nn as nn
@@ -164,3 +164,14 @@ def test_a_loop_is_certified_published_and_counted_before_its_noise(tmp_path):
         engine.export(tmp_path / "release")
     with refusal("seed"):
         private()[-1].export(tmp_path / "seeded")
+
+
+@parametrize("batches", ["loader", "own"])
+def test_what_is_declared_says_who_drew_the_batches(batches):
+    module, optimizer, criterion, loader, engine = private(
+        engine=PrivateEngine(), steps=1, batches=batches, noise_multiplier=4.0)  # fmt: skip
+    sweep(module, optimizer, criterion, loader)
+    (made,) = engine.certify().certificates
+    said = "; ".join(one.by for one in made.hypotheses)
+    assert "the private optimizer alone moves the weights" in said
+    assert ("who drew its batches" in said) is (batches == "own")

@@ -140,6 +140,7 @@ def test_candidates_have_the_scales_that_are_accounted(nested):
     scales, total = ((3.0, 1.0, 2.0), {"a": torch.full((20000,), 7.0).double(), "b": torch.zeros(3, 4).double()})
     step = PrivateStep(
         number=0, mechanism=of_people(), module=mlp(), optimizer=None, weights={}, total=total, losses=None,
+        clip_norm=CLIP, units=0, within=0,
         randomness=SeededRandomness(9), together=Together(several=False))  # fmt: skip
     algorithm = P3SGD(noise_scales=scales, nested=nested)
     made, told = algorithm.candidates(step), algorithm.noises(0, step.mechanism)
@@ -173,7 +174,7 @@ def replay(module, dataset, algorithm, steps, randomness):
             total += delta * min(1.0, CLIP / float(delta.norm()))
         moved, scores = [], []
         for z in algorithm.noise_scales:
-            draws = [randomness.normal(p.shape, std=z * CLIP, dtype=w.dtype, device=w.device).flatten()
+            draws = [randomness.noised(torch.zeros_like(p), std=z * CLIP).flatten()
                      for p in module.parameters()]  # fmt: skip
             moved.append(w + (total + torch.cat(draws)) / 3.0)
             losses = [min(1.5, float(cross_entropy(network(moved[-1])(x), y).mean().detach())) for x, y in parts]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from opacus import PrivacyEngine
 from opacus.accountants import PRVAccountant, RDPAccountant
-from private_toys import ADD, data, mechanism, mlp, sweep, trained
+from private_toys import ADD, Exponential, data, mechanism, mlp, sweep, trained
 from torch.optim import SGD
 
 import bounds
@@ -16,7 +16,6 @@ from pacdp import load_checkpoint
 from pacdp.private import (
     DPSGD,
     EventAccountant,
-    Exponential,
     Polynomial,
     calibrated,
     epsilon,

@@ -171,6 +171,16 @@ def two_passes_back(module, optimizer, x, y):
         CE(module(x), y).backward()
 
 
+def back_from(weights):
+    """A loop whose backward pass begins at the losses of single examples, with a weight for each."""
+
+    def step(module, optimizer, x, y):
+        F.cross_entropy(module(x), y, reduction="none").backward(weights(y))
+        optimizer.step()
+
+    return step
+
+
 def tampered(change):
     """A loop that changes gradients between backward and step."""
 
@@ -332,6 +342,9 @@ LOOPS = {
                              CAME_BEFORE),
     "weights of the batch": ({"data": (X, RARE), "step": by(lambda out, y: (F.cross_entropy(out, y, reduction="none")
                              / torch.bincount(y)[y]).mean()), "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
+    "back from weights of the batch": (
+        {"data": (X, RARE), "step": back_from(lambda y: 1.0 / torch.bincount(y)[y]), "loss_reduction": "sum",
+         "sample_rate": 0.5, "steps": 9}, CAME_BEFORE),
     **{f"a later {name}": ({"step": changed(change), "net": blocks}, LATER) for name, change in {
         "layer": lambda net: net.__setitem__(0, Flatten()), "buffer": lambda net: net.late.fill_(1.0),
         "attribute": lambda net: setattr(net, "late_too", True),
@@ -467,6 +480,13 @@ def test_an_honest_loop_releases_the_sum_of_its_examples(name, mode):
                 assert_close(gradient(net), expected, atol=4.2e-5, rtol=1e-5)
                 expected = 0.0
     assert steps_of(engine.event) == 4
+
+
+def test_losses_of_single_examples_go_back_with_a_weight_for_each():
+    """As Opacus's own test of its noise does."""
+    own = total(step=back_from(lambda y: 1.0 + y), net=linear, loss_reduction="sum")
+    loss = lambda out, y: (F.cross_entropy(out, y, reduction="none") * (1.0 + y)).sum()  # noqa: E731
+    assert_close(own, slowly(linear(), loss, X, Y), atol=4.2e-5, rtol=1e-5)
 
 
 @parametrize("mode", MODES)

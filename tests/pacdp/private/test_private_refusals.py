@@ -31,7 +31,6 @@ from torch.utils.data import TensorDataset
 from pacdp.audit.canaries import audit_training, error_rates
 from pacdp.audit.mechanism import audit_mechanism
 from pacdp.audit.membership import evaluate_attack
-from pacdp.audit.processes import audit_processes
 from pacdp.audit.scores import audit_scores, epsilon_p_value
 from pacdp.private import (
     DPBBP,
@@ -39,6 +38,7 @@ from pacdp.private import (
     DPSGLD,
     PrivacyBudget,
     PrivateEngine,
+    QuantileClipping,
     SeededRandomness,
     UserDPSGD,
     average_over_draws,
@@ -77,8 +77,8 @@ def attack(values=(0.0, 0.0), member=(True, False), **changes):
     return evaluate_attack(np.array(values), np.array(member), **changes)
 
 
-def of_mechanism(n=9, **changes):
-    return audit_mechanism(OURS, mlp(), data(n), mechanism=M, loss=cross_entropy, **changes)
+def of_mechanism(n=9, module=None, **changes):
+    return audit_mechanism(OURS, module or mlp(), data(n), mechanism=M, loss=cross_entropy, **changes)
 
 
 def of_training(module=None, **changes):
@@ -87,7 +87,7 @@ def of_training(module=None, **changes):
 
 
 def of_processes(module=None, **changes):
-    return audit_processes(OURS, module or mlp(), data(), mechanism=M, loss=cross_entropy, **changes)
+    return of_mechanism(module=module, **{"processes": 2, **changes})
 
 
 def scheduled(**numbers):
@@ -104,7 +104,10 @@ NAMED = [
     (local, "noise_scales", ()), (local, "selection_epsilon", 0.0), (local, "score_bound", math.nan),
     (private, "pre_noise", -1.0), (private, "batches", "Loader"), (private, "steps", 0),
     (mechanism, "clip_norm", "1"), (private, "noise_multiplier", [1.0]), (private, "sample_rate", None),
-    (private, "poisson_sampling", False), (private, "clipping", "per_layer"), (private, "rand_on_empty", True),
+    (private, "poisson_sampling", False), (private, "clipping", "per_layer"), (private, "clipping", "adaptive"),
+    (mechanism, "clipping", "adaptive"),
+    (partial(QuantileClipping, count_noise=1.0), "quantile", 1.0), (QuantileClipping, "count_noise", 0.0),
+    (private, "rand_on_empty", True),
     (private, "clip_norm", 1.0), (PrivateEngine, "accountant", "gdp"), (scheduled, "max_grad_norm", 0.1),
     (scheduled, "noise_multiplier", 0.5),
     (budget, "epsilon", 0.0),
@@ -170,7 +173,7 @@ REFUSALS = [
     (lambda: scores(included=(1, 0)), "bool"),
     (lambda: scores((1.0, math.nan)), "finite"),
     (lambda: attack((0.0, math.inf)), "finite"),
-    (lambda: attack(member=(True, True)), "members"),
+    (lambda: attack(member=(True, True)), "positive and negative examples"),
     (lambda: of_mechanism(2), "three units"),
     (lambda: of_training(Sequential(mlp(), Unflatten(1, (3, 1)))), "outputs"),
     (lambda: error_rates(np.zeros((4, 5)), np.ones(5, dtype=bool), failure_prob=0.2), "both sorts"),

@@ -1,6 +1,7 @@
 """What one example can move, and how much noise covers it."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from toys import dtypes
 from pacdp.opacus.ghost import GhostModule
 from pacdp.opacus.ghost_norms import linear_norms
 from pacdp.private import SystemRandomness
-from pacdp.step.clip import clip_factors, row_norms
+from pacdp.step.clip import ClippingRule, clip_factors, row_norms
 from pacdp.step.mechanism import MODES
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.draws import rand, randn
@@ -42,16 +43,17 @@ def batch(n=6):
 every_mode = parametrize("mode", MODES)
 
 
+@parametrize("clipping", get_args(ClippingRule))
 @parametrize("network", NETWORKS)
 @every_mode
-def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network):
+def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(mode, network, clipping):
     usual, targets = batch()
-    rest = torch.arange(6) != 2
-    without, _ = clipped_sum(NETWORKS[network](), usual[rest], targets[rest], mode=mode)
+    rest, how = torch.arange(6) != 2, {"mode": mode, "clipping": clipping}
+    without, _ = clipped_sum(NETWORKS[network](), usual[rest], targets[rest], **how)
     for scale in (1e-4, 1.0, 1e6, 1e30, math.inf, math.nan):
         inputs = usual.clone()
         inputs[2] = scale * (inputs[2].abs() + 0.5)
-        whole, optimizer = clipped_sum(NETWORKS[network](), inputs, targets, mode=mode)
+        whole, optimizer = clipped_sum(NETWORKS[network](), inputs, targets, **how)
         assert torch.isfinite(whole).all()
         assert float((whole - without).norm()) <= CLIP * (1.0 + 1e-5)
         if not math.isfinite(scale):
@@ -119,12 +121,13 @@ def test_what_went_into_a_layer_is_not_written_before_it_is_added_up():
 
 
 @dtypes
+@parametrize("clipping", get_args(ClippingRule))
 @every_case("length", [1, 129, 3000])
-def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype):
+def test_clipped_rows_are_no_longer_than_the_clipping_norm(length, dtype, clipping):
     scales = torch.logspace(-6, 30, 2000, dtype=dtype)[:, None]
     rows = randn(2000, length, dtype=dtype) * scales
-    factors, finite = clip_factors(row_norms(rows), CLIP, dtype)
-    exact = (factors.to(dtype)[:, None] * rows).double()[finite].norm(dim=1)
+    factors, finite, _, scale = clip_factors(row_norms(rows), CLIP, dtype, clipping)
+    exact = (scale * (factors.to(dtype)[:, None] * rows)).double()[finite].norm(dim=1)
     assert float(exact.max()) <= CLIP
     assert float(exact.max()) > CLIP * (1.0 - 1e-4)
     assert factors[~finite].sum() == 0.0

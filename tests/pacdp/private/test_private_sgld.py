@@ -55,9 +55,7 @@ def test_dp_sgld_in_the_parameter_slot_is_dp_sgd(drift, noise, prior):
         w = flat(module)
         drive = (n / size) * slowly(module, *DOUBLE[batch], clip_norm=clip)[0].sum(0)
         drive = drive + (PRIORS[prior].energy_gradient(w) if prior != "flat" else 0.0)
-        xi = torch.cat(
-            [random.normal(p.shape, std=1.0, dtype=p.dtype, device=p.device).reshape(-1) for p in parameters]
-        )
+        xi = torch.cat([random.noised(torch.zeros_like(p), std=1.0).reshape(-1) for p in parameters])
         w = w - drift * eta * drive - math.sqrt(noise * eta) * xi  # ξ and -ξ have one law; DP-SGD's sign is minus
         torch.nn.utils.vector_to_parameters(w, parameters)
         assert_close(chain.snapshots[t], w, atol=1e-12, rtol=1e-12)

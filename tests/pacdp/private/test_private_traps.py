@@ -51,12 +51,27 @@ def test_cutting_a_batch_changes_nothing_but_rounding(mode):
     """Nor does the schedule count physical batches."""
     ends = []
     for size in (3, 1000):
-        module, optimizer, criterion, loader, engine = private(mode=mode, steps=8, noise_multiplier=DECAY)
+        module, optimizer, criterion, loader, engine = private(
+            mode=mode, steps=8, noise_multiplier=DECAY, batches="loader")  # fmt: skip
         with BatchMemoryManager(data_loader=loader, max_physical_batch_size=size, optimizer=optimizer) as parts:
             assert (len(sweep(module, optimizer, criterion, parts)) > 16) == (size == 3)
         assert runs_of(engine.event) == [(sampled_step([DECAY(t)], sample_rate=0.25), 1) for t in range(8)]
         ends.append(flat(module))
     assert_close(*ends, atol=1e-5, rtol=1e-5)
+
+
+@every_mode
+def test_a_row_of_the_caller_s_own_batch_cannot_stand_in_two_of_its_parts(mode):
+    """It added twice the clipping norm, and nothing that was printed said so."""
+    module, optimizer, criterion, _, engine = private(mode=mode, noise_multiplier=0.0)
+    x, y = randn(1, 4), torch.zeros(1, dtype=torch.int64)
+    with refusal("a batch has no parts"):
+        optimizer.signal_skip_step(do_skip=True)
+    optimizer.signal_skip_step(do_skip=False)
+    criterion(module(x), y).backward()
+    optimizer.step()
+    assert steps_of(engine.event) == 1
+    assert torch.cat([p.grad.flatten() for p in module.parameters()]).norm() <= 0.5 / 10.0
 
 
 def test_the_system_draws_unless_a_seed_is_given():

@@ -14,7 +14,7 @@ FINE = 2.0**60  # a grid so fine that the numbers are what the polynomials gave
 def fix_keys(monkeypatch, name="keys"):
     """The operating system's keys become a sequence that every run of the tests repeats."""
     count = itertools.count()
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: hashlib.sha256(f"{name} {next(count)}".encode()).digest())
+    monkeypatch.setattr(cipher, "new_key", lambda: hashlib.sha256(f"{name} {next(count)}".encode()).digest())
 
 
 def words_of(count, name="words"):

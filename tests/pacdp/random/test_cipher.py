@@ -22,26 +22,26 @@ VECTORS = (
 
 def drawn(count):
     words = np.full(count, 77, dtype=np.int64)
-    cipher.fill(words)
+    cipher.Fresh().fill(words)
     return words
 
 
 def test_the_published_vectors(monkeypatch):
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
+    monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
     assert drawn(16).tobytes().hex() == VECTORS
 
 
 @parametrize("count", [0, 1, 7, 8, 9, 1000, cipher.WORDS_PER_KEY])
 def test_the_slow_twin(monkeypatch, count):
     key = bytes(range(200, 232))
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: key)
+    monkeypatch.setattr(cipher, "new_key", lambda: key)
     twin = device_cipher.keystream(key, bytes(12), first=0, count=count, device=torch.device("cpu"))
     assert drawn(count).tobytes() == twin.numpy().tobytes()
 
 
 def test_no_key_serves_twice(monkeypatch):
     keys = []
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: keys.append(os.urandom(32)) or keys[-1])
+    monkeypatch.setattr(cipher, "new_key", lambda: keys.append(os.urandom(32)) or keys[-1])
     for count in (3, 3, cipher.WORDS_PER_KEY, 2 * cipher.WORDS_PER_KEY + 1):
         drawn(count)
     assert len(keys) == len(set(keys)) == 6

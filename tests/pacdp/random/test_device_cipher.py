@@ -70,7 +70,7 @@ def test_enough_spare_words_are_taken_and_nothing_is_waited_for(size):
         return spare[:count]
 
     values = torch.linspace(-3, 3, size, dtype=torch.float64)
-    counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9)
+    counted = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=size)
     with Reads() as reads:
         made = quantile.on_grid(values, words, take, 1000.0, 2.0**-9, most=quantile.most_tails(size))
     assert equal(made, counted)

@@ -29,11 +29,11 @@ from shared import shared
 here = pathlib.Path(__file__).parent
 under = here / "cache" / kernels.fingerprint([here / "shared.py"])
 
-@kernels.cached_under(under)
+@kernels.kernel(under)
 def ours(x):
     return shared(x)
 
-@kernels.cached_under(here / "cache" / "one folder")
+@kernels.kernel(here / "cache" / "one folder")
 def plain(x):
     return shared(x)
 

@@ -213,7 +213,12 @@ def test_the_twins_agree_to_the_bit(size):
     compiled = values.copy()
     assert quantile.add_on_grid(compiled, words, spare, quantile.table(), 1234.5, 2.0**-9, 0) == size
     drawn = quantile.on_grid(
-        torch.from_numpy(values), torch.from_numpy(words), lambda k: torch.from_numpy(spare[:k]), 1234.5, 2.0**-9
+        torch.from_numpy(values),
+        torch.from_numpy(words),
+        lambda k: torch.from_numpy(spare[:k]),
+        1234.5,
+        2.0**-9,
+        most=size,
     )
     assert array_equal(compiled, drawn.numpy())
 

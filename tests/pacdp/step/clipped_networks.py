@@ -19,6 +19,7 @@ from torch.nn import (
     Unflatten,
     functional,
 )
+from torch.nn.utils import parametrize
 
 from tests.pacdp.draws import rand
 from tests.pacdp.small_networks import Made
@@ -105,6 +106,16 @@ def drawing():
     return Sequential(*mlp()[:2], Dropout(0.4), mlp()[2])
 
 
+def parametrised():
+    """A frozen weight, and what is added to it and trained."""
+    module = mlp()
+    parametrize.register_parametrization(
+        module[0], "weight", Made(lambda own, w: w + own.more, more=Parameter(0.1 * module[0].weight.detach()))
+    )
+    module[0].parametrizations.weight.original.requires_grad_(False)
+    return module
+
+
 def over_positions(bias=True):
     return Sequential(Unflatten(1, (2, 2)), fresh(Linear(2, 3, bias=bias)), Tanh(), Flatten(), fresh(Linear(6, 3)))
 
@@ -167,6 +178,7 @@ KINDS = {
     "normalised": lambda: with_layer(LayerNorm(5)),
     "positions": over_positions,
     "branches": branching,
+    "parametrised": parametrised,
 }
 
 

@@ -160,7 +160,8 @@ def of_the_chain_before():
 
 def one_for_all(norms, clip_norm, dtype):
     """Every example's gradient is scaled alike."""
-    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), torch.isfinite(norms))
+    finite = torch.isfinite(norms)
+    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), finite, finite, 1.0)
 
 
 FAULTS = {

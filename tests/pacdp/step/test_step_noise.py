@@ -44,7 +44,7 @@ def totals(size=5000, spread=30.0, dtype=torch.float64):
 def test_the_sum_is_rounded_once_to_the_grid(monkeypatch, dtype, std):
     total, grid = totals(spread=30.0 * std, dtype=dtype), grid_of(std)
     words = words_of(cipher.WORDS_PER_KEY)
-    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words[: len(out)]))
+    monkeypatch.setattr(cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words[: len(out)]))
     found = add_noise(total, std=std, randomness=SystemRandomness())
     numbers = normals_of(words[on_grid._SPARE :][: len(total)], words[: on_grid._SPARE])
     for x, z, y in zip(total.tolist(), numbers.tolist(), found.tolist(), strict=True):
@@ -83,7 +83,7 @@ def test_huge_infinite_and_undefined_sums(monkeypatch):
 def test_shapes_and_types_stay(monkeypatch, dtype):
     for shape in ((), (0,), (3, 0), (4, 5, 6), (cipher.WORDS_PER_KEY + 7,)):
         total = torch.ones(shape, dtype=dtype)
-        drawn = SystemRandomness().normal(shape, std=0.3, dtype=dtype, device=CPU)
+        drawn = SystemRandomness().noised(torch.zeros(shape, dtype=dtype), std=0.3)
         for found in (released(monkeypatch, total), drawn):
             assert (found.shape, found.dtype) == (total.shape, dtype)
         assert equal(total, torch.ones(shape, dtype=dtype))
@@ -99,7 +99,7 @@ def test_other_layouts_of_memory_keep_their_places(monkeypatch):
 def test_few_spare_words_are_fetched_again(monkeypatch):
     fix_keys(monkeypatch)
     monkeypatch.setattr(on_grid, "_SPARE", 24)
-    found = SystemRandomness().normal((400_000,), std=1.0, **WHOLE).numpy()
+    found = SystemRandomness().noised(torch.zeros(400_000, **WHOLE), std=1.0).numpy()
     assert stats.kstest(found, "norm").pvalue > 1e-3
     tails = np.abs(found)[np.abs(found) > 3.1]
     assert stats.kstest(stats.norm.sf(tails) / stats.norm.sf(3.1), "uniform").pvalue > 1e-3
@@ -125,7 +125,7 @@ def test_copies_draw_their_own():
         pickle.loads(pickle.dumps(randomness)),  # noqa: S301
         randomness,
     ]
-    drawn = torch.stack([r.normal((200,), std=1.0, **WHOLE) for r in others])
+    drawn = torch.stack([r.noised(torch.zeros(200, **WHOLE), std=1.0) for r in others])
     assert (torch.corrcoef(drawn) - torch.eye(4)).abs().max() < 0.6
     assert randomness.state() == {}
 
@@ -138,7 +138,9 @@ def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
     threshold = math.floor(Fraction(rate) * 2**53)
     words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
     words[0] |= np.uint64(2047)
-    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
+    monkeypatch.setattr(
+        cipher.Fresh, "fill", lambda self, out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)])
+    )
     for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
         assert SystemRandomness().batch(n, sample_rate).tolist() == expected
 

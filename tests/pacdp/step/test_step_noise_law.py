@@ -25,7 +25,7 @@ SOURCES = {"system": SystemRandomness, "seeded": lambda: SeededRandomness(20)}
 
 def drawn(source, calls, size):
     """So many calls for so many numbers, one row a call."""
-    return np.stack([source.normal((size,), std=1.0, dtype=torch.float32, device=CPU).numpy() for _ in range(calls)])
+    return np.stack([source.noised(torch.zeros(size), std=1.0).numpy() for _ in range(calls)])
 
 
 def corrected(pvalues):
@@ -131,13 +131,13 @@ class Planted(SystemRandomness):
     def __init__(self, fault):
         self.fault = fault
 
-    def normal(self, shape, **how):
-        return self.fault(super().normal(shape, **how))
+    def noised(self, total, **how):
+        return self.fault(super().noised(total, **how))
 
 
 def uniform(count):
     words = np.empty(count, np.int64)
-    cipher.fill(words)
+    cipher.Fresh().fill(words)
     return torch.from_numpy((words.view(np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
@@ -200,14 +200,14 @@ def test_dependence_within_a_step_would_be_seen(fixed, name):
 
 @parametrize(("calls", "size"), STEPS)
 def test_a_keystream_that_begins_anew_at_each_step_would_be_seen(monkeypatch, calls, size):
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: bytes(32))
+    monkeypatch.setattr(cipher, "new_key", lambda: bytes(32))
     assert lags(drawn(SystemRandomness(), calls, size)) < 1e-9
 
 
 def test_one_key_for_all_words_of_a_step_would_be_seen(monkeypatch):
     fix_keys(monkeypatch)
-    fresh, kept = cipher._fresh_key, {}
-    monkeypatch.setattr(cipher, "_fresh_key", lambda: kept.setdefault("key", fresh()))
+    fresh, kept = cipher.new_key, {}
+    monkeypatch.setattr(cipher, "new_key", lambda: kept.setdefault("key", fresh()))
     assert lags(drawn(SystemRandomness(), 1, 200_000)) < 1e-9
 
 

@@ -8,6 +8,8 @@ from torch.func import functional_call
 
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws
+from pacdp.stochastic.intercept import by_example
+from pacdp.stochastic.law import laws_of
 from tests.pacdp.toys import seeded
 
 
@@ -19,6 +21,12 @@ def random_posterior(module, kind, *, seed=3, std=0.3):
         shape = {"isotropic": (), "rows": (value.shape[0], *[1] * (value.ndim - 1)), "diagonal": value.shape}[kind]
         stds[name] = std * (0.5 + torch.rand(shape, generator=generator))
     return GaussianPosterior.around(module, std=stds)
+
+
+def fresh_outputs(module, posterior, inputs, draws):
+    """Each example's outputs by its own draw, layer by layer and on the inputs' device."""
+    buffers = {name: value.to(inputs.device) for name, value in posterior.buffers.items()}
+    return by_example(module, laws_of(posterior, inputs.device), buffers, inputs, draws)
 
 
 def whole_networks(module, posterior, x, *, draws, seed):

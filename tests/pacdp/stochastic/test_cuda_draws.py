@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from fresh_laws import random_posterior
+from fresh_laws import fresh_outputs, random_posterior
 from torch.nn import Conv2d, Flatten, GroupNorm, Linear, ReLU, Sequential
 
 from pacdp.losses import zero_one
-from pacdp.stochastic import Draws, fresh_outputs, mean_risks
+from pacdp.stochastic import Draws, mean_risks
 from tests.marks import parametrize
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

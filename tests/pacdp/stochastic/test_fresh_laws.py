@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from fresh_laws import covariance_deviation, least_p_value, one_input, random_posterior, whole_networks
+from fresh_laws import covariance_deviation, fresh_outputs, least_p_value, one_input, random_posterior, whole_networks
 from fresh_networks import NETWORKS, NOT_LINEAR, made
 from torch.func import functional_call, jacrev
 from torch.nn import Linear, Parameter
 
-from pacdp.stochastic import Draws, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic import Draws, fresh_pass, intercept
 from pacdp.stochastic.columns import joint_is_cheaper
 from pacdp.stochastic.law import laws_of
 from pacdp.stochastic.noise import normals

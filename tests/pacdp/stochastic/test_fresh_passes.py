@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from fresh_laws import random_posterior
+from fresh_laws import fresh_outputs, random_posterior
 from fresh_networks import NETWORKS, made
 from torch import equal
 from torch.nn import BatchNorm1d, Conv2d, Flatten, Linear, Module, Sequential
 from torch.testing import assert_close
 
 from pacdp.layers.plain import call_with
-from pacdp.stochastic import Draws, NotByExample, fresh_outputs, fresh_pass, intercept
+from pacdp.stochastic import Draws, NotByExample, fresh_pass, intercept
 from pacdp.stochastic.columns import gram_root, gram_root_of
 from pacdp.stochastic.noise import _standard, gaussians, normals
 from tests.marks import every_case, parametrize, refusal

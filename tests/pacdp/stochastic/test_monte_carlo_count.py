@@ -96,10 +96,10 @@ def test_losses_are_rounded_up_and_ends_are_exact():
 
 def test_passes_for_is_the_fewest():
     assert passes_for(slack_nats=math.log(2 / 0.01) / 150_000, n=30_000, failure_prob=0.01) == 5
-    for n, slack, size in ((100, 0.001, 1), (1000, 0.3, 7), (37, 1e-3, 5)):
-        passes = passes_for(slack_nats=slack, n=n, failure_prob=0.05, group_size=size)
-        assert math.log(20) / (n * passes // size) <= slack
-        assert passes == 1 or math.log(20) / (n * (passes - 1) // size) > slack
+    for n, slack in ((100, 0.001), (1000, 0.3), (37, 1e-3)):
+        passes = passes_for(slack_nats=slack, n=n, failure_prob=0.05)
+        assert math.log(20) / (n * passes) <= slack
+        assert passes == 1 or math.log(20) / (n * (passes - 1)) > slack
 
 
 @parametrize("together", [2, 32])

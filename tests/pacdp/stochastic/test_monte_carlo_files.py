@@ -12,6 +12,7 @@ from pacdp.errors import CheckpointError
 from pacdp.losses import Loss, zero_one
 from pacdp.stochastic import progress
 from pacdp.stochastic.risk import UNIT
+from pacdp.store.canonical import chained
 from tests.marks import every_case, parametrize, refusal
 
 
@@ -114,8 +115,8 @@ def test_a_loss_of_the_same_name_that_computes_something_else_cannot_go_on(funct
 
 def rehashed(values):
     """What someone who knows the format would write."""
-    bare = {name: value for name, value in values.items() if name != "content_hash"}
-    return json.dumps({**bare, "content_hash": progress._hash(bare)})
+    bare = {name: value for name, value in values.items() if name != "hash"}
+    return json.dumps(chained(bare, after=""))
 
 
 def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_with_a_fitting_hash(started):
@@ -124,7 +125,7 @@ def test_every_edited_field_is_refused_and_sums_that_no_count_can_reach_even_wit
     edits = {
         "totals": [0, 0], "jobs": whole["jobs"] + 1, "fingerprint": "0" * 64, "losses": ["zero-one", "other"],
         "outputs": [0.0] * len(whole["outputs"]), "loss_values": whole["loss_values"][:-1], "format": "other/1",
-        "content_hash": "0" * 64,
+        "hash": "0" * 64,
     }  # fmt: skip
     assert set(edits) == set(whole)
     most = 8 * whole["jobs"] * UNIT
@@ -153,9 +154,9 @@ def test_damaged_files_are_refused_or_whole(started):
     whole, rng = path.read_bytes(), default_rng(0)
     values = json.loads(whole)
     signature = progress.Signature(outputs=values["outputs"], losses=values["loss_values"], rounding=1e-5)
-    settings = {"losses": values["losses"], "mark": values["fingerprint"], "signature": signature, "jobs": [8] * 15,
-                "most": UNIT, "seconds": 1.0}  # fmt: skip
-    assert progress.Saved(path, **settings).tally.totals == values["totals"]
+    settings = {"losses": values["losses"], "mark": values["fingerprint"], "signature": signature, "sizes": [8] * 15,
+                "seconds": 1.0}  # fmt: skip
+    assert progress.Saved(path, **settings).totals == values["totals"]
     for _ in range(300):
         damaged = bytearray(whole)
         for place in rng.integers(0, len(whole), rng.integers(1, 4)):

@@ -19,7 +19,6 @@ SPREADS = [
 ]  # fmt: skip
 REFUSED = [
     *((partial(u.class_uncertainty, members), "members") for members in MEMBERS),
-    (partial(u.variation_ratio, GOOD * 1.01), "members"),
     *((partial(u.predictive_spread, *given), "expected") for given in SPREADS),
     (partial(u.gaussian_nll_nats, torch.zeros(4, 2), torch.zeros(5)), "expected outputs"),
     (partial(u.gaussian_head, torch.zeros(4, 3)), "two outputs"),

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional
 from toys import dtypes, seeded
 
-from pacdp.chains.native.convolution import ConvBlock
+from pacdp.chains.native.convolution import ConvLayer
 from tests.marks import every_case, parametrize, slow
 
 CONV_FIRST = {"in_channels": 1, "out_channels": 20, "kernel": 5, "pool": 3, "relu": True, "height": 28, "width": 28}
@@ -45,16 +45,15 @@ def by_autograd(shape, arguments):
 
 def block_of(shape, *, batch, dtype):
     name = str(dtype).removeprefix("torch.")
-    return ConvBlock(**shape, needs_input_gradient=True, batch=batch, dtype=name)
+    return ConvLayer(**shape, needs_input_gradient=True, batch=batch, dtype=name)
 
 
-def by_block(block, arguments):
+def by_block(block, arguments, squares=None):
     x, weight, bias, grad_out = (tensor.numpy() for tensor in arguments)
     weight_grad, bias_grad = np.full_like(weight, np.nan), np.full_like(bias, np.nan)
     out = block.forward(x, weight, bias)
-    grad_in = block.backward(grad_out, weight, weight_grad=weight_grad, bias_grad=bias_grad)
-    assert grad_in is not None
-    return [out.copy(), grad_in.copy(), weight_grad, bias_grad]
+    grad_in = block.backward(grad_out.reshape(len(x), -1), weight, weight_grad, bias_grad, squares)
+    return [out.copy(), grad_in.reshape(x.shape).copy(), weight_grad, bias_grad]
 
 
 def assert_close(results, expected, *, tolerance):
@@ -142,6 +141,19 @@ def test_nan_is_passed_on(place):
         assert np.isnan(results[2]).any() or place in (1, 2) or (relu and place == 3)
 
 
+@dtypes
+@every_shape
+def test_squared_norms_of_examples_gradients_are_added_and_the_gradients_stay(shape, dtype):
+    arguments, squares = problem(shape, examples=21, dtype=dtype), np.ones(21)
+    x, weight, bias, grad_out = arguments
+    block = block_of(shape, batch=21, dtype=dtype)
+    with_squares = by_block(block, arguments, squares)
+    alone = [by_block(block, [x[i : i + 1], weight, bias, grad_out[i : i + 1]]) for i in range(21)]
+    exact = [1.0 + sum(float((one.astype(np.float64) ** 2).sum()) for one in found[2:]) for found in alone]
+    assert_allclose(squares, exact, rtol=1e-6)
+    assert_close(with_squares, by_block(block, arguments), tolerance=2e-5 if dtype == torch.float32 else 1e-12)
+
+
 def test_no_nan_is_hidden_by_a_later_larger_sum():
     shape = {"in_channels": 1, "out_channels": 1, "kernel": 1, "pool": 2, "relu": True, "height": 2, "width": 2}
     x = np.ones((4, 1, 2, 2))
@@ -162,9 +174,9 @@ def test_ties_go_to_the_first_position():
 
 ALTERNATION = """
 import numpy as np, torch
-from pacdp.chains.native.convolution import ConvBlock
+from pacdp.chains.native.convolution import ConvLayer
 from tests.pacdp.toys import seeded
-block = ConvBlock(in_channels=2, out_channels=5, kernel=3, pool=2, relu=True, height=8, width=8,
+block = ConvLayer(in_channels=2, out_channels=5, kernel=3, pool=2, relu=True, height=8, width=8,
                   needs_input_gradient=True, batch=64, dtype=np.float32)
 x, weight, bias = np.ones((64, 2, 8, 8), np.float32), np.ones((5, 2, 3, 3), np.float32), np.ones(5, np.float32)
 matrix = torch.ones(300, 300)

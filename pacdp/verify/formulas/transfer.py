@@ -7,7 +7,7 @@ e^A along its tangent, and δ₃ pays n P(x > A - t)/(1 - e^(-t)). Below e = α 
 
 import math
 from bisect import bisect_left
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb  # pyright: ignore[reportMissingImports]
@@ -25,16 +25,16 @@ from pacdp.verify.arithmetic import (
     zero_of,
 )
 from pacdp.verify.claim import (
-    Claim,
+    Price,
     Unchecked,
     Wrong,
     about,
     agree,
     exactly,
     number,
+    require,
 )
-from pacdp.verify.events import steps_of
-from pacdp.verify.prices.price import Price
+from pacdp.verify.events import mu_of, steps_of
 
 _SPLIT = {
     "transfer_prob": "transfer",
@@ -65,14 +65,17 @@ class Transfer(NamedTuple):
     def nats(self, h: arb) -> arb:
         """Λ = n (a + H/δ₂) + (α/(α-1)) ln(1/δ₁) ("General transfer")."""
         each = self.a + h / self.tail
-        return self.n * each - (1 + self.e) / self.e * self.transfer.log()
+        return (
+            self.n * each - (1 + self.e) / self.e * self.transfer.log()
+        )
 
     def threshold(self, side: int) -> arb:
         """The distance from 0 at which ζ reaches a, to the right (side 1) or to the left (-1)."""
         far = 1.0
         while not self.zeta(side * arb(far)) > self.a:
-            if far > 2.0**63:
-                raise Wrong(f"the level {float(self.a)!r} is never reached")
+            require(
+                far <= 2.0**63, f"{float(self.a)!r} is never reached"
+            )
             far *= 2.0
         return zero_of(lambda t: self.zeta(side * t) - self.a, 0, far)
 
@@ -84,71 +87,70 @@ class Transfer(NamedTuple):
 
 def check(p: Price) -> None:
     """Raise unless the nats pay for what the claim says of privacy ("General transfer")."""
-    c, parts = p.c, _split(p)
+    c = p.c
+    parts = _split(p)
     alpha = number(p.term("transfer_alpha"))
     level = number(p.term("transfer_level"))
     notion = c.raw("privacy_notion")
     added = c.raw("privacy_adjacency") == "add-remove"
     if notion == "gaussian" and c.event:
-        _check_mu(c, added)
-    if notion == "pure" or (
-        notion == "approximate" and c["privacy_delta"] == 0
-    ):
+        mu = mu_of(steps_of(c.event, not added)) * (1 if added else 2)
+        agree("inputs.privacy_mu", c.raw("privacy_mu"), mu)
+    if notion == "approximate" and c["privacy_delta"] == 0:
+        notion = "pure"
+    lost = [
+        c[name]
+        for name in ("privacy_mu", "privacy_rho")
+        if name in c.inputs
+    ]
+    if notion == "pure":
         _check_pure(p, c["privacy_epsilon"] * (2 if added else 1))
-    elif alpha == math.inf and _loses_nothing(c):
+    elif alpha == math.inf and lost and max(map(float, lost)) == 0.0:
         p.agree(p.log)
-    elif p.claimed == math.inf or not (1 < alpha < math.inf):
-        p.agree(INFINITE)
-    elif not 0 <= level < math.inf:
-        p.agree(INFINITE)
-    else:
+    elif (
+        p.claimed < math.inf
+        and 1 < alpha < math.inf
+        and 0 <= level < math.inf
+    ):
         t = Transfer(p.n, ball(alpha) - 1, ball(level), *parts)
-        _check_transfer(p, notion, t)
+        if notion in _DIVERGENCES:
+            p.agree(t.nats(_DIVERGENCES[notion](c, t)), relative=1e-6)
+        else:
+            _check_composed(p, t)
+    else:
+        p.agree(INFINITE)
 
 
 def _split(p: Price) -> list[arb]:
     """δ₁, δ₂ and δ₃, by the terms and by the budget, which add up to what pays for the price."""
-    terms, budget = dict[str, Any](), dict[str, Any]()
-    for name, entry in _SPLIT.items():
-        if name + p.suffix in p.c.terms:
-            terms[name] = p.term(name)
-        if entry in p.c.budget:
-            budget[name] = p.c.budget[entry]
-    if "transfer" in p.c.budget:
-        if terms not in ({}, budget):
-            raise Wrong(
-                f"the budget divides the failure probability as {budget}, and the terms as {terms}"
-            )
-        terms = budget
+    said = p.c.terms
+    budget = p.c.budget
+    terms = {
+        one: p.term(one) for one in _SPLIT if one + p.suffix in said
+    }
+    if "transfer" in budget:
+        paid = {
+            one: budget[entry]
+            for one, entry in _SPLIT.items()
+            if entry in budget
+        }
+        require(
+            terms in ({}, paid),
+            f"the budget divides the failure probability as {paid}, and the terms as {terms}",
+        )
+        terms = paid
     if not terms:
         raise Unchecked(
             "how the failure probability of the transfer was divided is not in the file"
         )
-    parts = [exactly(terms.get(name, 0.0)) for name in _SPLIT]
+    parts = [exactly(terms.get(one, 0.0)) for one in _SPLIT]
     whole = float(total(parts))
     about(
-        "the parts of the transfer's failure probability", whole, p.c.price_prob
+        "the parts of the transfer's probability",
+        whole,
+        p.c.price_prob,
     )
     return parts
-
-
-def _loses_nothing(c: Claim) -> bool:
-    """Whether mu or rho is there and 0: what was released does not depend on the records."""
-    names = {"privacy_mu", "privacy_rho"}.intersection(c.inputs)
-    return bool(names) and all(c[name] == 0 for name in names)
-
-
-def _check_mu(c: Claim, added: bool) -> None:
-    """mu² is the sum of all steps' 1/σ², at twice mu where a record is replaced."""
-    precision = ZERO
-    for step, times in steps_of(c.event, not added).items():
-        if step.rate < 1 or step.epsilons:
-            raise Wrong("what ran is no Gaussian mechanism on all records")
-        precision += times / ball(step.noise) ** 2
-    mu = precision.sqrt()
-    if not added:
-        mu *= 2
-    agree("inputs.privacy_mu", c.raw("privacy_mu"), mu)
 
 
 def sharp(p: Price, epsilon: arb) -> arb:
@@ -165,26 +167,6 @@ def _check_pure(p: Price, epsilon: arb) -> None:
         about("terms.transfer_alpha", p.term("transfer_alpha"), order)
         about("terms.transfer_level", p.term("transfer_level"), level)
     p.agree(sharp(p, epsilon))
-
-
-def _check_transfer(
-    p: Price,
-    notion: str,
-    t: Transfer,
-) -> None:
-    c = p.c
-    match notion:
-        case "gaussian":
-            h = gaussian(c["privacy_mu"].max(ball(1e-12)), t)
-        case "zero-concentrated":
-            h = concentrated(c["privacy_rho"].max(ball(1e-24)), t)
-        case "approximate":
-            epsilon, delta = c["privacy_epsilon"], c["privacy_delta"]
-            h = approximate(epsilon, delta, t)
-        case _:
-            _check_composed(p, t)
-            return
-    p.agree(t.nats(h), relative=1e-6)
 
 
 def gaussian(mu: arb, t: Transfer) -> arb:
@@ -234,15 +216,29 @@ def approximate(
     t: Transfer,
 ) -> arb:
     """Losses ±ε, and δ at ±∞; δ₃ tells how far beyond ε f was cut off ("General transfer", (ε, δ)-DP)."""
-    if not t.unbounded > t.n * delta:
-        raise Wrong(
-            "the failure probability does not pay for losses without a bound"
-        )
+    require(
+        t.unbounded > t.n * delta,
+        "the failure probability does not pay for losses without a bound",
+    )
     cutoff = epsilon - (1 - t.n * delta / t.unbounded).log()
     down = (-epsilon).exp()
     finite = t.excess(epsilon) + down * t.excess(-epsilon)
     finite *= (1 - delta) / (1 + down)
     return finite + delta * (1 + t.slope(cutoff))
+
+
+_DIVERGENCES = {
+    "gaussian": lambda c, t: gaussian(
+        c["privacy_mu"].max(ball(1e-12)), t
+    ),
+    "zero-concentrated": lambda c, t: concentrated(
+        c["privacy_rho"].max(ball(1e-24)), t
+    ),
+    "approximate": lambda c, t: approximate(
+        c["privacy_epsilon"], c["privacy_delta"], t
+    ),
+}
+"""H by the notion of privacy; another one is a distribution of losses, and composed from what ran."""
 
 
 def _check_composed(p: Price, t: Transfer) -> None:
@@ -253,7 +249,8 @@ def _check_composed(p: Price, t: Transfer) -> None:
         )
     replaced = p.c.raw("privacy_adjacency") == "replace-one"
     ran = steps_of(p.c.event, replaced)
-    fewest, most = ZERO, INFINITE
+    fewest = ZERO
+    most = INFINITE
     for made in loss.finer(ran, replaced):
         low, high = excess(made, t)
         fewest = fewest.max(t.nats(arb(low)))
@@ -265,7 +262,9 @@ def _check_composed(p: Price, t: Transfer) -> None:
                 f"{p.what} is {p.claimed!r}, and what ran costs {float(fewest):.9g} or more"
             )
     between = f"between {float(fewest):.9g} and {float(most):.9g}"
-    raise Unchecked(f"{p.what} is {p.claimed!r}, and what ran costs {between}")
+    raise Unchecked(
+        f"{p.what} is {p.claimed!r}, and what ran costs {between}"
+    )
 
 
 def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
@@ -281,7 +280,12 @@ def excess(made: loss.Loss, t: Transfer) -> tuple[float, float]:
     values, error = _excess_on_the_grid(made.x, t)
     _, high = made.mean(np.where(made.x > cutoff, slope, values))
     high += (made.at_infinity + math.exp(-loss.FAR)) * slope
-    near = _not_above_the_cutoff(made, spent)
+    # below every cut-off A that δ₃ may pay for, all counts in full
+    points = np.linspace(0.0, made.x[-1], 200)
+    first = bisect_left(
+        points, True, key=lambda point: made.stick(point)[0] <= spent
+    )
+    near = points[max(0, first - 1)]
     last = int(np.searchsorted(made.x, near)) - 1
     most = np.where(made.x > near, values[max(0, last)], np.inf)
     capped = np.minimum(values, most) * (1.0 - 1e-12)
@@ -293,21 +297,11 @@ def _excess_on_the_grid(
     x: np.ndarray, t: Transfer
 ) -> tuple[np.ndarray, np.ndarray]:
     """(ζ(x) - a)^+ under P for x ≥ 0, under Q for x < 0, rounded up, and by how much it may be too large."""
-    e, a = float(t.e), float(t.a)
+    e = float(t.e)
+    a = float(t.a)
     rising = np.expm1(e * np.minimum(x, 600 / e)) / e
     falling = np.expm1(-np.maximum(x, -600.0))
     size = np.abs(rising) + np.abs(falling)
     error = (16.0 + np.abs(x)) * 2.0**-52 * size
     above = np.maximum(rising + falling + error - a, 0.0)
     return above * np.exp(np.minimum(x, 0.0)), error
-
-
-def _not_above_the_cutoff(made: loss.Loss, spent: float) -> float:
-    """A loss below every cut-off A that δ₃ may pay for."""
-    points = np.linspace(0.0, made.x[-1], 200)
-    first = bisect_left(
-        points,
-        True,
-        key=lambda point: made.stick(point)[0] <= spent,
-    )
-    return points[max(0, first - 1)]

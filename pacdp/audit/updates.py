@@ -1,0 +1,176 @@
+"""What an update makes of released sums: the divisor that it uses, and its weights made again from these sums alone.
+
+What an update makes of a released sum (its signs, a projection, a clipped step) is post-processing and costs nothing,
+whatever the function; what it makes of anything else that depends on the data is not, nor what a
+forward pass writes into a weight. Here the update is called again for every step of a run, in their
+order, with the weights of that step and the sum that was released, in a step that holds nothing
+else: its clipped sum is NaN, it has no sample and no losses, draws nothing, and chooses what was
+chosen. The same operations on the same numbers give the same bits.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector
+
+from pacdp.audit.checks import Check, cannot_be_checked, certain
+from pacdp.audit.observed import Observer, norm, put
+from pacdp.audit.recomputed import Evidence
+from pacdp.step.clip import Weights
+from pacdp.step.noise import SeededRandomness
+from pacdp.step.processes import Together
+from pacdp.step.release import PrivateStep
+from pacdp.step.units import trained
+
+_SAME = 1e-3
+"""Relative difference that the rounding of single precision explains."""
+_DRAWS = "the update draws numbers of its own, so that it makes another move of the same sum"
+
+
+class _OwnNumbers(Exception):
+    """The update draws."""
+
+
+def _refuse(*given: object, **named: object) -> NoReturn:
+    raise _OwnNumbers
+
+
+@dataclass(slots=True, kw_only=True)
+class _Replayed(PrivateStep):
+    """A step that releases what was released, and holds nothing else."""
+
+    kept: list[Tensor]
+    chosen: int
+
+    def release(self, noise_multiplier: float) -> Weights:
+        del noise_multiplier
+        parts = self.kept.pop(0).split([w.numel() for w in self.weights.values()])
+        named = zip(self.weights.items(), parts, strict=True)
+        return {name: part.to(w.dtype).view_as(w).clone() for (name, w), part in named}
+
+    noisier = _refuse
+
+    def choose(
+        self, candidates: list[Weights], *, selection_epsilon: float, score_bound: float
+    ) -> int:
+        del candidates, selection_epsilon, score_bound
+        return self.chosen
+
+
+class _NoNumbers(SeededRandomness):
+    """Randomness that refuses to be drawn from."""
+
+    def __init__(self) -> None: ...
+
+    noised = batch = generator = _refuse
+
+
+def moves_again(observed: Observer) -> list[float] | str:
+    """How far each step's weights are from those that the update makes of the released sum alone.
+
+    It is the largest difference of a weight: 0 where all are equal, NaN where one is no number. A
+    sentence in place of numbers says why that cannot be found out.
+    """
+    algorithm, module = observed.algorithm, copy.deepcopy(observed.subject.module).train()
+    optimizer = algorithm.optimizer([p for p in module.parameters() if p.requires_grad])
+    found, live = list[float](), trained(module)
+    for seen in observed.steps:
+        put(seen.before, module)
+        drawn = torch.get_rng_state()
+        step = _Replayed(
+            number=seen.number - 1,
+            mechanism=observed.mechanism,
+            module=module,
+            optimizer=optimizer,
+            weights=live,
+            randomness=_NoNumbers(),
+            together=Together(several=False),
+            total={name: torch.full_like(w, torch.nan) for name, w in live.items()},
+            clip_norm=observed.clip_norm,
+            units=0,
+            within=0,
+            losses=None,
+            kept=list(seen.released),
+            chosen=seen.chosen,
+        )
+        try:
+            algorithm.update(step)
+        except _OwnNumbers:
+            return _DRAWS
+        except Exception as error:  # somebody's algorithm may raise anything
+            return f"the update cannot be called again with what was released alone ({type(error).__name__}: {error})"
+        if not torch.equal(drawn, torch.get_rng_state()):
+            return _DRAWS
+        made = parameters_to_vector(module.parameters()).detach()
+        found.append(float((made - seen.after).abs().max()))
+    return found
+
+
+def of_weights(observed: Observer, *, name: str = "weights") -> Check:
+    """The update makes the weights of every step again, bit for bit, of the released sums alone."""
+    claim, again = "the weights follow from the released sums alone", moves_again(observed)
+    if isinstance(again, str):
+        return cannot_be_checked(name, claim, again)
+    off = sum(one != 0.0 for one in again)
+    seen = f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
+    return certain(name, claim, off > 0, seen)
+
+
+def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor") -> Check:
+    """What moves the weights, times the public divisor, is the released sum, whatever the batch and the data's size.
+
+    Another move may be post-processing of that sum, which no divisor enters (its signs, a step size of the update's
+    own): then it is said that the released sum alone explains it, and of the divisor nothing.
+    """
+    given = [(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
+    apart = [norm(one - other) / max(norm(other), 1e-30) for one, other in given]
+    apart = apart or _moves(observed)
+    claim, sizes = (
+        "the update times the public divisor is the released sum",
+        evidence.batches.sum(1),
+    )
+    seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
+    if max(apart) <= _SAME and len(apart) == len(observed.steps):
+        return certain(name, claim, False, seen)
+    again = moves_again(observed)
+    if isinstance(again, str) and observed.algorithm.choice is None:
+        return cannot_be_checked(name, claim, f"{again}; {seen}")
+    if isinstance(again, str):  # of a choice, each of whose candidates was looked at
+        return certain(name, claim, True, seen)
+    off = sum(one != 0.0 for one in again)
+    if not off:
+        why = "the update makes another move of the released sum, and makes it again of that sum alone"
+        return cannot_be_checked(name, claim, f"{why}; {seen}")
+    seen += f"; the released sum alone makes other moves in {off} of {len(again)}"
+    return certain(name, claim, True, seen)
+
+
+def _moves(observed: Observer) -> list[float]:
+    """Without an optimizer: how far each step's move is from what one of its releases makes of the weights.
+
+    A candidate with more noise than what was released of it is compared by the size of that noise.
+    """
+    live, found = trainable(observed), list[float]()
+    mechanism, choice = observed.mechanism, observed.algorithm.choice
+    for seen in observed.steps:
+        moved = (seen.after.double() - seen.before.double())[live] * mechanism.expected_batch_size
+        nearest = min(norm(moved - one) for one in seen.released)
+        rounding = 1e-6 * mechanism.expected_batch_size * norm(seen.before)
+        apart = max(0.0, nearest - rounding) / max(map(norm, seen.released))
+        if apart > _SAME and choice is not None and len(seen.released) < len(choice.noise_scales):
+            std = choice.noise_scales[seen.chosen] * mechanism.clip_norm
+            more, root = math.sqrt(max(0.0, std**2 - seen.stds[0] ** 2)), math.sqrt(len(moved))
+            apart = 0.0 if abs(nearest - more * root) < 8.0 * more else apart
+        found.append(apart)
+    return found
+
+
+def trainable(observed: Observer) -> Tensor:
+    """Which entries of a flat vector of all parameters are trained."""
+    return torch.cat(
+        [torch.full((p.numel(),), p.requires_grad) for p in observed.subject.module.parameters()]
+    )

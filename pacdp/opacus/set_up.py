@@ -1,0 +1,105 @@
+"""What a network goes through before it is private: whose its weights are, a trial, and the way to its clipped sums."""
+
+from typing import Any
+
+import torch
+from opacus.validators.errors import UnsupportedModuleError
+from torch import Tensor, nn, optim
+
+from pacdp.opacus.ghost import GhostModule, GhostSums
+from pacdp.opacus.loader import PoissonLoader
+from pacdp.opacus.modules import PrivateModule, ReferenceModule, smooth_loss
+from pacdp.step.agreement import chosen_mode
+from pacdp.step.clip import ClippingRule
+from pacdp.step.mechanism import GradSampleMode
+from pacdp.step.units import Network
+from pacdp.trials import made_up_batch, require_independent_examples
+
+
+def private_module(
+    module: nn.Module,
+    loader: PoissonLoader,
+    probe: tuple[Any, ...] | None,
+    *,
+    mode: GradSampleMode | None,
+    clip_norm: float,
+    pre_noise: float,
+    generator: torch.Generator | None,
+    clipping: ClippingRule,
+) -> PrivateModule:
+    """The network in the wrapper whose clipped sums are those of its examples.
+
+    Args:
+        probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
+        mode: None to choose.
+        clipping: see :mod:`pacdp.step.clip`.
+        pre_noise: see :class:`pacdp.step.sums.ByExample`, like ``generator``.
+
+    Raises:
+        UnsupportedModuleError: an example sees another, or the network cannot be run on such inputs.
+        ValueError: ghost clipping was asked for, and cannot be used.
+    """
+    device = next(module.parameters()).device
+    inputs = probe if probe is not None else (_made_up_input(loader).to(device),)
+    try:
+        require_independent_examples(module, inputs)
+    except (ValueError, RuntimeError) as error:
+        raise UnsupportedModuleError(str(error).splitlines()[0]) from error
+    chosen = chosen_mode(
+        mode,
+        lambda network, units, norm: GhostSums(network.module, units, network.loss, clip_norm=norm),
+        Network.of(module, smooth_loss),
+        inputs[0] if probe is None else inputs,
+        torch.zeros(1, device=device),
+        clip_norm=clip_norm,
+        pre_noise=pre_noise,
+    )
+    if chosen == "ghost":
+        return GhostModule(module, clip_norm=clip_norm, clipping=clipping)
+    return ReferenceModule(
+        module,
+        clip_norm=clip_norm,
+        inputs=inputs,
+        pre_noise=pre_noise,
+        generator=generator,
+        clipping=clipping,
+    )
+
+
+def _made_up_input(loader: PoissonLoader) -> Tensor:
+    empty = loader.collate_fn.empty
+    first = next(iter(empty.values())) if isinstance(empty, dict) else empty
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if not isinstance(first, Tensor):
+        raise ValueError(
+            "cannot tell the network's input from the data: give probe=(inputs,), a batch of at least 3"
+        )
+    return made_up_batch(first)
+
+
+def require_ownership(module: nn.Module, optimizer: optim.Optimizer) -> None:
+    """Refuse a network that is private, or not in training, and an optimizer of other weights than its trainable ones.
+
+    Raises:
+        ValueError: as said.
+    """
+    if any(hasattr(p, "grad_sample") for p in module.parameters()):
+        raise ValueError(
+            "module is private already: go on with what make_private returned, or call to_standard_module() on it first"
+        )
+    if not module.training:
+        raise ValueError("module is in evaluation mode: call train() on it before make_private")
+    owned = {id(p) for p in module.parameters()}
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not held <= owned:
+        raise ValueError(
+            "Module parameters are different than optimizer Parameters, some of which module does not have: build "
+            "optimizer from module.parameters(), after whatever replaces layers of it"
+        )
+    free = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in held]
+    if free:
+        raise ValueError(
+            f"parameter {free[0]} of module is trainable and not in optimizer, so that nothing clips its gradient: "
+            "give optimizer all trainable parameters, or freeze the others by requires_grad_(False)"
+        )

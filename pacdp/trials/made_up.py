@@ -1,0 +1,132 @@
+"""What trials are made on: examples, labels and weights that nobody's data decide, in batches of several sizes."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Int64, Shaped
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from pacdp.losses import PerExampleLoss
+
+SIZES = (3, 4, 9, 17, 33)
+"""Batch sizes of the trials."""
+MOST = max(SIZES)
+ALONE = 3
+"""Examples that are tried as batches of one."""
+
+
+def pool(
+    inputs: Shaped[Tensor, "n ..."], *, size: int = MOST, others: int | None = None
+) -> Shaped[Tensor, "_ ..."]:
+    """``size`` examples, those of ``inputs`` in turn, then ``others`` that are made up, by default up to 33.
+
+    Made-up numbers differ from an example's by noise of deviation 1 to 1,000. Made-up integers are those of the
+    examples in another order, so that they stay within any table.
+    """
+    real = inputs[torch.arange(size, device=inputs.device) % len(inputs)]
+    few, generator = (
+        real.flip(0)[: min(size, MOST if others is None else others)],
+        torch.Generator().manual_seed(0),
+    )
+    if not inputs.is_floating_point():
+        places = torch.randperm(few.numel(), generator=generator).to(inputs.device)
+        return torch.cat([real, few.reshape(-1)[places].view_as(few)])
+    noise = torch.randn(few.shape, generator=generator).to(inputs.device, inputs.dtype)
+    reach = 10.0 ** (torch.arange(len(few), device=inputs.device) % 4).to(inputs.dtype)
+    return torch.cat([real, few + noise * reach.view(-1, *[1] * (inputs.ndim - 1))])
+
+
+def batches(size: int = MOST) -> Iterator[tuple[Int64[Tensor, " batch"], Int64[Tensor, " kept"]]]:
+    """Batches as places in a :func:`pool` of ``size``, each with the positions that hold examples of its first half."""
+    for each in sorted({min(one, size) for one in SIZES}):
+        rows = torch.arange(each)
+        yield rows.flip(0), rows
+        yield torch.where(rows % 2 == 0, rows, size + rows), rows[::2]
+    for k in range(min(ALONE, size)):
+        yield torch.tensor([k]), torch.zeros(1, dtype=torch.int64)
+    if (
+        size > MOST
+    ):  # each among few, in another order, since what few do not do is seen beside them
+        yield from (
+            (rows, torch.arange(len(rows))) for rows in torch.arange(size).flip(0).split(MOST)
+        )
+
+
+def made_up_batch(template: Any, *, examples: int = MOST, seed: int = 0) -> Any:
+    """Numbers in the shape of ``template``, a tensor of examples: normals, or zeros and ones for integers."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (examples, *template.shape[1:])
+    if template.is_floating_point():
+        return torch.randn(shape, generator=generator, dtype=template.dtype).to(template.device)
+    return torch.randint(0, 2, shape, generator=generator, dtype=torch.int64).to(
+        template.device, template.dtype
+    )
+
+
+def made_up_labels(labels: Int64[Tensor, " m"], size: int) -> list[Int64[Tensor, " size"]]:
+    """Labels as they come, all the same, each in turn, and at random; of the values that occur in ``labels``."""
+    values = labels.unique() if labels.ndim == 1 else labels.unique(dim=0)
+    count = torch.arange(size, device=labels.device)
+    chosen = torch.randint(len(values), (size,), generator=torch.Generator().manual_seed(0)).to(
+        labels.device
+    )
+    return [
+        labels[count % len(labels)],
+        values[count * 0],
+        values[count % len(values)],
+        values[chosen],
+    ]
+
+
+def made_up_targets(targets: Tensor, outputs: Any, loss: PerExampleLoss, *, count: int) -> Tensor:
+    """As many targets that the loss takes, each of the values that it takes in turn."""
+    values = values_of(torch.zeros_like(targets[:1]), outputs, loss)
+    return values[torch.arange(count, device=values.device) % len(values)]
+
+
+def values_of(targets: Tensor, outputs: Any, loss: PerExampleLoss) -> Tensor:
+    """Targets [m, ...] to fill batches with: the given ones, or made-up ones that the loss takes where these are alike.
+
+    A loss that refuses a label on the CPU is not asked for it: the outputs may hold more than one number a class.
+    """
+    if bool((targets != targets[:1]).any()):
+        return targets
+    leaf = tree_leaves(outputs)[0]
+    if targets.is_floating_point():
+        fills = torch.linspace(0.0, 1.0, 7)
+    else:
+        classes = min(leaf.shape[1], leaf.shape[-1]) if leaf.ndim == targets.ndim + 1 else 2
+        fills = torch.arange(2 if targets.dtype == torch.bool else max(2, classes))
+    values = (
+        fills.to(targets.dtype).view(-1, *[1] * (targets.ndim - 1)).expand(-1, *targets.shape[1:])
+    )
+    few = tree_map(lambda x: x[:1].cpu() if isinstance(x, Tensor) else x, outputs)
+    taken = [value for value in values if _takes(loss, few, value[None])]
+    return (
+        torch.stack(taken).to(targets.device)
+        if taken
+        else targets.new_zeros((1, *targets.shape[1:]))
+    )
+
+
+def _takes(loss: PerExampleLoss, outputs: Any, target: Tensor) -> bool:
+    try:
+        loss(outputs, target)
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+def with_other_weights(module: nn.Module, *, seed: int = 0) -> nn.Module:
+    """A copy whose weights have moved a tenth of their size: one that is 0 at first may hide a path that opens."""
+    twin, generator = copy.deepcopy(module), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in twin.parameters():
+            if weight.requires_grad and weight.numel():
+                usual = float(weight.double().square().mean().sqrt()) or weight.numel() ** -0.5
+                noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+                weight += (0.1 * usual * noise).to(weight)
+    return twin

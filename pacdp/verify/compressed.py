@@ -1,0 +1,125 @@
+"""A compression's folder: which records were picked and kept, by which rule, and what was counted of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pacdp.verify.arithmetic import ball
+from pacdp.verify.claim import Fields, Unchecked, about, require, same
+from pacdp.verify.files import Folder, Stored
+
+
+class Round(NamedTuple):
+    """A round: its number, how many records were picked by then, how many others are in error, and their sum."""
+
+    number: int
+    picked: int
+    errors: int
+    kept: int
+
+
+def rounds_of(stored: Stored) -> list[Round]:
+    """The rounds that a checkpoint lists."""
+    lines = stored.whole("rounds").reshape(-1, 4).tolist()
+    return [Round(*line) for line in lines]
+
+
+def check_kept(f: Folder) -> None:
+    """The picks follow the rule, the run ended where it may, and the certificate counts what was kept there."""
+    picks = f.stored.whole("picks")
+    rounds = rounds_of(f.stored)
+    groups = f.run.groups
+    picked = 0
+    for number, one in enumerate(rounds, start=1):
+        begun = zip(groups.sizes, groups.starts, strict=True)
+        picked += [size for size, start in begun if start <= picked][-1]
+        expected = Round(
+            number, picked, one.errors, picked + one.errors
+        )
+        same(f"round {number}", one, expected)
+    lines = [
+        (row.step, row.picked, row.errors, row.kept) for row in f.rows
+    ]
+    require(
+        lines == rounds,
+        "the rounds of metrics.jsonl are not those of the checkpoint",
+    )
+    require(
+        picked == len(picks) == len(np.unique(picks))
+        and all(picks >= 0),
+        f"{picked} different records are to be picked, and other ones are listed",
+    )
+    best = f.header.compression.best
+    made = _of_compression(f)
+    if best is None:
+        require(
+            not made,
+            "the sample ran out before the run's end, which certifies nothing",
+        )
+        return
+    end = rounds[best - 1] if best else Round(0, 0, 0, 0)
+    _check_end(f, end)
+    for one in made:
+        _check_counted(f, one, end)
+
+
+def _of_compression(f: Folder) -> list[Fields]:
+    return [
+        made for made in f.certificates if made.name == "compression"
+    ]
+
+
+def _check_end(f: Folder, end: Round) -> None:
+    """The run may end there, and the errors left there are those listed."""
+    stop = f.run.stop
+    errors = f.stored.whole("errors")
+    done = stop.no_errors_left and end.errors == 0
+    require(
+        done or end.number in stop.rounds,
+        f"the run may not end after round {end.number}, with {end.errors} errors left",
+    )
+    kept = np.union1d(f.stored.whole("picks")[: end.picked], errors)
+    found = len(errors), len(kept)
+    same("what is listed", found, (end.errors, end.kept))
+
+
+def _check_counted(
+    f: Folder,
+    made: Fields,
+    end: Round,
+) -> None:
+    """The certificate counts the records kept, at this end's share of the failure probability ("The best of J")."""
+    k = made.inputs.k
+    n = made.inputs.n
+    listed = [0, *f.stored.whole("picks"), *f.stored.whole("errors")]
+    require(
+        k == end.kept and not (k and max(listed) >= n),
+        f"the certificate counts {k} of {n} records, and {end.kept} were kept",
+    )
+    ends = max(1, len(f.run.stop.rounds))
+    share = ball(made.failure_prob) / ends
+    about("the share of the end reported", made.budget.bound, share)
+
+
+def check_numbers(f: Folder) -> None:
+    """What result.json and the header repeat of configuration and report is the same there."""
+    header = f.header
+    run = f.run
+    report = f.report
+    same("the header's tolerance", header.tolerance, run.tolerance)
+    learner = (run.learner.get("sampler") or run.learner).kind
+    said = f.result.algorithm.replace("-", "")  # of Entropy-SGD
+    expected = f"{learner}, compressed"
+    same(f"the algorithm {f.result.algorithm!r}", said, expected)
+    if not report:
+        raise Unchecked(
+            "its value and n, and the header's rows, are in no report; the rest agrees"
+        )
+    rows = report.part("rows").part("bound")
+    same("the header's rows", header.rows, rows.get("digest"))
+    if report.failure_prob != run.failure_prob:
+        raise Unchecked(
+            "its value is at another failure probability than the report; the rest agrees"
+        )
+    values = [made.value for made in _of_compression(f)] or [1.0]
+    same("its value", f.result.value, values[0])

@@ -1,0 +1,408 @@
+"""A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
+
+``_checks`` lists what is checked, in its order. A chain that kept the norms of its gradients pays for
+V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums"), which ``_norms`` adds up; the price that is paid at V is ``realised_sum``
+in ``pacdp.verify.formulas.prices``.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify import needs
+from pacdp.verify.arithmetic import ball, total
+from pacdp.verify.certificate import require_of_a_chain
+from pacdp.verify.claim import (
+    CANNOT,
+    FOLLOWS,
+    Fields,
+    Statement,
+    Unchecked,
+    all_judged,
+    exactly,
+    fields,
+    parsed,
+    require,
+    same,
+)
+from pacdp.verify.compressed import check_kept, check_numbers
+from pacdp.verify.events import Step, steps_in_order, steps_of
+from pacdp.verify.files import Folder, content_hash, digest
+from pacdp.verify.plan import (
+    length,
+    noises,
+    planned_steps,
+    require_same,
+    steps_of_chain,
+    steps_paid_for,
+)
+from pacdp.verify.private import check_mechanism, check_spent
+
+_READ = """
+    checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
+"""
+"""What is read of a folder; its provenance for the version alone."""
+_ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
+"""The orders of a realised price, all of which are paid for."""
+
+
+def check_folder(path: Path, report: Any) -> list[Statement]:
+    """Everything in the folder that another file, or the settings, determine; what they do not is named."""
+    f = Folder(path, fields(report))
+    if why := f.another_version():
+        return [Statement(path.name, "format", CANNOT, why)]
+    return all_judged(path.name, _checks(f), f)
+
+
+def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
+    """What is checked of this folder, in this order; without a run it is anyone's folder."""
+    header = f.header
+    report = f.report
+    result = f.result is not None
+    checks = {
+        "content of the checkpoint": (_content, header),
+        "run": (_run, header),
+        "steps": (_steps, header),
+        "metrics.jsonl": (_metrics, f.lines),
+        "result.json": (_result, result),
+        "mechanism": (check_mechanism, f.private and f.run),
+        "privacy spent": (check_spent, f.private and f.run),
+        "kept records": (check_kept, f.compression and f.run),
+        "report": (_report, report and header),
+        "hypotheses": (_hypotheses, report and header.get("sampler")),
+        "norms": (_norms, header and _paying_for_norms(f)),
+        "the rest of result.json": (_rest, result),
+        "other files": (_name_others, header and _others(f)),
+    }
+    return {
+        claim: check for claim, (check, due) in checks.items() if due
+    }
+
+
+def _content(f: Folder) -> None:
+    """The checkpoint's bytes have the hash that its header says."""
+    if "content_hash" not in f.header:
+        raise Unchecked("it has no hash of its content")
+    same("its hash", f.header.content_hash, content_hash(f.stored))
+
+
+def _run(f: Folder) -> None:
+    """Header and config.json name one configuration."""
+    header = f.header
+    run = f.run
+    if run is None:
+        raise Unchecked("the header names no configuration")
+    require(
+        f.config in (None, run),
+        "the header's run is not that of config.json",
+    )
+    own = digest(run)
+    same("the hash of the run", header.get("config_hash", own), own)
+    repeated = (
+        () if f.private else ("problem", "sampler", "seed", "chain")
+    )
+    for name in repeated:
+        same(
+            f"the header's {name}",
+            header.get(name, 0),
+            run.get(name, 0),
+        )
+
+
+def _steps(f: Folder) -> None:
+    """As many steps as the configuration plans, and a private run's mechanisms."""
+    header = f.header
+    run = f.run
+    if f.private and run:
+        planned_steps(header, run, f.report.get("n"))
+    if "planned_steps" not in header:
+        return
+    planned = length(run, header.n)
+    same("the number of planned steps", header.planned_steps, planned)
+    require(
+        0 <= header.step <= planned,
+        f"step {header.step} is not planned",
+    )
+    marks = {
+        round(k * planned / run.records)
+        for k in range(1, run.records + 1)
+    }
+    listed = sorted(marks - {0})
+    same("listed_steps", header.get("listed_steps", listed), listed)
+    stopping = run.get("stopping", "planned")
+    same("how it stops", header.get("stopping", "planned"), stopping)
+
+
+def _metrics(f: Folder) -> None:
+    """The rows of metrics.jsonl are of rising steps, none beyond the checkpoint's."""
+    steps = [row.step for row in f.rows]
+    last = f.header.step if f.header else math.inf
+    require(
+        steps == sorted(set(steps)) and steps[-1] <= last,
+        f"its rows are of the steps {steps}",
+    )
+
+
+def _result(f: Folder) -> None:
+    """It rests on these files, and repeats their last row, step, event and sizes."""
+    said = f.result
+    header = f.header
+    last = dict(f.rows[-1]) if f.rows else {}
+    here = {
+        "config": digest(f.config),
+        "metrics": last.pop("hash", None),
+        "checkpoint": header.get("content_hash"),
+    }
+    rests_on = {name: said.rests_on.get(name) for name in here}
+    same("what it rests on", {**rests_on, **said.rests_on}, here)
+    final = {**(said.get("final", last) or {})}
+    final.pop("hash", None)
+    require(final == last, "its final row is not the last one recorded")
+    event = header.get("event")
+    require(
+        said.part("privacy").get("event", event) == event,
+        "its event is not the checkpoint's",
+    )
+    if header:
+        same("its number of steps", said.steps, header.step)
+    n = header.get("n") or f.report.get("examples")
+    if n is not None:
+        same("its n", said.n, n)
+    if f.compression:
+        check_numbers(f)
+
+
+def _rest(f: Folder) -> None:
+    """Name what is written in result.json and determined by nothing in the folder."""
+    told = f.result.unasked("seconds private")
+    spent = f.result.part("privacy")
+    told += [f"privacy.{name}" for name in spent.unasked()]
+    if "final" in f.result and f.rows:
+        measured = f.rows[-1].unasked("epochs hash seconds")
+        told += [f"final.{name}" for name in measured]
+    if told:
+        raise Unchecked(
+            f"nothing in the folder determines {', '.join(told)}"
+        )
+
+
+def _report(f: Folder) -> None:
+    """The report is of this checkpoint, and pays for settings that were tried, moments to stop and mechanisms."""
+    header = f.header
+    report = f.report
+    subject = report.part("subject")
+    details = report.part("details")
+    if "content_hash" not in subject:
+        raise Unchecked("it does not say that it is of this checkpoint")
+    for name in (
+        "content_hash",
+        "step",
+        "loss",
+        "sampler",
+        "data",
+        "n",
+    ):
+        if name in subject:
+            own = header.get(name)
+            same(f"the report's {name}", subject[name], own)
+    count = report.part("choices").get("count", 1)
+    tried = f"a list of {count} settings, all paid for"
+    said = [one for made in f.certificates for one in made.hypotheses]
+    require(
+        count == 1
+        or any(
+            one.name == "settings fixed beforehand" and tried in one.by
+            for one in said
+        ),
+        f"{count} settings are paid for, and no certificate says that they were tried",
+    )
+    stops = len(header.get("listed_steps", [1]))
+    same("stopping_times", details.get("stopping_times", 1), stops)
+    events = _events(f)
+    for event in events:
+        due = _due(f, events[0])
+        require_same(list(steps_of(event).elements()), due)
+
+
+def _events(f: Folder) -> list[Any]:
+    """Those that the report and its certificates pay for."""
+    paying = [f.report.part("privacy").get("event")]
+    for name in ("sum_event", "privacy_event"):
+        for one in f.certificates:
+            paying.append(parsed(one.inputs.get(name, "null")))
+    if any(paying):
+        accounted = f.report.part("details").part("accounted")
+        paying.append(accounted.get("event"))
+    return [event for event in paying if event]
+
+
+def _due(f: Folder, event: Any) -> list[Step]:
+    """The mechanisms that a certificate of this run has to pay for."""
+    header = f.header
+    if f.private:
+        made = steps_in_order(header.event)
+        if not f.run:
+            return made
+        planned = planned_steps(header, f.run, f.report.n)
+        return steps_paid_for(event, len(made), planned, f.run)
+    due = header.get("planned_steps", header.step)
+    for step in reversed(header.get("listed_steps", [])):
+        if step >= header.step:
+            due = step
+    charged = f.report.part("details").get("charged_steps", due)
+    same("the number of steps paid for", charged, due)
+    return steps_of_chain(header.sampler, header.n, due)
+
+
+def _hypotheses(f: Folder) -> None:
+    """What rests on a chain's having converged is unproved, and what rests on its steps says who fixed them."""
+    require_of_a_chain(f.certificates, f.header, f.header.n)
+    network = f.header.part("problem").get("architecture", {})
+    for made in f.certificates:
+        standing = needs.standings(made)
+        if needs.COVERED in standing:
+            needs.require_named([needs.FIXED_STEPS], standing)
+        if network.get("norm") == "batch":
+            needs.require_unproved(["losses one an example"], standing)
+
+
+def _paying_for_norms(f: Folder) -> list[Fields]:
+    """The certificates at a price of norms that the run kept."""
+    return [
+        one
+        for one in f.certificates
+        if "sum_contributions" in one.inputs
+    ]
+
+
+def _norms(f: Folder) -> None:
+    """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
+    header = f.header
+    sampler = header.sampler
+    kept = f.stored.tensors.get("trace.squared_norms")
+    require(
+        sampler.get("clip_norm") is None
+        and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
+        "the sampler's steps are no sums of gradients, as they are, with noise",
+    )
+    require(
+        kept and kept.kind == "float64",
+        "the checkpoint holds no norms, of which these certificates are made",
+    )
+    whole = realised_contributions(
+        f.stored.traced("squared_norms").ravel(),
+        noises(sampler, header.step),
+    )
+    for made in _paying_for_norms(f):
+        said = exactly(made.inputs.sum_contributions)
+        require(
+            whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
+            f"{made.name} pays for contributions of {said}, and the norms add up to {whole}",
+        )
+        _check_paying(f, made)
+
+
+def _check_paying(f: Folder, made: Fields) -> None:
+    """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
+    header = f.header
+    report = f.report
+    name = made.name
+    people = header.get("people")
+    count = header.n
+    unit = "example"
+    if people:
+        count = people.count
+        unit = "person"
+    records = report.n, report.unit, report.examples or report.n
+    same("what is certified", records, (count, unit, header.n))
+    same(f"n of {name}", made.inputs.n, count)
+    grid = [float(word) for word in made.inputs.sum_orders.split(",")]
+    require(
+        grid == _ORDERS and "sum_weights" not in made.inputs,
+        f"{name} has other orders than those that were fixed before any run",
+    )
+    standing = needs.standings(made)
+    require(
+        standing.get(needs.KNOWN_BATCHES) != "proved"
+        or _every_record(header),
+        f"{name} takes every record for in every batch, and the settings draw batches",
+    )
+    require(
+        standing.get(needs.KEPT) != "proved",
+        f"{name} takes the norms of all records for proved, and a sum shows no record",
+    )
+
+
+def realised_contributions(
+    squared_norms: Iterable[float], noises: list[float]
+) -> arb:
+    """V = Σ_t Σ_i ‖g_t(z_i)‖²/σ_t², from what the records added at each step ("Noisy sums")."""
+    norms = [float(norm) for norm in squared_norms]
+    require(
+        len(norms) == len(noises),
+        f"{len(noises)} steps ran, and {len(norms)} norms were recorded",
+    )
+    require(
+        all(norm >= 0.0 for norm in norms),
+        "a norm is negative or no number",
+    )
+    steps = zip(norms, noises, strict=True)
+    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
+
+
+def _every_record(header: Fields) -> bool:
+    """Whether every record is in every batch of the chain."""
+    sampler = header.sampler
+    every = bool(sampler.get("every_record", False))
+    return every and sampler.batch_size == header.n
+
+
+def _others(f: Folder) -> list[str]:
+    names = {one.name for one in f.path.iterdir()}
+    return sorted(
+        one for one in names - {*_READ.split()} if one[0] != "."
+    )
+
+
+def _name_others(f: Folder) -> None:
+    raise Unchecked(
+        f"this checker does not read {', '.join(_others(f))}"
+    )
+
+
+def proofs_redone(
+    path: Path, report: Any, found: Iterable[Statement]
+) -> set[str]:
+    """The hypotheses whose proofs these statements on a folder are, where all that they rest on follows too."""
+    follows = {one.claim for one in found if one.verdict == FOLLOWS}
+    shown = set[str]()
+    if not {"content of the checkpoint", "run", "steps"} <= follows:
+        return shown
+    f = Folder(path, report)
+    inputs = [one.inputs for one in f.certificates]
+    if "report" in follows and any(
+        "sum_event" in one for one in inputs
+    ):
+        shown |= {*needs.BY_SUMS, needs.BOUNDED}
+    if "norms" in follows:
+        shown |= {*needs.BY_SUMS}
+        if _every_record(f.header):
+            shown.add(needs.KNOWN_BATCHES)
+    if "report" in follows and _ended_as_planned(f):
+        shown.add(needs.FIXED_STEPS)
+    return shown
+
+
+def _ended_as_planned(f: Folder) -> bool:
+    """Whether the run made all steps that are paid for, or stopped at one that was listed."""
+    if f.private:
+        event = f.report.part("privacy").get("event")
+        made = steps_in_order(f.header.event)
+        return event is not None and len(made) == sum(
+            steps_of(event).values()
+        )
+    planned = [f.header.get("planned_steps")]
+    return f.header.step in (f.header.get("listed_steps") or planned)

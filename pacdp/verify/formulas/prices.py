@@ -1,0 +1,182 @@
+"""What takes the place of ln(1/δ) where a private mechanism made the prior ("Prices" in docs/guarantees.md).
+
+A noisy sum is a sum over the records plus N(0, σ²), on all of them or on a secret Poisson sample of rate q; x is a
+squared contribution over σ². ``realised_sum`` is the price of a trajectory: of a chain that kept the norms of its
+gradients. Whether these norms add up to what it pays for is asked in ``pacdp.verify.folder``. The price of accounted
+privacy is in ``transfer``.
+"""
+
+import math
+from collections.abc import Callable
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify.arithmetic import (
+    INFINITE,
+    ZERO,
+    ball,
+    least,
+    log_sum,
+    total,
+    zero_of,
+)
+from pacdp.verify.claim import (
+    Claim,
+    Price,
+    agree,
+    exactly,
+    parsed,
+    require,
+)
+from pacdp.verify.events import Step, mu_of, noisy_sums_of
+from pacdp.verify.formulas import transfer
+
+
+def check_price(p: Price) -> None:
+    """Raise unless the nats that are claimed pay for a prior of the claim's kind on n records."""
+    prefix = p.c.prefix
+    if prefix == "private_":
+        transfer.check(p)
+    else:
+        p.agree(PRICES[prefix](p))
+
+
+def independent(p: Price) -> arb:
+    """ln(1/δ): y was fixed before the sample was seen ("Prices")."""
+    return p.log
+
+
+def sharp(p: Price) -> arb:
+    """(√ln(1/δ) + ε√(n/8))² ("Prices", "Sharp pure-DP transfer")."""
+    return transfer.sharp(p, p.c["epsilon"])
+
+
+def max_information(p: Price) -> arb:
+    """ln(2/δ) + nε²/2 + ε√(n ln(4/δ)/2) ("Prices")."""
+    epsilon = p.c["epsilon"]
+    square = p.n * (arb(4).log() + p.log) / 2
+    nats = arb(2).log() + p.log
+    return nats + p.n * epsilon**2 / 2 + epsilon * square.sqrt()
+
+
+def printed_2018(p: Price) -> arb:
+    """2 max{ln(3/δ), nε²} ("Prices")."""
+    nats = arb(3).log() + p.log
+    return 2 * nats.max(p.n * p.c["epsilon"] ** 2)
+
+
+def noisy_sum(p: Price) -> arb:
+    """(√ln(1/δ) + mu√(n/2))², mu² the sum of all steps' x ("Prices", "Noisy sums")."""
+    mu = p.c["sum_mu"]
+    if "sum_event" in p.c.inputs:
+        ran = noisy_sums_of(parsed(p.c.raw("sum_event")))
+        agree("inputs.sum_mu", p.c.raw("sum_mu"), mu_of(ran))
+    root = p.log.sqrt() + mu * (arb(p.n) / 2).sqrt()
+    return root**2
+
+
+def poisson_sum(p: Price) -> arb:
+    """n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/δ), at the α that the terms name ("Noisy sums on secret batches")."""
+    order = exactly(p.term("transfer_alpha"))
+    require(1 < order <= 1024, f"the order is {float(order)!r}")
+    each = ZERO
+    for step, times in noisy_sums_of(
+        parsed(p.c.raw("sum_event"))
+    ).items():
+        each += times * log_moment(order, step)
+    return (p.n * each + order * p.log) / (order - 1)
+
+
+def realised_sum(p: Price) -> arb:
+    """The root of Σ_j w_j exp((1 - 1/α_j)Λ - (α_j - 1)V/2) = 1/δ, V the realised sum ("Noisy sums")."""
+    contributions = p.c["sum_contributions"]
+    orders = p.c.listed("sum_orders")
+    moments = [
+        order * (order - 1) * contributions / 2 for order in orders
+    ]
+    return root_of_orders(p, moments)
+
+
+def realised_poisson(p: Price) -> arb:
+    """The root of Σ_j w_j exp((1 - 1/α_j)Λ - M_j/α_j) = 1/δ ("Noisy sums on secret batches")."""
+    return root_of_orders(p, p.c.listed("sum_log_moments"))
+
+
+PRICES: dict[str, Callable[[Price], arb]] = {
+    "": independent,
+    "dp_": sharp,
+    "max_information_": max_information,
+    "printed_2018_": printed_2018,
+    "noisy_sum_": noisy_sum,
+    "realised_sum_": realised_sum,
+    "poisson_sum_": poisson_sum,
+    "realised_poisson_": realised_poisson,
+}
+PREFIXES = (*PRICES, "private_")
+"""Of the names of certificates, by which their prices are known."""
+
+
+def root_of_orders(p: Price, moments: list[arb]) -> arb:
+    """The root Λ of Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/δ ("Noisy sums")."""
+    columns = p.c.listed("sum_orders"), _weights(p.c), moments
+    rows = [
+        row for row in zip(*columns, strict=True) if row[2].is_finite()
+    ]
+    if not rows:
+        return INFINITE
+    alone = [(m + a * (p.log - w.log())) / (a - 1) for a, w, m in rows]
+
+    def rising(nats: arb) -> arb:
+        logs = [w.log() + ((a - 1) * nats - m) / a for a, w, m in rows]
+        return log_sum(logs) - p.log
+
+    above = float(least(alone)) + 1  # where one order alone is too much
+    return zero_of(rising, 0, above * (1 + 2.0**-40))
+
+
+def _weights(c: Claim) -> list[arb]:
+    """Orders α_j > 1 and weights w_j ≥ 0 with Σ w_j ≤ 1 ("Noisy sums"); equal ones where none are named."""
+    orders = c.listed("sum_orders")
+    weights = [1 / arb(len(orders))] * len(orders)
+    if "sum_weights" in c.inputs:
+        weights = c.listed("sum_weights")
+    above = [order > 1 for order in orders] + [
+        one > 0 for one in weights
+    ]
+    require(
+        all(above) and total(weights) <= 1 + 1e-12,
+        f"the orders are {c.inputs.sum_orders}, with {len(weights)} weights",
+    )
+    return weights
+
+
+def log_moment(order: arb, step: Step) -> arb:
+    """ln m_α(q, x), what a record costs at the order α ("Noisy sums on secret batches")."""
+    rate = ball(step.rate)
+    x = 1 / ball(step.noise) ** 2
+    if rate == 1:
+        return order * (order - 1) * x / 2
+    whole = math.floor(float(order))
+    share = order - whole
+    between = (1 - share) * _at_whole_order(whole, rate, x)
+    if share > 0:
+        between += share * _at_whole_order(whole + 1, rate, x)
+    if order < 2:
+        parabola = (1 - rate) ** order - 1 + order * rate
+        return between.min((parabola * x.expm1()).log1p())
+    return between
+
+
+def _at_whole_order(
+    order: int,
+    rate: arb,
+    x: arb,
+) -> arb:
+    """ln Σ_j C(α,j) (1-q)^(α-j) q^j e^(j(j-1)x/2) ("Noisy sums on secret batches")."""
+    excess = ZERO
+    for j in range(2, order + 1):
+        probability = (
+            math.comb(order, j) * (1 - rate) ** (order - j) * rate**j
+        )
+        excess += probability * (j * (j - 1) * x / 2).expm1()
+    return excess.log1p()
