@@ -86,6 +86,8 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
     assert report["measured"][0]["errors"] == errors
     assert first["value"] == bounds.clopper_pearson_upper(errors, 297, 0.05)
     assert standings(report, saw) == {"declared"}
+    everything = certify(*given(files, "test_set"))
+    assert everything["details"]["budget"]["total"] == 0.05 > everything["certificates"][0]["failure_prob"]
     assert standings(certify(*given(files, "test_set", *prior)), saw) == {"proved"}
 
 
