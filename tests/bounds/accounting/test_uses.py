@@ -9,7 +9,6 @@ import pytest
 from events_for_tests import HEADLINE, either, lost, spent, steps
 from scipy.stats import norm
 
-from bounds import GaussianDP
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
@@ -33,8 +32,6 @@ from bounds.accounting import (
     sampled_gaussians,
     trade_off,
 )
-from bounds.printed import private_pac_bayes
-from bounds.transfer import transfer_cost
 
 ALL = Composed(
     events=(
@@ -57,33 +54,9 @@ def test_bounds_survive_json():
     assert float(made) == made.upper == made.epsilon == made.guarantee.epsilon
 
 
-@pytest.mark.parametrize(
-    ("event", "cost"),
-    [(steps(3.0, 1024 / 60000, 1000), 0.1027), (steps(5.0, 256 / 60000, 3516), 0.00922),
-     (steps(20.0, 256 / 60000, 3516), 0.00094)],
-)  # fmt: skip
-def test_the_cost_of_a_private_prior(event, cost):
-    """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
-    record = privacy_record(event=event, adjacency="add-remove")
-    made = private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
-    assert made.nats("transfer") / 60_000 == pytest.approx(cost, rel=6e-3)
-    assert 0.04 < made.value < 0.3
-
-
 def test_long_compositions_fit_the_record():
     long = steps(3.0, 0.001, 200_000)
     assert loss_distribution(event=long, adjacency="add-remove").with_record.sum() >= 1.0 - 1e-12
-
-
-def test_the_distribution_of_one_gaussian():
-    """On the grid, a Gaussian costs what it costs in closed form, and not less."""
-    event = Composed(events=(Gaussian(noise_multiplier=20.0), steps(1e5, 1e-5)))
-    at = {"n": 60_000, "failure_prob": 0.05}
-    record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
-    assert record == GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
-    exact = transfer_cost(privacy=record, **at).nats
-    made = transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
-    assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
 
 
 @either

@@ -5,7 +5,7 @@ from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, forge, read, succeed, tensors
-from tiny_runs import assert_same_chains, chain_folders
+from tiny_runs import chain_folders
 
 from pacdp import load_checkpoint
 
@@ -49,14 +49,6 @@ def test_json_of_chains_is_one_object(chains, said):
     assert printed["format"] == "pacdp-results/1"
     assert printed["chains"] == [read(one / "result.json") for one in chain_folders(chains)]
     assert printed["diagnosis"] == read(chains / "diagnosis.json")["diagnosis"]
-
-
-@pytest.mark.parametrize("more", [("--workers", 2), ("--workers", 2, "--backend", "dask")])
-@pytest.mark.slow
-def test_workers_leave_the_same_chains(more, diagnosed, tmp_path):
-    folder = tmp_path / "run"
-    succeed("train", RECIPE, "--chains", 3, *more, "--out", folder, *LONGER)
-    assert_same_chains(folder, diagnosed)
 
 
 def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, refused):

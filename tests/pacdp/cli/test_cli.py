@@ -52,11 +52,3 @@ def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after
     assert config["sampler"] == {**config["sampler"], "kind": "SGD", "step_size": 0.05, "batch_size": 64}
     assert (config["failure_prob"], config["seed"], config["epochs"], config["records"]) == (0.1, 3, 2.0, 2)
     assert config["track"]["prior_draws"] == config["certify"]["prior_draws"] == 2
-
-
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, tmp_path):
-    for seed, alike in ((0, True), (1, False)):
-        folder = tmp_path / str(seed)
-        succeed("train", "entropy-sgld-digits2", "--out", folder, "--seed", seed, *QUICK)
-        assert (tensors(folder) == tensors(trained["entropy-sgld"])) is alike
-        assert (rows(folder) == rows(trained["entropy-sgld"])) is alike

@@ -11,7 +11,6 @@ from numpy.random import default_rng
 from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.command import print_result
 from pacdp.cli.private.config import Budget
@@ -124,12 +123,3 @@ def test_answers_are_given_where_the_network_is():
     released = PrivateRun(weights=dict(module.named_parameters()), event=None, snapshots=torch.empty(0, 0),
                           chosen=torch.zeros(0, dtype=torch.int64))  # fmt: skip
     assert predictor(config, module, released)(torch.zeros(5, 1, 28, 28)).device.type == "meta"
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist"])
-def test_recipes_train_on_a_gpu_from_the_cpu_s_first_weights(name, tmp_path):
-    config = tiny_private(name, steps=2)
-    result = train_private(config, tmp_path / "gpu", Runtime(threads=1, device="cuda"))
-    assert result["privacy"] == train_private(config, tmp_path / "cpu", RUNTIME)["privacy"]

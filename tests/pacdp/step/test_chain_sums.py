@@ -1,7 +1,5 @@
 """Gradients of many chains, clipped or not, by compiled layers, at once or one by one, are those of their slow twin."""
 
-from copy import deepcopy
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from chain_sums import COMPILED, KINDS, objective_of, twin, weights_of
 from numpy.random import default_rng
 from torch.func import functional_call
 from torch.testing import assert_close
-from toys import keys_of, seeded, toy_data
+from toys import keys_of, toy_data
 
 from pacdp.chains import Keys
 from pacdp.chains.native.network import NativeNetwork
@@ -67,24 +65,6 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
 
 
 every_form = parametrize("batching", FORMS)
-
-
-@every_form
-@parametrize("kind", ["sparse", "classes", "group"])
-def test_outputs_are_the_module_s(kind, batching):
-    """To what values rounded by four units in their last place move, which is more where a group has little spread."""
-    objective = objective_of(kind, None, batching=batching)
-    module, inputs, source = (deepcopy(objective.model).double(), objective.examples[0].double(), seeded(1))
-    with torch.no_grad():
-        exact = module(inputs)
-        for layer in module:
-            layer.register_forward_hook(
-                lambda _, __, out: out * (1 + 2.0**-22 * torch.randn(out.shape, generator=source, dtype=out.dtype))
-            )
-        room = (torch.stack([module(inputs) for _ in range(10)]) - exact).abs().amax(0)
-    for chunk in (None, 7, 80):
-        found = objective.logits(objective.weights()[0], chunk=chunk)
-        assert ((found - exact).abs() <= 1e-6 + 1e-5 * exact.abs() + room).all()
 
 
 @every_form
