@@ -28,17 +28,6 @@ def upper(event, *at, **options):
     return spent(event, *at, **options).upper
 
 
-def test_the_headline_setting():
-    """q = 256/60000, noise 1.1, 15 epochs: what Google's accountant gives, from above and from below."""
-    made = spent(HEADLINE)
-    assert made.lower <= made.estimate <= made.upper
-    assert made.upper == pytest.approx(1.1339, abs=2e-4)
-    assert made.upper - made.lower < 1e-4
-    assert upper(HEADLINE, adjacency="replace-one") == pytest.approx(1.9287, abs=2e-4)
-    assert upper(steps(0.7, 256 / 60000, 3516)) == pytest.approx(3.404, abs=2e-3)
-    assert upper(steps(40.0, 0.1, 500)) == pytest.approx(0.1811, abs=1e-4)
-
-
 @pytest.mark.parametrize("event", [HEADLINE, pytest.param(FIFTY, marks=pytest.mark.slow)], ids=["one level", "fifty"])
 def test_refining_the_grid_narrows_the_bracket(event):
     made = [spent(event, resolution=resolution) for resolution in (0.2, 0.05, 0.01)]
@@ -49,7 +38,7 @@ def test_refining_the_grid_narrows_the_bracket(event):
 @pytest.mark.parametrize(
     ("multipliers", "rate", "delta"),
     [
-        ([1.1] * 500, 0.01, 1e-6),
+        ([1.1] * 3516, 256 / 60000, 1e-5),
         ([0.6] * 100, 0.02, 1e-5),
         (list(np.linspace(0.8, 3.0, 4)), 0.05, 1e-5),
         pytest.param(list(np.linspace(0.8, 3.0, 12)), 0.05, 1e-5, marks=pytest.mark.slow),
@@ -157,7 +146,6 @@ def test_the_central_limit_theorem_understates(q, sigma, count):
 
 def test_check_value_of_the_central_limit_theorem():
     assert clt_gdp(event=steps(1.0, 0.01, 1000)).mu == within_rounding(0.4145216313365)
-    assert gaussian_epsilon(mu=clt_gdp(event=FIFTY).mu, delta=1e-5) < 0.6 * spent(FIFTY).lower
 
 
 def test_small_deltas_do_not_drown_in_the_noise_of_transforms():
@@ -171,10 +159,8 @@ def test_small_deltas_do_not_drown_in_the_noise_of_transforms():
     ("sigma", "rate", "count", "delta", "adjacency"),
     [
         (0.1, 0.3, 2064, 1e-28, "replace-one"),
-        (0.2, 1e-6, 2, 1e-13, "replace-one"),
         (0.118, 0.999, 625, 2e-7, "replace-one"),
         pytest.param(0.545, 1e-6, 52_926, 0.00988, "add-remove", marks=pytest.mark.slow),
-        pytest.param(0.06, 1e-6, 52_053, 2e-6, "add-remove", marks=pytest.mark.slow),
         (0.47, 1e-9, 25_665, 1e-14, "add-remove"),
         (1000.0, 0.999, 100_000, 1e-20, "add-remove"),
     ],

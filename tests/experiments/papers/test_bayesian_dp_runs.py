@@ -130,9 +130,6 @@ def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
     images = torch.rand(2, 1, 28, 28, generator=seeded(0))
     assert_close(one(images), two(images))
     assert not torch.allclose(one(images), other(images))
-    largest = {tuple(p.shape): float(p.detach().abs().max()) for p in one.parameters()}
-    assert 0.11 < largest[16, 1, 8, 8] <= 1 / 8
-    assert 0.03 < largest[10, 32] <= 32**-0.5
 
 
 def test_the_members_mean_is_judged():

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from tiny_runs import ALGORITHMS, RUNTIME, alone, interrupted, left_behind, tiny, variants
 
-from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
 from pacdp.errors import CheckpointError, Diverged
@@ -63,29 +62,6 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
 def test_however_it_is_carried_out(how, tmp_path):
     runs, runtime = variants(tiny("sgld"))[1::2], replace(RUNTIME, **how)
     assert _together(runs, tmp_path, runtime) == alone(runs, tmp_path, runtime)
-
-
-def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace, "LENGTH", 200)
-    one = tiny("sgld", batch_size=1, epochs=6.0, records=2)
-    runs = variants(replace(one, problem=replace(one.problem, train_size=41)))[:2]
-    expected = alone(runs, tmp_path)
-    outs, seen = _outs(tmp_path, runs), []
-
-    def stop(step, steps, row):
-        seen.append(step)
-        if len(seen) % 3 == 0:
-            raise KeyboardInterrupt
-
-    for _ in range(20):
-        if all(Folder(out).finished for out in outs):
-            break
-        try:
-            train_together(runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop)
-        except KeyboardInterrupt:
-            continue
-    assert [*map(left_behind, outs)] == expected
-    assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 6 * 41 // 2, "two steps a window"
 
 
 @at_most(2, "algorithm", BAD)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_tools import QUICK, RUN_FILES, read, rows, succeed, tensors
+from cli_tools import QUICK, RUN_FILES, read, rows, succeed
 
 
 @pytest.mark.parametrize("algorithm", ["sgd", "sgld", "entropy-sgd", "entropy-sgld"])
@@ -28,20 +28,6 @@ def test_json_prints_exactly_one_object(tmp_path, capsys):
     assert json.loads(printed.out) == read(tmp_path / "run" / "result.json")
     assert "\x1b" not in printed.err, "plain lines where there is no terminal"
     assert len(printed.err.splitlines()) == 3, "a line a record and a last one"
-
-
-def test_a_finished_run_is_overwritten_only_with_force(copied, refused):
-    folder = copied("sgd")
-    before = tensors(folder)
-    (folder / "notes.txt").write_text("mine")
-    again = ("train", "sgd-digits2", "--out", folder, "--seed", 5, *QUICK)
-    for extra in ((), ("--resume",)):
-        assert "finished" in refused(*again, *extra)
-        assert tensors(folder) == before
-    succeed(*again, "--force")
-    assert tensors(folder) != before
-    assert read(folder / "config.json")["seed"] == read(folder / "provenance.json")["seed"] == 5
-    assert (folder / "notes.txt").read_text() == "mine", "--force removes a run's files and nothing else"
 
 
 def test_overrides_reach_the_configuration_and_the_default_folder_is_named_after_the_recipe(tmp_path, monkeypatch):

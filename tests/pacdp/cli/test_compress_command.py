@@ -9,22 +9,17 @@ from shutil import copytree
 
 import pytest
 import torch
-from cli_tools import RUN_FILES, pacdp, read, rows, succeed, tensors, verdicts
+from cli_tools import RUN_FILES, pacdp, read, rows, succeed, verdicts
 from report_pages import write
 from safetensors.torch import save_file
 from torch.nn import Linear, Sequential
 
 from pacdp import load_checkpoint, save_checkpoint
 from pacdp.cli.compression_recipes import recipe
-from pacdp.cli.main import main
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_path
-from tests.file_faults import Fault, carried_out
 from tests.schema import validate
 
-CHAIN = tuple(
-    "compress entropy-sgd-digits --learner.steps 6 --groups.sizes 40 --threads 1 --checkpoint-seconds 0".split()
-)
 KERNEL = ("compress", "kernel-digits", "--threads", "1")
 
 
@@ -129,18 +124,6 @@ def test_other_errors_than_the_run_says_are_refused(folder, refused):
 
     edited(folder, other)
     assert "counts other records than it lists" in refused("certify", folder, "--threads", "1")
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
-    whole, folder = tmp_path / "whole", tmp_path / "killed"
-    succeed(*CHAIN, "--out", whole)
-    arguments = [*CHAIN, "--out", str(folder)]
-    assert carried_out(main, (arguments,), root=tmp_path, fault=Fault(at=60)).killed
-    assert 0 < len(rows(folder)) < len(rows(whole))
-    succeed("compress", "--resume", "--out", folder, "--threads", "1")
-    assert rows(folder) == rows(whole)
-    assert tensors(folder) == tensors(whole)
 
 
 def _network():

@@ -89,13 +89,6 @@ def test_without_a_prior_the_network_is_counted_as_it_is(files, certify):
     assert standings(certify(*given(files, "test_set", *prior)), saw) == {"proved"}
 
 
-def test_people_are_counted_where_the_data_name_them(files, certify):
-    prior = ("--prior-data", "foreign_net:prior_set", "--passes", 1)
-    for report in (certify(*given(files, "persons")), certify(*asked(files, *prior, data="persons"))):
-        assert (report["n"], report["unit"], report["examples"]) == (60, "person", 600)
-        assert "0-1 risk of a new person" in {c["measures"] for c in report["certificates"]}
-
-
 class Evil:
     def __reduce__(self):
         return (Path.touch, (Path("/tmp/pacdp-evil"),))

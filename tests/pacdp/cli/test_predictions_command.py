@@ -98,18 +98,15 @@ def test_probabilities_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
 
 CONTENT = {
     "nothing": (b"", "is empty: write a line of column names"),
-    "empty lines alone": (b"\n\n", "is empty: write a line of column names"),
     "a quote that is not closed": (b'"', "{path}"),
     "an unknown column": (b"label,prediction,age\n0,0,3\n", "has a column 'age' that is none of label, prediction"),
     "a float label": (b"label,prediction\n0,0\n1.0,1\n", "must have whole numbers or text in column 'label'"),
     "a gap": (b"label,prediction\n0,0\n,1\n", "got none in row 1: fill it in, for rows that fail are"),
     "a gap in words": (b"label,prediction\ncat,cat\nNA,NA\n", "label of {path} must have no gaps, got 'NA' in row 1"),
     "a gap among numbers": (b"label,prediction\n0,0\n1,1\n1,nan\n", "prediction of {path} must have no gaps"),
-    "a gap among people": (b"label,prediction,person\n0,0,a\n1,1,None\n", "person of {path} must have no gaps"),
     "decimals among numbers": (b"label,prediction\n0,0\n1,1.0\n", "'prediction', got 1.0 in row 1: nothing"),
     "an empty line inside": (b"label,prediction\n0,0\n\n1,1\n", "must have no gaps, got none in row 1"),
     "two losses": (b"loss,loss\n0.1,0.2\n", "has two columns called 'loss'"),
-    "two labels": (b"label,prediction,label\n0,0,0\n", "has two columns called 'label'"),
     "an index that is none": (b",label,prediction\n5,0,0\n3,1,1\n", "that does not number the rows: name it"),
     "UTF-16": ("label,prediction\n0,0\n".encode("utf-16"), "{path} must be CSV in UTF-8, and it is UTF-16"),
     "UTF-16 unmarked": ("label,prediction\n0,0\n".encode("utf-16-le"), "{path} must be CSV in UTF-8, and holds zero"),
@@ -181,13 +178,6 @@ def test_no_confidence_is_printed_as_certainty(tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.count("99.99% confidence") == 2
     assert "100%" not in said
-
-
-def test_an_earlier_report_that_differs_is_kept(tmp_path):
-    path = _write(tmp_path / "answers.csv", COLUMNS)
-    first = _report(path)
-    _report(path, "--ask", "error")
-    assert read(tmp_path / "certificates.json.1")["details"] == first["details"]
 
 
 def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):

@@ -56,12 +56,8 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
     config = private_recipe("dp-sgld-mnist", scale="smoke")
     people = private_recipe("p3sgd-malaria", scale="smoke")
-    for change, said in (
-        ({"noise_multiplier": 1.0}, "noise_multiplier at 0"),
-        ({"sample_rate": 1.5}, "sampling.sample_rate"),
-    ):
-        with refusal(said):
-            replace(config, sampling=replace(config.sampling, **change))
+    with refusal("noise_multiplier at 0"):
+        replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
     with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
 

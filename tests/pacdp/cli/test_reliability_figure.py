@@ -7,15 +7,11 @@ from pacdp.calibration import reliability_curve
 from pacdp.cli.figures import reliability, style
 
 
-def _curve(*, simultaneous=False):
-    generator = default_rng(0)
-    probabilities = generator.dirichlet(np.ones(4), size=60)
-    return reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10, simultaneous=simultaneous)
-
-
 def test_points_bands_and_counts_are_the_curve_s(tmp_path):
     drawn, ((axes,),) = style.figure(1, 1)
-    curve = _curve()
+    generator = default_rng(0)
+    probabilities = generator.dirichlet(np.ones(4), size=60)
+    curve = reliability_curve(probabilities, generator.integers(0, 4, 60), bins=10)
     reliability.draw(axes, curve)
     filled = curve.counts > 0
     assert not filled.all(), "an empty bin is left out"

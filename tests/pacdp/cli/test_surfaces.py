@@ -8,6 +8,7 @@ from report_pages import Page, page_of, write
 from reports import BELOW, CLINIC, STATIONARY, handmade
 from rich.console import Console
 
+from bounds.sentence import headline
 from pacdp.cli import console, reading
 from pacdp.cli.figures import run, style
 from pacdp.cli.report import write_report

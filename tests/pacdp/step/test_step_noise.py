@@ -14,11 +14,12 @@ from scipy import stats
 from torch import equal
 from toys import dtypes
 
-from pacdp.random import cipher, quantile
+from pacdp.random import Words, cipher, quantile
 from pacdp.random import grid as on_grid
 from pacdp.random.grid import arithmetic_cost
 from pacdp.step.noise import SeededRandomness, SystemRandomness, add_noise, share
 from pacdp.step.processes import RankRandomness
+from pacdp.step.sample import poisson
 from tests.marks import near, parametrize
 from tests.pacdp.random.secure_toys import fix_keys, normals_of, words_of
 
@@ -134,28 +135,11 @@ def test_copies_draw_their_own():
 
 
 def test_a_batch_is_drawn_by_the_upper_bits_of_words(monkeypatch):
-    rate = 0.1 + 2.0**-56
-    threshold = math.floor(Fraction(rate) * 2**53)
-    words = np.array([threshold - 1, threshold, threshold + 1, 0, 2**53 - 1], dtype=np.uint64) << np.uint64(11)
-    words[0] |= np.uint64(2047)
-    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words.view(np.int64)[: len(out)]))
-    for n, sample_rate, expected in ((5, rate, [0, 3]), (5, 1.0, [0, 1, 2, 3, 4]), (5, 0.0, []), (0, 0.5, [])):
-        assert SystemRandomness().batch(n, sample_rate).tolist() == expected
-
-
-def test_batches_reach_over_many_keys(monkeypatch):
-    fix_keys(monkeypatch)
-    n, draws = 2 * cipher.WORDS_PER_KEY + 1000, 60
-    counts = np.zeros(n)
-    for _ in range(draws):
-        drawn = SystemRandomness().batch(n, 0.3)
-        assert equal(drawn, drawn.unique())
-        counts[drawn] += 1
-    for part in (counts, counts[:1000], counts[-1000:]):
-        expected = stats.binom.pmf(np.arange(draws + 1), draws, 0.3) * len(part)
-        kept = expected > 5.0
-        found = np.bincount(part.astype(int), minlength=draws + 1)[kept]
-        assert stats.chi2.sf(((found - expected[kept]) ** 2 / expected[kept]).sum(), kept.sum() - 1) > 1e-4
+    words = words_of(1000)
+    monkeypatch.setattr(cipher, "fill", lambda out: out.__setitem__(slice(None), words[: len(out)]))
+    for n, rate in ((1000, 0.1 + 2.0**-56), (7, 1.0), (5, 0.0), (0, 0.5)):
+        upper = torch.from_numpy((words[:n].view(np.uint64) >> np.uint64(11)).view(np.int64))
+        assert equal(SystemRandomness().batch(n, rate), poisson(Words(upper, 53), rate))
 
 
 # shares
