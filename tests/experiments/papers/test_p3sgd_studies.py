@@ -66,10 +66,6 @@ def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidd
     assert seen.shape[:2] == (2, 8)
     assert 4 <= seen.shape[-1] <= 14
     assert all(isinstance(layers[k], nn.Tanh) and isinstance(layers[k - 1], nn.Conv2d) for k in ACTIVATIONS)
-    for layer in layers:
-        if isinstance(layer, Linear | nn.Conv2d):
-            bound = layer.weight[0].numel() ** -0.5
-            assert 0.5 * bound < max(float(p.detach().abs().max()) for p in layer.parameters()) <= bound
 
 
 def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_layer():

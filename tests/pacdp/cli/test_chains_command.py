@@ -89,9 +89,7 @@ def test_bfloat16_is_carried_out_and_recorded(tmp_path):
         succeed("train", RECIPE, "--out", folder, *LENGTH, "--batching", "loop", *more)
         expected = {"batching": "loop", "bfloat16": folder == half}
         assert read(folder / "provenance.json")["runtime"] == load_checkpoint(folder).header["runtime"] == expected
-    one, other = tensors(plain), tensors(half)
-    assert one != other
-    assert {*map(len, one.values())} == {*map(len, other.values())}, "weights stay float32"
+    assert tensors(plain) != tensors(half)
 
 
 def test_a_run_goes_on_only_as_it_was_carried_out_and_from_its_own_checkpoint(chains, refused):

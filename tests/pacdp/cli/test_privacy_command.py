@@ -91,9 +91,7 @@ def test_bad_input_gets_one_sentence(changes, words, refused):
 
 @every_case(
     ("name", "content", "words"),
-    [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"[]", "no noise multiplier"), ("a.json", b"{}", "JSON list"),
-     ("a.csv", b"1.0\nx\n", "step 2"),
-     ("a.csv", b"1.0,2.0\n", "several columns")],
+    [("a.json", b"[1.0, NaN]", "step 2"), ("a.json", b"{}", "JSON list"), ("a.csv", b"1.0,2.0\n", "several columns")],
 )  # fmt: skip
 def test_bad_schedules_get_one_sentence(name, content, words, tmp_path, refused):
     (tmp_path / name).write_bytes(content)
