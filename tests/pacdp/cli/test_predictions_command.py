@@ -5,11 +5,13 @@ import polars as pl
 import pytest
 from cli_tools import read, succeed
 from numpy.random import default_rng
+from report_pages import changed
 
 import pacdp as library
 from pacdp.cli.predicting.pairing import examples_of
 from pacdp.cli.predicting.tables import read_table
 from pacdp.predictions.certify import certified
+from pacdp.verify.claim import DOES_NOT
 from pacdp.verify.report import check_report
 from tests.marks import every_case
 from tests.schema import validate
@@ -183,3 +185,22 @@ def test_the_report_follows_and_makes_a_page_that_escapes_names(tmp_path):
     assert "largest gap between groups" in page
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
+
+
+def test_neither_ledger_nor_counts_of_a_report_can_be_changed_without_notice():
+    answers = {"a": SAID, "b": LABELS[::-1]}
+    report = library.certify_predictions(LABELS, answers, groups=GROUPS, interval=True).to_dict()
+    assert DOES_NOT not in {one.verdict for one in check_report(report)}
+    entries, last = "details/budget/entries", len(report["details"]["budget"]["entries"]) - 1
+    edits = {
+        "a smaller total": ("failure_prob", 0.04),
+        "a larger entry": (f"{entries}/0/1", 0.03),
+        "a smaller entry": (f"{entries}/0/1", 0.02),
+        "another ledger": ("details/budget/total", 0.06),
+        "an entry of nothing": (f"{entries}/{last}",),
+        "fewer errors": ("certificates/0/inputs/k", report["certificates"][0]["inputs"]["k"] - 1),
+        "fewer examples": ("n", len(LABELS) - 1),
+        "a measured error": ("measured/0/errors", 1),
+    }
+    for why, edit in edits.items():
+        assert DOES_NOT in {one.verdict for one in check_report(changed(report, *edit))}, why

@@ -62,8 +62,9 @@ def test_schedules_from_files(name, text, tmp_path, said):
     event = sampled_gaussians(sample_rate=0.1, noise_multipliers=[0.8, 0.9, 0.9, 1.5])
     assert made["upper"] == privacy_epsilon(event=event, delta=1e-5, adjacency="add-remove").upper
     assert made["runs"] == [[0.8, 1], [0.9, 2], [1.5, 1]]
-    first_line = said(*arguments, "--epsilon", "0.5").splitlines()[0]
-    assert first_line.endswith(" on every noise multiplier")
+    scaled = said(*arguments, "--epsilon", "0.5", "--json")
+    assert scaled["upper"] <= 0.5
+    assert scaled["runs"] == [[noise * scaled["scale"], count] for noise, count in made["runs"]]
 
 
 def test_no_protection_is_an_infinite_epsilon(said):
