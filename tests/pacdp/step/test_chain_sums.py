@@ -1,5 +1,7 @@
 """Gradients of many chains, clipped or not, by compiled layers, at once or one by one, are those of their slow twin."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -65,6 +67,17 @@ def test_a_chain_s_gradient_is_that_of_its_slow_twin(kind, long):
 
 
 every_form = parametrize("batching", FORMS)
+
+
+@every_form
+@parametrize("kind", ["sparse", "classes"])
+def test_outputs_are_the_module_s_in_parts_too(kind, batching):
+    objective = objective_of(kind, None, batching=batching)
+    with torch.no_grad():
+        exact = deepcopy(objective.model).double()(objective.examples[0].double())
+    for chunk in (None, 7, 80):
+        found = objective.logits(objective.weights()[0], chunk=chunk)
+        assert_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
 
 @every_form
