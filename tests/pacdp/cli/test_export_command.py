@@ -11,7 +11,7 @@ import pytest
 import torch
 from cli_tools import QUICK, exported_bytes, read, succeed, verdicts
 from report_pages import write
-from secret_runs import counted_in, secret
+from secret_runs import counted_in, secret, stretches
 from test_export_secrets import words
 from tiny_runs import RUNTIME, begin, counted_run, interrupted, tiny_private
 
@@ -41,10 +41,6 @@ def made(exported, tmp_path):
 
 def kinds(ledger):
     return [(one.kind, one.first, one.last) for one in counted_in(ledger)]
-
-
-def paid(ledger):
-    return [(first, last) for _, first, last in kinds(ledger)]
 
 
 # what leaves
@@ -144,13 +140,13 @@ def test_a_limit_stops_training_and_export_before_the_noise_that_would_pass_it(m
 def test_kills_copies_and_force_are_all_paid(tmp_path):
     ledger, run = tmp_path / "ledger", tmp_path / "run"
     interrupted(TINY, run, after=3, ledger=ledger)
-    assert paid(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
+    assert stretches(ledger) == [(1, 2), (3, 4)], "a stretch that was begun is counted"
     copytree(run, tmp_path / "copy")
     for folder in (run, tmp_path / "copy"):
         train_private(TINY, folder, RUNTIME, resume=True, ledger=ledger)
-    assert paid(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"
+    assert stretches(ledger)[2:] == 2 * [(3, 4), (5, 6)], "and once more when a run goes on from its checkpoint"
     counted_run(TINY, tmp_path, force=True)
-    assert paid(ledger)[6:] == [(1, 2), (3, 4), (5, 6)]
+    assert stretches(ledger)[6:] == [(1, 2), (3, 4), (5, 6)]
     total = Ledger.load(ledger).total(**ABOUT).epsilon
     assert total > 1.5 * private.privacy_spent(released(run, RUNTIME).event, **ABOUT).upper
 

@@ -19,12 +19,6 @@ N = 1437
 CLIPPED = tiny("clipped-sgld", records=3)
 
 
-def test_the_plan_follows_from_the_run():
-    assert CLIPPED.marks(N) == (30, 60, 90)
-    assert CLIPPED.plan(N) == Plan(steps=90)
-    assert replace(CLIPPED, stopping="listed").plan(N) == Plan(steps=90, stopping="listed", listed=(30, 60, 90))
-
-
 @pytest.mark.parametrize(
     ("stopping", "after", "charged"), [("planned", 30, (90, 1, "declared")), ("listed", 60, (60, 3, "proved"))]
 )
