@@ -12,7 +12,6 @@ def test_training_leaves_a_folder_that_can_be_believed(algorithm, trained):
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == RUN_FILES
     result, provenance = read(folder / "result.json"), read(folder / "provenance.json")
     steps = result["steps"]
-    assert result["format"] == "pacdp-result/1"
     assert result["final"]["step"] == steps
     assert [row["step"] for row in rows(folder)] == [round(steps / 2), steps]
     assert {"commit", "dirty", "versions", "device", "argv", "seed"} <= provenance.keys()

@@ -54,7 +54,6 @@ MADE = {"predictions": _predictions, "a report alone": _handmade, "not finished"
 
 
 @pytest.mark.cases(1)
-@pytest.mark.usefixtures("few_passes")
 @pytest.mark.parametrize("kind", MADE)
 def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_path):
     folder = MADE[kind](copied, tmp_path)
