@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from bounds.sentence import first_sentence, records, up, up_digits
+from bounds.sentence import confidence, first_sentence, records, up, up_digits
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound
 from pacdp.cli.reading import bill, certificates_of, cited, error_on_test, measured, notes, remarks
@@ -122,15 +122,17 @@ def print_report(report: dict[str, Any]) -> None:
     def say(line: str) -> None:
         out.print(line)
 
-    say(first_sentence(certificates))
+    together = report["failure_prob"] if report["details"].get("budget") else None
+    say(first_sentence(certificates, failure_prob=together))
     people = f"{report['n']} people" if report["unit"] == "person" else ""
     counted = f"{report['examples']} examples" if report["examples"] else ""
     say(" of ".join(part for part in (counted, people) if part))
     for line in (*measured(report), *_privacy(report)):
         say(line)
-    table = Table(
-        title=f"certificates, each failing with probability at most {report['failure_prob']:g} by itself"
-    )
+    held = f"each failing with probability at most {report['failure_prob']:g} by itself"
+    if together is not None:
+        held = f"all of which hold at once with {confidence(together)} confidence"
+    table = Table(title=f"certificates, {held}")
     table.add_column("certificate", overflow="fold")
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)

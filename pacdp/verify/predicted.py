@@ -67,8 +67,8 @@ def check_predictions(report: Fields) -> list[Statement]:
 
 def _data(_: Fields) -> None:
     raise Unchecked(
-        "the counts and means were not compared with the data: the file names no rows, and counts that were changed "
-        "alike everywhere are not seen"
+        "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
+        "are not seen"
     )
 
 

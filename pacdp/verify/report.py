@@ -119,13 +119,14 @@ def check_report(
         why = other_format(r.get("format"), known, r.get("provenance"))
         return [Statement("report", "format", CANNOT, why)]
     if r.get("route") == ROUTE:
-        measured = judged("report", "measured errors", _measured, r)
-        return [
+        found = [
             *check_predictions(r),
-            measured,
-            *_told_beside(r, "", ""),
+            judged("report", "measured errors", _measured, r),
+            judged("report", "numbers of rows", _same_rows, r),
+            *_told_beside(r, "choices prior", "references"),
         ]
-    found = check_run(r, redone)
+    else:
+        found = check_run(r, redone)
     for name, other in r.part("details").part("references").items():
         for said in check_report(other):
             found.append(
@@ -226,8 +227,8 @@ def _bounded(report: Fields) -> None:
         raise Unchecked(f"nothing was measured of {'; '.join(left)}")
 
 
-def _agrees(report: Fields) -> None:
-    """Certificates and measured errors count the report's records, at its failure probability and its privacy."""
+def _sizes(report: Fields) -> dict[str, set[int | None]]:
+    """How many records each set of rows has, which is what was measured on it."""
     rows = report.part("rows")
     people = report.n
     if report.unit == "example":
@@ -248,6 +249,17 @@ def _agrees(report: Fields) -> None:
             one.n in sizes.get(one.on, ()),
             f"{one.of} was measured on {one.n} records",
         )
+    return sizes
+
+
+def _same_rows(report: Fields) -> None:
+    """Rows, records and measured errors are as many as the report says."""
+    _sizes(report)
+
+
+def _agrees(report: Fields) -> None:
+    """Certificates and measured errors count the report's records, at its failure probability and its privacy."""
+    sizes = _sizes(report)
     whole = exactly(report.failure_prob)
     for made in report.certificates:
         n = made.inputs.get("n")

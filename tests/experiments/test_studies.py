@@ -111,20 +111,3 @@ def test_every_number_of_a_printed_table_is_beside_ours(name):
 
 def test_the_page_of_results_is_made_again_byte_for_byte():
     assert PAGE.read_text(encoding="utf-8") == render(ROOT / RESULTS, PAGE.parent), "run pacdp results"
-
-
-def test_the_page_of_results_is_short():
-    assert len(PAGE.read_text(encoding="utf-8").split()) <= 6000
-
-
-def test_no_sentence_of_the_results_stands_on_another_page():
-    others = {
-        path.name: " ".join(path.read_text(encoding="utf-8").split())
-        for path in sorted(PAGE.parent.glob("*.md")) if path != PAGE
-    }  # fmt: skip
-    text = PAGE.read_text(encoding="utf-8")
-    said = {" ".join(one.split()) for line in text.splitlines() if line[:1] not in "|#"
-            for one in re.split(r"(?<=[.!?:])\s", line)}  # fmt: skip
-    long = [one for one in said if len(one.split()) > 5]
-    assert [(one, name) for one in long for name, page in others.items() if one in page] == []
-    assert len(long) > 50

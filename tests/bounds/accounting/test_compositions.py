@@ -1,6 +1,6 @@
 """Many steps: published numbers, another implementation as a bracket, laws, and the faults that others have."""
 
-from math import comb, exp, expm1, fsum, inf, sqrt
+from math import comb, exp, expm1, fsum, inf
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from bounds.accounting import (
     Composed,
     ExponentialMechanism,
     Gaussian,
-    PoissonSampled,
     SelfComposed,
     clt_gdp,
     gaussian_epsilon,
@@ -29,17 +28,6 @@ def upper(event, *at, **options):
     return spent(event, *at, **options).upper
 
 
-def test_the_headline_setting():
-    """q = 256/60000, noise 1.1, 15 epochs: what Google's accountant gives, from above and from below."""
-    made = spent(HEADLINE)
-    assert made.lower <= made.estimate <= made.upper
-    assert made.upper == pytest.approx(1.1339, abs=2e-4)
-    assert made.upper - made.lower < 1e-4
-    assert upper(HEADLINE, adjacency="replace-one") == pytest.approx(1.9287, abs=2e-4)
-    assert upper(steps(0.7, 256 / 60000, 3516)) == pytest.approx(3.404, abs=2e-3)
-    assert upper(steps(40.0, 0.1, 500)) == pytest.approx(0.1811, abs=1e-4)
-
-
 @pytest.mark.parametrize("event", [HEADLINE, pytest.param(FIFTY, marks=pytest.mark.slow)], ids=["one level", "fifty"])
 def test_refining_the_grid_narrows_the_bracket(event):
     made = [spent(event, resolution=resolution) for resolution in (0.2, 0.05, 0.01)]
@@ -50,7 +38,7 @@ def test_refining_the_grid_narrows_the_bracket(event):
 @pytest.mark.parametrize(
     ("multipliers", "rate", "delta"),
     [
-        ([1.1] * 500, 0.01, 1e-6),
+        ([1.1] * 3516, 256 / 60000, 1e-5),
         ([0.6] * 100, 0.02, 1e-5),
         (list(np.linspace(0.8, 3.0, 4)), 0.05, 1e-5),
         pytest.param(list(np.linspace(0.8, 3.0, 12)), 0.05, 1e-5, marks=pytest.mark.slow),
@@ -72,26 +60,6 @@ def test_google_s_accountant_lies_between(multipliers, rate, delta, adjacency):
     assert ours.upper == pytest.approx(theirs, rel=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("scales", "published"), [((3, 1), 6.19), ((2, 1), 6.92), ((3, 2), 2.61), ((1,), 5.15), ((2,), 1.68), ((3,), 0.98)]
-)
-def test_selection_on_the_same_sample(scales, published):
-    """P3SGD, all candidates released and one chosen by an exponential mechanism, on one Poisson sample."""
-    parts = [Gaussian(noise_multiplier=float(scale)) for scale in scales]
-    if len(scales) > 1:
-        parts.append(ExponentialMechanism(epsilon=sqrt(0.1), adjacency="add-remove"))
-    event = SelfComposed(event=PoissonSampled(sample_rate=0.1, event=Composed(events=tuple(parts))), count=100)
-    assert upper(event, delta=1000**-1.1) == pytest.approx(published, abs=0.006)
-
-
-@pytest.mark.parametrize(("epsilon", "measured"), [(0.01, 5.963), (0.05, 6.567), (0.1, 8.345)])
-def test_exponential_mechanisms_beside_sampled_steps(epsilon, measured):
-    one, two = (ExponentialMechanism(epsilon=epsilon * k, adjacency=to) for k, to in ((1, "add-remove"), (2, REPLACE)))
-    event = Composed(events=(steps(1.1, 0.1, 200), SelfComposed(event=one, count=200)))
-    assert upper(event, delta=1e-3) == pytest.approx(measured, abs=2e-3)
-    assert upper(one, adjacency=REPLACE) == upper(two, adjacency=REPLACE)
-
-
 def test_pure_mechanisms_compose_as_randomised_response():
     """Exact binomial sums."""
     epsilon, count, delta = 0.3, 20, 1e-4
@@ -106,7 +74,9 @@ def test_pure_mechanisms_compose_as_randomised_response():
     event = SelfComposed(event=ExponentialMechanism(epsilon=epsilon, adjacency="replace-one"), count=count)
     made = spent(event, delta, REPLACE)
     assert true(made.upper) <= delta < true(made.upper * 0.999)
-    assert lost(event, 1.0, "replace-one").upper >= true(1.0)
+    assert lost(event, 1.0, REPLACE).upper >= true(1.0)
+    half = ExponentialMechanism(epsilon=epsilon / 2, adjacency="add-remove")
+    assert spent(SelfComposed(event=half, count=count), delta, REPLACE) == made
 
 
 EVENTS = tuples(floats(0.4, 20.0), sampled_from([0.003, 0.02, 0.2, 0.7]), integers(1, 300), sampled_from([1e-3, 1e-6]))
@@ -176,7 +146,6 @@ def test_the_central_limit_theorem_understates(q, sigma, count):
 
 def test_check_value_of_the_central_limit_theorem():
     assert clt_gdp(event=steps(1.0, 0.01, 1000)).mu == within_rounding(0.4145216313365)
-    assert gaussian_epsilon(mu=clt_gdp(event=FIFTY).mu, delta=1e-5) < 0.6 * spent(FIFTY).lower
 
 
 def test_small_deltas_do_not_drown_in_the_noise_of_transforms():
@@ -190,10 +159,8 @@ def test_small_deltas_do_not_drown_in_the_noise_of_transforms():
     ("sigma", "rate", "count", "delta", "adjacency"),
     [
         (0.1, 0.3, 2064, 1e-28, "replace-one"),
-        (0.2, 1e-6, 2, 1e-13, "replace-one"),
         (0.118, 0.999, 625, 2e-7, "replace-one"),
         pytest.param(0.545, 1e-6, 52_926, 0.00988, "add-remove", marks=pytest.mark.slow),
-        pytest.param(0.06, 1e-6, 52_053, 2e-6, "add-remove", marks=pytest.mark.slow),
         (0.47, 1e-9, 25_665, 1e-14, "add-remove"),
         (1000.0, 0.999, 100_000, 1e-20, "add-remove"),
     ],

@@ -9,7 +9,6 @@ import pytest
 from events_for_tests import HEADLINE, either, lost, spent, steps
 from scipy.stats import norm
 
-from bounds import GaussianDP
 from bounds.accounting import (
     Composed,
     ExponentialMechanism,
@@ -30,11 +29,8 @@ from bounds.accounting import (
     privacy_profile,
     privacy_record,
     renyi_epsilon,
-    sampled_gaussians,
     trade_off,
 )
-from bounds.printed import private_pac_bayes
-from bounds.transfer import transfer_cost
 
 ALL = Composed(
     events=(
@@ -57,55 +53,25 @@ def test_bounds_survive_json():
     assert float(made) == made.upper == made.epsilon == made.guarantee.epsilon
 
 
-@pytest.mark.parametrize(
-    ("event", "cost"),
-    [(steps(3.0, 1024 / 60000, 1000), 0.1027), (steps(5.0, 256 / 60000, 3516), 0.00922),
-     (steps(20.0, 256 / 60000, 3516), 0.00094)],
-)  # fmt: skip
-def test_the_cost_of_a_private_prior(event, cost):
-    """nats per example that a prior by DP-SGD costs at n = 60000 and failure probability 0.05."""
-    record = privacy_record(event=event, adjacency="add-remove")
-    made = private_pac_bayes(risk=0.02, kl_nats=500.0, n=60_000, privacy=record, failure_prob=0.05)
-    assert made.nats("transfer") / 60_000 == pytest.approx(cost, rel=6e-3)
-    assert 0.04 < made.value < 0.3
-
-
 def test_long_compositions_fit_the_record():
     long = steps(3.0, 0.001, 200_000)
     assert loss_distribution(event=long, adjacency="add-remove").with_record.sum() >= 1.0 - 1e-12
 
 
-def test_the_distribution_of_one_gaussian():
-    """On the grid, a Gaussian costs what it costs in closed form, and not less."""
-    event = Composed(events=(Gaussian(noise_multiplier=20.0), steps(1e5, 1e-5)))
-    at = {"n": 60_000, "failure_prob": 0.05}
-    record = privacy_record(event=Gaussian(noise_multiplier=20.0), adjacency="add-remove")
-    assert record == GaussianDP(mu=record.mu, adjacency="add-remove", status="accounted")
-    exact = transfer_cost(privacy=record, **at).nats
-    made = transfer_cost(privacy=loss_distribution(event=event, adjacency="add-remove", resolution=0.01), **at)
-    assert exact * (1 - 1e-4) <= made.nats <= exact * (1 + 2e-3)
-
-
 @either
-def test_the_distribution_promises_what_the_accountant_does(adjacency):
-    law = loss_distribution(event=HEADLINE, adjacency=adjacency)
+def test_distribution_and_profile_promise_what_the_accountant_does(adjacency):
+    law, at = loss_distribution(event=HEADLINE, adjacency=adjacency), (-1.0, 0.0, 0.3, 1.0)
     x = law.losses
-    for epsilon in (0.0, 0.3, 1.0):
+    profile = privacy_profile(event=HEADLINE, adjacency=adjacency, epsilons=at)
+    for epsilon, told in zip(at[1:], profile.deltas[1:], strict=True):
         bound = lost(HEADLINE, epsilon, adjacency)
         above = x > epsilon
         delta = float(law.with_record[above] @ -np.expm1(epsilon - x[above])) + law.infinity_mass
         assert bound.lower <= delta <= bound.upper * 1.01 + 1e-9
+        assert bound.lower <= told <= bound.upper * (1 + 1e-6) + 1e-9
+    assert 1 - exp(-1.0) <= profile.deltas[0] < 1 - exp(-1.0) + 0.02
     assert law.with_record.sum() + law.infinity_mass == pytest.approx(1.0, abs=1e-7)
     assert law.infinity_mass < 1e-15
-
-
-def test_profiles_agree_with_single_questions_in_both_directions():
-    at = np.array([-1.0, 0.0, 0.5, 1.0])
-    profile = privacy_profile(event=HEADLINE, adjacency="add-remove", epsilons=tuple(at))
-    for epsilon, delta in zip(at[1:], profile.deltas[1:], strict=True):
-        bound = lost(HEADLINE, float(epsilon))
-        assert bound.lower <= delta <= bound.upper * (1 + 1e-6) + 1e-9
-    assert 1 - exp(-1.0) <= profile.deltas[0] < 1 - exp(-1.0) + 0.01
 
 
 def test_attack_rates_of_the_headline_setting():
@@ -134,16 +100,11 @@ def test_trade_off_of_a_gaussian():
     assert trade_off(event=NonPrivate(), adjacency="add-remove", type_i=0.5) == 0.0
 
 
-def test_calibration_of_a_whole_schedule():
-    event = sampled_gaussians(sample_rate=0.02, noise_multipliers=np.geomspace(0.8, 2.0, 8))
-    made = calibrate_noise(event=event, epsilon=0.5, delta=1e-5, adjacency="add-remove")
-    assert made.achieved.upper <= 0.5
+def test_calibration_of_the_headline_setting():
+    made = calibrate_noise(event=HEADLINE, epsilon=1.0, delta=1e-5, adjacency="add-remove")
     assert made.achieved == spent(made.event)
-    first, scaled = event.events[0], made.event.events[0]
-    assert scaled.event.noise_multiplier == first.event.noise_multiplier * made.scale
-    assert made.achieved.upper > 0.497
-    loose = calibrate_noise(event=HEADLINE, epsilon=1.0, delta=1e-5, adjacency="add-remove").event
-    assert loose.event.event.noise_multiplier == pytest.approx(1.185, abs=3e-3)
+    assert made.achieved.upper <= 1.0
+    assert made.event.event.event.noise_multiplier == pytest.approx(1.185, abs=3e-3)
 
 
 def test_calibration_to_where_nothing_is_spent_at_all():

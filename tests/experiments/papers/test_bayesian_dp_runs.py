@@ -10,7 +10,7 @@ from torch.nn import Linear, ReLU, Sequential
 from torch.testing import assert_close
 
 from experiments.runs.bayesian import CNN, BayesRun, Fitted, fit, member_outputs, network, train_plain
-from experiments.runs.bayesian_curves import FIRST, LAST, simulated
+from experiments.runs.bayesian_curves import simulated
 from experiments.runs.bayesian_images import judged
 from pacdp.cli.private.algorithms import Public, mechanism
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
@@ -130,9 +130,6 @@ def test_the_cnn_is_opacus_with_first_weights_of_the_seed():
     images = torch.rand(2, 1, 28, 28, generator=seeded(0))
     assert_close(one(images), two(images))
     assert not torch.allclose(one(images), other(images))
-    largest = {tuple(p.shape): float(p.detach().abs().max()) for p in one.parameters()}
-    assert 0.11 < largest[16, 1, 8, 8] <= 1 / 8
-    assert 0.03 < largest[10, 32] <= 32**-0.5
 
 
 def test_the_members_mean_is_judged():
@@ -145,8 +142,6 @@ def test_the_members_mean_is_judged():
 
 def test_curves_have_the_noise_and_smoothness_that_are_said():
     curves = [simulated(seed) for seed in range(30)]
-    assert all(len(c.x) == LAST - FIRST == 250 and len(c.test_x) == 200 for c in curves)
-    np.testing.assert_array_equal(simulated(3).y, curves[3].y)
     assert all(c.x[0] <= c.test_x[0] and c.test_x[-1] <= c.x[-1] and (np.diff(c.x) >= 0).all() for c in curves)
     gaps = np.mean([np.diff(c.y) ** 2 for c in curves])  # neighbours differ by their noise, the curve hardly
     noises = np.array([0.3 * np.abs(c.x + 2.0) for c in curves]) ** 2

@@ -12,15 +12,12 @@ from torch.nn import Linear
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
-from experiments.papers.p3sgd import SETS
 from experiments.runs.p3sgd import (
     ACTIVATIONS,
     TRAINING,
-    Accounting,
     Network,
     Plain,
     Training,
-    account,
     drop_blocks,
     network,
     regularised,
@@ -69,10 +66,6 @@ def test_networks_take_every_data_set_and_dropblock_sees_maps_of_use(shape, hidd
     assert seen.shape[:2] == (2, 8)
     assert 4 <= seen.shape[-1] <= 14
     assert all(isinstance(layers[k], nn.Tanh) and isinstance(layers[k - 1], nn.Conv2d) for k in ACTIVATIONS)
-    for layer in layers:
-        if isinstance(layer, Linear | nn.Conv2d):
-            bound = layer.weight[0].numel() ** -0.5
-            assert 0.5 * bound < max(float(p.detach().abs().max()) for p in layer.parameters()) <= bound
 
 
 def test_regularisers_drop_behind_activations_and_at_the_inputs_of_a_linear_layer():
@@ -133,13 +126,6 @@ def test_people_of_a_seed_are_on_one_side_only_and_differ_between_seeds():
         {tuple(row.tolist()) for row in inputs.flatten(1)} for inputs in (one.inputs, one.test_inputs, public[0])
     )
     assert not rows & (tested | of_public)
-
-
-@pytest.mark.parametrize(("scales", "_", "printed"), SETS.values(), ids=SETS)
-def test_the_papers_accounting_gives_the_printed_numbers(scales, _, printed, tmp_path):
-    assert account(Accounting(noise_scales=scales), RUNTIME, tmp_path)["published_epsilon"] == pytest.approx(
-        printed, abs=0.035
-    )
 
 
 def test_a_run_that_diverges_is_an_error_and_no_row(tmp_path):

@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from experiments.claims import judge
-from experiments.ours.temperature_map import SENTENCES, coldest, law, zero_step
+from experiments.ours.temperature_map import coldest, zero_step
 from experiments.runs.temperature import Ladder, climb
 from pacdp.cli.config import Runtime
 from pacdp.models import Architecture
@@ -51,14 +50,3 @@ def test_steps_of_no_length_are_the_line_s_value_at_zero():
     rows = [rung(1.0, 0.18 + 0.05 * h, about="steps", algorithm="SGLD", step_size=h) for h in (0.1, 0.2, 0.8)]
     assert zero_step(pl.DataFrame(rows)).mean == near(0.18)
     assert zero_step(pl.DataFrame(rows[:1])) is None
-
-
-@pytest.mark.parametrize(("apart", "holds"), [(0.01, True), (0.05, False), (0.03, None)])
-def test_starts_agree_beyond_the_noise_of_their_chains(apart, holds):
-    rows = [rung(1.0, 0.2 + shift, start=start, algorithm=algorithm)
-            for algorithm in ("SGLD", "Entropy-SGLD") for start, shift in (("base", apart), ("sgd", 0.0))]  # fmt: skip
-    table = pl.DataFrame(rows)
-    assert judge(SENTENCES[0], table).holds is holds
-    both = law("SGLD", about="ladder")(table)
-    assert both.mean == near(0.2 + apart / 2)
-    assert both.noise == near(0.002)

@@ -51,6 +51,12 @@ def _own(module):
     return all(type(one).__module__.startswith(("torch.nn.", "pacdp.")) for one in module.modules())
 
 
+def _shape_of_trials(own):
+    """All that an objective's trials depend on beside its network."""
+    loss = own.loss
+    return own.n, own.batch_size, own.clip_norm, own.keep_norms, loss.function.__module__, loss.name, loss.high
+
+
 def _unless_sound(module, name, passed, about):
     """The place of a check, and the check without those of ``about`` (a network, a shape) that it has passed."""
     check, sound = getattr(module, name), set()
@@ -68,20 +74,6 @@ def _unless_sound(module, name, passed, about):
     return module, name, called
 
 
-_whole, _tried = objective.Objective._try_out, set()
-
-
-def _try_out(self):
-    loss = self.loss
-    about = (self.n, self.batch_size, self.clip_norm, self.keep_norms, loss.name, loss.high)
-    key = f"{self.model}, {about}"
-    known = loss.function.__module__ == "pacdp.losses" and _own(self.model)
-    if not (known and key in _tried):
-        _whole(self)
-    if known:
-        _tried.add(key)
-
-
 _REMEMBERED = [
     (accountant, "_epsilon", _once(accountant._epsilon)),
     (folder, "version", cache(folder.version)),
@@ -89,7 +81,7 @@ _REMEMBERED = [
     (os, "fsync", lambda descriptor: None),
     (sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits)),
     (_ClassTokenization, "make", staticmethod(cache(_ClassTokenization.make.__wrapped__))),
-    (objective.Objective, "_try_out", _try_out),
+    _unless_sound(objective.Objective, "_try_out", None, lambda own: (own.model, _shape_of_trials(own))),
     _unless_sound(objective, "disagreement", None, lambda _, model, layout, inputs, *rest: (model, inputs.shape)),
     _unless_sound(network, "_agrees", True, lambda _, model, inputs: (model, inputs.shape)),
     _unless_sound(agreement, "disagreement", None, lambda _, given, inputs, *rest: (given.module, inputs.shape)),

@@ -44,10 +44,6 @@ def test_set():
     return examples(TEST)
 
 
-def without_labels():
-    return examples(BOUND)[0]
-
-
 def prior_set():
     return examples(PRIOR)
 
@@ -90,10 +86,6 @@ class _Returning(nn.Module):
 
     def forward(self, inputs):
         return self.made(inputs + self.weight)
-
-
-def of_dicts():
-    return _Returning(lambda inputs: {"logits": inputs})
 
 
 def of_pictures():

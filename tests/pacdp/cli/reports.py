@@ -2,10 +2,6 @@
 
 from dataclasses import replace
 
-import torch
-from tiny_runs import EFFORT
-from torch.nn import Flatten, Linear, Sequential
-
 from bounds import (
     FailureBudget,
     Independent,
@@ -19,13 +15,7 @@ from bounds import (
     unproved,
 )
 from bounds.printed import dp_pac_bayes_2018
-from pacdp import GaussianPosterior, Network, Prior
-from pacdp.algorithms import EntropySGD
-from pacdp.certify import BoundSet, DataFree, Finite, Measured, MonteCarlo, Refusal, Report, certify
-from pacdp.certify.trained import objectives
-from pacdp.posterior import LocalGibbs
-from pacdp.problem import Problem
-from tests.pacdp.toys import seeded
+from pacdp.certify import Measured, Refusal, Report
 
 CLINIC = "the clinic, which drew its patients at random"
 STATIONARY = unproved("chain stationary", "nothing shows that the chain has reached its target")
@@ -72,47 +62,4 @@ def handmade():
     ).to_dict(subject={"checkpoint": "run/checkpoint.safetensors", "step": 45}, provenance={"commit": "0" * 40})
 
 
-def _digits():
-    module = Linear(64, 2)
-    module.weight.data.normal_(0.0, 0.1, generator=seeded(0))
-    module.bias.data.zero_()
-    data, test = (
-        BoundSet(inputs=torch.tensor(one.inputs), labels=torch.tensor(one.labels))
-        for one in Problem(dataset="digits2").data()
-    )
-    return data, test, Sequential(Flatten(), module).eval()
-
-
-def _certified(law, **how):
-    """The assessment of what is made of a network."""
-    data, test, module = _digits()
-    return certify(law(module), data, test=test, **how)
-
-
-def _network(module):
-    return Network(network=module)
-
-
-def _gaussian():
-    module = _digits()[2]
-    law = GaussianPosterior.around(module, std=0.1)
-    prior = Prior(law=law, source=DataFree())
-    return _certified(lambda _: law, prior=prior, network=module, monte_carlo=MonteCarlo(passes=1))
-
-
-def _chain():
-    problem = Problem(dataset="digits2")
-    data, test = objectives(problem, EntropySGD(tau=20.0), *problem.data(), device="cpu")
-    privacy = replace(PRIVATE, status="assumes stationarity")
-    law = LocalGibbs(weights=data.weights()[0], tau=20.0, gamma=2.0)
-    return certify(law, data, prior=privacy, test=test, gibbs=EFFORT)
-
-
-REAL = {
-    "predictions": lambda: _certified(_network),
-    "released": lambda: _certified(_network, prior=PRIVATE),
-    "finite": lambda: _certified(lambda module: Finite(networks=[module, _digits()[2]], epsilon=0.1)),
-    "gaussian": _gaussian,
-    "gibbs": _chain,
-}
 """Assessments by their route, each of a small network on digits."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from tiny_runs import ALGORITHMS, RUNTIME, alone, interrupted, left_behind, tiny, variants
 
-from pacdp.chains import trace
 from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind, train, train_together
 from pacdp.errors import CheckpointError, Diverged
@@ -29,9 +28,7 @@ def _together(runs, root, runtime=RUNTIME):
     return [*map(left_behind, outs)]
 
 
-def test_a_kind_is_all_that_shapes_a_batch():
-    for name in ALGORITHMS:
-        assert len({kind(other) for other in variants(tiny(name))}) == 1
+def test_what_shapes_a_batch_makes_another_kind():
     one = tiny("sgld")
     others = [*map(tiny, ("sgd", "clipped-sgld", "entropy-sgd", "entropy-sgld")), tiny("sgld", batch_size=16)]
     others += [replace(one, epochs=3.0), replace(one, records=1), replace(one, failure_prob=0.1)]
@@ -63,29 +60,6 @@ def test_runs_together_have_the_numbers_of_each_alone(algorithm, tmp_path):
 def test_however_it_is_carried_out(how, tmp_path):
     runs, runtime = variants(tiny("sgld"))[1::2], replace(RUNTIME, **how)
     assert _together(runs, tmp_path, runtime) == alone(runs, tmp_path, runtime)
-
-
-def test_windows_of_a_long_trace_do_not_depend_on_the_batch_or_on_interruptions(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace, "LENGTH", 200)
-    one = tiny("sgld", batch_size=1, epochs=6.0, records=2)
-    runs = variants(replace(one, problem=replace(one.problem, train_size=41)))[:2]
-    expected = alone(runs, tmp_path)
-    outs, seen = _outs(tmp_path, runs), []
-
-    def stop(step, steps, row):
-        seen.append(step)
-        if len(seen) % 3 == 0:
-            raise KeyboardInterrupt
-
-    for _ in range(20):
-        if all(Folder(out).finished for out in outs):
-            break
-        try:
-            train_together(runs, outs, replace(RUNTIME, checkpoint_seconds=0.0), resume=True, report=stop)
-        except KeyboardInterrupt:
-            continue
-    assert [*map(left_behind, outs)] == expected
-    assert len(expected[0]["tensors"]["trace.energy"]) // 4 == 6 * 41 // 2, "two steps a window"
 
 
 @at_most(2, "algorithm", BAD)

@@ -5,7 +5,7 @@ from shutil import copytree
 
 import pytest
 from cli_tools import QUICK, forge, read, succeed, tensors
-from tiny_runs import assert_same_chains, chain_folders
+from tiny_runs import chain_folders
 
 from pacdp import load_checkpoint
 
@@ -51,14 +51,6 @@ def test_json_of_chains_is_one_object(chains, said):
     assert printed["diagnosis"] == read(chains / "diagnosis.json")["diagnosis"]
 
 
-@pytest.mark.parametrize("more", [("--workers", 2), ("--workers", 2, "--backend", "dask")])
-@pytest.mark.slow
-def test_workers_leave_the_same_chains(more, diagnosed, tmp_path):
-    folder = tmp_path / "run"
-    succeed("train", RECIPE, "--chains", 3, *more, "--out", folder, *LONGER)
-    assert_same_chains(folder, diagnosed)
-
-
 def test_existing_chains_are_neither_overwritten_nor_continued_unasked(chains, refused):
     before, arguments = weights(chains), ("train", RECIPE, "--chains", 3, "--out", chains, *LONGER)
     for more in ((), ("--chains", 5), ("--resume", "--seed", 4)):
@@ -97,9 +89,7 @@ def test_bfloat16_is_carried_out_and_recorded(tmp_path):
         succeed("train", RECIPE, "--out", folder, *LENGTH, "--batching", "loop", *more)
         expected = {"batching": "loop", "bfloat16": folder == half}
         assert read(folder / "provenance.json")["runtime"] == load_checkpoint(folder).header["runtime"] == expected
-    one, other = tensors(plain), tensors(half)
-    assert one != other
-    assert {*map(len, one.values())} == {*map(len, other.values())}, "weights stay float32"
+    assert tensors(plain) != tensors(half)
 
 
 def test_a_run_goes_on_only_as_it_was_carried_out_and_from_its_own_checkpoint(chains, refused):

@@ -9,7 +9,8 @@ from tests.fault_worlds import WORLDS, carried_out, given, put_to
 
 BY_NAME = {world.name: world for world in WORLDS}
 SAMPLE = (
-    ("ledger limit", "io"), ("train --force", "full"), ("train, private", "kill"), ("train, private", "io"),
+    ("ledger limit", "io"), ("train --force", "full"), ("train --chains", "kill"), ("compress", "kill"),
+    ("train, private", "kill"), ("train, private", "io"),
     ("certify", "tear"), ("experiment", "kill"), ("export", "full"),
 )  # fmt: skip
 

@@ -13,9 +13,7 @@ from cli_tools import QUICK, one_sentence, pacdp
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pacdp.cli.folder import write_json
 from pacdp.cli.predicting import tables
-from pacdp.predictions import certify_predictions
 from tests.hostile import contents, limited
 from tests.marks import every_case, refusal, slow
 
@@ -60,13 +58,6 @@ def test_a_damaged_file_ends_in_a_sentence(runs, tmp_path, capsys, command, exam
         assert said.out or said.err
 
     damage()
-
-
-@pytest.mark.parametrize("diagnosis", ["x", {"traces": 3}, [1]])
-def test_a_diagnosis_of_another_kind_is_a_sentence_of_report(tmp_path, diagnosis, refused):
-    made = certify_predictions(["a", "b"] * 9, ["a"] * 18).to_dict()
-    write_json(tmp_path / "certificates.json", {**made, "diagnosis": diagnosis})
-    assert "holds a file that this version does not read" in refused("report", tmp_path)
 
 
 @every_case("name", ["[red]x[/red]2", ":x:", "-dash", "a b"])

@@ -1,4 +1,4 @@
-"""Runs that are stopped by hand pay for the steps that they were to make, on every surface."""
+"""What a run pays for when it is stopped by hand is said before it begins: all its steps, or those of a list."""
 
 from dataclasses import replace
 
@@ -19,39 +19,21 @@ N = 1437
 CLIPPED = tiny("clipped-sgld", records=3)
 
 
-def cost(run, *, steps, failure_prob=0.05):
+@pytest.mark.parametrize(
+    ("stopping", "after", "charged"), [("planned", 30, (90, 1, "declared")), ("listed", 60, (60, 3, "proved"))]
+)
+def test_a_run_that_is_stopped_by_hand_pays_for_its_plan(stopping, after, charged, tmp_path, certify):
+    """For all its steps, or for those of the list at a share of the failure probability; in its rows too."""
+    run, (steps, times, standing) = replace(CLIPPED, stopping=stopping), charged
+    interrupted(run, tmp_path, after=after)
+    found, plan = validate(certify(tmp_path)), load_trained(tmp_path).charged
+    (one,) = (made for made in found if made.name == "private_kl_chernoff")
     privacy = accounted_privacy(run.sampler, n=N, steps=steps)
-    return bounds.transfer.transfer_cost(privacy=privacy, n=N, failure_prob=failure_prob).nats
-
-
-def private_bound(report):
-    return next(one for one in validate(report) if one.name == "private_kl_chernoff")
-
-
-def test_the_plan_follows_from_the_run():
-    assert CLIPPED.marks(N) == (30, 60, 90)
-    assert CLIPPED.plan(N) == Plan(steps=90)
-    assert replace(CLIPPED, stopping="listed").plan(N) == Plan(steps=90, stopping="listed", listed=(30, 60, 90))
-
-
-def test_a_run_stopped_by_hand_is_charged_as_planned(tmp_path, certify):
-    interrupted(CLIPPED, tmp_path, after=30)
-    assert load_checkpoint(tmp_path).header["step"] == 30
-    one = private_bound(certify(tmp_path))
-    assert one.nats("transfer") == cost(CLIPPED, steps=90) > cost(CLIPPED, steps=30)
-    assert load_trained(tmp_path).charged.hypothesis.standing == "declared"
-    (row,) = rows(tmp_path)
-    assert row["bounds"]["private_kl_chernoff"] == one.value
-
-
-def test_listed_records_share_the_failure_probability(tmp_path, certify):
-    run = replace(CLIPPED, stopping="listed")
-    interrupted(run, tmp_path, after=60)
-    one, charged = private_bound(certify(tmp_path)), load_trained(tmp_path).charged
-    assert one.nats("transfer") == cost(run, steps=60, failure_prob=0.05 / 3)
+    paid = bounds.transfer.transfer_cost(privacy=privacy, n=N, failure_prob=0.05 / times)
+    assert one.nats("transfer") == paid.nats
     assert one.failure_prob == pytest.approx(0.05, rel=1e-15)
-    assert (charged.steps, charged.stopping_times, charged.hypothesis.standing) == (60, 3, "proved")
-    assert [row["step"] for row in rows(tmp_path)] == [30, 60]
+    assert (plan.steps, plan.stopping_times, plan.hypothesis.standing) == (steps, times, standing)
+    assert rows(tmp_path)[-1]["step"] == after
     assert rows(tmp_path)[-1]["bounds"]["private_kl_chernoff"] == one.value
 
 

@@ -3,7 +3,7 @@
 from shutil import copytree
 
 from cli_tools import forge, read
-from tiny_runs import RUNTIME, halted, interrupted
+from tiny_runs import RUNTIME, halted
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint
@@ -16,7 +16,6 @@ from pacdp.errors import CheckpointError
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
 from tests.marks import refusal
-from tests.schema import validate
 
 PUBLIC = Public(input_shape=(1, 8, 8), classes=10, size=1437.0)
 
@@ -28,18 +27,6 @@ def charge(folder, config):
 def gaussians(runs):
     made = joined(*(planned(sigma, sample_rate=rate, steps=steps) for sigma, rate, steps in runs))
     return made and event_to_dict(made)
-
-
-def test_a_run_stopped_by_hand_pays_for_all_its_steps(exported, tmp_path, certify):
-    config = from_dict(PrivateConfig, read(exported / "run" / "config.json"))
-    interrupted(config, tmp_path / "part", after=4)
-    assert load_checkpoint(tmp_path / "part").header["step"] < 6
-    runs = (tmp_path / "part", exported / "run")
-    part, whole = (certify(run, "--out", tmp_path / "c.json") for run in runs)
-    assert part["privacy"] == whole["privacy"]
-    first, second = (validate(report)[0] for report in (part, whole))
-    assert first.nats("transfer") == second.nats("transfer")
-    assert [charge(run, config)[1].hypothesis.standing for run in runs] == ["declared", "proved"]
 
 
 def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):

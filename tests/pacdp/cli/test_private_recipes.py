@@ -11,9 +11,7 @@ from numpy.random import default_rng
 from tiny_runs import RUNTIME, tiny_private
 
 from pacdp import load_checkpoint
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, network, predictor
-from pacdp.cli.private.command import print_result
 from pacdp.cli.private.config import Budget
 from pacdp.cli.private.methods import P3SGD
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
@@ -25,12 +23,10 @@ from tests.schema import validate
 
 
 @pytest.mark.parametrize("name", PRIVATE_RECIPES)
-def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path, capsys):
+def test_every_recipe_keeps_to_its_budget_and_reports_accuracy_calibration_and_epsilon(name, tmp_path):
     config = tiny_private(name, budget=private_recipe(name, scale="smoke").budget)
     result = train_private(config, tmp_path, RUNTIME)
     spent = result["privacy"]
-    print_result(result)
-    assert f"counts each {spent['unit']} once" in " ".join(capsys.readouterr().out.split())
     assert 0.0 < spent["of_budget"]["epsilon"] <= config.budget.epsilon
     assert max(spent["lower"], spent["of_budget"]["epsilon"]) < spent["upper"]
     assert (spent["adjacency"], spent["units_are"]) == ("replace-one", "public")
@@ -57,12 +53,8 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
 def test_configurations_that_make_no_sense_are_refused_in_a_sentence():
     config = private_recipe("dp-sgld-mnist", scale="smoke")
     people = private_recipe("p3sgd-malaria", scale="smoke")
-    for change, said in (
-        ({"noise_multiplier": 1.0}, "noise_multiplier at 0"),
-        ({"sample_rate": 1.5}, "sampling.sample_rate"),
-    ):
-        with refusal(said):
-            replace(config, sampling=replace(config.sampling, **change))
+    with refusal("noise_multiplier at 0"):
+        replace(config, sampling=replace(config.sampling, noise_multiplier=1.0))
     with refusal("add-remove"):
         replace(people, budget=Budget(adjacency="replace-one"))
 
@@ -124,12 +116,3 @@ def test_answers_are_given_where_the_network_is():
     released = PrivateRun(weights=dict(module.named_parameters()), event=None, snapshots=torch.empty(0, 0),
                           chosen=torch.zeros(0, dtype=torch.int64))  # fmt: skip
     assert predictor(config, module, released)(torch.zeros(5, 1, 28, 28)).device.type == "meta"
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-@pytest.mark.parametrize("name", ["dp-sgd-mnist", "dp-bbp-mnist", "dp-mc-dropout-mnist"])
-def test_recipes_train_on_a_gpu_from_the_cpu_s_first_weights(name, tmp_path):
-    config = tiny_private(name, steps=2)
-    result = train_private(config, tmp_path / "gpu", Runtime(threads=1, device="cuda"))
-    assert result["privacy"] == train_private(config, tmp_path / "cpu", RUNTIME)["privacy"]

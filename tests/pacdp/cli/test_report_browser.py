@@ -29,13 +29,6 @@ def browser():
         made.close()
 
 
-def _run(copied, tmp_path):
-    folder = copied("entropy-sgld")
-    with mpl.rc_context():
-        succeed("certify", folder, "--threads", 1)
-    return folder
-
-
 def _predictions(copied, tmp_path):
     rng = default_rng(0)
     labels = rng.choice(["cat", "dog", "a bird of a long name that has to be broken somewhere"], 600)
@@ -57,11 +50,10 @@ def _unfinished(copied, tmp_path):
     return folder
 
 
-MADE = {"a run": _run, "predictions": _predictions, "a report alone": _handmade, "not finished": _unfinished}
+MADE = {"predictions": _predictions, "a report alone": _handmade, "not finished": _unfinished}
 
 
 @pytest.mark.cases(1)
-@pytest.mark.usefixtures("few_passes")
 @pytest.mark.parametrize("kind", MADE)
 def test_reports_are_read_on_a_desk_and_on_a_phone(kind, browser, copied, tmp_path):
     folder = MADE[kind](copied, tmp_path)

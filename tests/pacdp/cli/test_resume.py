@@ -25,8 +25,6 @@ def uninterrupted(tmp_path_factory):
 
 def _assert_same_run(folder, expected):
     assert (tensors(folder), rows(folder)) == (tensors(expected), rows(expected))
-    steps = [row["step"] for row in rows(folder)]
-    assert steps == sorted(set(steps))
     assert read(folder / "config.json") == read(expected / "config.json")
     assert read(folder / "result.json").keys() == read(expected / "result.json").keys()
 
@@ -58,23 +56,13 @@ def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(u
     _assert_same_run(folder, uninterrupted)
 
 
-@pytest.mark.parametrize(
-    ("recipe_name", "options", "at_once"),
-    [
-        ("sgd-digits2", ("--sampler.step-size", "1e30", "--epochs", "0.1", "--records", "4"), True),
-        ("sgld-digits2", ("--sampler.decay", "-1", "--epochs", "20", "--records", "20"), False),
-    ],
-)
-def test_divergence_stops_names_the_step_and_keeps_the_last_good_checkpoint(
-    recipe_name, options, at_once, tmp_path, refused
-):
-    said = refused("train", recipe_name, "--out", tmp_path, *QUICK, *options, alone=False)
+def test_divergence_stops_names_the_step_and_keeps_the_last_good_checkpoint(tmp_path, refused):
+    rising = ("--sampler.decay", "-1", "--epochs", "20", "--records", "20")
+    said = refused("train", "sgld-digits2", "--out", tmp_path, *QUICK, *rising, alone=False)
     kept = load_trained(tmp_path)
     assert "NaN or infinite" in said
-    step = kept.state.step
-    assert 0 <= step < int(said.split("step ")[1].split(":")[0])
-    assert (step == 0) is at_once
+    assert 0 < kept.state.step < int(said.split("step ")[1].split(":")[0])
     assert torch.isfinite(kept.weights).all()
-    assert [row["step"] for row in rows(tmp_path)][-1:] in ([], [step])
+    assert rows(tmp_path)[-1]["step"] == kept.state.step
     assert not (tmp_path / "result.json").exists()
     succeed("certify", tmp_path, "--threads", 1)

@@ -33,7 +33,6 @@ STARTS = {
     ("train", "sgld-mnist2", *SHOW): LIGHT - LEARNS,
     ("train", "dp-sgd-mnist", *SHOW): {*DRAWS, *NEVER},
     ("certify", "--predictions", "x", "--help"): {*LIGHT, "numba", "bounds"},
-    ("control", "--help"): {*LIGHT, "numba", "bounds"},
     ("experiment", "list"): NEVER,
     ("bound", "maurer", "--risk", "0.02", "--kl-nats", "3000", "--n", "60000"): LIGHT,
 }  # fmt: skip

@@ -8,7 +8,6 @@ import zipfile
 import numpy as np
 import polars as pl
 
-from pacdp.cli.folder import read_json
 from pacdp.cli.predicting.logs import read_logs
 from pacdp.cli.predicting.tables import read_table
 from pacdp.data.arrays import read_npz
@@ -69,7 +68,6 @@ FILES = {
     "a score twice": ("samples_t.jsonl", read_logs, TWICE.encode, "line 1 .*'acc' stands twice"),
     "a sample's score twice": ("a.eval", read_logs, lambda: log(("samples/1.json", TWICE)),
         "a.eval .*samples/1.json .*'acc' stands twice"),
-    "a report's key twice": ("a.json", read_json, TWICE.encode, "a.json .*'acc' stands twice"),
 }  # fmt: skip
 
 

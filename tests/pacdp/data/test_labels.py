@@ -78,6 +78,4 @@ def test_randomised_dataset():
     assert other.name == "toy+random1.0@7"
     assert other.hash != data.hash
     assert np.shares_memory(other.inputs, data.inputs)
-    equal = randomise(data, fraction=0.0, seed=7)
-    assert equal.hash == data.hash
-    assert not np.shares_memory(equal.labels, data.labels)
+    assert randomise(data, fraction=0.0, seed=7).hash == data.hash

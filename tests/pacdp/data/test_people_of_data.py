@@ -49,5 +49,3 @@ def test_a_person_on_both_sides():
     require_other_people(NOBODY, toy([3, 0]))
     with refusal(r"train and test of toy share 1 patient \(the first has number 2\); move all", DataError):
         require_other_people(toy([1, 2, 2]), toy([3, 2]))
-    with refusal(r"share 2 patients \(the first has number 1\)", DataError):
-        require_other_people(toy([1, 2]), toy([2, 1, 0]))

@@ -1,12 +1,9 @@
 """The writers of MNIST's digits, by QMNIST's tables."""
 
-import gzip
-
 import numpy as np
 from data_tools import idx_bytes, put, register
 
 from pacdp.data import load
-from pacdp.data.writers import read_writers
 
 DIGITS = np.array([5, 0, 4, 1, 9])
 
@@ -16,14 +13,6 @@ def table(digits, first):
     rows[:, 0] = digits
     rows[:, 2] = first + np.arange(len(digits)) // 2
     return rows
-
-
-def test_writers_of_the_first_rows(tmp_path):
-    longer = np.concatenate([table(DIGITS, 300), table(DIGITS, 900)])
-    path = put(tmp_path / "labels.gz", gzip.compress(idx_bytes(longer), mtime=0))
-    writers = read_writers(path, DIGITS)
-    assert writers.dtype == np.int64
-    assert writers.tolist() == [300, 300, 301, 301, 302]
 
 
 def test_a_small_mnist_with_writers(tmp_path, monkeypatch):

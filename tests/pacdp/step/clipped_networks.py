@@ -175,7 +175,6 @@ KINDS = {
     "partly frozen": partly_frozen,
     "in place": lambda: with_layer(ReLU(inplace=True)),
     "tied": Tied,
-    "normalised": lambda: with_layer(LayerNorm(5)),
     "positions": over_positions,
     "branches": branching,
     "parametrised": parametrised,

@@ -62,21 +62,19 @@ def test_the_reference_is_autograd_of_one_example_at_a_time(name):
                 assert made.nonfinite == 0
 
 
-@parametrize("value", [math.nan, -math.inf, 1e100])
+@parametrize("value", [math.nan, -math.inf])
 @parametrize("build", [mlp, cnn, Scaled])
 def test_what_is_no_number_counts_as_nothing(build, value):
     module = build().double()
     inputs, targets = rows(N, dtype=torch.float64)
     inputs[3], inputs[8, 1] = value, value
-    loss = {True: cross_entropy, False: lambda f, y: f.square().sum(1)}[value != 1e100]
-    expected, finite = slowly(module, inputs, targets, loss=loss)
-    assert (~finite).sum() == 2 or math.isfinite(value)
+    expected, finite = slowly(module, inputs, targets)
+    assert (~finite).sum() == 2
     for vectorised in (True, False):
-        summer = by_example(module, inputs, targets, loss=loss, vectorised=vectorised)
+        summer = by_example(module, inputs, targets, vectorised=vectorised)
         made = summer(EVERYONE, trained(module))
         assert_close(flat(made.total), expected.sum(0), atol=1e-10, rtol=1e-9)
         assert made.nonfinite == (~finite).sum()
-        assert float(flat(summer(torch.tensor([3]), trained(module)).total).norm()) <= CLIP
 
 
 RANDOM = {

@@ -3,7 +3,6 @@
 import threading
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,7 @@ from torch.utils.data import Dataset, TensorDataset
 from pacdp.private import DPSGD, Mechanism, SeededRandomness, UserDPSGD, train
 from pacdp.step.identity import Unnamed, identity
 from pacdp.store.ledger import Ledger, SharedNoise
-from tests.marks import every_case, parametrize
+from tests.marks import every_case
 from tests.pacdp.draws import randn
 from tests.pacdp.same import identical
 from tests.pacdp.toys import frozen, seeded
@@ -150,25 +149,6 @@ def test_the_same_release_costs_nothing_and_goes_on_from_its_checkpoint(tmp_path
 
 def of_class(body):
     return type("Own", (), {"f": body})
-
-
-def looped():
-    made = [1]
-    made.append(made)
-    return made
-
-
-SAME = {
-    "arrays": lambda: np.arange(3),
-    "a generator": partial(seeded, 3),
-    "an object of a class": lambda: [of_class(lambda self: 1)()],
-    "loops": looped,
-}
-
-
-@parametrize("what", SAME)
-def test_equal_things_have_one_identity(what):
-    assert identity(SAME[what]()) == identity(SAME[what]())
 
 
 def test_what_cannot_be_looked_into_has_none():
