@@ -20,18 +20,17 @@ import bounds
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kind, require_kinds
 from pacdp.certify.networks import (
     Finding,
-    Judged,
     about,
-    clopper_pearson,
     fresh_certificates,
     judged,
     measured,
     with_weights,
 )
 from pacdp.certify.priors import NoisySum, Prior, Private, price_of
-from pacdp.certify.reading import Function, Reading, classes_of
+from pacdp.certify.reading import Function, Reading, Seen, classes_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.report import Measured, Refusal
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
@@ -121,7 +120,7 @@ class Gaussians:
 
     def judged(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Judged]:
+    ) -> dict[str, Seen]:
         """What that network did on the bound's examples and on the test set."""
         return judged(self.network(law, weights), self.data, self.test, self.device)
 

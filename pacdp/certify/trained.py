@@ -13,11 +13,10 @@ import bounds
 from pacdp.algorithms import KINDS, Chain, Settings, State, restore
 from pacdp.certify import NoPrivacy, Report, certify
 from pacdp.certify import Settings as ChoiceOfSettings
-from pacdp.certify.accounted import of_the_run, with_accounted
 from pacdp.certify.gibbs import GibbsSettings, Progress
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
 from pacdp.certify.rederived import interval, require_consistent, require_data, require_network
-from pacdp.certify.trajectory import with_recorded
+from pacdp.certify.trajectory import NoisyRun, of_the_run
 from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys_of
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
@@ -146,19 +145,17 @@ class Trained:
                         progress=progress, settings=self.fixed)  # fmt: skip
         covers, noise = of_the_run(self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
+        run = NoisyRun(
+            settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
+            norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test, seed=seed,
+            fixed=self.fixed, noise=self.noise,
+        )  # fmt: skip
         if clipped:
-            found = with_accounted(found, settings=own, weights=self.weights, charged=self.charged,
-                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed,
-                                   noise=self.noise)  # fmt: skip
+            found = run.accounted(found)
         if own.keep_norms:
-            found = with_recorded(found, settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
-                                  norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test,
-                                  seed=seed, fixed=self.fixed, noise=self.noise)  # fmt: skip
-        found = (
-            found
-            if self.records is None
-            else found.resting_on(self.records, beside=self.records.name)
-        )
+            found = run.recorded(found)
+        if self.records is not None:
+            found = found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 

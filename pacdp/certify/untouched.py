@@ -16,8 +16,8 @@ from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of
 from pacdp.certify.examples import BoundSet, Device
-from pacdp.certify.networks import Network, error_share
-from pacdp.certify.reading import Function, Reading, classes_of
+from pacdp.certify.networks import Network
+from pacdp.certify.reading import Function, Reading, classes_of, error_share
 from pacdp.data import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain

@@ -14,14 +14,12 @@ from bounds.hypotheses import declared
 from pacdp.certify.evidence import evidence_of, rows_of, standing
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import (
-    Judged,
-    error_share,
     fresh_certificates,
     judged,
     measured,
 )
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function
+from pacdp.certify.reading import Function, Seen, error_share
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
@@ -293,11 +291,13 @@ def people_in_error(tolerance: float) -> str:
     return f"share of people with more than {tolerance:g} of their examples in error"
 
 
-def _by_person(seen: Mapping[str, Judged], tolerance: float) -> Iterator[Measured]:
+def _by_person(seen: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
     """That share among the people of the sample and of the test set."""
     for on, one in seen.items():
-        if one.data.people is not None:
-            _, owner, sizes = np.unique(one.data.people, return_inverse=True, return_counts=True)
+        if one.examples.people is not None:
+            _, owner, sizes = np.unique(
+                one.examples.people, return_inverse=True, return_counts=True
+            )
             count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
             mean = error_share(count, len(sizes))
             yield Measured(

@@ -22,6 +22,9 @@ from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
 
 BY = "whoever gave these predictions"
+NEW = "new_examples"
+"""What the names of certificates of predictions begin with."""
+_FORMULA = "the caller of bounds.clopper_pearson_upper"
 ROUNDED = 2.0**-40
 """Added to bounds on losses that were themselves computed: far more than their rounding."""
 
@@ -142,7 +145,8 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         made = _weighted(part, examples, failure_prob)
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
     elif part.losses.dtype == np.bool_:
-        made = _counted(int(part.losses.sum()), len(part.losses), failure_prob)
+        errors, n = int(part.losses.sum()), len(part.losses)
+        made = clopper_pearson(errors, n, failure_prob, name=NEW, by=BY)
     else:
         made = _betting(part, failure_prob)
     return described(
@@ -159,12 +163,20 @@ def _certain(part: Part, examples: Examples) -> bool:
     return part.losses.dtype == np.bool_ and not examples.range_by
 
 
-def _counted(errors: int, n: int, failure_prob: float) -> bounds.Certificate:
-    """Clopper and Pearson's bound."""
-    return _certificate(
-        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob,
+def clopper_pearson(
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", by: str = _FORMULA
+) -> bounds.Certificate:
+    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
+
+    ``by`` vouches for what it takes for true.
+
+    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
+    """
+    made = _certificate(
+        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob, by=by,
         terms={"empirical_risk": errors / n}, inputs={"k": errors, "n": n}, reference="Clopper and Pearson (1934)",
     )  # fmt: skip
+    return replace(made, name=f"{name}_clopper_pearson")
 
 
 def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
@@ -195,7 +207,7 @@ def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Ce
     owners = examples.people if part.rows is None else examples.people[part.rows]
     sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
     made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
-    return replace(made, value=_computed(made.value), name=f"new_examples_{made.name}")
+    return replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
 
 
 def _certificate(
@@ -206,12 +218,13 @@ def _certificate(
     terms: dict[str, float],
     inputs: dict[str, float | int],
     reference: str,
+    by: str = BY,
 ) -> bounds.Certificate:
     return bounds.Certificate(
-        name=f"new_examples_{name}",
+        name=f"{NEW}_{name}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=declared_by(BY, name),
+        hypotheses=declared_by(by, name),
         terms=terms,
         budget={"test set": failure_prob},
         reference=reference,

@@ -28,7 +28,7 @@ from pacdp.selfcert.plan import (
 )
 from pacdp.selfcert.predictors import Train, is_estimator
 from pacdp.selfcert.result import SelfCertified, Tried
-from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Task, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, reason_against
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = {"fast", "all"}
@@ -114,7 +114,7 @@ def self_certify(
     }
     at |= {"train": train, "seed": seed, "device": device, "progress": progress}
     tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
-    found, tried = list[Candidate](), list[Tried]()
+    tried = list[Tried]()
     for job, (route, name) in jobs.items():
         share = budget.share(job, 1)
         try:
@@ -134,19 +134,16 @@ def self_certify(
             what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             tried.append(Tried(name=job, route=route, reason=what + str(error).rstrip(".")))
         else:
-            one = replace(one, certificate=one.certificate.resting_on(_FIXED))
-            found.append(one)
-            tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,
-                               bound=one.bound))  # fmt: skip
+            tried.append(replace(one, certificate=certificate_of(one).resting_on(_FIXED)))
+    found = [one for one in tried if one.certificate is not None]
     if not found:
         raise ValueError(
             "no route came to a certificate: "
             + "; ".join(f"{one.name}: {one.reason}" for one in tried)
         )
-    chosen, best = (
-        smallest(found),
-        bounds.best_of([one.certificate for one in found], budget=failure_prob),
-    )
+    chosen = smallest(found)
+    assert chosen.predictor is not None
+    best = bounds.best_of([certificate_of(one) for one in found], budget=failure_prob)
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         best = best.charged("routes that came to nothing", math.fsum(lost))
     return SelfCertified(
@@ -165,9 +162,15 @@ def self_certify(
     )
 
 
-def smallest(found: Sequence[Candidate]) -> Candidate:
-    """The candidate that :func:`bounds.best_of` chooses: the first of least value."""
-    return min(found, key=lambda one: one.certificate.value)
+def smallest(found: Sequence[Tried]) -> Tried:
+    """The one that :func:`bounds.best_of` chooses: the first of least value."""
+    return min(found, key=lambda one: certificate_of(one).value)
+
+
+def certificate_of(one: Tried) -> bounds.Certificate:
+    """The certificate of a route that came to one."""
+    assert one.certificate is not None
+    return one.certificate
 
 
 def _models(model: Any, train: Train | None) -> dict[str, Any]:
@@ -283,12 +286,13 @@ def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[st
 
 
 def _other_splits(
-    found: Sequence[Candidate], examples: Given, *, failure_prob: float
+    found: Sequence[Tried], examples: Given, *, failure_prob: float
 ) -> RoutePlan | None:
     """The plan at the error that the best held-out count measured; no certificate rests on it."""
     counted = [one for one in found if one.route == HELD_OUT]
     if not counted:
         return None
     best = smallest(counted)
+    assert best.error is not None
     error = min(1.0, best.error * (best.train / examples.units) ** 0.5)
     return plan_routes(n=examples.units, expected_error=error, failure_prob=failure_prob)
