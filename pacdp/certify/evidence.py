@@ -151,6 +151,14 @@ def evidence_of(
     return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
 
 
+def summaries(
+    bound: BoundSet, test: BoundSet | None = None, prior: Rows | None = None
+) -> dict[str, Any]:
+    """What a report says of the rows behind it."""
+    rows = {"bound": bound.rows, "test": None if test is None else test.rows, "prior": prior}
+    return {name: None if one is None else one.summary() for name, one in rows.items()}
+
+
 def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:
     by = "the caller" if data.people is None else "the data set, which names its people"
     return declared("records independent", by, data.unit), declared(

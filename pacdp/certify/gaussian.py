@@ -31,7 +31,7 @@ from pacdp.certify.reading import Function, Reading, Seen, classes_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions.bounding import clopper_pearson
-from pacdp.predictions.report import Measured, Refusal
+from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
 
@@ -165,11 +165,18 @@ def _require_defined(loss: Loss, outputs: Tensor, labels: Tensor) -> None:
         ) from error
 
 
-def findings(where: Gaussians) -> Iterator[Finding]:
+def assess(where: Gaussians) -> Report:
     """Everything that applies to a Gaussian posterior, the randomised network first."""
     where.require_fitting()
-    for part in (randomised, mean_weights, prior_mean, one_draw, randomised_on_test):
-        yield from part(where)
+    parts = randomised, mean_weights, prior_mean, one_draw, randomised_on_test
+    return Report.of(
+        (one for part in parts for one in part(where)),
+        where.data,
+        route="gaussian",
+        failure_prob=where.failure_prob,
+        prior=where.prior.to_dict(),
+        details={"kl_nats": where.kl_nats},
+    )
 
 
 def randomised(where: Gaussians) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import bounds
 from bounds.prices import Accounted, Price
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.evidence import evidence_of
+from pacdp.certify.evidence import evidence_of, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
 from pacdp.certify.reading import BATCH, AtWeights, Function, LossOf, Reading, Seen
@@ -122,17 +122,12 @@ def as_it_is(
     fixed = settings.standing(seen.examples, tested)
     clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""
     found = certified(seen.table(law.of, range_by=clips), failure_prob=failure_prob, ask=ask)
-    rows = {
-        "bound": seen.examples.rows.summary(),
-        "test": tested and tested.rows.summary(),
-        "prior": None,
-    }
     return replace(
         found,
         certificates=tuple(resting(one, evidence, fixed) for one in found.certificates),
         measured=tuple(measured(sets, law.of)),
-        rows=rows,
-        prior=None if source is None else {**source_to_dict(source), "choice_nats": 0.0},
+        rows=summaries(seen.examples, tested),
+        prior=source_to_dict(source),
         choices={"count": settings.count},
     )
 
@@ -140,45 +135,37 @@ def as_it_is(
 def released(
     law: Network,
     source: Private,
+    release: Release | None,
     *,
     data: BoundSet,
     test: BoundSet | None,
     failure_prob: float,
     device: Device,
-) -> Iterator[Finding]:
-    """Everything that applies to a network as it is, which was released privately."""
-    how: dict[str, Any] = {"scores": law.scores, "batch_size": law.batch_size}
-    seen, of = judged(law.network, data, test, device, **how), law.of
-    yield from measured(seen, of)
-    about_it: dict[str, Any] = {
-        "n": data.units,
-        "failure_prob": failure_prob,
-        "of": of,
-        "measures": data.risk(),
-    }
-    if source.sums is not None:
-        yield released_certificate(seen["bound"].error, price=source.sums, **about_it)
-    price = Accounted(privacy=source.privacy)
-    yield released_certificate(seen["bound"].error, price=price, **about_it)
-    if "test" in seen:
-        yield from fresh_certificates(seen["test"], of=of, failure_prob=failure_prob)
+) -> Report:
+    """Everything that applies to a network as it is, which was released privately.
 
-
-def released_noisily(
-    law: Network,
-    source: Private,
-    release: Release,
-    *,
-    data: BoundSet,
-    failure_prob: float,
-    device: Device,
-) -> bounds.Certificate | Refusal:
-    """The certificate of a network that was released privately, from counts that are released here, with noise."""
+    With ``release`` its certificate is made from counts that are released here, with noise.
+    """
     how: dict[str, Any] = {"scores": law.scores, "batch_size": law.batch_size}
-    seen = judged(law.network, data, None, device, **how)["bound"]
-    counts = release(sum_of_rates(seen.wrong, data.people), data.units, data.unit)
+    seen = judged(law.network, data, test, device, **how)
     about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
-    return noisy_certificate(counts, privacy=source.privacy, failure_prob=failure_prob, **about_it)
+    report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
+    if release is not None:
+        counts = release(sum_of_rates(seen["bound"].wrong, data.people), data.units, data.unit)
+        made = noisy_certificate(
+            counts, privacy=source.privacy, failure_prob=failure_prob, **about_it
+        )
+        n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
+        found = Report.of([made], data, **report)
+        return replace(found, n=n, examples=n if data.people is None else None)
+    findings: list[Finding] = [*measured(seen, law.of)]
+    for price in (source.sums, Accounted(privacy=source.privacy)):
+        if price is not None:
+            about_it |= {"n": data.units, "failure_prob": failure_prob}
+            findings.append(released_certificate(seen["bound"].error, price=price, **about_it))
+    if "test" in seen:
+        findings += fresh_certificates(seen["test"], of=law.of, failure_prob=failure_prob)
+    return Report.of(findings, data, **report)
 
 
 def noisy_certificate(

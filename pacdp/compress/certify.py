@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 import bounds
+from bounds import _check
 from bounds.hypotheses import declared
-from pacdp.certify.evidence import evidence_of, rows_of, standing
+from pacdp.certify.evidence import evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import (
     fresh_certificates,
@@ -95,10 +96,7 @@ class Compressed:
             ValueError: the sample ran out, so that this network has no certificate; or as :func:`pacdp.certify`.
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
-        if not 0.0 < failure_prob < 1.0:
-            raise ValueError(
-                f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
-            )
+        _check.open_probability(failure_prob=failure_prob)
         if self.trace.best is None:
             raise ValueError(
                 "the sample ran out, so that nothing is certified: choose smaller groups or more records"
@@ -166,15 +164,12 @@ def compress(
     classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
     own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
-    kinds = {"failure_prob": (failure_prob, float | int), "tolerance": (tolerance, float | int), "seed": (seed, int),
+    kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
             f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error"
@@ -230,13 +225,7 @@ def assess(
         None if start_rows is None else HeldOut(rows=start_rows), data, test
     )
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
-    rows = {
-        "bound": data.rows.summary(),
-        "test": None if test is None else test.rows.summary(),
-        "prior": None,
-    }
-    rows["prior"] = None if start_rows is None else start_rows.summary()
-    common |= {"rows": rows, "choices": {"count": settings.count}}
+    common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}
     if trace.best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
         return Report.of([Refusal(name="compression", reason=why)], data, **common)

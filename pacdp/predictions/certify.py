@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from numbers import Real
 from typing import Any
 
 import bounds
+from bounds import _check
 from pacdp.predictions import calibration, gaps
 from pacdp.predictions.bounding import Statement, both_ends, records, turned
 from pacdp.predictions.columns import Name
@@ -65,12 +65,7 @@ def certify_predictions(
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
-    if (
-        not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0
-    ):  # a truth value is 0 or 1
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     given = examples(
         labels, predictions, probabilities,
         losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,

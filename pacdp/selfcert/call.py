@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 import bounds
+from bounds import _check
 from pacdp.backprop.fit import Progress
 from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.examples import Device
@@ -208,14 +209,7 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
 
 
 def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
-    if (
-        isinstance(failure_prob, bool)
-        or not isinstance(failure_prob, float)
-        or not 0.0 < failure_prob < 1.0
-    ):
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     if train_share is not None and not (isinstance(train_share, float) and 0.0 < train_share < 1.0):
         raise ValueError(
             f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%"
