@@ -11,11 +11,10 @@ from jaxtyping import UInt64
 
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
-from pacdp.certify.batches import batches_of
+from pacdp.certify.batches import Hashed, batches_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source, seen_freely
 from pacdp.data import DataError, require_disjoint
-from pacdp.data.hashing import row_hashes
 from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.errors import CheckpointError
@@ -41,24 +40,17 @@ def rows_of(data: Any, name: str) -> Rows:
         return data.rows
     if isinstance(data, str | os.PathLike):
         return _rows_of_run(data, name)
-    parts = list[tuple[Any, Any, Any]]()
+    hashed = Hashed()
     try:
         for one in batches_of(data, batch_size=_BATCH):
-            hashed = one.hashes()
-            parts.append((hashed, one.pairs(hashed), one.people))
+            hashed.add(one)
     except ValueError as error:
         raise ValueError(f"{name} must be data, or the rows of data: {error}") from error
-    if not parts:
+    if not hashed.pairs:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
-    inputs, pairs, people = zip(*parts, strict=True)
-    owners = (
-        None
-        if any(one is None for one in people)
-        else row_hashes(np.concatenate(people), name="people")
-    )
-    return Rows.sorted(np.concatenate(pairs), np.concatenate(inputs), owners)
+    return hashed.rows()
 
 
 def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:

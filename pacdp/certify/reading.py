@@ -6,7 +6,7 @@ shape that a batch has (:mod:`pacdp.trials`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -16,13 +16,11 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Inputs, batches_of
+from pacdp.certify.batches import Batch, Hashed, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
 from pacdp.certify.examples import BoundSet, Device, require_labels
 from pacdp.certify.trimming import hand_back
 from pacdp.data import Dataset
-from pacdp.data.hashing import row_hashes
-from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.losses import in_error
@@ -149,29 +147,28 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
-        kept, holdings, classes = _Kept(), Holdings(self.network) if held else None, 0
+        hashed, holdings, classes = Hashed(), Holdings(self.network) if held else None, 0
+        named, answers = list[np.ndarray](), list[Answers]()
         for batch, found in self.over(data):
             if holdings is not None:
-                hashes = batch.hashes()
+                hashes = hashed.add(batch)
                 if isinstance(batch.inputs, Tensor):
                     holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
-                kept.add(batch, hashes)
             if self.loss is None:
                 labels, classes = _class_labels(batch.labels, whose).cpu(), classes_of(found)
-                kept.labels.append(labels.numpy())
-                kept.answers.append(answers_of(found, labels, scores=self.scores))
+                named.append(labels.numpy())
+                answers.append(answers_of(found, labels, scores=self.scores))
             else:
                 losses = {name_of(self.loss): found.numpy()}
-                kept.answers.append(Answers(losses=losses))
+                answers.append(Answers(losses=losses))
             hand_back(batch.nbytes)
-        if not kept.answers:
+        if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
-        return Seen(
-            examples=kept.examples(data if isinstance(data, BoundSet) else None) if held else data,
-            labels=np.concatenate(kept.labels) if kept.labels else None,
-            answers=joined(kept.answers),
-            classes=classes,
-        )
+        labels, given = np.concatenate(named) if named else None, joined(answers)
+        if held:
+            of = data if isinstance(data, BoundSet) else None
+            data = BoundSet.counted(hashed.rows(), hashed.people, of=of)
+        return Seen(examples=data, labels=labels, answers=given, classes=classes)
 
     def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
@@ -359,36 +356,6 @@ def name_of(loss: LossOf | ClippedError) -> str:
     if isinstance(loss, ClippedError):
         return loss.name
     return str(getattr(loss, "__name__", "loss")).replace("_", " ")
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Columns that grow batch by batch."""
-
-    inputs: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    rows: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    people: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    labels: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    answers: list[Answers] = field(default_factory=list[Answers])
-
-    def add(self, batch: Batch, hashed: np.ndarray) -> None:
-        """Hashes and people; ``hashed`` are those of the inputs."""
-        if (batch.people is None) != (not self.people) and self.rows:
-            raise ValueError(
-                "some batches name the people of their examples and others do not: give all or none"
-            )
-        self.inputs.append(hashed)
-        self.rows.append(batch.pairs(hashed))
-        if batch.people is not None:
-            self.people.append(batch.people)
-
-    def examples(self, of: BoundSet | None) -> BoundSet:
-        """Whose they are, and hashes of their rows."""
-        people = np.concatenate(self.people) if self.people else None
-        owners = None if people is None else row_hashes(people, name="people")
-        rows = Rows.sorted(np.concatenate(self.rows), np.concatenate(self.inputs), owners)
-        n = sum(map(len, self.rows))
-        return BoundSet.counted(n, rows, people, of=of)
 
 
 def _real(values: Tensor) -> Tensor:
