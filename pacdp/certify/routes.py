@@ -141,7 +141,11 @@ def certify(
         require_kind(name, given, kind)
     require_draws(seed, device)
     _check.open_probability(failure_prob=failure_prob)
-    failure_prob = settings.share(failure_prob)
+    failure_prob, of_chain = settings.share(failure_prob), isinstance(law, LocalGibbs | Point)
+    if any(one is not None and isinstance(one, Objective) != of_chain for one in (data, test)):
+        raise ValueError(
+            "the weights of a chain and an Objective, as data and test set, go together, got one without the other"
+        )
     alone = isinstance(law, Network) and not isinstance(prior, Private)
     _require_unused(not alone, seen=seen, loss=loss, ask=ask, surrogate=surrogate)
     if isinstance(law, Network) and alone:
@@ -151,8 +155,7 @@ def certify(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device,
         )  # fmt: skip
-    of_chain = isinstance(law, LocalGibbs | Point)
-    bound, fresh = _examples(data, of_chain), None if test is None else _examples(test, of_chain)
+    bound, fresh = _examples(data), None if test is None else _examples(test)
     if release is not None and not (isinstance(law, Network) and test is None):
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
@@ -245,13 +248,9 @@ def _require_unused(unused: bool, **given: Any) -> None:
             )
 
 
-def _examples(given: Any, of_chain: bool) -> BoundSet:
-    """Those behind an Objective, of a chain, or in anything else that can be data."""
-    if isinstance(given, Objective) != of_chain:
-        raise ValueError(
-            "the weights of a chain and an Objective, for data and test set, go together, got one without the other"
-        )
-    return BoundSet.behind(given) if of_chain else bound_set(given)
+def _examples(given: BoundSet | Objective | Any) -> BoundSet:
+    """Those behind an Objective, or in anything else that can be data."""
+    return BoundSet.behind(given) if isinstance(given, Objective) else bound_set(given)
 
 
 def _source(prior: From, of_chain: bool) -> Source | None:

@@ -43,7 +43,7 @@ REFUSED = {
     "routes": (lambda: certified(routes="quick"), "routes must be"),
     "a route of networks": (lambda: certified(routes="PAC-Bayes"), "no torch module"),
     "settings": (lambda: certified(settings=5), "settings must be pacdp.SelfCertifySettings"),
-    "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a number"),
+    "an error in words": (lambda: certified(expected_error="low"), "expected_error must be a real number"),
     "a model of many examples": (
         lambda: certified(Median(), routes="held-out count"),
         "depends on the examples beside it",
