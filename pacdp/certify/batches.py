@@ -219,12 +219,12 @@ def _tensor(value: Any, what: str) -> Tensor:
 
 
 def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
-    found = _tensor(people, f"people in {what}").cpu()
-    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
-    if not whole or found.shape != (n,) or (n and int(found.min()) < 0):
+    require_no_mask(people, f"people in {what}")
+    found = np.asarray(people.cpu() if isinstance(people, Tensor) else people)
+    if found.dtype.kind not in "iu" or found.shape != (n,) or (n and int(found.min()) < 0):
         raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
                          f"{found.dtype} {list(found.shape)}")  # fmt: skip
-    return found.numpy().astype(np.int64)
+    return found.astype(np.int64)
 
 
 def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batch]:

@@ -49,7 +49,7 @@ REFUSED = {
         "depends on the examples beside it",
     ),
     "training of one's own": (lambda: certified(train=print), "train is for torch modules"),
-    "expected_error": (lambda: certified(expected_error=2.0), "expected_error must be"),
+    "expected_error": (lambda: certified(expected_error=2.0), "expected_error must lie"),
     "no model": (lambda: certified(object()), "torch module or have fit"),
     "regression": (lambda: certified(LinearRegression()), "predictions must be whole numbers or text"),
     "one logit": (lambda: of_module(Sequential(Linear(4, 1))), "one logit for each class"),
