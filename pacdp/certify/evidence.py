@@ -4,6 +4,7 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import UInt64
 
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
+from bounds.needs import NOBODY
 from pacdp.certify.batches import Hashed, batches_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source, seen_freely
@@ -141,6 +143,34 @@ def evidence_of(
         _unseen(seen, test, "the test set's")
     said = "the caller; row hashes show that the bound's examples are not among them"
     return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
+
+
+def resting(
+    made: bounds.Certificate, evidence: tuple[Hypothesis, ...], fixed: Hypothesis
+) -> bounds.Certificate:
+    """The certificate with what was found out about its hypotheses.
+
+    Of a prior that saw some rows freely and these privately, that it saw none of these freely is needed too. What only
+    whoever called a formula of ``bounds`` vouches for is unproved, since nobody but this package did.
+    """
+    own = {one.name for one in made.hypotheses}
+    draws = proved("draws independent", "draws keyed by seed, pass and example")
+    if "predictor saw none of these rows" in own:
+        prior = "prior saw none of these rows"
+        evidence = tuple(
+            replace(h, name="predictor saw none of these rows") if h.name == prior else h
+            for h in evidence
+        )
+    if "privacy covers these rows" in own:
+        own.add("prior saw none of these rows")
+    given = [*(one for one in (*evidence, draws) if one.name in own), fixed]
+    known = {one.name for one in given}
+    silent = [
+        one
+        for one in made.hypotheses
+        if one.name not in known and one.by.startswith("the caller of bounds.")
+    ]
+    return made.resting_on(*given, *(unproved(one.name, NOBODY) for one in silent))
 
 
 def summaries(

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 import bounds
 from bounds.prices import Accounted, Price
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.evidence import evidence_of, summaries
+from pacdp.certify.evidence import evidence_of, resting, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
 from pacdp.certify.reading import BATCH, AtWeights, Function, LossOf, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
-from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.certify import certified

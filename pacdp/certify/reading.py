@@ -5,9 +5,11 @@ the hash of its row. That an example's output is its own, and that a pass writes
 shape that a batch has (:mod:`pacdp.trials`).
 """
 
+import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +21,6 @@ import bounds
 from pacdp.certify.batches import Batch, Hashed, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
 from pacdp.certify.examples import BoundSet, Device, require_labels
-from pacdp.certify.trimming import hand_back
 from pacdp.data import Dataset
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
@@ -36,6 +37,8 @@ Function = Callable[..., Any]
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
 BATCH = 500
+_LARGE = 2**20
+"""Bytes of a batch. Small ones leave nothing worth the call behind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +164,7 @@ class Reading:
             else:
                 losses = {name_of(self.loss): found.numpy()}
                 answers.append(Answers(losses=losses))
-            hand_back(batch.nbytes)
+            _hand_back(batch.nbytes)
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
         labels, given = np.concatenate(named) if named else None, joined(answers)
@@ -356,6 +359,25 @@ def name_of(loss: LossOf | ClippedError) -> str:
     if isinstance(loss, ClippedError):
         return loss.name
     return str(getattr(loss, "__name__", "loss")).replace("_", " ")
+
+
+def _hand_back(size: int) -> None:
+    """After a batch of ``size`` bytes: what glibc keeps of freed memory goes back to the system.
+
+    Its allocator fills the gaps between aligned tensors of some megabytes poorly, and a stream of batches would grow
+    without end in sight. Elsewhere nothing happens.
+    """
+    trim = _trim()
+    if size >= _LARGE and trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
 
 
 def _real(values: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from bounds import _check
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.batches import bound_set
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.evidence import evidence_of, source_of, summaries
+from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
@@ -27,7 +27,6 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, LossOf
-from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss

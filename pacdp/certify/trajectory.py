@@ -30,7 +30,7 @@ from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import Chain
 from pacdp.certify.chain import UNCLIPPED
-from pacdp.certify.evidence import evidence_of
+from pacdp.certify.evidence import evidence_of, resting
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.networks import released_certificate
@@ -43,7 +43,6 @@ from pacdp.certify.priors import (
     privacy_to_dict,
 )
 from pacdp.certify.reading import Seen, answers_of, error_share
-from pacdp.certify.resting import resting
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective

@@ -112,7 +112,7 @@ REFUSED = {
         lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
     "a failure probability as text": (
-        lambda: pacdp.compress(LEARNERS["adam"], DATA, failure_prob="0.05"), "expected failure_prob to be"),
+        lambda: pacdp.compress(LEARNERS["adam"], DATA, failure_prob="0.05"), "failure_prob must be a real number"),
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
