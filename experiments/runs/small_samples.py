@@ -165,7 +165,7 @@ def _compressed(drawn: Sample, config: SmallConfig) -> Made:
     learner = Estimator(estimator=_machine(config), classes=drawn.classes)
     found = compress(learner, drawn.data, groups=Groups(sizes=(max(5, config.n // 50),)), stop=Stop(rounds=(40,)),
                      failure_prob=config.failure_prob, seed=config.seed)  # fmt: skip
-    return found.assessment, error_share(error_count(found(drawn.test.inputs), drawn.test.labels), drawn.test.n)
+    return found.report, error_share(error_count(found(drawn.test.inputs), drawn.test.labels), drawn.test.n)
 
 
 ROUTE: dict[str, Callable[[Sample, SmallConfig], Made]] = dict(

@@ -44,14 +44,14 @@ class Compressed:
     """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
-        assessment: certificates, measured errors, and what they rest on.
+        report: certificates, measured errors, and what they rest on.
         trace: the run.
         learner: what was run.
         saw: the rows that the network depends on, by what to call them: sample, head start, those that chose settings.
         again: the certificate at another failure probability.
     """
 
-    assessment: Report
+    report: Report
     trace: Trace
     learner: Learner
     saw: Mapping[str, Rows]
@@ -64,9 +64,7 @@ class Compressed:
         Raises:
             ValueError: the sample ran out before the run ended, so that there is none.
         """
-        return self.assessment.certificate(
-            of="weights", measures=self.assessment.certificates[0].measures
-        )
+        return self.report.certificate(of="weights", measures=self.report.certificates[0].measures)
 
     @property
     def kept(self) -> int:
@@ -202,7 +200,7 @@ def compress(
             hypotheses=found.certificates[0].hypotheses,
         )
 
-    return Compressed(assessment=found, trace=trace, learner=own, saw=saw, again=again)
+    return Compressed(report=found, trace=trace, learner=own, saw=saw, again=again)
 
 
 def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> dict[str, Rows]:

@@ -115,27 +115,11 @@ def self_certify(
     }
     at |= {"train": train, "seed": seed, "device": device, "progress": progress}
     tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
-    tried = list[Tried]()
-    for job, (route, name) in jobs.items():
-        share = budget.share(job, 1)
-        try:
-            one = CARRY_OUT[route](tasks[name], name=job, failure_prob=share)
-        except Diverged as error:
-            if route == HELD_OUT and len(models) == 1:
-                what = error.args[0].split(":")[0]
-                raise ValueError(
-                    f"{name} diverged: {what}; lower the step size or scale the inputs"
-                ) from error
-            tried.append(Tried(name=job, route=route, reason="training diverged"))
-        except (
-            Exception
-        ) as error:  # of a model that somebody else wrote: what other routes found is not lost
-            if route == HELD_OUT and len(models) == 1:
-                raise
-            what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-            tried.append(Tried(name=job, route=route, reason=what + str(error).rstrip(".")))
-        else:
-            tried.append(replace(one, certificate=certificate_of(one).resting_on(_FIXED)))
+    alone = len(models) == 1
+    tried = [
+        _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=alone)
+        for job, (route, name) in jobs.items()
+    ]
     found = [one for one in tried if one.certificate is not None]
     if not found:
         raise ValueError(
@@ -161,6 +145,30 @@ def self_certify(
         remarks=tuple(f"{one.name}: {one.by}" for one in shared),
         seconds=time.perf_counter() - started,
     )
+
+
+def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool) -> Tried:
+    """What a route came to; why it came to nothing, where others may still come to something.
+
+    Raises:
+        ValueError: training diverged, or whatever a count of the only model's errors raises.
+    """
+    fatal = alone and route == HELD_OUT
+    try:
+        one = CARRY_OUT[route](task, name=job, failure_prob=failure_prob)
+    except Diverged as error:
+        if fatal:
+            what = error.args[0].split(":")[0]
+            raise ValueError(
+                f"{task.name} diverged: {what}; lower the step size or scale the inputs"
+            ) from error
+        return Tried(name=job, route=route, reason="training diverged")
+    except Exception as error:  # of a model that somebody else wrote: other routes are not lost
+        if fatal:
+            raise
+        what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        return Tried(name=job, route=route, reason=what + str(error).rstrip("."))
+    return replace(one, certificate=certificate_of(one).resting_on(_FIXED))
 
 
 def smallest(found: Sequence[Tried]) -> Tried:

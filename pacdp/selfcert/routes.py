@@ -237,7 +237,7 @@ def compression(task: Task, *, name: str, failure_prob: float) -> Tried:
     )
     if found.trace.best is None:
         raise ValueError("the records ran out before the learner was right on the others")
-    error = found.assessment.error("weights", "bound")
+    error = found.report.error("weights", "bound")
     return Tried(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
                      certificate=replace(found.certificate, of=f"{task.name}, compressed"),
                      train=found.trace.best.picked, bound=everything.units,
