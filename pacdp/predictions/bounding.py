@@ -17,7 +17,6 @@ from bounds._rounding import outward
 from bounds.hypotheses import declared
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
-from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
 
@@ -64,7 +63,7 @@ def records(part: Part, examples: Examples) -> int:
     """How many independent records a question rests on."""
     if examples.people is None:
         return len(part.losses)
-    return int(np.unique(examples.people if part.rows is None else examples.people[part.rows]).size)
+    return int(np.unique(_of_rows(examples.people, part)).size)
 
 
 def both_ends(
@@ -203,8 +202,7 @@ def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Cer
 
 def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
     """The mean over people of their mean loss."""
-    assert examples.people is not None
-    owners = examples.people if part.rows is None else examples.people[part.rows]
+    owners = _of_rows(examples.people, part)
     sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
     made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
     return replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
@@ -244,10 +242,7 @@ def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
     values = part.losses.astype(np.float64)
     if examples.people is not None:
-        owners = np.unique(
-            examples.people if part.rows is None else examples.people[part.rows],
-            return_inverse=True,
-        )[1]
+        owners = np.unique(_of_rows(examples.people, part), return_inverse=True)[1]
         return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)
@@ -255,6 +250,7 @@ def _mean(part: Part, examples: Examples) -> float:
     return math.fsum(values) / values.size
 
 
-def _of_rows(column: Floats | None, part: Part) -> Floats:
+def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
+    """A column of all examples, at those that a question is about."""
     assert column is not None
     return column if part.rows is None else column[part.rows]
