@@ -77,16 +77,24 @@ class BoundSet:
             )
 
     @classmethod
+    def of(
+        cls, inputs: Tensor, labels: Tensor, indices: Split, *, data_hash: str = ""
+    ) -> "BoundSet":
+        """The examples at these places of a data set that is at hand as tensors."""
+        _require_within(indices, len(inputs), f"{len(inputs)} examples")
+        places = torch.tensor(indices.indices)
+        return cls(
+            inputs=inputs[places], labels=labels[places], indices=indices, data_hash=data_hash
+        )
+
+    @classmethod
     def part(cls, data: Dataset, indices: Split | None = None) -> "BoundSet":
         """A data set with its people, or the examples at these places of it.
 
         Raises ValueError when an index lies beyond the data.
         """
         if indices is not None:
-            if not indices.n or indices.indices[-1] >= data.n:
-                raise ValueError(
-                    f"expected some of the {data.n} examples of {data.name}, got {indices.n} indices, some beyond them"
-                )
+            _require_within(indices, data.n, f"the {data.n} examples of {data.name}")
         chosen = data if indices is None else data.subset(indices)
         inputs, labels = torch.tensor(chosen.inputs), torch.tensor(chosen.labels)
         return cls(
@@ -185,6 +193,11 @@ def require_labels(labels: Int64[Tensor, " n"], classes: int) -> None:
         raise ValueError(
             f"expected labels from 0 to {classes - 1}, as the network's outputs say, got {low} to {high}"
         )
+
+
+def _require_within(indices: Split, n: int, whose: str) -> None:
+    if not indices.n or indices.indices[-1] >= n:
+        raise ValueError(f"expected some of {whose}, got {indices.n} indices, some beyond them")
 
 
 def _unread(*shape: int) -> Tensor:
