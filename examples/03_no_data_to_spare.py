@@ -48,7 +48,7 @@ print(f"measured on {test.n} other digits: {wrong:.4f}")
 
 # %%
 found = pacdp.compress(SVC(C=10.0, gamma=0.05), train, groups=10, test=test)
-print(found.assessment.headline())
+print(found.report.headline())
 print("It kept", found.kept, "of", train.n, "examples.")
 
 # %% [markdown]

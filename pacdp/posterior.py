@@ -174,9 +174,19 @@ class GaussianPosterior:
         for name, mean in self.means.items():
             given = (weights[name], mean, self.stds[name], prior.means[name], prior.stds[name])
             if name in self.factors:
-                found.append(_log_ratio_of_rows(*given, self.factors[name]))
+                drawn, rows, _, centre, wide = (_wide(one) for one in given)
+                found.append(
+                    bounds.divergence.triangular_log_density_ratio(
+                        drawn,
+                        rows,
+                        _wide(self.factors[name]),
+                        centre,
+                        _over(wide, rows),
+                        std_q=float(self.stds[name]),
+                    )
+                )
                 continue
-            values = [np.broadcast_to(_wide(each), mean.shape).reshape(-1) for each in given]
+            values = [np.broadcast_to(_wide(one), mean.shape).ravel() for one in given]
             free = (
                 values[2] > 0.0
             )  # fixed weights are equal in both, or the divergence were infinite
@@ -190,39 +200,25 @@ class GaussianPosterior:
 def _divergence(
     mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor | None
 ) -> float:
+    mean, std, centre, wide = (_wide(each) for each in (mean_q, std_q, mean_p, std_p))
     if factor is not None:
-        rows, lower, centre, wide = (_wide(each) for each in (mean_q, factor, mean_p, std_p))
         if (wide == 0.0).any():
             return math.inf
         return bounds.divergence.triangular_gaussian_kl(
-            rows, lower, centre, _over(wide, rows), std_q=float(std_q)
+            mean, _wide(factor), centre, _over(wide, mean), std_q=float(std_q)
         )
-    uniform = std_q.numel() == std_p.numel() == 1
-    means, stds = [_wide(mean_q), _wide(mean_p)], [_wide(std_q), _wide(std_p)]
-    stds = (
-        [value.reshape(()) for value in stds]
-        if uniform
-        else [np.broadcast_to(s, means[0].shape) for s in stds]
+    uniform = std.size == wide.size == 1
+    std, wide = (
+        one.reshape(()) if uniform else np.broadcast_to(one, mean.shape) for one in (std, wide)
     )
-    fixed = np.broadcast_to((stds[0] == 0.0) & (stds[1] == 0.0), means[0].shape)
-    if ((stds[0] == 0.0) != (stds[1] == 0.0)).any() or (means[0][fixed] != means[1][fixed]).any():
+    fixed = np.broadcast_to((std == 0.0) & (wide == 0.0), mean.shape)
+    if ((std == 0.0) != (wide == 0.0)).any() or (mean[fixed] != centre[fixed]).any():
         return math.inf
     free = ~fixed
     if not free.any():
         return 0.0
-    picked = stds if uniform else [s[free] for s in stds]
-    return bounds.divergence.gaussian_kl(means[0][free], picked[0], means[1][free], picked[1])
-
-
-def _log_ratio_of_rows(
-    weights: Tensor, mean_q: Tensor, std_q: Tensor, mean_p: Tensor, std_p: Tensor, factor: Tensor
-) -> float:
-    drawn, rows, lower, centre, wide = (
-        _wide(each) for each in (weights, mean_q, factor, mean_p, std_p)
-    )
-    return bounds.divergence.triangular_log_density_ratio(
-        drawn, rows, lower, centre, _over(wide, rows), std_q=float(std_q)
-    )
+    std, wide = (one if uniform else one[free] for one in (std, wide))
+    return bounds.divergence.gaussian_kl(mean[free], std, centre[free], wide)
 
 
 def _wide(value: Tensor) -> np.ndarray:

@@ -57,7 +57,7 @@ def _counted(config: Counted, runtime: Runtime, folder: Path) -> Row:
                      seed=seed, failure_prob=made.failure_prob, settings=made.settings(tests),
                      file=Folder(folder).checkpoint, every=runtime.checkpoint_seconds)  # fmt: skip
     errors = None if found.trace.best is None else error_count(found(tests.inputs), tests.labels)
-    report = found.assessment.to_dict(provenance=provenance(device=runtime.device, seed=seed))
+    report = found.report.to_dict(provenance=provenance(device=runtime.device, seed=seed))
     return report | {"details": {**report["details"], "test_errors": errors, "n_test": tests.n}}
 
 

@@ -22,8 +22,8 @@ from bounds.accounting import Event
 from experiments.runs.private_priors import NOISE, released, zero_head
 from pacdp import HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Report
-from pacdp.certify.networks import error_share
 from pacdp.certify.priors import Source
+from pacdp.certify.reading import error_share
 from pacdp.cli.config import Runtime
 from pacdp.compress import Estimator, Groups, Stop, compress
 from pacdp.data import Dataset, load
@@ -165,7 +165,7 @@ def _compressed(drawn: Sample, config: SmallConfig) -> Made:
     learner = Estimator(estimator=_machine(config), classes=drawn.classes)
     found = compress(learner, drawn.data, groups=Groups(sizes=(max(5, config.n // 50),)), stop=Stop(rounds=(40,)),
                      failure_prob=config.failure_prob, seed=config.seed)  # fmt: skip
-    return found.assessment, error_share(error_count(found(drawn.test.inputs), drawn.test.labels), drawn.test.n)
+    return found.report, error_share(error_count(found(drawn.test.inputs), drawn.test.labels), drawn.test.n)
 
 
 ROUTE: dict[str, Callable[[Sample, SmallConfig], Made]] = dict(

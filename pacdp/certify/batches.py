@@ -6,7 +6,7 @@ more than a batch is held: its pages are handed back to the system as soon as th
 
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from pacdp.certify.examples import BoundSet
 from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
+from pacdp.data.rows import Rows
 
 Inputs = Tensor | dict[str, Tensor]
 """What the network is called with: one tensor, or keywords."""
@@ -73,6 +74,41 @@ class Batch:
     def pairs(self, inputs: UInt64[np.ndarray, " m"]) -> UInt64[np.ndarray, " m"]:
         """One hash for each example with its label, given those of its inputs."""
         return pair_hashes(inputs, row_hashes(self.labels, name="labels"))
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Hashes of rows, and whose they are, as they grow batch by batch."""
+
+    inputs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
+    pairs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
+    owners: list[Int64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
+
+    def add(self, batch: Batch) -> UInt64[np.ndarray, " m"]:
+        """Take a batch in; gives the hashes of its inputs.
+
+        Raises:
+            ValueError: it names people and others do not, or the other way round.
+        """
+        if (batch.people is None) != (not self.owners) and self.pairs:
+            raise ValueError(
+                "some batches name the people of their examples and others do not: give all or none"
+            )
+        self.inputs.append(batch.hashes())
+        self.pairs.append(batch.pairs(self.inputs[-1]))
+        if batch.people is not None:
+            self.owners.append(batch.people)
+        return self.inputs[-1]
+
+    @property
+    def people(self) -> Int64[np.ndarray, " n"] | None:
+        """Whose the rows are."""
+        return np.concatenate(self.owners) if self.owners else None
+
+    def rows(self) -> Rows:
+        """All of them."""
+        owners = None if self.people is None else row_hashes(self.people, name="people")
+        return Rows.sorted(np.concatenate(self.pairs), np.concatenate(self.inputs), owners)
 
 
 def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
@@ -183,12 +219,12 @@ def _tensor(value: Any, what: str) -> Tensor:
 
 
 def _owners(people: Any, n: int, what: str) -> Int64[np.ndarray, " n"]:
-    found = _tensor(people, f"people in {what}").cpu()
-    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
-    if not whole or found.shape != (n,) or (n and int(found.min()) < 0):
+    require_no_mask(people, f"people in {what}")
+    found = np.asarray(people.cpu() if isinstance(people, Tensor) else people)
+    if found.dtype.kind not in "iu" or found.shape != (n,) or (n and int(found.min()) < 0):
         raise ValueError(f"expected people in {what} as one whole number from 0 on for each of {n} examples, got "
                          f"{found.dtype} {list(found.shape)}")  # fmt: skip
-    return found.numpy().astype(np.int64)
+    return found.astype(np.int64)
 
 
 def _parts(columns: list[Tensor | np.ndarray], batch_size: int) -> Iterator[Batch]:

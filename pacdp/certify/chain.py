@@ -15,15 +15,15 @@ from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, Progress, estimate
 from pacdp.certify.networks import (
     Finding,
     about,
-    clopper_pearson,
-    error_share,
     released_certificate,
 )
 from pacdp.certify.priors import privacy_to_dict
+from pacdp.certify.reading import error_share
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.step.promise import NoPrivacy
 

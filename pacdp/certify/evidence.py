@@ -4,6 +4,7 @@ Whatever can be data can be evidence: :func:`rows_of` takes all of it, and refus
 """
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from jaxtyping import UInt64
 
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved, unproved
-from pacdp.certify.batches import batches_of
+from bounds.needs import NOBODY
+from pacdp.certify.batches import Hashed, batches_of
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.priors import DataFree, HeldOut, NoisySum, Prior, Private, Source, seen_freely
 from pacdp.data import DataError, require_disjoint
-from pacdp.data.hashing import row_hashes
 from pacdp.data.row_checks import FEW, require_apart, require_covers, require_plain
 from pacdp.data.rows import Rows
 from pacdp.errors import CheckpointError
@@ -41,24 +42,17 @@ def rows_of(data: Any, name: str) -> Rows:
         return data.rows
     if isinstance(data, str | os.PathLike):
         return _rows_of_run(data, name)
-    parts = list[tuple[Any, Any, Any]]()
+    hashed = Hashed()
     try:
         for one in batches_of(data, batch_size=_BATCH):
-            hashed = one.hashes()
-            parts.append((hashed, one.pairs(hashed), one.people))
+            hashed.add(one)
     except ValueError as error:
         raise ValueError(f"{name} must be data, or the rows of data: {error}") from error
-    if not parts:
+    if not hashed.pairs:
         raise ValueError(
             f"{name} must be data, or the rows of data, and it holds no examples: leave it out"
         )
-    inputs, pairs, people = zip(*parts, strict=True)
-    owners = (
-        None
-        if any(one is None for one in people)
-        else row_hashes(np.concatenate(people), name="people")
-    )
-    return Rows.sorted(np.concatenate(pairs), np.concatenate(inputs), owners)
+    return hashed.rows()
 
 
 def _rows_of_run(path: str | os.PathLike[str], name: str) -> Rows:
@@ -149,6 +143,42 @@ def evidence_of(
         _unseen(seen, test, "the test set's")
     said = "the caller; row hashes show that the bound's examples are not among them"
     return evidence, (*_everywhere(test), declared("predictor saw none of these rows", said))
+
+
+def resting(
+    made: bounds.Certificate, evidence: tuple[Hypothesis, ...], fixed: Hypothesis
+) -> bounds.Certificate:
+    """The certificate with what was found out about its hypotheses.
+
+    Of a prior that saw some rows freely and these privately, that it saw none of these freely is needed too. What only
+    whoever called a formula of ``bounds`` vouches for is unproved, since nobody but this package did.
+    """
+    own = {one.name for one in made.hypotheses}
+    draws = proved("draws independent", "draws keyed by seed, pass and example")
+    if "predictor saw none of these rows" in own:
+        prior = "prior saw none of these rows"
+        evidence = tuple(
+            replace(h, name="predictor saw none of these rows") if h.name == prior else h
+            for h in evidence
+        )
+    if "privacy covers these rows" in own:
+        own.add("prior saw none of these rows")
+    given = [*(one for one in (*evidence, draws) if one.name in own), fixed]
+    known = {one.name for one in given}
+    silent = [
+        one
+        for one in made.hypotheses
+        if one.name not in known and one.by.startswith("the caller of bounds.")
+    ]
+    return made.resting_on(*given, *(unproved(one.name, NOBODY) for one in silent))
+
+
+def summaries(
+    bound: BoundSet, test: BoundSet | None = None, prior: Rows | None = None
+) -> dict[str, Any]:
+    """What a report says of the rows behind it."""
+    rows = {"bound": bound.rows, "test": None if test is None else test.rows, "prior": prior}
+    return {name: None if one is None else one.summary() for name, one in rows.items()}
 
 
 def _everywhere(data: BoundSet) -> tuple[Hypothesis, Hypothesis]:

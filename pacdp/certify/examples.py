@@ -103,18 +103,12 @@ class BoundSet:
 
     @classmethod
     def counted(
-        cls,
-        n: int,
-        rows: Rows,
-        people: Int64[np.ndarray, " n"] | None,
-        *,
-        of: "BoundSet | None" = None,
+        cls, rows: Rows, people: Int64[np.ndarray, " n"] | None, *, of: "BoundSet | None" = None
     ) -> "BoundSet":
         """Examples that were read and judged once, and of which only hashes are left; with the places of ``of``."""
-        made = cls(
-            inputs=_unread(n, 0), labels=torch.zeros(n, dtype=torch.int64), people=people,
-            indices=None if of is None else of.indices, data_hash="" if of is None else of.data_hash,
-        )  # fmt: skip
+        places = {} if of is None else {"indices": of.indices, "data_hash": of.data_hash}
+        none = torch.zeros(rows.n, dtype=torch.int64)
+        made = cls(inputs=_unread(rows.n, 0), labels=none, people=people, **places)
         made._rows.append((made.version, rows))
         return made
 

@@ -7,6 +7,14 @@ The K networks saw none of the bound's examples; weights π over them are fixed.
 
 Both may therefore be used at the q or j that the bound's own examples prefer. No draw is estimated: Σ q_j k_j is
 exact. Where q's vote errs, at least half of q errs: its risk is at most 2 R(Q) (Langford and Shawe-Taylor 2002).
+
+One of them may also be chosen by the exponential mechanism,
+
+    P(j) ∝ π_j exp(-epsilon k_j / 2).
+
+Replacing one example changes each k_j by at most 1, so the unnormalised weights move by a factor of at most
+exp(epsilon/2), and so does their sum: epsilon-DP for replace-one neighbours (McSherry and Talwar 2007, Theorem 6).
+This is the Gibbs distribution at inverse temperature n epsilon / 2 per unit of mean error.
 """
 
 import math
@@ -22,10 +30,10 @@ from torch import nn
 import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
-from pacdp.certify.exponential import Selection, log_probabilities, select
-from pacdp.certify.networks import Finding, about, clopper_pearson, error_share
+from pacdp.certify.networks import Finding, about
 from pacdp.certify.priors import Private, Source
-from pacdp.certify.reading import Reading, classes_of
+from pacdp.certify.reading import Reading, classes_of, error_share
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.report import Measured
 
 Weights = Float64[np.ndarray, " networks"]
@@ -90,23 +98,24 @@ def findings(
         raise ValueError(
             "certificates of finitely many networks count examples: give data without people"
         )
-    said = _said(law.networks, data, device)
-    errors = (said != data.labels.numpy()).sum(1)
+    answers = said(law.networks, data, device)
+    errors = (answers != data.labels.numpy()).sum(1)
     found = assess_finite(errors, n=data.n, failure_prob=failure_prob, weights=law.weights)
     yield from (found.ensemble, found.vote, found.one)
     chosen = {"best network": found.best}
     if law.epsilon is not None:
         generator = np.random.default_rng(law.seed)
         drawn = select(errors, epsilon=law.epsilon, generator=generator, weights=law.weights)
-        chosen["private choice"] = drawn.index
-        private = selected_certificate(drawn, errors=errors, n=data.n, failure_prob=failure_prob)
-        yield private.resting_on(*_CHOSEN)
-    yield from _measured(said, found.weights, chosen, data, "bound")
+        chosen["private choice"] = drawn
+        yield selected_certificate(
+            int(errors[drawn]), n=data.n, epsilon=law.epsilon, failure_prob=failure_prob
+        ).resting_on(*_CHOSEN)
+    yield from _measured(answers, found.weights, chosen, data, "bound")
     if test is not None:
-        yield from _measured(_said(law.networks, test, device), found.weights, chosen, test, "test")
+        yield from _measured(said(law.networks, test, device), found.weights, chosen, test, "test")
 
 
-def _said(
+def said(
     networks: Sequence[nn.Module], data: BoundSet, device: Device
 ) -> Int64[np.ndarray, "networks n"]:
     """The class that each network names for each example; -1 where it does not name one alone."""
@@ -145,17 +154,63 @@ def _measured(
         yield Measured(of=of, on=on, mean=errors / data.n, errors=errors, n=data.n)
 
 
+def log_probabilities(
+    errors: Counts,
+    *,
+    epsilon: float,
+    weights: Weights | None = None,
+) -> Weights:
+    """ln P(j).
+
+    Args:
+        errors: counts k_j.
+        epsilon: replace-one privacy of a draw; 0 ignores the errors.
+        weights: π_j > 0, in any unit; equal by default. They may not depend on the examples.
+
+    Raises:
+        ValueError: no network, a negative count, an epsilon that is no finite number >= 0, or weights not positive.
+    """
+    if errors.ndim != 1 or not len(errors) or errors.min() < 0:
+        raise ValueError(f"expected errors of at least one network, counts >= 0, got {errors!r}")
+    if not (math.isfinite(epsilon) and epsilon >= 0.0):
+        raise ValueError(f"expected epsilon to be a finite number >= 0, got {epsilon}")
+    base = np.ones(len(errors)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if base.shape != errors.shape or not (np.isfinite(base) & (base > 0.0)).all():
+        raise ValueError(
+            f"expected one positive weight for each of {len(errors)} networks, got {base!r}"
+        )
+    exponent = np.log(base) - 0.5 * epsilon * (errors - errors.min())
+    return exponent - np.logaddexp.reduce(exponent)
+
+
+def select(
+    errors: Counts,
+    *,
+    epsilon: float,
+    generator: np.random.Generator,
+    weights: Weights | None = None,
+) -> int:
+    """The place of the network that the exponential mechanism draws.
+
+    Formal guarantee: it is epsilon-DP for replace-one neighbours if ``errors`` moves by at most 1 in each coordinate
+    between them, up to the rounding of double precision.
+
+    Raises:
+        ValueError: as for :func:`log_probabilities`.
+    """
+    probabilities = np.exp(log_probabilities(errors, epsilon=epsilon, weights=weights))
+    return int(generator.choice(len(errors), p=probabilities / probabilities.sum()))
+
+
 def selected_certificate(
-    selection: Selection, *, errors: Counts, n: int, failure_prob: float
+    errors: int, *, n: int, epsilon: float, failure_prob: float
 ) -> bounds.Certificate:
     """The risk of the network that the exponential mechanism drew, used as it is, by ``bounds.printed.dp_kl_chernoff``.
 
     Formal guarantee: at least its risk with probability 1 - failure_prob over n independent examples and the draw.
     """
-    risk = error_share(int(errors[selection.index]), n)
-    made = bounds.printed.dp_kl_chernoff(
-        risk=risk, n=n, epsilon=selection.epsilon, failure_prob=failure_prob
-    )
+    risk = error_share(errors, n)
+    made = bounds.printed.dp_kl_chernoff(risk=risk, n=n, epsilon=epsilon, failure_prob=failure_prob)
     return about(made, of="private choice")
 
 
@@ -183,7 +238,7 @@ def assess_finite(
     independent of one law, and networks and ``weights`` do not depend on them.
 
     Args:
-        errors: counts of each network, as from :func:`pacdp.certify.exponential.error_counts`.
+        errors: counts of each network.
         weights: π; equal by default.
 
     Raises:

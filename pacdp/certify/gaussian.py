@@ -20,19 +20,18 @@ import bounds
 from pacdp.certify.examples import BoundSet, Device, require_counts, require_kind, require_kinds
 from pacdp.certify.networks import (
     Finding,
-    Judged,
     about,
-    clopper_pearson,
     fresh_certificates,
     judged,
     measured,
     with_weights,
 )
 from pacdp.certify.priors import NoisySum, Prior, Private, price_of
-from pacdp.certify.reading import Function, Reading, classes_of
+from pacdp.certify.reading import Function, Reading, Seen, classes_of
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.report import Measured, Refusal
+from pacdp.predictions.bounding import clopper_pearson
+from pacdp.predictions.report import Measured, Refusal, Report
 from pacdp.stochastic import MonteCarloRisk, mean_risks
 from pacdp.stochastic.law import require_law_of
 
@@ -121,7 +120,7 @@ class Gaussians:
 
     def judged(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Judged]:
+    ) -> dict[str, Seen]:
         """What that network did on the bound's examples and on the test set."""
         return judged(self.network(law, weights), self.data, self.test, self.device)
 
@@ -166,11 +165,18 @@ def _require_defined(loss: Loss, outputs: Tensor, labels: Tensor) -> None:
         ) from error
 
 
-def findings(where: Gaussians) -> Iterator[Finding]:
+def assess(where: Gaussians) -> Report:
     """Everything that applies to a Gaussian posterior, the randomised network first."""
     where.require_fitting()
-    for part in (randomised, mean_weights, prior_mean, one_draw, randomised_on_test):
-        yield from part(where)
+    parts = randomised, mean_weights, prior_mean, one_draw, randomised_on_test
+    return Report.of(
+        (one for part in parts for one in part(where)),
+        where.data,
+        route="gaussian",
+        failure_prob=where.failure_prob,
+        prior=where.prior.to_dict(),
+        details={"kl_nats": where.kl_nats},
+    )
 
 
 def randomised(where: Gaussians) -> Iterator[Finding]:

@@ -128,12 +128,14 @@ class Prior:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values: source and what the choice costs, not the weights."""
-        return {**source_to_dict(self.source), "choice_nats": self.choice_nats}
+        return source_to_dict(self.source, choice_nats=self.choice_nats) or {}
 
 
-def source_to_dict(source: Source) -> dict[str, Any]:
-    """JSON values of where a prior came from."""
-    about: dict[str, Any] = {"source": type(source).__name__}
+def source_to_dict(source: Source | None, *, choice_nats: float = 0.0) -> dict[str, Any] | None:
+    """JSON values of where a prior came from, and what choosing it costs; None where nobody says."""
+    if source is None:
+        return None
+    about: dict[str, Any] = {"source": type(source).__name__, "choice_nats": choice_nats}
     if isinstance(source, DataFree):
         about["description"] = source.description
     if isinstance(source, NoisySum):

@@ -5,27 +5,31 @@ the hash of its row. That an example's output is its own, and that a pass writes
 shape that a batch has (:mod:`pacdp.trials`).
 """
 
+import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from pacdp.certify.batches import Batch, Inputs, batches_of
+import bounds
+from pacdp.certify.batches import Batch, Hashed, Inputs, batches_of
 from pacdp.certify.bounded import ClippedError
 from pacdp.certify.examples import BoundSet, Device, require_labels
-from pacdp.certify.trimming import hand_back
 from pacdp.data import Dataset
-from pacdp.data.hashing import row_hashes
-from pacdp.data.rows import Rows
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.losses import in_error
 from pacdp.predictions.answers import Answers, from_probabilities, joined
+from pacdp.predictions.calibration import sample_of
 from pacdp.predictions.examples import Examples, described
+from pacdp.predictions.report import Measured
+from pacdp.stochastic.risk import at_or_above
 from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, require_own_outputs
 from pacdp.trials.buffers import Holdings
 
@@ -33,6 +37,8 @@ Function = Callable[..., Any]
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
 BATCH = 500
+_LARGE = 2**20
+"""Bytes of a batch. Small ones leave nothing worth the call behind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +68,44 @@ class Seen:
     labels: Int64[np.ndarray, " n"] | None
     answers: Answers
     classes: int = 0
+
+    @property
+    def wrong(self) -> Bool[np.ndarray, " n"]:
+        """Which examples are in error; a tie is an error."""
+        return np.asarray(self.answers.predicted != self.labels)
+
+    @property
+    def errors(self) -> int:
+        """How many examples are in error."""
+        return int(self.wrong.sum())
+
+    @property
+    def error(self) -> float:
+        """Their share, or the mean over people of their own shares, rounded up."""
+        people = self.examples.people
+        if people is None:
+            return error_share(self.errors, self.examples.n)
+        _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
+        counts = np.bincount(owner, weights=self.wrong)
+        shares = (Fraction(int(k), int(m)) for k, m in zip(counts, sizes, strict=True))
+        return at_or_above(sum(shares, Fraction(0)) / len(sizes))
+
+    @property
+    def calibration(self) -> bounds.CalibrationSample | None:
+        """What bounds on the calibration error need, where examples are counted and all outputs are finite."""
+        if self.examples.unit != "example" or self.answers.confidence is None:
+            return None
+        return sample_of(self.answers, self.labels)
+
+    def measured(self, of: str, on: str) -> Measured:
+        """The error, or the mean loss, as a line of a report."""
+        data = self.examples
+        if self.labels is not None:
+            return Measured(of=of, on=on, mean=self.error, errors=self.errors, n=data.units)
+        ((name, losses),) = self.answers.losses.items()
+        whose = np.arange(data.n) if data.people is None else data.people
+        sample = bounds.people_sample(losses=losses.astype(np.float64), people=whose)
+        return Measured(of=of, on=on, loss=name, mean=sample.person_risk, n=data.units)
 
     def table(self, of: str, *, range_by: str = "") -> Examples:
         """The same as a table of predictions, of a model of this name."""
@@ -97,7 +141,8 @@ class Reading:
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: refuse a network in which the examples stand.
+            held: hash the rows, and refuse a network in which they stand; else ``data`` is a BoundSet whose rows were
+                compared with the network before.
 
         Raises:
             ValueError: no examples; a network that fails, mixes the examples of a batch or writes on them; outputs or
@@ -105,23 +150,28 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
-        kept, holdings, classes = _Kept(), Holdings(self.network) if held else None, 0
+        hashed, holdings, classes = Hashed(), Holdings(self.network) if held else None, 0
+        named, answers = list[np.ndarray](), list[Answers]()
         for batch, found in self.over(data):
-            hashes = batch.hashes()
-            if holdings is not None and isinstance(batch.inputs, Tensor):
-                holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
-            kept.add(batch, hashes)
+            if holdings is not None:
+                hashes = hashed.add(batch)
+                if isinstance(batch.inputs, Tensor):
+                    holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
             if self.loss is None:
                 labels, classes = _class_labels(batch.labels, whose).cpu(), classes_of(found)
-                kept.labels.append(labels.numpy())
-                kept.answers.append(answers_of(found, labels, scores=self.scores))
+                named.append(labels.numpy())
+                answers.append(answers_of(found, labels, scores=self.scores))
             else:
                 losses = {name_of(self.loss): found.numpy()}
-                kept.answers.append(Answers(losses=losses))
-            hand_back(batch.nbytes)
-        if not kept.rows:
+                answers.append(Answers(losses=losses))
+            _hand_back(batch.nbytes)
+        if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
-        return kept.seen(data if isinstance(data, BoundSet) else None, classes)
+        labels, given = np.concatenate(named) if named else None, joined(answers)
+        if held:
+            of = data if isinstance(data, BoundSet) else None
+            data = BoundSet.counted(hashed.rows(), hashed.people, of=of)
+        return Seen(examples=data, labels=labels, answers=given, classes=classes)
 
     def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
@@ -262,7 +312,12 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
         if not bool(outputs.isfinite().all()):
             return Answers(predicted=predicted.numpy())
     found = from_probabilities(table.numpy(), labels.numpy())
-    return found if scores else Answers(**{**_columns(found), "predicted": predicted.numpy()})
+    return found if scores else replace(found, predicted=predicted.numpy())
+
+
+def error_share(errors: int, n: int) -> float:
+    """errors/n, rounded up."""
+    return at_or_above(Fraction(errors, n))
 
 
 def classes_of(outputs: Tensor) -> int:
@@ -306,44 +361,23 @@ def name_of(loss: LossOf | ClippedError) -> str:
     return str(getattr(loss, "__name__", "loss")).replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Columns that grow batch by batch."""
+def _hand_back(size: int) -> None:
+    """After a batch of ``size`` bytes: what glibc keeps of freed memory goes back to the system.
 
-    inputs: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    rows: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    people: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    labels: list[np.ndarray] = field(default_factory=list[np.ndarray])
-    answers: list[Answers] = field(default_factory=list[Answers])
-
-    def add(self, batch: Batch, hashed: np.ndarray) -> None:
-        """Hashes and people; ``hashed`` are those of the inputs."""
-        if (batch.people is None) != (not self.people) and self.rows:
-            raise ValueError(
-                "some batches name the people of their examples and others do not: give all or none"
-            )
-        self.inputs.append(hashed)
-        self.rows.append(batch.pairs(hashed))
-        if batch.people is not None:
-            self.people.append(batch.people)
-
-    def seen(self, of: BoundSet | None, classes: int) -> Seen:
-        """All of it."""
-        people = np.concatenate(self.people) if self.people else None
-        owners = None if people is None else row_hashes(people, name="people")
-        rows = Rows.sorted(np.concatenate(self.rows), np.concatenate(self.inputs), owners)
-        n = sum(map(len, self.rows))
-        labels = np.concatenate(self.labels) if self.labels else None
-        return Seen(
-            examples=BoundSet.counted(n, rows, people, of=of),
-            labels=labels,
-            answers=joined(self.answers),
-            classes=classes,
-        )
+    Its allocator fills the gaps between aligned tensors of some megabytes poorly, and a stream of batches would grow
+    without end in sight. Elsewhere nothing happens.
+    """
+    trim = _trim()
+    if size >= _LARGE and trim is not None:
+        trim(0)
 
 
-def _columns(answers: Answers) -> dict[str, Any]:
-    return {one.name: getattr(answers, one.name) for one in fields(answers)}
+@cache
+def _trim() -> Any:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
 
 
 def _real(values: Tensor) -> Tensor:

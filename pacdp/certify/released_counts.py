@@ -89,12 +89,14 @@ class ReleasedErrors:
         return max(0.0, errors), max(0, n)
 
 
-def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"]) -> float:
-    """The sum over people of the share of their own examples that are in error, each share rounded up to 2⁻¹⁰.
+def sum_of_rates(wrong: Bool[np.ndarray, " n"], people: Int64[np.ndarray, " n"] | None) -> float:
+    """The number of errors; of people, the sum of the share of their own that are in error, each rounded up to 2⁻¹⁰.
 
     Formal guarantee: one person more or less, with all of their examples, moves it by at most one; it is at least the
     sum of the exact shares, and exceeds it by less than 2⁻¹⁰ a person.
     """
+    if people is None:
+        return float(wrong.sum())
     _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
     errors = np.zeros(len(sizes), dtype=np.int64)
     np.add.at(errors, owner, wrong.astype(np.int64))

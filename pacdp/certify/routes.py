@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import bounds
+from bounds import _check
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.batches import bound_set
 from pacdp.certify.bounded import ClippedError
-from pacdp.certify.evidence import evidence_of, source_of
+from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
@@ -26,13 +27,12 @@ from pacdp.certify.priors import (
     source_to_dict,
 )
 from pacdp.certify.reading import Function, LossOf
-from pacdp.certify.resting import resting
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior, LocalGibbs, Point
-from pacdp.predictions.report import Refusal, Report
+from pacdp.predictions.report import Report
 from pacdp.step.promise import NoPrivacy
 from pacdp.trials.buffers import Holdings
 
@@ -139,11 +139,12 @@ def certify(
     ):
         require_kind(name, given, kind)
     require_draws(seed, device)
-    if not isinstance(failure_prob, float) or not 0.0 < failure_prob < 1.0:  # pyright: ignore[reportUnnecessaryIsInstance]
+    _check.open_probability(failure_prob=failure_prob)
+    failure_prob, of_chain = settings.share(failure_prob), isinstance(law, LocalGibbs | Point)
+    if any(one is not None and isinstance(one, Objective) != of_chain for one in (data, test)):
         raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
+            "the weights of a chain and an Objective, as data and test set, go together, got one without the other"
         )
-    failure_prob = settings.share(failure_prob)
     alone = isinstance(law, Network) and not isinstance(prior, Private)
     _require_unused(not alone, seen=seen, loss=loss, ask=ask, surrogate=surrogate)
     if isinstance(law, Network) and alone:
@@ -153,40 +154,18 @@ def certify(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device,
         )  # fmt: skip
-    if not isinstance(data, Objective):
-        data = bound_set(data)
-    if test is not None and not isinstance(test, Objective):
-        test = bound_set(test)
-    of_chain = isinstance(law, LocalGibbs | Point)
+    bound, fresh = _examples(data), None if test is None else _examples(test)
     if release is not None and not (isinstance(law, Network) and test is None):
         raise ValueError(
             "release goes with a Network that a private mechanism released, and without a test set"
         )
-    if of_chain != isinstance(data, Objective):
-        raise ValueError(
-            "the weights of a chain and an Objective go together, got one without the other"
-        )
-    if test is not None and of_chain != isinstance(test, Objective):
-        wanted = (
-            "of a chain as an Objective, like its data"
-            if of_chain
-            else "as a BoundSet, like the data"
-        )
-        raise ValueError(f"expected the test set {wanted}")
-    if of_chain and not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
-        raise ValueError(
-            "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
-        )
     source = _source(prior, of_chain)
-    bound, fresh = _examples(data), None if test is None else _examples(test)
     evidence, tested = evidence_of(source, bound, fresh)
     fixed = settings.standing(bound, fresh)
-    _require_nothing_held(
-        law, data.model if isinstance(data, Objective) else network, prior, bound, "the bound's"
-    )
-    if fresh is not None:
-        module = test.model if isinstance(test, Objective) else network
-        _require_nothing_held(law, module, prior, fresh, "the test set's")
+    for whose, given, rows in (("the bound's", data, bound), ("the test set's", test, fresh)):
+        if rows is not None:
+            module = given.model if isinstance(given, Objective) else network
+            _require_nothing_held(law, module, prior, rows, whose)
     before = bound.version, fresh and fresh.version
     at: dict[str, Any] = {
         "data": bound,
@@ -196,47 +175,24 @@ def certify(
     }
     match law:
         case LocalGibbs() | Point():
-            assert isinstance(data, Objective)
-            assert not isinstance(test, BoundSet)
-            assert isinstance(prior, bounds.PrivacyClaim | NoPrivacy)
+            if not isinstance(prior, bounds.PrivacyClaim | NoPrivacy):
+                raise ValueError(
+                    "the weights of a chain need prior=, what it promises: a privacy claim or NoPrivacy"
+                )
             found = chain.assess(law, data, prior, test, failure_prob, gibbs, seed, progress)
         case GaussianPosterior():
             if not isinstance(prior, Prior) or not isinstance(network, nn.Module):
                 raise ValueError(
                     "a Gaussian posterior needs prior=Prior(law=..., source=...) and network=, its module"
                 )
-            how = monte_carlo or MonteCarlo()
             where = Gaussians(
-                posterior=law,
-                prior=prior,
-                module=network,
-                how=how,
-                losses=losses,
-                formulas=formulas,
-                seed=seed,
-                progress=progress,
-                **at,
-            )
-            found = Report.of(
-                gaussian.findings(where), bound, route="gaussian", failure_prob=failure_prob
-            )
-            found = replace(found, prior=prior.to_dict(), details={"kl_nats": where.kl_nats})
-        case Network() if release is not None:
-            assert isinstance(source, Private)
-            made = networks.released_noisily(
-                law, source, release, data=bound, failure_prob=failure_prob, device=device
-            )
-            n = 1 if isinstance(made, Refusal) else int(made.inputs["n"])
-            found = Report.of([made], bound, route="released", failure_prob=failure_prob)
-            found = replace(found, n=n, examples=n if bound.people is None else None)
+                posterior=law, prior=prior, module=network, how=monte_carlo or MonteCarlo(), losses=losses,
+                formulas=formulas, seed=seed, progress=progress, **at,
+            )  # fmt: skip
+            found = gaussian.assess(where)
         case Network():
             assert isinstance(source, Private)
-            found = Report.of(
-                networks.released(law, source, **at),
-                bound,
-                route="released",
-                failure_prob=failure_prob,
-            )
+            found = networks.released(law, source, release, **at)
         case Finite():
             found = Report.of(
                 finite.findings(law, source, **at), bound, route="finite", failure_prob=failure_prob
@@ -246,18 +202,11 @@ def certify(
             "the network writes on its inputs or on labels, which changes the examples: let it copy them"
         )
     if not of_chain:
-        rows = {
-            "bound": bound.rows.summary(),
-            "test": None if fresh is None else fresh.rows.summary(),
-            "prior": None,
-        }
-        known = None if source is None else {**source_to_dict(source), "choice_nats": 0.0}
-        privacy = privacy_to_dict(source.privacy) if isinstance(source, Private) else None
         found = replace(
             found,
-            privacy=privacy,
-            rows=rows if release is None else None,
-            prior=found.prior or known,
+            privacy=privacy_to_dict(source.privacy) if isinstance(source, Private) else None,
+            rows=summaries(bound, fresh) if release is None else None,
+            prior=found.prior or source_to_dict(source),
         )
     made = tuple(
         resting(one, tested if one.name.startswith("test_set") and tested else evidence, fixed)
@@ -277,10 +226,6 @@ def _of_a_network(
         )
     if prior is not None and seen is not None:
         raise ValueError("prior and seen say the same of a network as it is: give seen alone")
-    if isinstance(data, Objective):
-        raise ValueError(
-            "the weights of a chain and an Objective go together, got one without the other"
-        )
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
         _require_unused(True, test=test, loss=loss, ask=ask)
@@ -302,24 +247,20 @@ def _require_unused(unused: bool, **given: Any) -> None:
             )
 
 
-def _examples(given: BoundSet | Objective) -> BoundSet:
-    return BoundSet.behind(given) if isinstance(given, Objective) else given
+def _examples(given: BoundSet | Objective | Any) -> BoundSet:
+    """Those behind an Objective, or in anything else that can be data."""
+    return BoundSet.behind(given) if isinstance(given, Objective) else bound_set(given)
 
 
 def _source(prior: From, of_chain: bool) -> Source | None:
     if isinstance(prior, NoPrivacy) and not of_chain:
         raise ValueError(f"no certificate may rest on these examples: {prior.reason}")
     if isinstance(prior, bounds.PrivacyClaim):
-        return (
-            Private(privacy=prior, noise=NOISE_OF_THE_RUN) if of_chain else Private(privacy=prior)
-        )
-    return (
-        prior.source
-        if isinstance(prior, Prior)
-        else None
-        if isinstance(prior, NoPrivacy)
-        else prior
-    )
+        own: dict[str, Any] = {"noise": NOISE_OF_THE_RUN} if of_chain else {}
+        return Private(privacy=prior, **own)
+    if isinstance(prior, NoPrivacy):
+        return None
+    return prior.source if isinstance(prior, Prior) else prior
 
 
 def require_draws(seed: int, device: Device) -> None:

@@ -1,4 +1,8 @@
-"""A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them."""
+"""A checkpoint put back together: problem, sampler, weights, and what the sampler promises about them.
+
+What a checkpoint says is compared with its data, its network and its run: nothing that a certificate rests on is taken
+from a header where it follows from something else.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +17,13 @@ import bounds
 from pacdp.algorithms import KINDS, Chain, Settings, State, restore
 from pacdp.certify import NoPrivacy, Report, certify
 from pacdp.certify import Settings as ChoiceOfSettings
-from pacdp.certify.accounted import of_the_run, with_accounted
 from pacdp.certify.gibbs import GibbsSettings, Progress
 from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
-from pacdp.certify.rederived import interval, require_consistent, require_data, require_network
-from pacdp.certify.trajectory import with_recorded
+from pacdp.certify.trajectory import NoisyRun, of_the_run
 from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys_of
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
+from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.problem import Problem
@@ -139,19 +142,17 @@ class Trained:
                         progress=progress, settings=self.fixed)  # fmt: skip
         covers, noise = of_the_run(self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
+        run = NoisyRun(
+            settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
+            norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test, seed=seed,
+            fixed=self.fixed, noise=self.noise,
+        )  # fmt: skip
         if clipped:
-            found = with_accounted(found, settings=own, weights=self.weights, charged=self.charged,
-                                   data=self.objective, test=self.test, seed=seed, fixed=self.fixed,
-                                   noise=self.noise)  # fmt: skip
+            found = run.accounted(found)
         if own.keep_norms:
-            found = with_recorded(found, settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
-                                  norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test,
-                                  seed=seed, fixed=self.fixed, noise=self.noise)  # fmt: skip
-        found = (
-            found
-            if self.records is None
-            else found.resting_on(self.records, beside=self.records.name)
-        )
+            found = run.recorded(found)
+        if self.records is not None:
+            found = found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
 
 
@@ -190,6 +191,73 @@ def load_trained(
     return Trained(checkpoint=checkpoint, problem=problem, settings=settings, objective=objective, test=held_out,
                    weights=state.weights[0], state=state, keys=keys, plan=plan,
                    records=_records(train, settings))  # fmt: skip
+
+
+def require_consistent(
+    path: Path | str, header: Mapping[str, Any], objective: Objective
+) -> Plan | None:
+    """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
+
+    Raises:
+        CheckpointError: it names what differs.
+    """
+    loss, run = objective.loss, header.get("run") or {}
+    expected = {"n": objective.n, "loss": interval(loss)}
+    expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
+    expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
+    by_person = objective.keep_norms and objective.people
+    expected |= {"people": by_person.to_dict() if by_person else None}
+    for name, value in expected.items():
+        if header.get(name) != value:
+            said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"
+            if len(said) > 120:
+                said = f"another {name} than its run and data make it"
+            raise CheckpointError(
+                f"{path} says {said}: its header was changed; take it from its source again, or train again"
+            )
+    try:
+        plan = Plan.from_header(header)
+        charged_steps(plan, header["step"])
+    except ValueError as error:
+        raise CheckpointError(f"{path} has a header with impossible steps: {error}") from error
+    return plan
+
+
+def require_network(path: Path | str, checkpoint: Checkpoint, objective: Objective) -> None:
+    """Refuse tensors that are not the parameters of the objective's network.
+
+    Raises:
+        CheckpointError: names or shapes differ.
+    """
+    here = {
+        name: tuple(view.shape)
+        for name, view in objective.layout.views(objective.weights()[0]).items()
+    }
+    saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
+    if saved != here:
+        raise CheckpointError(
+            f"{path} holds tensors of another network than its problem describes: take it from its source again"
+        )
+
+
+def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:
+    """Refuse data that the checkpoint was not trained on.
+
+    Raises:
+        CheckpointError: it names the part and the two hashes.
+    """
+    for role, data in (("train", train), ("test", test)):
+        trained_on = checkpoint.header["data"][role]
+        if data.hash != trained_on:
+            raise CheckpointError(
+                f"{path} was trained on {role} data with hash {trained_on[:12]}, but {data.name} here has "
+                f"{data.hash[:12]}: give the data it was trained on"
+            )
+
+
+def interval(loss: Loss) -> dict[str, Any]:
+    """What a header says of the loss."""
+    return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}
 
 
 def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import bounds
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
-from pacdp.certify.accounted import weights_at
 from pacdp.certify.examples import BoundSet
+from pacdp.certify.priors import NoisySum
 from pacdp.certify.settings import Settings
-from pacdp.certify.trajectory import error_of, realised_price
+from pacdp.certify.trajectory import error_of, realised_price, weights_at
 from pacdp.chains import Keys, run_chains
 from pacdp.data import Dataset
 from pacdp.losses import Loss, bounded_cross_entropy
@@ -71,8 +71,12 @@ def train_certified(
     start = "the caller, whose network came with its first weights"
     examples = BoundSet.of_records(objective)
     price = realised_price(settings, kept, steps=steps, n=examples.units, start=start)
-    evidence, share = fixed.standing(examples), fixed.share(failure_prob)
-    risk = error_of(state.weights[0], objective)
-    made = weights_at(price, risk=risk, examples=examples, failure_prob=share, evidence=evidence)
+    made = weights_at(
+        NoisySum(price=price, unit=examples.unit),
+        risk=error_of(state.weights[0], objective),
+        examples=examples,
+        failure_prob=fixed.share(failure_prob),
+        fixed=fixed,
+    )
     named = {name: view.clone() for name, view in objective.layout.views(state.weights[0]).items()}
     return Certified(named, made, kept)

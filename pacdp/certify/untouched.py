@@ -14,10 +14,10 @@ from torch import Tensor
 import bounds
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.certify.batches import bound_set
-from pacdp.certify.evidence import rows_of
+from pacdp.certify.evidence import rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device
-from pacdp.certify.networks import Network, error_share
-from pacdp.certify.reading import Function, Reading, classes_of
+from pacdp.certify.networks import Network
+from pacdp.certify.reading import Function, Reading, classes_of, error_share
 from pacdp.data import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
@@ -89,9 +89,9 @@ def disagreement(
     made = made.resting_on(fresh)
     differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
-    rows = {"bound": found.rows.summary(), "test": None, "prior": None}
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
-    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob, rows=rows,
+    return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
+                     rows=summaries(found),
                      details=details)  # fmt: skip
 
 

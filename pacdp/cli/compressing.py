@@ -177,7 +177,7 @@ def carried_out(
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
         every=runtime.checkpoint_seconds, progress=told,
     )  # fmt: skip
-    return found.assessment
+    return found.report
 
 
 def compute(config: Compression, runtime: Runtime, out: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ that record. Trials can refute this; they cannot prove it of a function that a u
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -104,8 +105,7 @@ def require_replayed(
 def _replayed(learner: Learner, records: Records, kept: np.ndarray, **how: Any) -> Trace:
     """The run on some records, its picks numbered as in all of them."""
     made = carry_out(learner, records.subset(kept), **how)
-    return Trace(picks=kept[made.picks], rounds=made.rounds, best=made.best, best_state=made.best_state,
-                 errors=kept[made.errors])  # fmt: skip
+    return replace(made, picks=kept[made.picks], errors=kept[made.errors])
 
 
 def _require_same(learner: Learner, records: Records, one: Trace, other: Trace, why: str) -> None:

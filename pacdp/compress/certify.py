@@ -10,18 +10,17 @@ import torch
 from torch import Tensor
 
 import bounds
+from bounds import _check
 from bounds.hypotheses import declared
-from pacdp.certify.evidence import evidence_of, rows_of, standing
+from pacdp.certify.evidence import evidence_of, rows_of, standing, summaries
 from pacdp.certify.examples import BoundSet, require_kind
 from pacdp.certify.networks import (
-    Judged,
-    error_share,
     fresh_certificates,
     judged,
     measured,
 )
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function
+from pacdp.certify.reading import Function, Seen, error_share
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
@@ -45,14 +44,14 @@ class Compressed:
     """A learner that was run on records it picked, and what that says of its network.
 
     Attributes:
-        assessment: certificates, measured errors, and what they rest on.
+        report: certificates, measured errors, and what they rest on.
         trace: the run.
         learner: what was run.
         saw: the rows that the network depends on, by what to call them: sample, head start, those that chose settings.
         again: the certificate at another failure probability.
     """
 
-    assessment: Report
+    report: Report
     trace: Trace
     learner: Learner
     saw: Mapping[str, Rows]
@@ -65,9 +64,7 @@ class Compressed:
         Raises:
             ValueError: the sample ran out before the run ended, so that there is none.
         """
-        return self.assessment.certificate(
-            of="weights", measures=self.assessment.certificates[0].measures
-        )
+        return self.report.certificate(of="weights", measures=self.report.certificates[0].measures)
 
     @property
     def kept(self) -> int:
@@ -97,10 +94,7 @@ class Compressed:
             ValueError: the sample ran out, so that this network has no certificate; or as :func:`pacdp.certify`.
             DataError: unlabelled rows that either network saw, or that repeat each other.
         """
-        if not 0.0 < failure_prob < 1.0:
-            raise ValueError(
-                f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
-            )
+        _check.open_probability(failure_prob=failure_prob)
         if self.trace.best is None:
             raise ValueError(
                 "the sample ran out, so that nothing is certified: choose smaller groups or more records"
@@ -168,15 +162,12 @@ def compress(
     classes = data.classes if isinstance(data, Dataset) else int(bound.labels.max()) + 1
     own: Learner = learner if isinstance(learner, Learner) else _estimator(learner, classes)
     groups = groups if isinstance(groups, Groups) else Groups(sizes=(groups,))
-    kinds = {"failure_prob": (failure_prob, float | int), "tolerance": (tolerance, float | int), "seed": (seed, int),
+    kinds = {"tolerance": (tolerance, float | int), "seed": (seed, int),
              "stop": (stop, Stop | None), "settings": (settings, Settings | None)}  # fmt: skip
     for name, (given, kind) in kinds.items():
         require_kind(name, given, kind)
     stop, settings = stop or Stop(), settings or Settings.declared()
-    if not 0.0 < failure_prob < 1.0:
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}; 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     if not 0.0 <= tolerance < 1.0:
         raise ValueError(
             f"tolerance must lie in [0, 1), got {tolerance!r}; 0 lets no example of a person be in error"
@@ -209,7 +200,7 @@ def compress(
             hypotheses=found.certificates[0].hypotheses,
         )
 
-    return Compressed(assessment=found, trace=trace, learner=own, saw=saw, again=again)
+    return Compressed(report=found, trace=trace, learner=own, saw=saw, again=again)
 
 
 def rows_behind(data: BoundSet, start_rows: Rows | None, settings: Settings) -> dict[str, Rows]:
@@ -232,13 +223,7 @@ def assess(
         None if start_rows is None else HeldOut(rows=start_rows), data, test
     )
     common: dict[str, Any] = {"route": "compression", "failure_prob": settings.share(failure_prob)}
-    rows = {
-        "bound": data.rows.summary(),
-        "test": None if test is None else test.rows.summary(),
-        "prior": None,
-    }
-    rows["prior"] = None if start_rows is None else start_rows.summary()
-    common |= {"rows": rows, "choices": {"count": settings.count}}
+    common |= {"rows": summaries(data, test, start_rows), "choices": {"count": settings.count}}
     if trace.best is None:
         why = f"the sample of {data.units} records ran out after {len(trace.rounds)} rounds, before the run's end"
         return Report.of([Refusal(name="compression", reason=why)], data, **common)
@@ -293,11 +278,13 @@ def people_in_error(tolerance: float) -> str:
     return f"share of people with more than {tolerance:g} of their examples in error"
 
 
-def _by_person(seen: Mapping[str, Judged], tolerance: float) -> Iterator[Measured]:
+def _by_person(seen: Mapping[str, Seen], tolerance: float) -> Iterator[Measured]:
     """That share among the people of the sample and of the test set."""
     for on, one in seen.items():
-        if one.data.people is not None:
-            _, owner, sizes = np.unique(one.data.people, return_inverse=True, return_counts=True)
+        if one.examples.people is not None:
+            _, owner, sizes = np.unique(
+                one.examples.people, return_inverse=True, return_counts=True
+            )
             count = int((np.bincount(owner, weights=one.wrong) / sizes > tolerance).sum())
             mean = error_share(count, len(sizes))
             yield Measured(

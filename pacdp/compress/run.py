@@ -3,7 +3,7 @@ docs/guarantees.md)."""
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 BATCH = 1000
 """Records whose outputs are computed at once, always as many."""
 Indices = Int64[np.ndarray, "_"]
+_NOW = "now."
+"""Before the names of the tensors of a run's last state in its file."""
 
 
 class Round(NamedTuple):
@@ -128,23 +130,29 @@ def scored(learner: Learner, state: State, viewed: list[Tensor], records: Record
     return Scores(share > records.tolerance, share, near)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+def _none() -> Indices:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Trace:
-    """What a run did.
+    """What a run did, as far as it came.
 
     Attributes:
         picks: the records picked, in their order.
         rounds: a line a round.
-        states: the network's state at ``best``, and at the end.
         best: the round that kept the fewest records among the ends that the rule names; None where the sample ran out.
+        best_state: the network's state there.
         errors: the records in error at ``best`` that were not picked by then.
+        state: the network's state after the last round.
     """
 
-    picks: Indices
-    rounds: tuple[Round, ...]
-    best: Round | None
-    best_state: State
-    errors: Indices
+    picks: Indices = field(default_factory=_none)
+    rounds: list[Round] = field(default_factory=list[Round])
+    best: Round | None = None
+    best_state: State = None
+    errors: Indices = field(default_factory=_none)
+    state: State = None
 
     @property
     def kept(self) -> Indices:
@@ -164,7 +172,7 @@ class Trace:
         """
         try:
             best = checkpoint.header["compression"]["best"]
-            rounds = tuple(Round(*row) for row in checkpoint.state["rounds"].tolist())
+            rounds = [Round(*row) for row in checkpoint.state["rounds"].tolist()]
             picks, errors = (checkpoint.state[name].numpy() for name in ("picks", "errors"))
             found = next(
                 (one for one in rounds if one.number == best),
@@ -188,6 +196,62 @@ class Trace:
         return cls(
             picks=picks, rounds=rounds, best=found, best_state=dict(checkpoint.model), errors=errors
         )
+
+    @classmethod
+    def resumed(
+        cls, file: Path, identity: str, learner: Learner, records: Records, seed: int
+    ) -> "Trace":
+        """The run of a file, ready to go on; where it holds no tensors they are made again from the picks.
+
+        Raises:
+            CheckpointError: it is that of another run, or its counts are not those of its records.
+        """
+        found = load_checkpoint(file)
+        said = found.header.get("compression")
+        if not isinstance(said, Mapping) or said.get("identity") != identity:
+            raise CheckpointError(
+                f"{file} holds a compression of other data or settings: choose another place for this"
+            )
+        made = cls.of(found, file)
+        if made.picks.max(initial=0) >= records.n:
+            raise CheckpointError(
+                f"{file} picks records that the data do not have: choose another place for this"
+            )
+
+        def again(at: Round) -> State:
+            inputs, labels = records.examples(made.picks[: at.picked])
+            return learner.train(None, inputs, labels, round=at.number, seed=seed)
+
+        now = {
+            name.removeprefix(_NOW): one
+            for name, one in found.state.items()
+            if name.startswith(_NOW)
+        }
+        if made.rounds:
+            made.state = now or again(made.rounds[-1])
+        if made.rounds and not now:
+            made.best_state = None if made.best is None else again(made.best)
+        require_counted(learner, made, records, file)
+        return made
+
+    def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
+        """Put it in a file, as a whole or not at all."""
+        best = None if self.best is None else self.best.number
+        header = {
+            **(about or {}),
+            "step": len(self.rounds),
+            "compression": {"identity": identity, "best": best},
+        }
+        state = {
+            "picks": self.picks,
+            "errors": self.errors,
+            "rounds": np.array(self.rounds, dtype=np.int64).reshape(-1, 4),
+        }
+        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
+        if isinstance(self.state, Mapping):
+            tensors |= {f"{_NOW}{name}": one for name, one in self.state.items()}
+        own = self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
+        save_checkpoint(file, Checkpoint(header=header, model=own, state=tensors))
 
 
 def require_counted(learner: Learner, trace: Trace, records: Records, file: Path) -> None:
@@ -231,9 +295,9 @@ def carry_out(
         {**(about or {}), "learner": learner.record, "seed": seed, "n": records.n, **rules}
     )
     at = (
-        _Run.read(file, identity, learner, records, seed)
+        Trace.resumed(file, identity, learner, records, seed)
         if file is not None and file.exists()
-        else _Run()
+        else Trace()
     )
     state = at.state if at.rounds else start
     scores = _tied(records.n) if state is None else scored(learner, state, viewed, records)
@@ -266,89 +330,8 @@ def carry_out(
             saved = time.monotonic()
     if file is not None:
         at.write(file, identity, about)
-    return Trace(
-        picks=at.picks,
-        rounds=tuple(at.rounds),
-        best=at.best,
-        best_state=at.best_state,
-        errors=at.errors,
-    )
+    return at
 
 
 def _tied(n: int) -> Scores:
     return Scores(np.ones(n, dtype=bool), np.zeros(n), np.zeros(n))
-
-
-class _Run:
-    """Where a run stands."""
-
-    def __init__(self) -> None:
-        self.picks: Indices = np.empty(0, dtype=np.int64)
-        self.rounds: list[Round] = []
-        self.state: State = None
-        self.best: Round | None = None
-        self.best_state: State = None
-        self.errors: Indices = np.empty(0, dtype=np.int64)
-
-    def write(self, file: Path, identity: str, about: Mapping[str, Any] | None) -> None:
-        """Put it in a file, as a whole or not at all."""
-        best = None if self.best is None else self.best.number
-        header = {
-            **(about or {}),
-            "step": len(self.rounds),
-            "compression": {"identity": identity, "best": best},
-        }
-        state = {
-            "picks": self.picks,
-            "errors": self.errors,
-            "rounds": np.array(self.rounds, dtype=np.int64).reshape(-1, 4),
-        }
-        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
-        if isinstance(self.state, Mapping):
-            tensors |= {f"now.{name}": one for name, one in self.state.items()}
-        own = self.best_state if isinstance(self.best_state, Mapping) else {"none": torch.zeros(1)}
-        save_checkpoint(file, Checkpoint(header=header, model=own, state=tensors))
-
-    @classmethod
-    def read(
-        cls, file: Path, identity: str, learner: Learner, records: Records, seed: int
-    ) -> "_Run":
-        """The run of a file.
-
-        Raises:
-            CheckpointError: it is that of another run, or its counts are not those of its records.
-        """
-        found, made = load_checkpoint(file), cls()
-        said = found.header.get("compression")
-        if not isinstance(said, Mapping) or said.get("identity") != identity:
-            raise CheckpointError(
-                f"{file} holds a compression of other data or settings: choose another place for this"
-            )
-        trace = Trace.of(found, file)
-        if trace.picks.max(initial=0) >= records.n:
-            raise CheckpointError(
-                f"{file} picks records that the data do not have: choose another place for this"
-            )
-        made.picks, made.rounds, made.best, made.errors = (
-            trace.picks,
-            list(trace.rounds),
-            trace.best,
-            trace.errors,
-        )
-        now = {
-            name.removeprefix("now."): one
-            for name, one in found.state.items()
-            if name.startswith("now.")
-        }
-        if now:
-            made.state, made.best_state = now, dict(found.model)
-        elif made.rounds:  # no tensors: made again from the picks
-
-            def again(at: Round) -> State:
-                inputs, labels = records.examples(made.picks[: at.picked])
-                return learner.train(None, inputs, labels, round=at.number, seed=seed)
-
-            made.state = again(made.rounds[-1])
-            made.best_state = None if made.best is None else again(made.best)
-        require_counted(learner, replace(trace, best_state=made.best_state), records, file)
-        return made

@@ -35,21 +35,20 @@ class Answers:
     mark: Floats | None = None
     losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
 
+    def by_name(self) -> dict[str, Any]:
+        """What is known of each example besides losses, a column [n] or None each."""
+        own = ("predicted", "confidence", "half_brier", "rank", "mark")
+        return {name: getattr(self, name) for name in own}
+
     def columns(self) -> list[NDArray[Any]]:
         """All that is known of each example, a column [n] each."""
-        own = (self.predicted, self.confidence, self.half_brier, self.rank, self.mark)
-        return [column for column in (*own, *self.losses.values()) if column is not None]
+        own = (*self.by_name().values(), *self.losses.values())
+        return [column for column in own if column is not None]
 
     def taken(self, rows: NDArray[Any]) -> "Answers":
         """The answers on some examples, in the order of ``rows``."""
-
-        def of(column: Any) -> Any:
-            return None if column is None else column[rows]
-
-        return Answers(
-            predicted=of(self.predicted), confidence=of(self.confidence), half_brier=of(self.half_brier),
-            rank=of(self.rank), mark=of(self.mark), losses={name: column[rows] for name, column in self.losses.items()},
-        )  # fmt: skip
+        own = {name: one if one is None else one[rows] for name, one in self.by_name().items()}
+        return Answers(**own, losses={name: one[rows] for name, one in self.losses.items()})
 
 
 def from_probabilities(
@@ -95,15 +94,16 @@ def table_of(probabilities: Any, name: str) -> NDArray[Any]:
 
 def joined(parts: list[Answers]) -> Answers:
     """The answers of consecutive rows as one, with the columns that all of them have."""
-
-    def column(name: str) -> Any:
-        found = [getattr(part, name) for part in parts]
-        return None if any(one is None for one in found) else np.concatenate(found)
-
+    rows = [part.by_name() for part in parts]
+    own = {
+        name: None
+        if any(one[name] is None for one in rows)
+        else np.concatenate([one[name] for one in rows])
+        for name in rows[0]
+    }
     losses: dict[str, Any] = {
         name: np.concatenate([part.losses[name] for part in parts]) for name in parts[0].losses
     }
-    own = {name: column(name) for name in ("predicted", "confidence", "half_brier", "rank", "mark")}
     return Answers(**own, losses=losses)
 
 

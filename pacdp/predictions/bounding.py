@@ -17,11 +17,13 @@ from bounds._rounding import outward
 from bounds.hypotheses import declared
 from bounds.means import ratio_betting_upper
 from bounds.needs import declared_by
-from pacdp.predictions.columns import Floats
 from pacdp.predictions.examples import Examples
 from pacdp.predictions.parts import Part
 
 BY = "whoever gave these predictions"
+NEW = "new_examples"
+"""What the names of certificates of predictions begin with."""
+_FORMULA = "the caller of bounds.clopper_pearson_upper"
 ROUNDED = 2.0**-40
 """Added to bounds on losses that were themselves computed: far more than their rounding."""
 
@@ -61,7 +63,7 @@ def records(part: Part, examples: Examples) -> int:
     """How many independent records a question rests on."""
     if examples.people is None:
         return len(part.losses)
-    return int(np.unique(examples.people if part.rows is None else examples.people[part.rows]).size)
+    return int(np.unique(_of_rows(examples.people, part)).size)
 
 
 def both_ends(
@@ -142,7 +144,8 @@ def _upper(part: Part, examples: Examples, *, failure_prob: float) -> bounds.Cer
         made = _weighted(part, examples, failure_prob)
         measures = f"weighted {'error' if measures == '0-1 risk' else measures}"
     elif part.losses.dtype == np.bool_:
-        made = _counted(int(part.losses.sum()), len(part.losses), failure_prob)
+        errors, n = int(part.losses.sum()), len(part.losses)
+        made = clopper_pearson(errors, n, failure_prob, name=NEW, by=BY)
     else:
         made = _betting(part, failure_prob)
     return described(
@@ -159,12 +162,20 @@ def _certain(part: Part, examples: Examples) -> bool:
     return part.losses.dtype == np.bool_ and not examples.range_by
 
 
-def _counted(errors: int, n: int, failure_prob: float) -> bounds.Certificate:
-    """Clopper and Pearson's bound."""
-    return _certificate(
-        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob,
+def clopper_pearson(
+    errors: int, n: int, failure_prob: float, *, name: str = "test_set", by: str = _FORMULA
+) -> bounds.Certificate:
+    """Clopper and Pearson's bound on the 0-1 risk of a predictor that errs on ``errors`` of ``n`` examples new to it.
+
+    ``by`` vouches for what it takes for true.
+
+    Formal guarantee: see :func:`bounds.clopper_pearson_upper`.
+    """
+    made = _certificate(
+        "clopper_pearson", bounds.clopper_pearson_upper(errors, n, failure_prob), failure_prob, by=by,
         terms={"empirical_risk": errors / n}, inputs={"k": errors, "n": n}, reference="Clopper and Pearson (1934)",
     )  # fmt: skip
+    return replace(made, name=f"{name}_clopper_pearson")
 
 
 def _betting(part: Part, failure_prob: float) -> bounds.Certificate:
@@ -191,11 +202,10 @@ def _weighted(part: Part, examples: Examples, failure_prob: float) -> bounds.Cer
 
 def _of_people(part: Part, examples: Examples, failure_prob: float) -> bounds.Certificate:
     """The mean over people of their mean loss."""
-    assert examples.people is not None
-    owners = examples.people if part.rows is None else examples.people[part.rows]
+    owners = _of_rows(examples.people, part)
     sample = bounds.people_sample(losses=part.losses.astype(np.float64), people=owners)
     made = bounds.new_person_betting(sample=sample, failure_prob=failure_prob)
-    return replace(made, value=_computed(made.value), name=f"new_examples_{made.name}")
+    return replace(made, value=_computed(made.value), name=f"{NEW}_{made.name}")
 
 
 def _certificate(
@@ -206,12 +216,13 @@ def _certificate(
     terms: dict[str, float],
     inputs: dict[str, float | int],
     reference: str,
+    by: str = BY,
 ) -> bounds.Certificate:
     return bounds.Certificate(
-        name=f"new_examples_{name}",
+        name=f"{NEW}_{name}",
         value=value,
         failure_prob=failure_prob,
-        hypotheses=declared_by(BY, name),
+        hypotheses=declared_by(by, name),
         terms=terms,
         budget={"test set": failure_prob},
         reference=reference,
@@ -231,10 +242,7 @@ def _mean(part: Part, examples: Examples) -> float:
     """The mean as it is certified: over people of their own means, or by weight."""
     values = part.losses.astype(np.float64)
     if examples.people is not None:
-        owners = np.unique(
-            examples.people if part.rows is None else examples.people[part.rows],
-            return_inverse=True,
-        )[1]
+        owners = np.unique(_of_rows(examples.people, part), return_inverse=True)[1]
         return float(np.mean(np.bincount(owners, weights=values) / np.bincount(owners)))
     if examples.weights is not None:
         share = _of_rows(examples.weights, part)
@@ -242,6 +250,7 @@ def _mean(part: Part, examples: Examples) -> float:
     return math.fsum(values) / values.size
 
 
-def _of_rows(column: Floats | None, part: Part) -> Floats:
+def _of_rows(column: NDArray[Any] | None, part: Part) -> NDArray[Any]:
+    """A column of all examples, at those that a question is about."""
     assert column is not None
     return column if part.rows is None else column[part.rows]

@@ -12,6 +12,7 @@ import numpy as np
 import bounds
 from pacdp.predictions.answers import Answers
 from pacdp.predictions.bounding import Statement, described
+from pacdp.predictions.columns import Codes
 from pacdp.predictions.examples import Examples
 
 EDGES = tuple(k / 15 for k in range(16))
@@ -46,10 +47,7 @@ def bins(
     examples: Examples, of: str, said: Answers, *, failure_prob: float
 ) -> tuple[list[Statement], list[bounds.Certificate]]:
     """The gap between confidence and accuracy in every bin with enough examples, all at once, or nothing."""
-    assert said.confidence is not None
-    sample = bounds.calibration_sample(
-        confidence=said.confidence, correct=_correct(examples, said), edges=EDGES
-    )
+    sample = sample_of(said, examples.labels)
     if all(one.count < MIN_COUNT for one in sample.bins):
         return [], []
     made = bounds.mce_clopper_pearson(
@@ -70,10 +68,15 @@ def bins(
     return rows, [made]
 
 
-def _of_examples(examples: Examples, said: Answers) -> tuple[float, float]:
-    sample = bounds.calibration_sample(
-        confidence=_known(said.confidence), correct=_correct(examples, said), edges=EDGES
+def sample_of(said: Answers, labels: Codes | None) -> bounds.CalibrationSample:
+    """Confidences and errors by bin."""
+    return bounds.calibration_sample(
+        confidence=_known(said.confidence), correct=said.predicted == labels, edges=EDGES
     )
+
+
+def _of_examples(examples: Examples, said: Answers) -> tuple[float, float]:
+    sample = sample_of(said, examples.labels)
     return sample.calibration_error, sample.mean_squared_gap
 
 
@@ -81,7 +84,7 @@ def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
     """The plug-in ECE of people's mean gaps, and the mean over people of the square of their mean absolute gap."""
     owners = np.unique(_known(examples.people), return_inverse=True)[1]
     sizes, confidence = np.bincount(owners), _known(said.confidence)
-    gap = _correct(examples, said).astype(np.float64) - confidence
+    gap = (said.predicted == examples.labels) - confidence
     slot = np.minimum(
         np.searchsorted(np.asarray(EDGES), confidence, side="right") - 1, len(EDGES) - 2
     )
@@ -92,10 +95,6 @@ def _of_people(examples: Examples, said: Answers) -> tuple[float, float]:
     error = math.fsum(abs(math.fsum(mean)) for mean in means) / sizes.size
     squared = math.fsum((np.bincount(owners, weights=np.abs(gap)) / sizes) ** 2) / sizes.size
     return _up(error), _up(max(squared, error * error))
-
-
-def _correct(examples: Examples, said: Answers) -> np.ndarray:
-    return said.predicted == examples.labels
 
 
 def _known(column: np.ndarray | None) -> np.ndarray:

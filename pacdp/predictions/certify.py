@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from numbers import Real
 from typing import Any
 
 import bounds
+from bounds import _check
 from pacdp.predictions import calibration, gaps
 from pacdp.predictions.bounding import Statement, both_ends, records, turned
 from pacdp.predictions.columns import Name
@@ -65,12 +65,7 @@ def certify_predictions(
     Raises:
         ValueError: something is missing or does not fit; the sentence names the argument and what to do.
     """
-    if (
-        not isinstance(failure_prob, Real) or not 0.0 < failure_prob < 1.0
-    ):  # a truth value is 0 or 1
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     given = examples(
         labels, predictions, probabilities,
         losses=losses, classes=classes, groups=groups, people=people, weights=weights, ids=ids,
@@ -106,9 +101,8 @@ def certified(
         ):
             _join(found, rows, made)
     if "bins" in paying and not any(row.family == "bins" for row in found[0]):
-        refused.append(
-            ("calibration gaps", f"no bin has {calibration.MIN_COUNT} examples: gather more")
-        )
+        why = f"no bin has {calibration.MIN_COUNT} examples: gather more"
+        refused.append(Refusal(name="calibration gaps", reason=why))
     statements, certificates = found
     return Report(
         route="predictions",
@@ -119,7 +113,7 @@ def certified(
         n=given.units,
         unit=given.unit,
         examples=given.n,
-        refusals=tuple(Refusal(name=name, reason=reason) for name, reason in refused),
+        refusals=tuple(refused),
         measured=tuple(_errors(statements, certificates, n=given.units)),
         remarks=given.remarks,
     )
@@ -137,22 +131,17 @@ def _errors(
                 yield Measured(of=one.of, on="bound", mean=one.measured, errors=errors, n=n)
 
 
-def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[tuple[str, str]]]:
+def _sorted(given: Examples, questions: list[Part]) -> tuple[list[Part], list[Refusal]]:
     """The questions with at least two records, and why the others have no answer."""
-    answerable, refused = list[Part](), list[tuple[str, str]]()
+    answerable, refused = list[Part](), list[Refusal]()
     for part in questions:
-        found, name = records(part, given), f"{part.measures} of {part.of}"
+        found = records(part, given)
         if found >= 2 or part.rows is None:
             answerable.append(part)
-        elif found:
-            refused.append(
-                (
-                    name,
-                    f"it would rest on one {given.unit}, which says next to nothing: gather more",
-                )
-            )
-        else:
-            refused.append((name, f"{part.empty}: gather some"))
+            continue
+        alone = f"it would rest on one {given.unit}, which says next to nothing: gather more"
+        why = alone if found else f"{part.empty}: gather some"
+        refused.append(Refusal(name=f"{part.measures} of {part.of}", reason=why))
     return answerable, refused
 
 

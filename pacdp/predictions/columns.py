@@ -116,20 +116,9 @@ def losses(name: str, values: Any) -> Losses:
     Raises:
         ValueError: no rows, more than one axis, a gap, or a number outside [0, 1].
     """
-    array = _array(name, values)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{name} must be numbers in [0, 1], got {array.dtype}: convert them to losses"
-        )
-    found = array.astype(np.float64)
-    if (gap := np.flatnonzero(np.isnan(found))).size:
-        raise ValueError(_gap(name, int(gap[0])))
-    if (out := np.flatnonzero(~((found >= 0.0) & (found <= 1.0)))).size:
-        raise ValueError(
-            f"{name} must lie in [0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the largest "
-            "loss that is possible, which must be known without these examples"
-        )
-    return found if array.dtype.kind == "f" else found == 1.0
+    mend = "divide by the largest loss that is possible, which must be known without these examples"
+    found, kind = _numbers(name, values, "fiub", "convert them to losses", "[0, 1]", mend)
+    return found if kind == "f" else found == 1.0
 
 
 def weights(values: Any) -> Floats:
@@ -138,20 +127,30 @@ def weights(values: Any) -> Floats:
     Raises:
         ValueError: as for losses, or a weight of 0.
     """
-    array = _array("weights", values)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"weights must be numbers in (0, 1], got {array.dtype}: pass one number an example"
-        )
+    mend = (
+        "divide by the largest weight that is possible, which must be known without these examples, and drop examples "
+        "of weight 0"
+    )
+    return _numbers("weights", values, "fiu", "pass one number an example", "(0, 1]", mend)[0]
+
+
+def _numbers(
+    name: str, values: Any, kinds: str, convert: str, interval: str, mend: str
+) -> tuple[Floats, str]:
+    """A column of real numbers in an interval from 0 to 1, and the kind that they had."""
+    array = _array(name, values)
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"{name} must be numbers in {interval}, got {array.dtype}: {convert}")
     found = array.astype(np.float64)
     if (gap := np.flatnonzero(np.isnan(found))).size:
-        raise ValueError(_gap("weights", int(gap[0])))
-    if (out := np.flatnonzero(~((found > 0.0) & (found <= 1.0)))).size:
+        raise ValueError(_gap(name, int(gap[0])))
+    inside = (found > 0.0 if interval.startswith("(") else found >= 0.0) & (found <= 1.0)
+    if (out := np.flatnonzero(~inside)).size:
+        row = int(out[0])
         raise ValueError(
-            f"weights must lie in (0, 1], got {float(found[out[0]])!r} in row {int(out[0])}: divide by the "
-            "largest weight that is possible, which must be known without these examples, and drop examples of weight 0"
+            f"{name} must lie in {interval}, got {float(found[row])!r} in row {row}: {mend}"
         )
-    return found
+    return found, array.dtype.kind
 
 
 def require_rows(n: int, **columns: int | None) -> None:

@@ -6,7 +6,7 @@ are independent draws of the law given the condition, so that bounds on one mean
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,21 +95,25 @@ def asked(
 
 def parts(examples: Examples, families: Sequence[str], sizes: Sequence[int]) -> Iterator[Part]:
     """Every question of these families that is a mean of losses; calibration is none."""
-    makers: dict[str, Callable[[str, Answers], Iterator[Part]]] = {
-        "error": lambda of, said: _error(examples, of, said),
-        "recall": lambda of, said: _recall(examples, of, said),
-        "precision": lambda of, said: _precision(examples, of, said),
-        "false-alarms": lambda of, said: _false_alarms(examples, of, said),
-        "groups": lambda of, said: _groups(examples, of, said),
-        "differences": lambda of, said: _difference(examples, of, said),
-        "brier": _brier,
-        "top-k": lambda of, said: _top(of, said, sizes),
-        "losses": _losses,
-    }
     for family in families:
         for of, said in examples.models.items():
-            if family in makers:
-                yield from makers[family](of, said)
+            match family:
+                case "error":
+                    yield from _error(examples, of, said)
+                case "recall" | "precision" | "false-alarms":
+                    yield from _by_class(examples, of, said, family)
+                case "groups":
+                    yield from _groups(examples, of, said)
+                case "differences":
+                    yield from _difference(examples, of, said)
+                case "brier":
+                    yield from _brier(of, said)
+                case "top-k":
+                    yield from _top(of, said, sizes)
+                case "losses":
+                    yield from _losses(of, said)
+                case _:
+                    pass
 
 
 def main_loss(examples: Examples, said: Answers) -> tuple[str, str, NDArray[Any]]:
@@ -143,33 +147,20 @@ def _error(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
                given=said.predicted is None)  # fmt: skip
 
 
-def _recall(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
+def _by_class(examples: Examples, of: str, said: Answers, family: str) -> Iterator[Part]:
+    """A rate of errors for each class: of the examples of it, of those predicted to be it, or of all others."""
     for place, name in enumerate(examples.classes):
-        rows = examples.labels == place
+        shown, is_it, said_so = _shown(name), examples.labels == place, said.predicted == place
+        rows, wrong, measures, otherwise, empty = {
+            "recall": (is_it, ~said_so, "error on", "recall of", f"no example has the label {shown}"),
+            "precision": (said_so, ~is_it, "share of errors among predictions of", "precision of",
+                          f"no example is predicted to be {shown}"),
+            "false-alarms": (~is_it, said_so, "false-alarm rate of", "specificity of",
+                             f"every example has the label {shown}"),
+        }[family]  # fmt: skip
         yield Part(
-            family="recall", of=of, rows=rows, losses=(said.predicted != examples.labels)[rows],
-            measures=f"error on class {_shown(name)}", otherwise=f"recall of class {_shown(name)}",
-            empty=f"no example has the label {_shown(name)}",
-        )  # fmt: skip
-
-
-def _precision(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    for place, name in enumerate(examples.classes):
-        rows = said.predicted == place
-        yield Part(
-            family="precision", of=of, rows=rows, losses=(examples.labels != place)[rows],
-            measures=f"share of errors among predictions of class {_shown(name)}",
-            otherwise=f"precision of class {_shown(name)}", empty=f"no example is predicted to be {_shown(name)}",
-        )  # fmt: skip
-
-
-def _false_alarms(examples: Examples, of: str, said: Answers) -> Iterator[Part]:
-    for place, name in enumerate(examples.classes):
-        rows = examples.labels != place
-        yield Part(
-            family="false-alarms", of=of, rows=rows, losses=(said.predicted == place)[rows],
-            measures=f"false-alarm rate of class {_shown(name)}", otherwise=f"specificity of class {_shown(name)}",
-            empty=f"every example has the label {_shown(name)}",
+            family=family, of=of, rows=rows, losses=wrong[rows], measures=f"{measures} class {shown}",
+            otherwise=f"{otherwise} class {shown}", empty=empty,
         )  # fmt: skip
 
 

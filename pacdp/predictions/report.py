@@ -244,10 +244,9 @@ class Report:
 
     def resting_on(self, *hypotheses: bounds.Hypothesis, beside: str) -> "Report":
         """The same with these hypotheses on every certificate that needs the one named ``beside``."""
-        needs = [any(each.name == beside for each in one.hypotheses) for one in self.certificates]
         made = (
-            one.resting_on(*hypotheses) if need else one
-            for one, need in zip(self.certificates, needs, strict=True)
+            one.resting_on(*hypotheses) if beside in {each.name for each in one.hypotheses} else one
+            for one in self.certificates
         )
         return replace(self, certificates=tuple(made))
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 import bounds
+from bounds import _check
 from pacdp.backprop.fit import Progress
 from pacdp.certify.evidence import equal_inputs
 from pacdp.certify.examples import Device
@@ -28,7 +29,7 @@ from pacdp.selfcert.plan import (
 )
 from pacdp.selfcert.predictors import Train, is_estimator
 from pacdp.selfcert.result import SelfCertified, Tried
-from pacdp.selfcert.routes import CARRY_OUT, Candidate, SelfCertifySettings, Task, reason_against
+from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, reason_against
 
 _FEW = 5000  # records up to which compression is among the fast routes
 _WORDS = {"fast", "all"}
@@ -114,39 +115,20 @@ def self_certify(
     }
     at |= {"train": train, "seed": seed, "device": device, "progress": progress}
     tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
-    found, tried = list[Candidate](), list[Tried]()
-    for job, (route, name) in jobs.items():
-        share = budget.share(job, 1)
-        try:
-            one = CARRY_OUT[route](tasks[name], name=job, failure_prob=share)
-        except Diverged as error:
-            if route == HELD_OUT and len(models) == 1:
-                what = error.args[0].split(":")[0]
-                raise ValueError(
-                    f"{name} diverged: {what}; lower the step size or scale the inputs"
-                ) from error
-            tried.append(Tried(name=job, route=route, reason="training diverged"))
-        except (
-            Exception
-        ) as error:  # of a model that somebody else wrote: what other routes found is not lost
-            if route == HELD_OUT and len(models) == 1:
-                raise
-            what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-            tried.append(Tried(name=job, route=route, reason=what + str(error).rstrip(".")))
-        else:
-            one = replace(one, certificate=one.certificate.resting_on(_FIXED))
-            found.append(one)
-            tried.append(Tried(name=job, route=route, certificate=one.certificate, error=one.error, train=one.train,
-                               bound=one.bound))  # fmt: skip
+    alone = len(models) == 1
+    tried = [
+        _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=alone)
+        for job, (route, name) in jobs.items()
+    ]
+    found = [one for one in tried if one.certificate is not None]
     if not found:
         raise ValueError(
             "no route came to a certificate: "
             + "; ".join(f"{one.name}: {one.reason}" for one in tried)
         )
-    chosen, best = (
-        smallest(found),
-        bounds.best_of([one.certificate for one in found], budget=failure_prob),
-    )
+    chosen = smallest(found)
+    assert chosen.predictor is not None
+    best = bounds.best_of([certificate_of(one) for one in found], budget=failure_prob)
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         best = best.charged("routes that came to nothing", math.fsum(lost))
     return SelfCertified(
@@ -165,9 +147,39 @@ def self_certify(
     )
 
 
-def smallest(found: Sequence[Candidate]) -> Candidate:
-    """The candidate that :func:`bounds.best_of` chooses: the first of least value."""
-    return min(found, key=lambda one: one.certificate.value)
+def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool) -> Tried:
+    """What a route came to; why it came to nothing, where others may still come to something.
+
+    Raises:
+        ValueError: training diverged, or whatever a count of the only model's errors raises.
+    """
+    fatal = alone and route == HELD_OUT
+    try:
+        one = CARRY_OUT[route](task, name=job, failure_prob=failure_prob)
+    except Diverged as error:
+        if fatal:
+            what = error.args[0].split(":")[0]
+            raise ValueError(
+                f"{task.name} diverged: {what}; lower the step size or scale the inputs"
+            ) from error
+        return Tried(name=job, route=route, reason="training diverged")
+    except Exception as error:  # of a model that somebody else wrote: other routes are not lost
+        if fatal:
+            raise
+        what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        return Tried(name=job, route=route, reason=what + str(error).rstrip("."))
+    return replace(one, certificate=certificate_of(one).resting_on(_FIXED))
+
+
+def smallest(found: Sequence[Tried]) -> Tried:
+    """The one that :func:`bounds.best_of` chooses: the first of least value."""
+    return min(found, key=lambda one: certificate_of(one).value)
+
+
+def certificate_of(one: Tried) -> bounds.Certificate:
+    """The certificate of a route that came to one."""
+    assert one.certificate is not None
+    return one.certificate
 
 
 def _models(model: Any, train: Train | None) -> dict[str, Any]:
@@ -205,14 +217,7 @@ def _models(model: Any, train: Train | None) -> dict[str, Any]:
 
 
 def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any) -> None:
-    if (
-        isinstance(failure_prob, bool)
-        or not isinstance(failure_prob, float)
-        or not 0.0 < failure_prob < 1.0
-    ):
-        raise ValueError(
-            f"failure_prob must lie strictly between 0 and 1, got {failure_prob!r}: 0.05 is customary"
-        )
+    _check.open_probability(failure_prob=failure_prob)
     if train_share is not None and not (isinstance(train_share, float) and 0.0 < train_share < 1.0):
         raise ValueError(
             f"train_share must lie strictly between 0 and 1, got {train_share!r}: 0.8 trains on 80%"
@@ -283,12 +288,13 @@ def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[st
 
 
 def _other_splits(
-    found: Sequence[Candidate], examples: Given, *, failure_prob: float
+    found: Sequence[Tried], examples: Given, *, failure_prob: float
 ) -> RoutePlan | None:
     """The plan at the error that the best held-out count measured; no certificate rests on it."""
     counted = [one for one in found if one.route == HELD_OUT]
     if not counted:
         return None
     best = smallest(counted)
+    assert best.error is not None
     error = min(1.0, best.error * (best.train / examples.units) ** 0.5)
     return plan_routes(n=examples.units, expected_error=error, failure_prob=failure_prob)

@@ -5,10 +5,11 @@ Every number is what a bound of :mod:`bounds` says when things go exactly as was
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import bounds
+from bounds import _check
 from bounds.sentence import percent
 
 HELD_OUT, PAC_BAYES, COMPRESSION, NOISY = (
@@ -153,8 +154,12 @@ def plan_routes(
     Raises:
         ValueError: a number out of range.
     """
-    _require(n=n, expected_error=expected_error, target=target, failure_prob=failure_prob, exponent=exponent,
-             kl_nats=kl_nats, kept_share=kept_share, price_share=price_share)  # fmt: skip
+    _check.count(n=n)
+    _check.open_probability(
+        failure_prob=failure_prob, target=failure_prob if target is None else target
+    )
+    _check.probability(expected_error=expected_error, kept_share=kept_share or 0.0)
+    _check.nonnegative(exponent=exponent, kl_nats=kl_nats or 0.0, price_share=price_share)
     kept = min(1.0, _KEPT_FACTOR * expected_error if kept_share is None else kept_share)
 
     def error(train: int) -> float:
@@ -223,13 +228,9 @@ def _at_splits(at: Callable[[int], PlannedRoute], n: int) -> list[PlannedRoute]:
     named = {"50:50": n // 2, "80:20": min(n - 1, round(0.8 * n))}
     best = min((at(train) for train in _sizes(n)), key=lambda one: one.value)
     return [
-        _called(best, "best split"),
-        *(_called(at(train), name) for name, train in named.items()),
+        replace(best, split="best split"),
+        *(replace(at(train), split=name) for name, train in named.items()),
     ]
-
-
-def _called(one: PlannedRoute, split: str) -> PlannedRoute:
-    return PlannedRoute(**{**asdict(one), "split": split})
 
 
 def _sizes(n: int) -> list[int]:
@@ -273,22 +274,3 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 def _percent(value: float) -> str:
     """A share as a percentage that is no smaller."""
     return f"{float(percent(value)):g}%"
-
-
-def _require(**given: Any) -> None:
-    n = given.pop("n")
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
-        raise ValueError(f"n must be a whole number of records from 1 to 2**40, got {n!r}")
-    for name, value in given.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{name} must be a number, got {value!r}")
-        if name in ("target", "failure_prob"):
-            inside, wanted = 0.0 < value < 1.0, "strictly between 0 and 1"
-        elif name in ("expected_error", "kept_share"):
-            inside, wanted = 0.0 <= value <= 1.0, "in [0, 1]: 0.02 is 2%"
-        else:
-            inside, wanted = 0.0 <= value < 1e12, "at least 0 and finite"
-        if not inside:
-            raise ValueError(f"{name} must be {wanted}, got {value!r}")

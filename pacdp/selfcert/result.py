@@ -1,7 +1,7 @@
 """A predictor with its certificate, and everything that was tried on the way."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pacdp.selfcert.predictors import Predictor
 FORMAT = "pacdp-self-certified/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tried:
     """What a route came to.
 
@@ -24,6 +24,7 @@ class Tried:
         error: measured on the records of the bound.
         train, bound: records that training saw, and those that the certificate rests on.
         reason: why there is no certificate.
+        predictor: what the certificate is about.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Tried:
     train: int = 0
     bound: int = 0
     reason: str = ""
+    predictor: Predictor | None = field(default=None, repr=False)
 
     def sentence(self, unit: str) -> str:
         """What it came to, in a sentence."""
@@ -138,8 +140,8 @@ class SelfCertified:
             "certificate": self.certificate.to_dict(),
             "chosen": self.chosen,
             "tried": [
-                {"name": one.name, "route": one.route, "error": one.error, "train": one.train, "bound": one.bound,
-                 "reason": one.reason, "certificate": one.certificate and one.certificate.to_dict()}
+                {name: getattr(one, name) for name in ("name", "route", "error", "train", "bound", "reason")}
+                | {"certificate": one.certificate and one.certificate.to_dict()}
                 for one in self.tried
             ],
             "not_tried": [{"name": name, "reason": why} for name, why in self.not_tried],

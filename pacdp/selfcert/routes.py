@@ -42,6 +42,7 @@ from pacdp.selfcert.predictors import (
     tensor,
     trained,
 )
+from pacdp.selfcert.result import Tried
 from pacdp.trials import own_answers
 from pacdp.trials.buffers import Holdings
 
@@ -138,26 +139,6 @@ class Task:
         return self._made["it"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Candidate:
-    """A predictor with its certificate.
-
-    Attributes:
-        name: the route, and the model where there are several.
-        train: records that its training saw.
-        bound: records that its certificate rests on.
-        error: measured on these.
-    """
-
-    name: str
-    route: str
-    predictor: Predictor
-    certificate: bounds.Certificate
-    train: int
-    bound: int
-    error: float
-
-
 def reason_against(route: str, model: Any, examples: Given) -> str | None:
     """Why a route cannot be tried with such a model and such data, before any label is looked at; None if it can."""
     network = isinstance(model, nn.Module)
@@ -179,7 +160,7 @@ def reason_against(route: str, model: Any, examples: Given) -> str | None:
     return None
 
 
-def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
+def held_out(task: Task, *, name: str, failure_prob: float) -> Tried:
     """The errors on the part that training did not see, counted."""
     made, bound = task.predictor(), task.bound
     require_apart(task.learning, bound)
@@ -199,11 +180,11 @@ def held_out(task: Task, *, name: str, failure_prob: float) -> Candidate:
     certificate = _about(
         report.certificates[0], task, task.name, "predictor saw none of these rows"
     )
-    return Candidate(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
+    return Tried(name=name, route=HELD_OUT, predictor=made, certificate=certificate, train=task.learning.units,
                      bound=bound.units, error=float(certificate.terms["empirical_risk"]))  # fmt: skip
 
 
-def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
+def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Tried:
     """One network drawn from a Gaussian posterior, whose prior lies around the network of the training part."""
     centre, settings = task.predictor(), task.settings
     assert isinstance(centre, Net)
@@ -230,12 +211,12 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Candidate:
         function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names
     )
     error = found.error("one draw", "bound")
-    return Candidate(name=name, route=PAC_BAYES, predictor=drawn,
+    return Tried(name=name, route=PAC_BAYES, predictor=drawn,
                      certificate=_about(certificate, task, f"one draw of {task.name}", "prior saw none of these rows"),
                      train=task.learning.units, bound=bound.units, error=1.0 if error is None else error)  # fmt: skip
 
 
-def compression(task: Task, *, name: str, failure_prob: float) -> Candidate:
+def compression(task: Task, *, name: str, failure_prob: float) -> Tried:
     """The model trained on the few records that it picks itself, certified on all."""
     everything, settings = task.everything, task.settings
     data, names = _dataset(everything, task.model, task.device)
@@ -256,14 +237,14 @@ def compression(task: Task, *, name: str, failure_prob: float) -> Candidate:
     )
     if found.trace.best is None:
         raise ValueError("the records ran out before the learner was right on the others")
-    error = found.assessment.error("weights", "bound")
-    return Candidate(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
+    error = found.report.error("weights", "bound")
+    return Tried(name=name, route=COMPRESSION, predictor=Picked(function=found, names=names),
                      certificate=replace(found.certificate, of=f"{task.name}, compressed"),
                      train=found.trace.best.picked, bound=everything.units,
                      error=1.0 if error is None else error)  # fmt: skip
 
 
-def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
+def noisy(task: Task, *, name: str, failure_prob: float) -> Tried:
     """The network trained with noise on every record, certified on all of them."""
     everything, settings = task.everything, task.settings
     data, names = _dataset(everything, task.model, task.device)
@@ -276,7 +257,7 @@ def noisy(task: Task, *, name: str, failure_prob: float) -> Candidate:
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
     made = Net(function=with_weights(network, found.weights, buffers, "cpu"), names=names)
-    return Candidate(name=name, route=NOISY, predictor=made,
+    return Tried(name=name, route=NOISY, predictor=made,
                      certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
                      train=everything.units, bound=everything.units,
                      error=float(found.certificate.terms["empirical_risk"]))  # fmt: skip

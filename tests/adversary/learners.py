@@ -157,7 +157,7 @@ def compressed(rng, failure):
 
     def ask():
         found = pacdp.compress(LEARNERS[name](), data, groups=group, stop=stop, failure_prob=failure)
-        if not found.assessment.certificates:
+        if not found.report.certificates:
             raise ValueError("the sample ran out")
         said = found(everywhere(of).astype(np.float32)).numpy().argmax(1)
         return [Row("0-1 risk", None, found.certificate.value, of.error(said))]

@@ -212,7 +212,7 @@ def networks():
     found["self-certified"] = certificates([made.certificate])
     whole = Dataset("toy", data.inputs.numpy(), labels, 3)
     compressed = compress(LogisticRegression(), whole, groups=10, failure_prob=0.1, expected=(60,), seed=1)
-    return {**found, "compressed": report(compressed.assessment)}
+    return {**found, "compressed": report(compressed.report)}
 
 
 def seeded_weights():

@@ -11,7 +11,7 @@ from torch.nn import Linear
 from toys import Quadratic, seeded, stretch, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD, build
-from pacdp.certify.exponential import log_probabilities
+from pacdp.certify.finite import log_probabilities
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture

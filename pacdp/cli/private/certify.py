@@ -26,8 +26,8 @@ from pacdp import (
     load_checkpoint,
 )
 from pacdp.certify import BoundSet, MonteCarlo, Refusal
-from pacdp.certify.accounted import poisson_sums
 from pacdp.certify.gaussian import Progress
+from pacdp.certify.trajectory import poisson_sums
 from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.private import PRIVATE

@@ -11,12 +11,12 @@ from pacdp.algorithms import PSGLD, SGD, SGHMC, SGLD, EntropySGD
 from pacdp.certify import NoPrivacy
 from pacdp.certify.chain import gibbs_certificates, refuted, weights_certificates
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings
-from pacdp.certify.networks import clopper_pearson
 from pacdp.certify.trained import privacy_of
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.objective import Risks
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.bounding import clopper_pearson
 from pacdp.problem import Problem
 from tests.marks import every_case, near, parametrize
 from tests.schema import validate

@@ -10,7 +10,7 @@ from bounds.accounting import Gaussian, PoissonSampled, SelfComposed, privacy_re
 from pacdp import Network, Private, certify
 from pacdp.algorithms import SGLD
 from pacdp.certify import BoundSet
-from pacdp.certify.accounted import poisson_sums
+from pacdp.certify.trajectory import poisson_sums
 from pacdp.cli.certifying import certify as certify_folder
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.private.methods import METHODS

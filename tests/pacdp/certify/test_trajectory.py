@@ -14,9 +14,8 @@ from pacdp import Prior, Settings, load_checkpoint, load_trained
 from pacdp import certify as certify_law
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD, build
 from pacdp.certify import BoundSet
-from pacdp.certify.accounted import around
 from pacdp.certify.priors import NoisySum
-from pacdp.certify.trajectory import noisy_sums_event, realised_price
+from pacdp.certify.trajectory import around, noisy_sums_event, realised_price
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
 from pacdp.cli.config import Runtime

@@ -66,7 +66,7 @@ def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
     header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
-    seen = networks.judge(one.predictor.network, one.bound, scores=True)
+    seen = networks.judged(one.predictor.network, one.bound, None, "cpu", scores=True)["bound"]
     texts = {
         "training data": header["about"]["data"]["train"],
         "test data": header["about"]["data"]["test"],
@@ -120,13 +120,14 @@ def test_that_search_finds_each_of_these_where_it_is(exported, tmp_path):
 
 def test_other_counts_behind_the_same_numbers_leave_the_same_folder(exported, tmp_path, monkeypatch):
     """The data enter through what was released alone: with other errors beneath it, every byte is the same."""
-    made, whole = Path(copytree(exported, tmp_path / "made")), networks.judge
+    made, whole = Path(copytree(exported, tmp_path / "made")), networks.judged
 
     def all_wrong(*arguments, **more):
-        found = whole(*arguments, **more)
-        return replace(found, wrong=np.ones_like(found.wrong), error=1.0)
+        found = whole(*arguments, **more)["bound"]
+        answers = replace(found.answers, predicted=np.full_like(found.answers.predicted, -1))
+        return {"bound": replace(found, answers=answers)}
 
-    monkeypatch.setattr(networks, "judge", all_wrong)
+    monkeypatch.setattr(networks, "judged", all_wrong)
     export_run(made / "run", made / "again", RUNTIME)
     assert exported_bytes(made / "again") == exported_bytes(made / "out")
 

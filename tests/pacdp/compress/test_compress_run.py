@@ -74,8 +74,8 @@ def test_every_learner_is_certified_and_its_certificate_is_of_what_was_kept(own)
     wrong = margins(found(data.inputs), torch.tensor(data.labels)) <= 0
     left = np.setdiff1d(np.flatnonzero(wrong.numpy()), found.trace.picks[: found.trace.best.picked])
     assert left.tolist() == found.trace.errors.tolist()
-    assert found.assessment.error("weights", "test") < made.value
-    assert found.assessment.error("weights", "bound") == near(float(wrong.double().mean()), abs=1e-12)
+    assert found.report.error("weights", "test") < made.value
+    assert found.report.error("weights", "bound") == near(float(wrong.double().mean()), abs=1e-12)
     assert pacdp.compress(own, data, **how).certificate == made
 
 
@@ -112,7 +112,7 @@ REFUSED = {
         lambda: pacdp.compress(LEARNERS["adam"], DATA, start={}, start_rows=DATA.rows()),
         "rows and the bound's rows share"),
     "a failure probability as text": (
-        lambda: pacdp.compress(LEARNERS["adam"], DATA, failure_prob="0.05"), "expected failure_prob to be"),
+        lambda: pacdp.compress(LEARNERS["adam"], DATA, failure_prob="0.05"), "failure_prob must be a real number"),
     "an end that is neither": (lambda: Stop(no_errors_left="no", rounds=(1,)), "expected no_errors_left as True or"),
     "a sample that ran out": (
         lambda: pacdp.compress(LEARNERS["kernel"], clouds(n=9), groups=10).kept, "the sample ran out"),
@@ -134,7 +134,7 @@ def test_people_are_the_records():
     shares = np.array([wrong[data.people == one].mean() for one in np.unique(data.people)])
     left = np.setdiff1d(np.flatnonzero(shares > 0.25), found.trace.picks)
     assert left.tolist() == found.trace.errors.tolist() == []
-    assert found.assessment.error("weights", "bound", made.measures) == near((shares > 0.25).mean())
+    assert found.report.error("weights", "bound", made.measures) == near((shares > 0.25).mean())
 
 
 def test_a_head_start_saw_none_of_the_records_and_saves_some():
@@ -147,7 +147,7 @@ def test_a_head_start_saw_none_of_the_records_and_saves_some():
     found = pacdp.compress(own, data, groups=4, stop=stop, start=before, start_rows=other.rows())
     assert found.kept < plain.kept
     assert found.certificate.hypothesis("prior saw none of these rows").standing == "proved"
-    assert found.assessment.rows["prior"]["n"] == other.n
+    assert found.report.rows["prior"]["n"] == other.n
 
 
 class Killed(Exception):
