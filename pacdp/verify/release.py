@@ -50,6 +50,7 @@ _WITHOUT_NOISE = (
 _METHODS = (
     "Gaussian mechanism, closed form",
     "privacy loss distribution, dots connected",
+    "privacy loss distribution, dots connected, two add-remove steps",
 )
 """By which an epsilon may have been accounted."""
 _REPEATED = {
