@@ -102,8 +102,10 @@ def tuned_divergences(
 
     Raises ValueError when an argument is out of range, or an event holds a nesting that no theorem here covers.
     """
-    if not events:
-        raise ValueError("events must hold the event of one run at least, got none.")
+    if not isinstance(events, Sequence) or not events:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"events must be a list with the event of one run at least, got {events!r}")
+    if not isinstance(runs, Runs):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"runs must be NegativeBinomialRuns or PoissonRuns, got {runs!r}")
     one = np.max([renyi_divergences(event=event, adjacency=adjacency, orders=orders) for event in events], axis=0)
     at = np.array(orders, dtype=np.float64)
     if isinstance(runs, NegativeBinomialRuns):

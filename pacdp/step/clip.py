@@ -37,10 +37,15 @@ class Clipping(NamedTuple):
     """min(1, C/‖g_i‖) or γ/(‖g_i‖ + γ), at most 1 so that no product overflows; 0 where the norm is not finite."""
     finite: Bool[Tensor, " batch"]
     """Whether the norm was a finite number; elsewhere the gradient itself must be dropped, since 0·NaN = NaN."""
-    within: Bool[Tensor, " batch"]
-    """Whether ‖g_i‖ ≤ C; private."""
     scale: float
     """1 or, for automatic clipping, C/γ."""
+    norms: Float[Tensor, " batch"]
+    clip_norm: float
+
+    @property
+    def within(self) -> Bool[Tensor, " batch"]:
+        """Whether ‖g_i‖ ≤ C; private."""
+        return self.norms <= self.clip_norm
 
 
 def row_norms(rows: Tensor) -> Float[Tensor, " batch"]:
@@ -82,7 +87,7 @@ def clip_factors(
     else:
         factors, scale = (clip_norm * short / norms).clamp(max=1.0), 1.0
     factors = torch.where(finite, factors, torch.zeros_like(factors))
-    return Clipping(factors, finite, norms <= clip_norm, scale)
+    return Clipping(factors, finite, scale, norms, clip_norm)
 
 
 def without_subnormals(values: Tensor) -> Tensor:
@@ -130,10 +135,9 @@ def clipped_sum(
     coarsest = (
         torch.float32 if any(r.dtype == torch.float32 for r in rows.values()) else torch.float64
     )
-    factors, finite, within, scale = clip_factors(
-        joint_norms([row_norms(r) for r in rows.values()]), clip_norm, coarsest, clipping
-    )
-    factors = scale * factors
+    norms = joint_norms([row_norms(r) for r in rows.values()])
+    clip = clip_factors(norms, clip_norm, coarsest, clipping)
+    factors, finite, within = clip.scale * clip.factors, clip.finite, clip.within
     if (
         finite.device.type != "cpu" or not finite.all()
     ):  # the copy costs as much as all else; to ask a GPU would wait

@@ -197,7 +197,7 @@ def _by_layers(
         passes.append((name, before, slope))
         squares = squares + row_squares(slope) * (row_squares(before) * float(weight) + float(bias))
         slope = slope @ own[f"{name}.weight"] if k > lowest else slope
-    factors, finite, _, after = clip_factors(squares.sqrt(), clip_norm, x.dtype, clipping)
+    factors, finite, after, *_ = clip_factors(squares.sqrt(), clip_norm, x.dtype, clipping)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
     scale = without_subnormals((factors / divisor).to(x.dtype))[:, None]
@@ -279,7 +279,7 @@ def _by_examples(
 ) -> Seen:
     rows, losses, outputs = gradients_of_each(model, tensors, inputs, targets, loss, into)
     norms = joint_norms([row_norms(row) for row in rows.values()])
-    factors, finite, _, after = clip_factors(norms, clip_norm, losses.dtype, clipping)
+    factors, finite, after, *_ = clip_factors(norms, clip_norm, losses.dtype, clipping)
     finite = finite if member is None else finite & member
     gone = ~finite[:, None]
     scale = without_subnormals((after * factors / divisor).to(losses.dtype))

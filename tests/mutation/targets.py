@@ -43,7 +43,7 @@ TARGETS = {
     "prices": f"test_prices.py {_PRIVATE} test_order.py {_LAWS} test_noisy_sums.py",
     "privacy": "test_prices.py test_privacy_records.py accounting/test_uses.py",
     "privacy_loss": "test_privacy_records.py test_private_pac_bayes.py test_transfer.py",
-    "private": f"test_prices.py {_PRIVATE} test_laws.py::test_names_of_papers_and_users_are_cells",
+    "printed": f"test_prices.py {_PRIVATE} test_laws.py::test_names_of_papers_and_users_are_cells",
     "pure_transfer": f"test_prices.py {_PRIVATE} test_order.py {_COSTS}",
     "refined": f"test_catalogue.py {_LAWS} {_ENDS}",
     "released": f"{_PRIVATE} test_noisy_sums.py {_LAWS}",
@@ -64,6 +64,7 @@ TARGETS = {
     "accounting/gaussian": "accounting/test_one_step.py accounting/test_uses.py accounting/test_compositions.py",
     "accounting/least_noise": "accounting/test_uses.py",
     "accounting/renyi": "accounting/test_uses.py accounting/test_one_step.py accounting/test_compositions.py",
+    "accounting/tuning": "accounting/test_tuning.py",
     "accounting/tradeoff": "accounting/test_uses.py accounting/test_compositions.py",
 }
 """Test files under tests/bounds by file of bounds, without ``.py``."""
