@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from cli_tools import rows, tensors
+from cli_tools import read, rows, tensors
 
 from pacdp import load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
@@ -109,3 +109,12 @@ def alone(runs, root, runtime=RUNTIME):
 def chain_folders(folder):
     """The folders of a run's chains, in order."""
     return sorted(folder.glob("chain-*"))
+
+
+def assert_same_chains(folder, expected):
+    """All chains, their configurations and their diagnosis are equal."""
+    assert [one.name for one in chain_folders(folder)] == [one.name for one in chain_folders(expected)]
+    for one, other in zip(chain_folders(folder), chain_folders(expected), strict=True):
+        assert left_behind(one) == left_behind(other)
+        assert read(one / "config.json") == read(other / "config.json")
+    assert read(folder / "diagnosis.json") == read(expected / "diagnosis.json")

@@ -1,5 +1,6 @@
 """Trainers under audit: sound ones pass, each planted fault is caught."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -58,7 +59,7 @@ def unclipped(monkeypatch):
 
     def ones(norms, clip_norm, dtype=torch.float32, clipping="flat"):
         finite = torch.isfinite(norms)
-        return Clipping(finite.to(norms), finite, finite, 1.0)
+        return Clipping(finite.to(norms), finite, 1.0, norms, math.inf)
 
     for place in (pacdp.step.clip, pacdp.step.gradients, pacdp.opacus.ghost):
         monkeypatch.setattr(place, "clip_factors", ones)

@@ -145,7 +145,7 @@ def of_the_chain_before():
 def one_for_all(norms, clip_norm, dtype):
     """Every example's gradient is scaled alike."""
     finite = torch.isfinite(norms)
-    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), finite, finite, 1.0)
+    return Clipping((clip_norm / norms.mean()).clamp(max=1.0).expand(len(norms)), finite, 1.0, norms, clip_norm)
 
 
 FAULTS = {
