@@ -32,9 +32,9 @@ class Net(nn.Module):
     def forward(self, x):
         return self.body(x[:, None].float() / 255)
 images = np.load("images.npy", mmap_mode="r")
-network = Net().eval()
+network = pacdp.Network(network=Net().eval(), batch_size=100)
 def run(n):
-    pacdp.certify(network, (images[:n], np.arange(n) % 3), batch_size=100)
+    pacdp.certify(network, (images[:n], np.arange(n) % 3))
 added(run, 400, len(images))
 """
 _RUN = """
