@@ -115,7 +115,10 @@ def reals(name: str, values: Any) -> tuple[float, ...]:
 
 def json_value(text: str | bytes) -> Any:
     """What JSON text says, if no key stands twice in one object, of which one would be dropped in silence."""
-    return json.loads(text, object_pairs_hook=_once)
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -41,3 +41,4 @@ def test_lists_of_other_things(values):
 def test_no_key_of_json_stands_twice():
     assert _check.json_value('{"a": 1, "b": {"a": 2}}') == {"a": 1, "b": {"a": 2}}
     refused("key 'a' stands twice", _check.json_value, '{"b": {"a": 1, "a": 2}}')
+    refused("nested too deeply", _check.json_value, "[" * 100_000)
