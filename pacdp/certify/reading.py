@@ -37,6 +37,7 @@ Function = Callable[..., Any]
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
 BATCH = 500
+_OURS = ("0-1 risk", "zero-one", "ECE", "MCE", "half the Brier risk")
 _LARGE = 2**20
 """Bytes of a batch. Small ones leave nothing worth the call behind."""
 
@@ -290,8 +291,9 @@ class _At:
 def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
     """What outputs [m] or [m, classes] say of each example; one logit counts as two classes.
 
-    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where some output is
-    not finite, nothing is known of confidences.
+    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where
+    there are no probabilities, since an output is not finite, each class has an equal one: what is asked, and what it
+    pays, depends on no output.
 
     Raises:
         ValueError: a label that names no class; ``scores`` that are no probabilities.
@@ -309,8 +311,8 @@ def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = F
     predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
     if not scores:
         predicted = torch.where(in_error(outputs, predicted), -1, predicted)
-        if not bool(outputs.isfinite().all()):
-            return Answers(predicted=predicted.numpy())
+        silent = ~table.isfinite().all(dim=1, keepdim=True)
+        table = torch.where(silent, 1.0 / table.shape[1], table)
     found = from_probabilities(table.numpy(), labels.numpy())
     return found if scores else replace(found, predicted=predicted.numpy())
 
@@ -358,7 +360,12 @@ def name_of(loss: LossOf | ClippedError) -> str:
     """What the loss is called in certificates."""
     if isinstance(loss, ClippedError):
         return loss.name
-    return str(getattr(loss, "__name__", "loss")).replace("_", " ")
+    name = str(getattr(loss, "__name__", "loss")).replace("_", " ")
+    if name in _OURS:
+        raise ValueError(
+            f"loss must have a name of its own, got {name!r}, which is that of another quantity: rename the function"
+        )
+    return name
 
 
 def _hand_back(size: int) -> None:

@@ -20,6 +20,7 @@ from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.networks import Network, Release
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
+    DataFree,
     Prior,
     Private,
     Source,
@@ -149,7 +150,7 @@ def certify(
     _require_unused(not alone, seen=seen, loss=loss, ask=ask, surrogate=surrogate)
     if isinstance(law, Network) and alone:
         _require_unused(True, network=network, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
-                        formulas=formulas or None, release=release)  # fmt: skip
+                        formulas=formulas or None, release=release, progress=progress)  # fmt: skip
         return _of_a_network(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device,
@@ -224,13 +225,23 @@ def _of_a_network(
         raise ValueError(
             "the network is in train mode, where dropout and BatchNorm mix examples: call eval() on it"
         )
+    if law.scores and loss is not None:
+        raise ValueError(
+            "Network.scores is not used beside loss=, and would be ignored: leave it out"
+        )
     if prior is not None and seen is not None:
         raise ValueError("prior and seen say the same of a network as it is: give seen alone")
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
         _require_unused(True, test=test, loss=loss, ask=ask)
         return disagreement(
-            law, data, surrogate, seen=seen, failure_prob=failure_prob, device=device
+            law,
+            data,
+            surrogate,
+            settings,
+            seen=None if isinstance(seen, DataFree) else seen,
+            failure_prob=failure_prob,
+            device=device,
         )
     return networks.as_it_is(
         law, data, source_of(seen), test=test, loss=loss, ask=ask, failure_prob=failure_prob,

@@ -5,7 +5,7 @@ the network that is certified on them, and examples that neither saw say how oft
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,12 +18,14 @@ from pacdp.certify.evidence import rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.networks import Network
 from pacdp.certify.reading import Function, Reading, classes_of, error_share
+from pacdp.certify.settings import Settings
 from pacdp.data import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
 from pacdp.data.rows import Rows
 from pacdp.losses import in_error
 from pacdp.predictions.report import Measured, Report
+from pacdp.trials.buffers import Holdings
 
 SEEN = "neither network saw the unlabelled rows"
 
@@ -50,7 +52,14 @@ class Surrogate:
 
 
 def disagreement(
-    law: Network, data: Any, surrogate: Surrogate, *, seen: Any, failure_prob: float, device: Device
+    law: Network,
+    data: Any,
+    surrogate: Surrogate,
+    settings: Settings,
+    *,
+    seen: Any,
+    failure_prob: float,
+    device: Device,
 ) -> Report:
     """A network as it is by another one, from examples without labels that neither saw.
 
@@ -61,7 +70,12 @@ def disagreement(
         DataError: unlabelled rows that either network saw, or that repeat each other.
         ValueError: outputs of other classes, people among the rows, or a certificate that leaves nothing for the count.
     """
+    if law.scores:
+        raise ValueError(
+            "Network.scores goes without a surrogate, whose classes are told by logits: give logits"
+        )
     own = failure_prob - surrogate.certificate.failure_prob
+    own *= 1.0 - 1e-13  # so that the sum of both, rounded up, is no more
     if own <= 0.0:
         raise ValueError(
             f"failure_prob must pay for the surrogate's certificate, which fails with "
@@ -80,19 +94,24 @@ def disagreement(
     saw = {name: rows_of(one, f"saw[{name!r}]") for name, one in surrogate.saw.items()}
     known = saw if seen is None else {**saw, "the network's rows": rows_of(seen, "seen")}
     fresh = _unseen(found.rows, known, seen is not None)
+    settings.standing(found)
+    Holdings(law.network).require_none(
+        found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
+    )
     outputs, others = (
         Reading(network=one, device=device, batch_size=size).outputs(found.inputs)
         for one, size in ((law.network, law.batch_size), (surrogate.network, 2**30))
     )
     k = int(disagreements(outputs, others).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)
-    made = made.resting_on(fresh)
+    made = replace(made, of=law.of).resting_on(fresh)
     differ = Measured(of=made.of, on="bound", loss="differs from the surrogate", mean=error_share(k, found.n),
                       errors=k, n=found.n)  # fmt: skip
+    choices = {"count": settings.count}
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
     return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
                      rows=summaries(found),
-                     details=details)  # fmt: skip
+                     details=details, choices=choices)  # fmt: skip
 
 
 def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:

@@ -122,7 +122,9 @@ def print_report(report: dict[str, Any]) -> None:
     def say(line: str) -> None:
         out.print(line)
 
-    together = report["failure_prob"] if report["details"].get("budget") else None
+    together = None
+    if report["details"].get("budget"):
+        together = report["failure_prob"] * (report["choices"] or {}).get("count", 1)
     say(first_sentence(certificates, failure_prob=together))
     people = f"{report['n']} people" if report["unit"] == "person" else ""
     counted = f"{report['examples']} examples" if report["examples"] else ""

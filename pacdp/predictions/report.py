@@ -180,8 +180,16 @@ class Report:
         Its confidence is that of everything which is printed together with it.
         """
         if self.budget is not None:
-            return headline(self.certificates[0], failure_prob=self.failure_prob)
-        return first_sentence(self.certificates)
+            return headline(self.certificates[0], failure_prob=self.chosen_failure_prob)
+        chosen = self.chosen_failure_prob > self.failure_prob
+        return first_sentence(
+            self.certificates, failure_prob=self.chosen_failure_prob if chosen else None
+        )
+
+    @property
+    def chosen_failure_prob(self) -> float:
+        """``failure_prob`` for the best of all settings that are paid for: what is left of the confidence after it."""
+        return min(1.0, self.failure_prob * (self.choices or {}).get("count", 1))
 
     def cells(self) -> list[tuple[str, ...]]:
         """A row for each quantity under ``COLUMNS``, ends rounded away from what was measured; * for optimistic."""
@@ -213,7 +221,7 @@ class Report:
         held = "All of this holds at once" if self.budget else "Each certificate holds by itself"
         refused = [f"Not certified: {one.name}: {one.reason}." for one in self.refusals]
         remarks = [f"Remark: {one}." for one in self.remarks]
-        sure = f"{held} with {confidence(self.failure_prob)} confidence."
+        sure = f"{held} with {confidence(self.chosen_failure_prob)} confidence."
         return "\n".join([self.headline(), "", self.table(), "", sure, *remarks, *refused])
 
     def _repr_html_(self) -> str:

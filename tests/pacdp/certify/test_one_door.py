@@ -9,9 +9,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import bounds
-from pacdp import Network, certify, certify_predictions, self_certify
-from pacdp.certify import BoundSet
-from tests.marks import every_case
+from pacdp import Network, Settings, certify, certify_predictions, self_certify
+from pacdp.certify import BoundSet, DataFree, Surrogate
+from tests.marks import every_case, refusal
 
 N, ERRORS = 360, 16
 LABELS = np.arange(N) % 10
@@ -111,3 +111,54 @@ def test_a_report_is_printed_and_saved(tmp_path):
     assert path.name == "certificates.json"
     with np.testing.assert_raises_regex(ValueError, "holds no report yet"):
         found.save(tmp_path / "new")
+
+
+UNLABELLED = torch.rand(200, 3, generator=torch.Generator().manual_seed(0))
+
+
+def surrogate():
+    network = nn.Linear(3, 2).eval()
+    rows = torch.rand(300, 3, generator=torch.Generator().manual_seed(1))
+    counted = certify(network, (rows, network(rows).argmax(1)), ask="error", failure_prob=0.02)
+    return Surrogate(network=network, certificate=counted.certificates[0], saw={"a": (rows, torch.zeros(300))})
+
+
+class Holding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("held", UNLABELLED.clone())
+
+    def forward(self, x):
+        near = (torch.cdist(x, self.held) < 1e-6).any(1).float()
+        return torch.stack([near, 1.0 - near], dim=1)
+
+
+def named_like_ours(outputs, labels):
+    return torch.zeros(len(labels), dtype=torch.float64)
+
+
+def test_a_surrogate_serves_no_network_that_hides_what_it_says_or_holds():
+    net, by = nn.Linear(3, 2).eval(), surrogate()
+    scores = Network(network=lambda x: net(x).softmax(1)[:, :1], scores=True)
+    for law, words, more in (
+        (scores, "scores goes without", {}),
+        (Holding().eval(), "kept of the network|hold", {}),
+        (net, "settings were chosen on", {"settings": Settings.chosen_on((UNLABELLED, torch.zeros(200)))}),
+    ):
+        with refusal(words):
+            certify(law, UNLABELLED, surrogate=by, **more)
+    made = certify(Network(network=by.network, of="mine"), UNLABELLED, surrogate=by, seen=DataFree())
+    assert made.certificates[0].of == "mine"
+    assert made.failure_prob <= 0.05
+
+
+def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
+    named_like_ours.__name__ = "0-1 risk"
+    with refusal("a name of its own"):
+        certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
+    batches = [{"input": INPUTS, "labels": TARGETS}]
+    with refusal("share 360"):
+        certify(NET, batches, seen=(INPUTS, TARGETS))
+    best = certify(NET, (INPUTS, TARGETS), ask="error", settings=Settings.tried(10))
+    assert best.failure_prob == 0.005
+    assert "with 95% confidence" in best.headline(), "which is what holds for the best of ten"
