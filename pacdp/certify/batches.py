@@ -152,6 +152,8 @@ def bound_set(data: Any) -> BoundSet:
     Raises:
         ValueError: nothing of the kind.
     """
+    if isinstance(data, Images):
+        return BoundSet.part(data)
     if isinstance(data, BoundSet):
         return data
     found = list(batches_of(data, batch_size=1000))

@@ -75,8 +75,10 @@ def judged(
 ) -> dict[str, Seen]:
     """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
     reading = Reading(network=network, device=device, **how)
-    sets = {"bound": data} if test is None else {"bound": data, "test": test}
-    return {on: reading.seen(each, "the bound's", held=False) for on, each in sets.items()}
+    found = {"bound": reading.seen(data, "the bound's", held=False)}
+    if test is not None:
+        found["test"] = reading.seen(test, "the test set's", held=False)
+    return found
 
 
 def measured(seen: Mapping[str, Seen], of: str) -> Iterator[Measured]:
@@ -111,12 +113,9 @@ def as_it_is(
         network=law.network, loss=loss, scores=law.scores, device=device, batch_size=law.batch_size
     )
     seen = reading.seen(data, "the bound's")
-    sets = (
-        {"bound": seen}
-        if test is None
-        else {"bound": seen, "test": reading.seen(test, "the test set's")}
-    )
-    tested = sets["test"].examples if test is not None else None
+    fresh = None if test is None else reading.seen(test, "the test set's")
+    tested = None if fresh is None else fresh.examples
+    sets = {"bound": seen} if fresh is None else {"bound": seen, "test": fresh}
     evidence, _ = evidence_of(source, seen.examples, tested)
     fixed = settings.standing(seen.examples, tested)
     clips = "pacdp.ClippedError, which clips" if isinstance(loss, ClippedError) else ""

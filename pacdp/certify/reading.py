@@ -93,7 +93,7 @@ class Seen:
 
     @property
     def calibration(self) -> bounds.CalibrationSample | None:
-        """What bounds on the calibration error need, where examples are counted and all outputs are finite."""
+        """What bounds on the calibration error need, where examples are counted and classes are known."""
         if self.examples.unit != "example" or self.answers.confidence is None:
             return None
         return sample_of(self.answers, self.labels)

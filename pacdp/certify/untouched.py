@@ -19,7 +19,6 @@ from pacdp.certify.examples import BoundSet, Device
 from pacdp.certify.networks import Network
 from pacdp.certify.reading import Function, Reading, classes_of, error_share
 from pacdp.certify.settings import Settings
-from pacdp.data import Dataset
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
 from pacdp.data.rows import Rows
@@ -82,7 +81,6 @@ def disagreement(
             f"{surrogate.certificate.failure_prob:g}, and for the count of differences, got {failure_prob:g}: certify "
             "the surrogate at half of it"
         )
-    data = BoundSet.part(data) if isinstance(data, Dataset) else data
     if isinstance(data, Tensor):
         data = BoundSet(inputs=data, labels=torch.zeros(len(data), dtype=torch.int64))
     found = bound_set(data)
@@ -110,8 +108,7 @@ def disagreement(
     choices = {"count": settings.count}
     details = {"surrogate_saw": {name: one.summary() for name, one in saw.items()}}
     return Report.of([made, differ], found, route="disagreement", failure_prob=made.failure_prob,
-                     rows=summaries(found),
-                     details=details, choices=choices)  # fmt: skip
+                     rows=summaries(found), details=details, choices=choices)  # fmt: skip
 
 
 def _unseen(rows: Rows, known: Mapping[str, Rows], both: bool) -> Hypothesis:

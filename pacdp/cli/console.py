@@ -21,7 +21,16 @@ from rich.text import Text
 from bounds.sentence import confidence, first_sentence, records, up, up_digits
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound
-from pacdp.cli.reading import bill, certificates_of, cited, error_on_test, measured, notes, remarks
+from pacdp.cli.reading import (
+    bill,
+    certificates_of,
+    cited,
+    error_on_test,
+    measured,
+    notes,
+    remarks,
+    together,
+)
 from pacdp.cli.terminal import messages, output
 
 
@@ -122,18 +131,16 @@ def print_report(report: dict[str, Any]) -> None:
     def say(line: str) -> None:
         out.print(line)
 
-    together = None
-    if report["details"].get("budget"):
-        together = report["failure_prob"] * (report["choices"] or {}).get("count", 1)
-    say(first_sentence(certificates, failure_prob=together))
+    whole = together(report)
+    say(first_sentence(certificates, failure_prob=whole))
     people = f"{report['n']} people" if report["unit"] == "person" else ""
     counted = f"{report['examples']} examples" if report["examples"] else ""
     say(" of ".join(part for part in (counted, people) if part))
     for line in (*measured(report), *_privacy(report)):
         say(line)
     held = f"each failing with probability at most {report['failure_prob']:g} by itself"
-    if together is not None:
-        held = f"all of which hold at once with {confidence(together)} confidence"
+    if whole is not None:
+        held = f"all of which hold at once with {confidence(whole)} confidence"
     table = Table(title=f"certificates, {held}")
     table.add_column("certificate", overflow="fold")
     table.add_column("at most", justify="right", no_wrap=True)

@@ -9,6 +9,7 @@ from scipy import special
 from bounds import Certificate, Hypothesis
 from bounds.sentence import up_digits
 from pacdp.cli.figures.numbers import probability
+from pacdp.predictions.report import of_all_settings
 
 FORMAT = "pacdp-certificates/2"
 _LIKELY = 0.01
@@ -57,6 +58,13 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
             f"expected a report of format {FORMAT!r}, got {report.get('format')!r}: certify again"
         )
     return [Certificate.from_dict(record) for record in report["certificates"]]
+
+
+def together(report: dict[str, Any]) -> float | None:
+    """With which probability anything in the report fails; None where each certificate holds by itself."""
+    if not report["details"].get("budget"):
+        return None
+    return of_all_settings(report["failure_prob"], report["choices"])
 
 
 def notes(certificates: Sequence[Certificate]) -> list[Note]:

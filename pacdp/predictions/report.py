@@ -189,7 +189,7 @@ class Report:
     @property
     def chosen_failure_prob(self) -> float:
         """``failure_prob`` for the best of all settings that are paid for: what is left of the confidence after it."""
-        return min(1.0, self.failure_prob * (self.choices or {}).get("count", 1))
+        return of_all_settings(self.failure_prob, self.choices)
 
     def cells(self) -> list[tuple[str, ...]]:
         """A row for each quantity under ``COLUMNS``, ends rounded away from what was measured; * for optimistic."""
@@ -325,6 +325,11 @@ class Report:
         ):
             del record["inputs"]["privacy_event"]
         return record
+
+
+def of_all_settings(failure_prob: float, choices: Mapping[str, Any] | None) -> float:
+    """With which probability something fails at the best of the settings that are paid for in ``failure_prob``."""
+    return min(1.0, failure_prob * (choices or {}).get("count", 1))
 
 
 def _end(value: float | None, nothing: float, rounded: Any) -> str:

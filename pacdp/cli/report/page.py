@@ -67,9 +67,7 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
     found = reading.notes(certificates)
     rows = report_certificates.certificate_rows(report, certificates, found)
     paying = costs.drawn(certificates)
-    whole = (
-        report["failure_prob"] if report["route"] == "predictions" else None
-    )  # whose rows all hold at once
+    whole = reading.together(report)
     return {
         "n": report["n"],
         "unit": UNITS[report["unit"]],
@@ -77,7 +75,7 @@ def _certified(report: dict[str, Any]) -> dict[str, Any]:
         "headline": _headline(first_sentence(certificates, failure_prob=whole)),
         "measured": reading.measured(report),
         "statements": statement_rows(report),
-        "confidence": confidence(report["failure_prob"]),
+        "confidence": confidence(report["failure_prob"] if whole is None else whole),
         "rows": rows,
         "count": len(rows),
         "rigorous": sum(not row["optimistic"] for row in rows),
