@@ -1,7 +1,7 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
@@ -54,6 +54,8 @@ class Budget:
 class PrivateConfig:
     """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
 
+    KIND: ClassVar[str] = "private"
+    promising: ClassVar[bool] = True
     dataset: str = "digits"
     features: Literal["pixels", "spots", "backbone"] = "pixels"
     """What the network sees: the images, or fixed features of them, computed without looking at any other image; the
@@ -113,6 +115,16 @@ class PrivateConfig:
         Where the number of records is public, data sets of other numbers are told apart: then one record is replaced.
         """
         return self.budget.adjacency if self.sampling.public_size else "replace-one"
+
+    @property
+    def relation(self) -> dict[str, Any]:
+        """The delta and the neighbours of its epsilons."""
+        return {"delta": self.budget.delta, "adjacency": self.neighbours}
+
+    @property
+    def title(self) -> str:
+        """What is run, on what."""
+        return f"{self.algorithm} on {self.dataset}"
 
     @property
     def algorithm(self) -> str:
