@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,10 +11,25 @@ from matplotlib.axes import Axes
 from bounds.sentence import first_sentence, records
 from pacdp.cli.figures import numbers
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
-from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, wrapped
+from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
+from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import certificates_of, cited, error_on_test, notes
 
 _PER_INCH = 17  # characters of the small print
+
+
+def plot(path: Path) -> list[Path]:
+    """Draw the training of the run in a folder and, where they exist, its certificates, into that folder."""
+    folder = Folder(path)
+    rows = folder.rows()
+    if not rows:
+        raise ValueError(f"{path} holds no recorded rows yet: train longer, then plot")
+    certified = folder.certificates.is_file()
+    drawn, grid = figure(1, 1 + certified, width=6.0, height=4.0)
+    draw_training(grid[0][0], rows)
+    if certified:
+        draw_certificates(grid[0][1], read_json(folder.certificates))
+    return save(drawn, path / "figure")
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
