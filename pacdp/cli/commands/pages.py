@@ -18,7 +18,7 @@ class Plot:
 
     def __call__(self, rest: list[str]) -> None:
         """Draw the figures of the run or of the study's results."""
-        from pacdp.cli.figures.run import plot
+        from pacdp.cli.figures.run import caption, plot
         from pacdp.cli.folder import as_written
 
         no_more(rest)
@@ -30,9 +30,10 @@ class Plot:
         with as_written(folder):
             others = (known.plot(folder) for known in folders(folder))
             drawn = next((paths for paths in others if paths is not None), None)
+            said = caption(folder) if drawn is None else []
             drawn = plot(folder) if drawn is None else drawn
-        for path in drawn:
-            print(f"wrote {path}")
+        for line in (*(f"wrote {path}" for path in drawn), *said):
+            print(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
