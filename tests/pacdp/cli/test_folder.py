@@ -144,6 +144,7 @@ def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is
 def folder(tmp_path):
     """A folder with three rows."""
     made = Folder(tmp_path)
+    made.keep_rows(up_to_step=-1)
     for step in (5, 10, 15):
         made.append_row({"step": step, "bounds": {"maurer": 0.1 + step}, "seconds": step / 7})
     return made
