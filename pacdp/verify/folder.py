@@ -190,7 +190,7 @@ def _rest(f: Folder) -> None:
 
 
 def _report(f: Folder) -> None:
-    """The report is of this checkpoint, and pays for settings that were tried, moments to stop and mechanisms."""
+    """The report is of this checkpoint, and pays for moments to stop and mechanisms."""
     header = f.header
     report = f.report
     subject = report.part("subject")
@@ -208,17 +208,6 @@ def _report(f: Folder) -> None:
         if name in subject:
             own = header.get(name)
             same(f"the report's {name}", subject[name], own)
-    count = report.part("choices").get("count", 1)
-    tried = f"a list of {count} settings, all paid for"
-    said = [one for made in f.certificates for one in made.hypotheses]
-    require(
-        count == 1
-        or any(
-            one.name == "settings fixed beforehand" and tried in one.by
-            for one in said
-        ),
-        f"{count} settings are paid for, and no certificate says that they were tried",
-    )
     stops = len(header.get("listed_steps", [1]))
     same("stopping_times", details.get("stopping_times", 1), stops)
     events = _events(f)

@@ -118,6 +118,31 @@ def require_private(
         )
 
 
+def epsilon_upper(
+    steps: Counter[Step],
+    delta: float,
+    replaced: bool,
+) -> float:
+    """An epsilon at which what ran is private in both directions, within 1e-4 of the least that this grid shows."""
+    made = next(finer(steps, replaced))
+    low = 0.0
+    high = 1.0
+    while (
+        max(made.stick(high, one)[1] for one in (False, True)) > delta
+    ):
+        low = high
+        high *= 2.0
+        if high > 2.0 * FAR:
+            return math.inf
+    while high - low > 1e-4 * high:
+        middle = 0.5 * (low + high)
+        sides = [made.stick(middle, one)[1] for one in (False, True)]
+        low, high = (
+            (low, middle) if max(sides) <= delta else (middle, high)
+        )
+    return high
+
+
 @lru_cache(maxsize=8)
 def compose(
     ran: frozenset[tuple[Step, int]],

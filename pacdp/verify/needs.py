@@ -79,6 +79,8 @@ OF_FORMULA: dict[str, tuple[str, ...]] = {
 
 _ABOUT_THE_WORLD = {RECORDS, _LAW, _NOISE}
 """What no file and no program shows."""
+_DECLARING = ("the caller", "whoever", "nobody")
+"""How begins by whom a hypothesis is declared, which proves nothing."""
 
 
 def needed(
@@ -181,6 +183,10 @@ def require_proofs(record: Fields, redone: Collection[str]) -> None:
             require(
                 one.name not in _ABOUT_THE_WORLD,
                 f"{one.name!r} is called proved, and no file and no program can show it",
+            )
+            require(
+                not one.by.startswith(_DECLARING),
+                f"{one.name!r} is called proved, and rests on what {one.by} says",
             )
             if one.name not in redone:
                 left.append(f"{one.name!r} (by {one.by})")

@@ -4,9 +4,11 @@
 certificate itself (``pacdp.verify.formulas.counts``).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pacdp.verify import loss
 from pacdp.verify.claim import (
     CANNOT,
     DOES_NOT,
@@ -21,6 +23,7 @@ from pacdp.verify.claim import (
 from pacdp.verify.events import steps_in_order, steps_of
 from pacdp.verify.files import (
     CHECKPOINT,
+    Stored,
     content_hash,
     digest,
     other_format,
@@ -37,6 +40,9 @@ from pacdp.verify.plan import (
 )
 
 WEIGHTS = "weights.safetensors"
+_KIND = "private-release/1"
+_DELTA = 1e-5
+"""At which the cost of weights without a report is told."""
 _SETTINGS = "settings.json"
 _PAGE = "report.html"
 _WITHOUT_NOISE = (
@@ -47,6 +53,21 @@ _WITHOUT_NOISE = (
     "monte_carlo",
 )
 """What a report may not have here, since it was counted without noise."""
+_SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
+_PUBLIC_SIZE = (
+    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which is "
+    "public thereby: epsilon is for replace-one neighbours"
+)
+_PUBLIC_RATE = (
+    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
+    "for replace-one neighbours"
+)
+_PUBLIC_BATCHES = (
+    "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
+    "is for replace-one neighbours; give sample_rate=, a number that you do not compute from the data, to have it for "
+    "add-remove neighbours"
+)
+"""The remarks that there may be, word for word: others could tell of the data."""
 _METHODS = (
     "Gaussian mechanism, closed form",
     "privacy loss distribution, dots connected",
@@ -110,6 +131,7 @@ def check_release(path: Path, report: Fields) -> list[Statement]:
         "weights": _weights,
         "event": _event,
         "settings": _settings,
+        "remarks": _remarks,
         "spent": _spent,
         "counts": _counts,
         "nothing else": _nothing_else,
@@ -121,7 +143,7 @@ def _weights(r: Release) -> None:
     """The weights have the hash that their header and the report say."""
     said = r.header.content_hash, r.report.subject.content_hash
     same("the hash of the weights", {*said}, {content_hash(r.stored)})
-    same("their kind", r.header.kind, "private-release/1")
+    same("their kind", r.header.kind, _KIND)
 
 
 def _event(r: Release) -> None:
@@ -139,10 +161,6 @@ def _settings(r: Release) -> None:
     event = r.header.event
     said = r.settings.config_hash, r.settings.unit
     same("their hash and unit", said, (digest(run), r.report.unit))
-    require(
-        not run.get("reproducible") or r.header.get("remark"),
-        "the settings take the noise from a seed, and the weights do not say so",
-    )
     if "sampler" in run:
         made = list(steps_of(event).elements())
         # the rate tells how many records there are
@@ -155,6 +173,30 @@ def _settings(r: Release) -> None:
     batch = run.sampling.public_size * run.sampling.sample_rate
     planned = steps_by_settings(made, run, batch)
     steps_paid_for(event, len(made), planned, run)
+
+
+def _remarks(r: Release) -> None:
+    """Those that the settings ask for are there, and no other: of noise from a seed, and of a number that is public."""
+    run = r.settings.run
+    due = list[str]()
+    if "sampler" in run:
+        due.append(_PUBLIC_RATE)
+    elif not run.sampling.public_size:
+        due.append(_PUBLIC_SIZE)
+    seeded = _SEEDED in r.settings.remarks
+    if seeded:
+        due.append(_SEEDED)
+    same("the remarks of the settings", r.settings.remarks, due)
+    require(
+        seeded or not run.get("reproducible"),
+        "the settings take the noise from a seed, and do not say so",
+    )
+    said = [r.header.get("remark"), r.details.get("seeded")]
+    same(
+        "what is said of the seed",
+        said,
+        [_SEEDED if seeded else None] * 2,
+    )
 
 
 def _spent(r: Release) -> None:
@@ -214,14 +256,8 @@ def _nothing_else(r: Release) -> None:
             not report[name],
             f"the report has {name}, which were counted without noise",
         )
-    files = {one.name for one in r.path.iterdir()}
-    page = _PAGE in files and (r.path / _PAGE).is_file()
-    tensors = {f"model.{name}" for name in r.header.parameters}
     found: dict[str, Any] = {
-        "folder": files - {_PAGE} if page else files,
-        "file of the weights": {*r.stored.beside, *r.stored.tensors}
-        - tensors,
-        "header of the weights": r.header,
+        **_of_the_weights(r.path, r.stored),
         "settings": r.settings,
         "counts": counts,
         "cost": counts.with_the_run,
@@ -230,11 +266,70 @@ def _nothing_else(r: Release) -> None:
     }
     for name in ("subject", "prior", "privacy", "provenance"):
         found[name] = report.part(name)
+    _require_known(found)
+    if (r.path / _PAGE).is_file():
+        raise Unchecked(f"this checker does not read {_PAGE}")
+
+
+def _of_the_weights(path: Path, stored: Stored) -> dict[str, Any]:
+    """The names of files in the folder, but for a page, and of what the file of the weights holds."""
+    files = {one.name for one in path.iterdir()}
+    if (path / _PAGE).is_file():
+        files.discard(_PAGE)
+    tensors = {f"model.{name}" for name in stored.header.parameters}
+    return {
+        "folder": files,
+        "file of the weights": {*stored.beside, *stored.tensors}
+        - tensors,
+        "header of the weights": stored.header,
+    }
+
+
+def _require_known(found: Mapping[str, Any]) -> None:
     for where, entries in found.items():
         more = set(entries) - set(_KNOWN[where].split())
         require(
             not more,
             f"the {where} of the release: {', '.join(more)} too",
         )
-    if page:
-        raise Unchecked(f"this checker does not read {_PAGE}")
+
+
+def check_weights(path: Path) -> list[Statement]:
+    """A folder of weights alone, as an engine exports it: bytes, that nothing else is there, what the event costs."""
+    stored = read_checkpoint(path / WEIGHTS)
+    form = stored.header.get("format")
+    if form != CHECKPOINT:
+        why = other_format(form, CHECKPOINT)
+        return [Statement(WEIGHTS, "format", CANNOT, why)]
+    checks = {
+        "weights": _weights_alone,
+        "nothing else": _nothing_beside,
+        "what the event costs": _cost_alone,
+    }
+    return all_judged(path.name, checks, path, stored)
+
+
+def _weights_alone(_: Path, stored: Stored) -> None:
+    said = stored.header.content_hash
+    same("the hash of the weights", said, content_hash(stored))
+    same("their kind", stored.header.kind, _KIND)
+
+
+def _nothing_beside(path: Path, stored: Stored) -> None:
+    _require_known(_of_the_weights(path, stored))
+    remark = stored.header.get("remark", _PUBLIC_BATCHES)
+    same("the remark", remark, _PUBLIC_BATCHES)
+
+
+def _cost_alone(_: Path, stored: Stored) -> None:
+    """The event is one of add-remove neighbours, with protection; that it is what ran, no file shows."""
+    header = stored.header
+    same("its neighbours", header.adjacency, "add-remove")
+    replaced = "remark" in header
+    ran = steps_of(header.event, replaced)
+    most = loss.epsilon_upper(ran, _DELTA, replaced)
+    words = "replace-one" if replaced else "add-remove"
+    raise Unchecked(
+        f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
+        f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
+    )

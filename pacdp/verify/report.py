@@ -8,6 +8,7 @@ measured error and every epsilon. A report on predictions is in ``predicted``, t
 import argparse
 import json
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,16 @@ from pacdp.verify.files import (
     other_format,
     read_checkpoint,
     read_json,
+    text_of,
 )
 from pacdp.verify.folder import check_folder, proofs_redone
 from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
-from pacdp.verify.release import WEIGHTS, check_release
+from pacdp.verify.release import (
+    WEIGHTS,
+    check_release,
+    check_weights,
+)
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
@@ -64,8 +70,19 @@ _MEASURED = {
 }
 """The measured loss by the risk that is its mean."""
 _APART = "differs from the surrogate"
+_SHARES = ("zero-one", _APART)
+"""Measured losses that are shares of the records."""
 _OF_RUNS = "accounted counts charged_steps stopping_times"
 """Details that a run's folder, or an epsilon, is held against."""
+_KEYS = """
+    format route subject n unit examples failure_prob certificates not_applicable measured monte_carlo prior privacy
+    rows choices gibbs diagnosis details provenance
+"""
+"""What every report has, be it null."""
+_PAID = re.compile(
+    r"(?:a list of|among) (\d+)(?: settings)?, all paid for"
+)
+"""How a hypothesis says among how many settings was chosen."""
 _ENDS = {
     "epsilon": False,
     "upper": False,
@@ -86,7 +103,9 @@ def check_path(
     redone = set[str]()
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    if report is not None and (path / WEIGHTS).is_file():
+    if (path / WEIGHTS).is_file() and report is None:
+        beside = check_weights(path)
+    elif (path / WEIGHTS).is_file():
         beside = check_release(path, report)
     elif path.is_dir():
         beside = check_folder(path, report)
@@ -118,12 +137,15 @@ def check_report(
         known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
         why = other_format(r.get("format"), known, r.get("provenance"))
         return [Statement("report", "format", CANNOT, why)]
+    if missing := set(_KEYS.split()) - r.keys():
+        why = f"its format has {', '.join(sorted(missing))}, and they are not there"
+        return [Statement("report", "format", DOES_NOT, why)]
     if r.get("route") == ROUTE:
         found = [
             *check_predictions(r),
-            judged("report", "measured errors", _measured, r),
             judged("report", "numbers of rows", _same_rows, r),
-            *_told_beside(r, "choices prior", "references"),
+            *all_judged("report", _SHARED, r),
+            *_told_beside(r, "prior", "references"),
         ]
     else:
         found = check_run(r, redone)
@@ -145,7 +167,7 @@ def check_run(
         found += check_certificate(made, privacy, redone, True)
     checks = {
         "certificates agree with it": _agrees,
-        "measured errors": _measured,
+        **_SHARED,
         "what is bounded": _bounded,
         "hypotheses of the prior": _of_the_prior,
     }
@@ -162,7 +184,7 @@ def check_run(
     why = "nothing in the file says whether a certificate was taken out of it"
     return [
         *found,
-        *_told_beside(report, "choices prior", _OF_RUNS),
+        *_told_beside(report, "prior", _OF_RUNS),
         Statement("report", "completeness", CANNOT, why),
     ]
 
@@ -184,10 +206,89 @@ def _told_beside(
         for name in (part or Fields()).unasked(words)
         if part[name]
     ]
+    names += _held_by_nothing(report)
     if not names:
         return []
     why = f"nothing in the file determines {', '.join(names)}"
     return [Statement("report", "what is told beside", CANNOT, why)]
+
+
+def _held_by_nothing(report: Fields) -> Iterator[str]:
+    """Rows that are not named, and what was measured and no certificate, draw or row repeats."""
+    if not report.rows and report.choices:
+        yield "rows, which are null"
+    held = {
+        ("randomised", "bound", one.loss) for one in report.monte_carlo
+    }
+    for made in report.certificates:
+        loss = _loss_of(report, made)
+        if loss in _SHARES:
+            held.add((made.of, _role(made), loss))
+    for one in report.measured:
+        if (one.of, one.on, one.loss) not in held:
+            yield f"the measured {one.loss} of {one.of} on {one.on}"
+
+
+def _paid_for(report: Fields) -> None:
+    """The count of settings is a whole number, and every certificate says that so many were paid for."""
+    count = 1
+    if report.choices is not None:
+        count = report.choices["count"]
+    require(
+        type(count) is int and count >= 1,
+        f"the count of settings is {count!r}",
+    )
+    for made in report.certificates:
+        for one in made.hypotheses:
+            if one.name == "settings fixed beforehand":
+                said = _PAID.findall(one.by) or ["1"]
+                what = (
+                    f"the count of settings that {made.name} pays for"
+                )
+                same(what, int(said[-1]), count)
+
+
+def _named_rows(report: Fields) -> None:
+    """What hashes of rows show is shown of rows that are named, and each set that was measured on is among them."""
+    used = {one.on for one in report.measured} | {"bound"}
+    chain = report.part("subject").get("data")
+    private = "counts" in report.details
+    if report.rows:
+        missing = {role for role in used if not report.rows.get(role)}
+        require(
+            not missing,
+            f"the rows of {', '.join(sorted(missing))} are not named",
+        )
+    elif report.choices and not (chain or private):
+        require(
+            report.route in ("gibbs", "released"),
+            "the report names no rows, and its route compares them",
+        )
+
+
+def _once(report: Fields) -> None:
+    """Nothing stands twice: no certificate, no row, no measured value, no sum of draws, no refusal."""
+    details = report.details
+    keys = {
+        "certificates": "",
+        "not_applicable": "",
+        "measured": "of on loss",
+        "monte_carlo": "loss",
+    }
+    lists = {name: report[name] for name in keys}
+    lists["statements"] = details.get("statements", [])
+    keys["statements"] = "of quantity"
+    for name, found in lists.items():
+        words = keys[name].split()
+        texts = [
+            text_of({key: one[key] for key in words or one})
+            for one in found
+        ]
+        twice = [one for one in texts if texts.count(one) > 1]
+        require(
+            not twice,
+            f"{name} has twice {', '.join(twice[:1])}",
+        )
 
 
 def _of_the_prior(report: Fields) -> None:
@@ -296,12 +397,7 @@ def _measured(report: Fields) -> None:
     """Means are those of the counts beside them, and certificates are made of what was measured."""
     means = {(one.of, one.on, one.loss): one for one in report.measured}
     for one in report.measured:
-        if one.errors is not None and report.unit == "example":
-            about(
-                f"the mean of {one.of}",
-                one.mean,
-                arb(one.errors) / one.n,
-            )
+        _check_mean(one, report.unit)
     for one in report.monte_carlo:
         draws = one.n * one.passes
         what = f"the mean {one.loss} loss"
@@ -329,8 +425,24 @@ def _measured(report: Fields) -> None:
                 f"{made.name} rests on draws that the report does not have",
             )
         said = means.get((made.of, _role(made), counted))
-        if said is not None and counted in ("zero-one", _APART):
+        if said is not None and counted in _SHARES:
             _check_counted(made, said)
+
+
+def _check_mean(one: Fields, unit: str) -> None:
+    """A mean loss is one, and that of the errors counted, which are no more than the records."""
+    mean = number(one.mean)
+    require(
+        0 <= mean and (mean <= 1 or one.loss not in _SHARES),
+        f"the mean of {one.of} is {mean!r}",
+    )
+    if one.errors is not None and unit == "example":
+        require(
+            type(one.errors) is int and 0 <= one.errors <= one.n,
+            f"{one.errors!r} of {one.n} are said to be in error",
+        )
+        exact = arb(one.errors) / one.n
+        about(f"the mean of {one.of}", mean, exact)
 
 
 def _check_counted(made: Fields, said: Fields) -> None:
@@ -357,6 +469,15 @@ def _check_counted(made: Fields, said: Fields) -> None:
         ("dp_", "printed", "vote_")
     ):
         about(f"risk of {name}", inputs.risk, exactly(said.mean))
+
+
+_SHARED = {
+    "measured errors": _measured,
+    "settings paid for": _paid_for,
+    "rows named": _named_rows,
+    "nothing twice": _once,
+}
+"""What is asked of every report, whatever its route."""
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:
