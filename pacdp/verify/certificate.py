@@ -32,7 +32,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.files import other_format
-from pacdp.verify.formulas import COSTS, PLAIN, PRICED
+from pacdp.verify.formulas import COSTS, FORMULAS, PRICED
 from pacdp.verify.formulas.counts import (
     check_noisy_counts,
     from_draws,
@@ -121,9 +121,7 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:
             formula = full.removeprefix(prefix)
-            known = formula in PRICED or (
-                formula in PLAIN and not prefix
-            )
+            known = formula in (PRICED if prefix else FORMULAS)
             if known and full.startswith(prefix):
                 return head, prefix, formula
     raise Unchecked(f"this checker knows no certificate {name!r}")
@@ -340,7 +338,7 @@ def _costs(c: Claim) -> None:
     expected = set[str]()
     price = "transfer" if c.prefix else "confidence"
     if c.formula in PRICED:
-        expected = {price, *PRICED[c.formula][0]}
+        expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
     for one in c.record.costs:
         what = f"the cost {one.name}"
@@ -380,7 +378,7 @@ def _value(c: Claim) -> None:
         )
     exact = ONE
     if c.nats.is_finite():
-        exact = (PLAIN.get(c.formula) or PRICED[c.formula][1])(c)
+        exact = FORMULAS[c.formula](c)
     if c.head == "vote":
         exact *= 2
     agree("the value", c.record.value, exact.min(ONE))
