@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pacdp.verify import needs
@@ -242,41 +242,6 @@ def _hypotheses(c: Claim) -> None:
         standing.keys() & {needs.RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
     )
-
-
-def require_of_a_chain(
-    certificates: Iterable[Fields],
-    chain: Fields,
-    n: int,
-) -> None:
-    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
-
-    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
-
-    Args:
-        certificates: those of a chain.
-        chain: its sampler and loss, under these names.
-        n: how many examples it ran on.
-    """
-    sampler = chain.sampler
-    loss = chain.loss
-    for record in certificates:
-        c = read_claim(record)
-        names = needs.never_shown_of_a_chain(
-            c.prefix, c.formula, c.inputs, sampler
-        )
-        needs.require_unproved(names, needs.standings(record))
-        if "epsilon" in c.inputs:
-            require(
-                not sampler.get("cooling", 0),
-                "a chain that cools has no stationary law",
-            )
-            spread = exactly(loss.high) - exactly(loss.low)
-            heat = exactly(sampler.get("beta", 1)) * exactly(
-                sampler.tau
-            )
-            epsilon = 2 * heat * spread / n
-            agree("inputs.epsilon", c.raw("epsilon"), epsilon)
 
 
 def _labels(c: Claim) -> None:
