@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pacdp.verify import needs
+from pacdp.verify import needs, release
 from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
@@ -54,7 +54,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
-    return all_judged(path.name, _checks(f), f)
+    checks = release.checks if f.released else _checks
+    return all_judged(path.name, checks(f), f)
 
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:

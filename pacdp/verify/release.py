@@ -1,34 +1,21 @@
 """The folder that `pacdp export` writes: counts with noise in its certificate, and that nothing else is in it.
 
-``check_release`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
+``checks`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
 certificate itself (``pacdp.verify.formulas.counts``).
 """
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pacdp.verify import loss
-from pacdp.verify.claim import (
-    CANNOT,
-    DOES_NOT,
-    Fields,
-    Statement,
-    Unchecked,
-    all_judged,
-    number,
-    require,
-    same,
-)
+from pacdp.verify.claim import Unchecked, number, require, same
 from pacdp.verify.events import steps_in_order, steps_of
 from pacdp.verify.files import (
-    CHECKPOINT,
-    Stored,
+    SETTINGS,
+    WEIGHTS,
+    Folder,
     content_hash,
     digest,
-    other_format,
-    read_checkpoint,
-    read_json,
 )
 from pacdp.verify.plan import (
     length,
@@ -39,11 +26,8 @@ from pacdp.verify.plan import (
     steps_paid_for,
 )
 
-WEIGHTS = "weights.safetensors"
-_KIND = "private-release/1"
 _DELTA = 1e-5
 """At which the cost of weights without a report is told."""
-_SETTINGS = "settings.json"
 _PAGE = "report.html"
 _WITHOUT_NOISE = (
     "rows",
@@ -83,7 +67,7 @@ _REPEATED = {
 """Released counts, and the inputs of certificates that repeat them."""
 
 _KNOWN = {
-    "folder": f"{WEIGHTS} {_SETTINGS} certificates.json",
+    "folder": f"{WEIGHTS} {SETTINGS} certificates.json",
     "file of the weights": "state.extra.snapshots",
     "header of the weights": "kind event adjacency remark format parameters content_hash",
     "settings": "format run config_hash unit remarks",
@@ -99,35 +83,15 @@ _KNOWN = {
 """All that each part may hold."""
 
 
-class Release:
-    """The files of an exported folder."""
-
-    def __init__(
-        self,
-        path: Path,
-        report: Fields,
-        settings: Fields,
-    ) -> None:
-        self.path = path
-        self.report = report
-        self.settings = settings
-        self.stored = read_checkpoint(path / WEIGHTS)
-        self.header = self.stored.header
-        self.details = report.details
-
-
-def check_release(path: Path, report: Fields) -> list[Statement]:
-    """Weights, settings and report say the same, and hold nothing about the data but counts with noise."""
-    settings = read_json(path / _SETTINGS)
-    if settings is None:
-        why = f"there is no {_SETTINGS}"
-        return [Statement(path.name, "settings", DOES_NOT, why)]
-    r = Release(path, report, settings)
-    form = r.header.get("format")
-    if form != CHECKPOINT:
-        why = other_format(form, CHECKPOINT, report.get("provenance"))
-        return [Statement(WEIGHTS, "format", CANNOT, why)]
-    checks = {
+def checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
+    """What is checked of an exported folder, in this order; without a report it is one of weights alone."""
+    if not f.report:
+        return {
+            "weights": _weights,
+            "nothing else": _nothing_beside,
+            "what the event costs": _cost_alone,
+        }
+    return {
         "weights": _weights,
         "event": _event,
         "settings": _settings,
@@ -136,31 +100,33 @@ def check_release(path: Path, report: Fields) -> list[Statement]:
         "counts": _counts,
         "nothing else": _nothing_else,
     }
-    return all_judged(path.name, checks, r)
 
 
-def _weights(r: Release) -> None:
+def _weights(f: Folder) -> None:
     """The weights have the hash that their header and the report say."""
-    said = r.header.content_hash, r.report.subject.content_hash
-    same("the hash of the weights", {*said}, {content_hash(r.stored)})
-    same("their kind", r.header.kind, _KIND)
+    content = content_hash(f.stored)
+    subject = f.report.part("subject")
+    said = f.header.content_hash, subject.get("content_hash", content)
+    same("the hash of the weights", {*said}, {content})
+    same("their kind", f.header.kind, "private-release/1")
 
 
-def _event(r: Release) -> None:
+def _event(f: Folder) -> None:
     """Weights and report name one event, of add-remove neighbours."""
-    header = r.header
-    privacy = r.report.privacy
+    header = f.header
+    privacy = f.report.privacy
     same("the event of the weights", header.event, privacy.event)
     said = {header.adjacency, privacy.adjacency}
     same("its neighbours", said, {"add-remove"})
 
 
-def _settings(r: Release) -> None:
+def _settings(f: Folder) -> None:
     """The settings have their hash and the report's unit, say whose the noise is, and plan the event."""
-    run = r.settings.run
-    event = r.header.event
-    said = r.settings.config_hash, r.settings.unit
-    same("their hash and unit", said, (digest(run), r.report.unit))
+    require(f.settings, f"there is no {SETTINGS}")
+    run = f.settings.run
+    event = f.header.event
+    said = f.settings.config_hash, f.settings.unit
+    same("their hash and unit", said, (digest(run), f.report.unit))
     if "sampler" in run:
         made = list(steps_of(event).elements())
         # the rate tells how many records there are
@@ -175,23 +141,23 @@ def _settings(r: Release) -> None:
     steps_paid_for(event, len(made), planned, run)
 
 
-def _remarks(r: Release) -> None:
+def _remarks(f: Folder) -> None:
     """Those that the settings ask for are there, and no other: of noise from a seed, and of a number that is public."""
-    run = r.settings.run
+    run = f.settings.run
     due = list[str]()
     if "sampler" in run:
         due.append(_PUBLIC_RATE)
     elif not run.sampling.public_size:
         due.append(_PUBLIC_SIZE)
-    seeded = _SEEDED in r.settings.remarks
+    seeded = _SEEDED in f.settings.remarks
     if seeded:
         due.append(_SEEDED)
-    same("the remarks of the settings", r.settings.remarks, due)
+    same("the remarks of the settings", f.settings.remarks, due)
     require(
         seeded or not run.get("reproducible"),
         "the settings take the noise from a seed, and do not say so",
     )
-    said = [r.header.get("remark"), r.details.get("seeded")]
+    said = [f.header.get("remark"), f.report.details.get("seeded")]
     same(
         "what is said of the seed",
         said,
@@ -199,11 +165,11 @@ def _remarks(r: Release) -> None:
     )
 
 
-def _spent(r: Release) -> None:
+def _spent(f: Folder) -> None:
     """The report's epsilon is for the run's delta and neighbours, and nothing else is told beside it."""
-    spent = r.details.spent
+    spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
-    same("delta and neighbours", said, relation(r.settings.run))
+    same("delta and neighbours", said, relation(f.settings.run))
     same("the report's epsilon", spent.epsilon, spent.upper)
     require(
         0
@@ -219,10 +185,10 @@ def _spent(r: Release) -> None:
     )
 
 
-def _counts(r: Release) -> None:
+def _counts(f: Folder) -> None:
     """What the counts cost with the run is of both events, and certificates have the counts that were released."""
-    said = r.details.counts
-    spent = r.details.spent
+    said = f.report.details.counts
+    spent = f.report.details.spent
     together = said.with_the_run
     noise = [
         {"event": "Gaussian", "noise_multiplier": said[name]}
@@ -230,7 +196,7 @@ def _counts(r: Release) -> None:
     ]
     both = {
         "event": "Composed",
-        "inner": [r.report.privacy.event, *noise],
+        "inner": [f.report.privacy.event, *noise],
     }
     require(
         steps_of(together.event) == steps_of(both),
@@ -240,49 +206,51 @@ def _counts(r: Release) -> None:
         (one.delta, one.adjacency) for one in (together, spent)
     ]
     same("delta and neighbours of counts", *relations)
-    same("the unit of the counts", said.unit, r.report.unit)
-    for made in r.report.certificates:
+    same("the unit of the counts", said.unit, f.report.unit)
+    for made in f.report.certificates:
         for name, entry in _REPEATED.items():
             what = f"{name} of {made.name}"
             same(what, made.inputs.get(entry), said[name])
 
 
-def _nothing_else(r: Release) -> None:
+def _nothing_else(f: Folder) -> None:
     """No other file, tensor or entry is there; a page is not read, which is said."""
-    report = r.report
-    counts = r.details.counts
+    report = f.report
+    counts = f.report.details.counts
     for name in _WITHOUT_NOISE:
         require(
             not report[name],
             f"the report has {name}, which were counted without noise",
         )
     found: dict[str, Any] = {
-        **_of_the_weights(r.path, r.stored),
-        "settings": r.settings,
+        **_of_the_weights(f),
+        "settings": f.settings,
         "counts": counts,
         "cost": counts.with_the_run,
-        "details": r.details,
-        "spent": r.details.spent,
+        "details": f.report.details,
+        "spent": f.report.details.spent,
     }
     for name in ("subject", "prior", "privacy", "provenance"):
         found[name] = report.part(name)
     _require_known(found)
-    if (r.path / _PAGE).is_file():
+    if _has_page(f):
         raise Unchecked(f"this checker does not read {_PAGE}")
 
 
-def _of_the_weights(path: Path, stored: Stored) -> dict[str, Any]:
+def _of_the_weights(f: Folder) -> dict[str, Any]:
     """The names of files in the folder, but for a page, and of what the file of the weights holds."""
-    files = {one.name for one in path.iterdir()}
-    if (path / _PAGE).is_file():
-        files.discard(_PAGE)
-    tensors = {f"model.{name}" for name in stored.header.parameters}
+    files = {one.name for one in f.path.iterdir()}
+    held = {*f.stored.beside, *f.stored.tensors}
     return {
-        "folder": files,
-        "file of the weights": {*stored.beside, *stored.tensors}
-        - tensors,
-        "header of the weights": stored.header,
+        "folder": files - ({_PAGE} if _has_page(f) else set()),
+        "file of the weights": held
+        - {f"model.{name}" for name in f.header.parameters},
+        "header of the weights": f.header,
     }
+
+
+def _has_page(f: Folder) -> bool:
+    return (f.path / _PAGE).is_file()
 
 
 def _require_known(found: Mapping[str, Any]) -> None:
@@ -294,39 +262,18 @@ def _require_known(found: Mapping[str, Any]) -> None:
         )
 
 
-def check_weights(path: Path) -> list[Statement]:
-    """A folder of weights alone, as an engine exports it: bytes, that nothing else is there, what the event costs."""
-    stored = read_checkpoint(path / WEIGHTS)
-    form = stored.header.get("format")
-    if form != CHECKPOINT:
-        why = other_format(form, CHECKPOINT)
-        return [Statement(WEIGHTS, "format", CANNOT, why)]
-    checks = {
-        "weights": _weights_alone,
-        "nothing else": _nothing_beside,
-        "what the event costs": _cost_alone,
-    }
-    return all_judged(path.name, checks, path, stored)
-
-
-def _weights_alone(_: Path, stored: Stored) -> None:
-    said = stored.header.content_hash
-    same("the hash of the weights", said, content_hash(stored))
-    same("their kind", stored.header.kind, _KIND)
-
-
-def _nothing_beside(path: Path, stored: Stored) -> None:
-    _require_known(_of_the_weights(path, stored))
-    remark = stored.header.get("remark", _PUBLIC_BATCHES)
+def _nothing_beside(f: Folder) -> None:
+    """Of weights alone: no other file, tensor or entry is there, and no other remark."""
+    _require_known(_of_the_weights(f))
+    remark = f.header.get("remark", _PUBLIC_BATCHES)
     same("the remark", remark, _PUBLIC_BATCHES)
 
 
-def _cost_alone(_: Path, stored: Stored) -> None:
+def _cost_alone(f: Folder) -> None:
     """The event is one of add-remove neighbours, with protection; that it is what ran, no file shows."""
-    header = stored.header
-    same("its neighbours", header.adjacency, "add-remove")
-    replaced = "remark" in header
-    ran = steps_of(header.event, replaced)
+    same("its neighbours", f.header.adjacency, "add-remove")
+    replaced = "remark" in f.header
+    ran = steps_of(f.header.event, replaced)
     most = loss.epsilon_upper(ran, _DELTA, replaced)
     words = "replace-one" if replaced else "add-remove"
     raise Unchecked(

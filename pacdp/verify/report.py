@@ -47,11 +47,6 @@ from pacdp.verify.measured import (
 )
 from pacdp.verify.predicted import ROUTE, check_predictions
 from pacdp.verify.recount import recount
-from pacdp.verify.release import (
-    WEIGHTS,
-    check_release,
-    check_weights,
-)
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
@@ -87,11 +82,7 @@ def check_path(
     redone = set[str]()
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    if (path / WEIGHTS).is_file() and report is None:
-        beside = check_weights(path)
-    elif (path / WEIGHTS).is_file():
-        beside = check_release(path, report)
-    elif path.is_dir():
+    if path.is_dir():
         beside = check_folder(path, report)
         redone = proofs_redone(path, report, beside)
     if report is None:
