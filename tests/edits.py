@@ -63,6 +63,7 @@ WHOLE = {
     "proved by nobody": lambda r: [
         one.update(standing="proved") for made in r["certificates"] for one in made["hypotheses"]
     ],
+    "said by nobody": lambda r: r["certificates"][-1]["hypotheses"][-1].update(by=""),
     "a certificate twice": lambda r: r["certificates"].append(r["certificates"][0]),
     "measured twice": lambda r: r["measured"].append({**r["measured"][0], "mean": 0.0, "errors": 0}),
     "more errors than examples": lambda r: r["measured"][-1].update(errors=r["n"] + 1, mean=1 + 1 / r["n"]),

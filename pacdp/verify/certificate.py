@@ -189,6 +189,7 @@ def _unknown(made: Fields) -> list[str]:
     repeated = f"{_TOLD} {' '.join(made.inputs)}"
     return [
         *made.unasked("format reference"),
+        *needs.unknown(made),
         *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
         *(f"terms.{name}" for name in made.terms.unasked(repeated)),
     ]

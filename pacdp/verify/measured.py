@@ -38,8 +38,8 @@ _PAID = re.compile(
 def _paid_for(report: Fields) -> None:
     """The count of settings is a whole number, and every certificate says that so many were paid for."""
     count = 1
-    if report.choices is not None:
-        count = report.choices["count"]
+    if report.choices is not None or report.rows:
+        count = report.part("choices")["count"]
     require(
         type(count) is int and count >= 1,
         f"the count of settings is {count!r}",
@@ -57,9 +57,14 @@ def _paid_for(report: Fields) -> None:
 def _named_rows(report: Fields) -> None:
     """What hashes of rows show is shown of rows that are named, and each set that was measured on is among them."""
     used = {one.on for one in report.measured} | {"bound"}
-    chain = report.part("subject").get("data")
+    chain = (dict.get(report, "subject") or {}).get("data")
     private = "counts" in report.details
     if report.rows:
+        named = [one.digest for one in report.rows.values() if one]
+        require(
+            len(named) == len(set(named)),
+            "one digest is that of two sets of rows",
+        )
         missing = {role for role in used if not report.rows.get(role)}
         require(
             not missing,
@@ -81,7 +86,7 @@ def _once(report: Fields) -> None:
         "measured": "of on loss",
         "monte_carlo": "loss",
     }
-    lists = {name: report[name] for name in keys}
+    lists = {name: dict.get(report, name) or [] for name in keys}
     lists["statements"] = details.get("statements", [])
     keys["statements"] = "of quantity"
     for name, found in lists.items():
@@ -192,7 +197,9 @@ def bounded(report: Fields) -> None:
 
 def held_by_nothing(report: Fields) -> Iterator[str]:
     """Rows that are not named, and what was measured and no certificate, draw or row repeats."""
-    if not report.rows and report.choices:
+    if report.rows:
+        yield "the digests of rows, but with --data"
+    elif report.choices:
         yield "rows, which are null"
     held = {
         ("randomised", "bound", one.loss) for one in report.monte_carlo

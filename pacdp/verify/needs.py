@@ -140,11 +140,33 @@ def of_the_prior(prior: Mapping[str, Any] | None) -> Iterable[str]:
         yield _PRIOR
 
 
+_OF_THE_INPUTS = {
+    FIXED_STEPS,
+    "accountant sound",
+    "averages exact",
+    "clipping inactive",
+    "equal inputs are separate draws",
+    "losses one an example",
+    "losses within their range",
+}
+"""What may be added to any certificate, about how its numbers were made."""
+
+
+def unknown(record: Fields) -> list[str]:
+    """The hypotheses of a certificate that are in no table here."""
+    known = _OF_THE_INPUTS.union(
+        *OF_FORMULA.values(), *OF_PRICE.values()
+    )
+    names = [one.name for one in record.hypotheses]
+    return [name for name in names if name not in known]
+
+
 def standings(record: Fields) -> dict[str, str]:
     """How each hypothesis of a certificate stands, by its name; each says by whom, and for which unit."""
     found = dict[str, str]()
     for one in record.hypotheses:
         said = isinstance(one.by, str) and isinstance(one.unit, str)
+        said = said and one.by
         require(
             said, f"nothing is said of who vouches for {one.name!r}"
         )

@@ -312,9 +312,16 @@ def _counts(report: Fields) -> None:
         most <= n <= report.examples,
         f"a row counts {most} records, of {n} and {report.examples} examples",
     )
+    measured = {(one.of, one.on, one.loss) for one in report.measured}
     for whole in _of_family(report, "error"):
         same(f"the records behind the error of {whole.of}", whole.n, n)
-        own = report.certificates[whole.upper_by].inputs
+        made = report.certificates[whole.upper_by]
+        own = made.inputs
+        require(
+            not made.measures.startswith("0-1 risk")
+            or (whole.of, "bound", "zero-one") in measured,
+            f"the error of {whole.of} is not among what was measured",
+        )
         for family in _PARTITIONS:
             parts = _parts(report, family, whole.of)
             if not parts or not all(

@@ -25,6 +25,7 @@ from pacdp.verify.claim import (
     fields,
     judged,
     number,
+    require,
     same,
 )
 from pacdp.verify.events import steps_of
@@ -120,7 +121,7 @@ def check_report(
             *check_predictions(r),
             judged("report", "numbers of rows", same_rows, r),
             *all_judged("report", SHARED, r),
-            *_told_beside(r, "prior", "references"),
+            *_told_beside(r, "", "references"),
         ]
     else:
         found = check_run(r, redone)
@@ -159,7 +160,7 @@ def check_run(
     why = "nothing in the file says whether a certificate was taken out of it"
     return [
         *found,
-        *_told_beside(report, "prior", _OF_RUNS),
+        *_told_beside(report, "prior subject", _OF_RUNS),
         Statement("report", "completeness", CANNOT, why),
     ]
 
@@ -171,7 +172,7 @@ def _told_beside(
 ) -> list[Statement]:
     """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
     parts = {
-        "": (report, f"subject provenance {told}"),
+        "": (report, f"provenance {told}"),
         "choices.": (dict.get(report, "choices"), "count"),
         "details.": (report.part("details"), of_details),
     }
@@ -189,12 +190,23 @@ def _told_beside(
 
 
 def _of_the_prior(report: Fields) -> None:
-    """Where the prior's maker saw some rows freely, certificates at its price say that these are others."""
+    """Certificates at a price of privacy have a private prior, and say so where its maker saw some rows freely."""
+    prior = report.part("prior")
+    source = prior.get("source")
+    if source == "Private":
+        for name in ("adjacency", "status"):
+            said = prior.privacy[name]
+            same(f"the prior's {name}", said, report.privacy[name])
     for made in report.certificates:
         standing = needs.standings(made)
+        if "privacy_notion" in made.inputs:
+            same("the prior's source", source, "Private")
         if needs.COVERED in standing:
-            names = needs.of_the_prior(report.get("prior"))
-            needs.require_named(names, standing)
+            require(
+                source not in ("DataFree", "HeldOut"),
+                f"{made.name} pays for a private prior, and it is {source}",
+            )
+            needs.require_named(needs.of_the_prior(prior), standing)
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:

@@ -100,6 +100,7 @@ EDITS = {
     "no range": lambda r: [made["hypotheses"].pop() for made in r["certificates"]],
     "no differences": without("differences"),
     "no recall": recall_is_gone,
+    "nothing measured": lambda r: r["measured"].clear(),
     "a row twice": lambda r: r["details"]["statements"].append(r["details"]["statements"][0]),
     "no remarks": lambda r: r["details"].update(remarks=[]),
     "no list of remarks": lambda r: r["details"].pop("remarks"),

@@ -92,6 +92,8 @@ FREE = {
 
 SILENT = {
     "names no rows": lambda r: r.update(rows=None),
+    "rows under two names": lambda r: r["rows"].update(test=r["rows"]["bound"]),
+    "nothing of settings": lambda r: r.update(choices=None),
     "names no rows of the test": lambda r: r["rows"].pop("test"),
 }
 
@@ -147,6 +149,9 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
         made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
     wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {"hypotheses", "hypotheses of the prior"}
+    for edit in ({"source": "HeldOut"}, {"privacy": {"adjacency": "replace-one", "status": "accounted"}}):
+        edited = {**report, "prior": {**report["prior"], **edit}}
+        assert DOES_NOT in verdicts(check_report(edited), "hypotheses of the prior")
 
 
 @pytest.mark.parametrize("people", [False, True])
