@@ -1,8 +1,7 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
 
-``_checks`` lists what is checked, in its order. A chain that kept the norms of its gradients pays for
-V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums"), which ``_norms`` adds up; the price that is paid at V is ``realised_sum``
-in ``pacdp.verify.formulas.prices``.
+``_checks`` lists what is checked of a run, in its order, and ``checks`` in ``release`` what is of an exported folder. What
+the trajectory of a chain is paid for is asked in ``norms``.
 """
 
 import math
@@ -169,6 +168,8 @@ def _result(f: Folder) -> None:
     )
     if header:
         same("its number of steps", said.steps, header.step)
+    if "planned_steps" in header and last:
+        same("the step of the last row", last["step"], header.step)
     n = header.get("n") or f.report.get("examples")
     if n is not None:
         same("its n", said.n, n)
@@ -295,15 +296,14 @@ def require_of_a_chain(
 
 
 def _others(f: Folder) -> list[str]:
-    names = {one.name for one in f.path.iterdir()}
-    return sorted(
-        one for one in names - {*_READ.split()} if one[0] != "."
-    )
+    """Files that are not read, and those that are not there."""
+    names = {one.name for one in f.path.iterdir() if one.name[0] != "."}
+    return sorted(names ^ {*_READ.split()})
 
 
 def _name_others(f: Folder) -> None:
     raise Unchecked(
-        f"this checker does not read {', '.join(_others(f))}"
+        f"this checker does not read, or the folder does not hold, {', '.join(_others(f))}"
     )
 
 

@@ -7,6 +7,7 @@ both sides" in docs/verify.md).
 
 import math
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -22,6 +23,7 @@ FAR = 46.0  # e^-46: what may lie outside a window
 SECONDS = 10.0
 """For one question to a distribution."""
 _RESOLUTIONS = (0.04, 0.013, 0.004)
+_EPSILONS = np.geomspace(1e-4, 100.0, 14_000).tolist()
 _MOST_POINTS = 1 << 22
 _Parts = list[tuple[Atoms, int]]
 """Steps on the grid, and how often each ran."""
@@ -60,6 +62,13 @@ class Loss(NamedTuple):
         low, high = self.mean(np.where(x > epsilon, share, 0.0))
         return low, high + beyond
 
+    def either(self, epsilon: float) -> tuple[float, float]:
+        """δ(ε) in the worse of both directions."""
+        low, high = zip(
+            self.stick(epsilon), self.stick(epsilon, True), strict=True
+        )
+        return max(low), max(high)
+
 
 def finer(steps: Counter[Step], replaced: bool) -> Iterator[Loss]:
     """What ran, composed on finer and finer grids as long as there is time."""
@@ -90,13 +99,9 @@ def private(
         replaced = False
         delta /= 1.0 + math.exp(epsilon)
     for made in finer(steps, replaced):
-        sides = (False, True)
-        if (
-            max(made.stick(epsilon * 1.0005, one)[1] for one in sides)
-            <= delta
-        ):
+        if made.either(epsilon * 1.0005)[1] <= delta:
             return True
-        if max(made.stick(epsilon, one)[0] for one in sides) > delta:
+        if made.either(epsilon)[0] > delta:
             return False
     return None
 
@@ -123,24 +128,12 @@ def epsilon_upper(
     delta: float,
     replaced: bool,
 ) -> float:
-    """An epsilon at which what ran is private in both directions, within 1e-4 of the least that this grid shows."""
+    """The least epsilon, to a part in a thousand, at which the first grid shows that what ran is private."""
     made = next(finer(steps, replaced))
-    low = 0.0
-    high = 1.0
-    while (
-        max(made.stick(high, one)[1] for one in (False, True)) > delta
-    ):
-        low = high
-        high *= 2.0
-        if high > 2.0 * FAR:
-            return math.inf
-    while high - low > 1e-4 * high:
-        middle = 0.5 * (low + high)
-        sides = [made.stick(middle, one)[1] for one in (False, True)]
-        low, high = (
-            (low, middle) if max(sides) <= delta else (middle, high)
-        )
-    return high
+    place = bisect_left(
+        _EPSILONS, True, key=lambda one: made.either(one)[1] <= delta
+    )
+    return [*_EPSILONS, math.inf][place]
 
 
 @lru_cache(maxsize=8)

@@ -7,20 +7,18 @@ from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import needs
 from pacdp.verify.arithmetic import log_choose, total
-from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import (
     Fields,
-    Statement,
     Unchecked,
     about,
     agree,
-    all_judged,
     exactly,
     number,
     require,
     same,
     without_unit,
 )
+from pacdp.verify.measured import SHARED, same_rows
 from pacdp.verify.selfcertified import SUM, shares_of
 
 ROUTE = "predictions"
@@ -50,25 +48,6 @@ _COMPLEMENTS = {
     "error in group ": "accuracy in group ",
 }
 """How the names of a rate and of one minus it begin."""
-
-
-def check_predictions(report: Fields) -> list[Statement]:
-    """A statement on every certificate, on what all of them pay, on every row, and on counts of parts and whole."""
-    found = list[Statement]()
-    for made in report.certificates:
-        subject = f"{made.get('measures')} of {made.get('of')}"
-        for said in check_certificate(made):
-            found.append(said._replace(subject=subject))
-    checks = {
-        "failure probability of everything together": _paid,
-        "rows": _rows,
-        "counts": _counts,
-        "completeness": _complete,
-        "gaps": _gaps,
-        "remarks": _remarks,
-        "the data": _data,
-    }
-    return [*found, *all_judged("report", checks, report)]
 
 
 def _data(_: Fields) -> None:
@@ -422,3 +401,17 @@ def _gaps(report: Fields) -> None:
         ]
         exact = total(map(exactly, failing))
         about("what the groups fail with", gap.failure_prob, exact)
+
+
+OF_PREDICTIONS = {
+    "failure probability of everything together": _paid,
+    "rows": _rows,
+    "counts": _counts,
+    "completeness": _complete,
+    "gaps": _gaps,
+    "remarks": _remarks,
+    "the data": _data,
+    "numbers of rows": same_rows,
+    **SHARED,
+}
+"""What is asked of a report on predictions."""

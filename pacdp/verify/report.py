@@ -1,7 +1,7 @@
 """A report, a certificate or a folder, and the program that prints a verdict on each statement in it.
 
-``check_path`` asks what a path is. ``check_run`` is a report on a run or a network: what its certificates share, every
-measured error and every epsilon. A report on predictions is in ``predicted``, that of ``pacdp.self_certify`` in
+``check_path`` asks what a path is, ``check_report`` what a report is: its certificates, what they share, every measured
+error and every epsilon. A report on predictions is in ``predicted``, that of ``pacdp.self_certify`` in
 ``selfcertified``.
 """
 
@@ -44,9 +44,8 @@ from pacdp.verify.measured import (
     agrees,
     bounded,
     held_by_nothing,
-    same_rows,
 )
-from pacdp.verify.predicted import ROUTE, check_predictions
+from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
@@ -56,7 +55,7 @@ UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
-_OF_RUNS = "accounted counts charged_steps stopping_times"
+_ELSEWHERE = "accounted counts charged_steps stopping_times"
 """Details that a run's folder, or an epsilon, is held against."""
 _KEYS = """
     format route subject n unit examples failure_prob certificates not_applicable measured monte_carlo prior privacy
@@ -116,15 +115,17 @@ def check_report(
     if missing := set(_KEYS.split()) - r.keys():
         why = f"its format has {', '.join(sorted(missing))}, and they are not there"
         return [Statement("report", "format", DOES_NOT, why)]
-    if r.get("route") == ROUTE:
-        found = [
-            *check_predictions(r),
-            judged("report", "numbers of rows", same_rows, r),
-            *all_judged("report", SHARED, r),
-            *_told_beside(r, "", "references"),
-        ]
-    else:
-        found = check_run(r, redone)
+    table = r.get("route") == ROUTE
+    found = list[Statement]()
+    for made in r.certificates:
+        privacy = r.get("privacy")
+        for said in check_certificate(made, privacy, redone, not table):
+            subject = f"{made.get('measures')} of {made.get('of')}"
+            new = said._replace(subject=subject) if table else said
+            found.append(new)
+    checks = OF_PREDICTIONS if table else _OF_RUNS
+    found += all_judged("report", checks, r)
+    found += _told_beside(r) if table else _of_a_run(r)
     for name, other in r.part("details").part("references").items():
         for said in check_report(other):
             found.append(
@@ -133,22 +134,11 @@ def check_report(
     return found
 
 
-def check_run(
-    report: Fields, redone: Collection[str]
-) -> list[Statement]:
-    """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
+def _of_a_run(report: Fields) -> list[Statement]:
+    """What a chain leaves unproved, every epsilon of a mechanism, what is only told, and that certificates may lack."""
     found = list[Statement]()
-    privacy = report.get("privacy")
-    for made in report.certificates:
-        found += check_certificate(made, privacy, redone, True)
-    checks = {
-        "certificates agree with it": agrees,
-        **SHARED,
-        "what is bounded": bounded,
-        "hypotheses of the prior": _of_the_prior,
-    }
-    found += all_judged("report", checks, report)
-    if (subject := report.part("subject")).get("sampler"):
+    subject = report.part("subject")
+    if subject.get("sampler"):
         given = report.certificates, subject, report.examples
         found.append(
             judged("report", "hypotheses", require_of_a_chain, *given)
@@ -157,18 +147,15 @@ def check_run(
     spent = {**report.part("details").part("spent"), "event": event}
     for claim in _epsilons([report, spent]):
         found.append(judged("report", "epsilon", _epsilon, claim))
+    found += _told_beside(report, "prior subject", _ELSEWHERE)
     why = "nothing in the file says whether a certificate was taken out of it"
-    return [
-        *found,
-        *_told_beside(report, "prior subject", _OF_RUNS),
-        Statement("report", "completeness", CANNOT, why),
-    ]
+    return [*found, Statement("report", "completeness", CANNOT, why)]
 
 
 def _told_beside(
     report: Fields,
-    told: str,
-    of_details: str,
+    told: str = "",
+    of_details: str = "references",
 ) -> list[Statement]:
     """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
     parts = {
@@ -207,6 +194,15 @@ def _of_the_prior(report: Fields) -> None:
                 f"{made.name} pays for a private prior, and it is {source}",
             )
             needs.require_named(needs.of_the_prior(prior), standing)
+
+
+_OF_RUNS = {
+    "certificates agree with it": agrees,
+    **SHARED,
+    "what is bounded": bounded,
+    "hypotheses of the prior": _of_the_prior,
+}
+"""What is asked of a report on a run or a network."""
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:
