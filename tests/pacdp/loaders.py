@@ -17,7 +17,7 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import GaussianPosterior, load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
-from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
+from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
@@ -134,9 +134,9 @@ def registered(path):
 
 
 def snapshots(folder):
-    store = resume_snapshots(folder / "s", shape=WeightsShape(parameters=(("w", (2, 2)),), layout="x"), up_to_step=0)
+    store = resume_snapshots(folder / "s", up_to_step=0)
     for step in (1, 2):
-        store.append(step, torch.full((4,), float(step)))
+        store.append(step, {"w": torch.full((2, 2), float(step))})
     return min((folder / "s").glob("snapshots-*"))
 
 
