@@ -459,7 +459,7 @@ def _summer(
         if mechanism.grad_sample_mode == "ghost":
             raise ValueError(
                 "grad_sample_mode 'ghost' clips gradients of single examples, and "
-                f"{type(algorithm).__name__} what a person contributes: leave grad_sample_mode out"
+                f"{type(algorithm).__name__} what a person contributes, which is taken by the reference: leave it out"
             )
         inputs, targets = (
             made_up_batch(template[0], examples=6),

@@ -129,7 +129,11 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
                 tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True
             )
             return torch.stack(
-                [(own * s[places]).flatten(1).sum(1) for own, s in pairs if s is not None]
+                [
+                    (own * s[places]).reshape(len(own), -1).sum(1)
+                    for own, s in pairs
+                    if s is not None
+                ]
             ).sum(0)
 
         reference, now = (

@@ -125,12 +125,13 @@ def _weights(r: Release) -> None:
 
 
 def _event(r: Release) -> None:
-    """Weights and report name one event, of add-remove neighbours."""
+    """Weights and report name one event; the weights, the neighbours of epsilon, and certificates add-remove ones."""
     header = r.header
     privacy = r.report.privacy
     same("the event of the weights", header.event, privacy.event)
-    said = {header.adjacency, privacy.adjacency}
-    same("its neighbours", said, {"add-remove"})
+    replaced = relation(r.settings.run)[1]
+    said = header.adjacency == "replace-one", privacy.adjacency
+    same("its neighbours", said, (replaced, "add-remove"))
 
 
 def _settings(r: Release) -> None:
