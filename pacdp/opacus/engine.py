@@ -164,7 +164,7 @@ class PrivateEngine(PrivacyEngine):
             grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`; Opacus's "hooks", "functorch" and "ew" stand
                 for its None.
             steps: batches in one pass of the loader; by default those of ``data_loader``, or 1/q where q is given.
-            pre_noise: see :class:`pacdp.step.sums.ByExample`.
+            pre_noise: see :class:`pacdp.step.sums.Reference`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's

@@ -22,7 +22,7 @@ from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode
-from pacdp.step.sums import ByExample, Summer, runs_at_once
+from pacdp.step.sums import Reference, Summer, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, trained
 from pacdp.trials import made_up_batch, made_up_targets, with_other_weights
 
@@ -155,9 +155,8 @@ def _differs(
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
     weights = {name: w.clone() for name, w in trained(twin.module).items()}
-    exact = ByExample(
-        twin, units, NO_CLIPPING, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2])
-    )
+    exact = Reference(twin, units, NO_CLIPPING)
+    exact = exact._replace(vectorised=runs_at_once(exact, units, weights))
 
     def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
         rewind(module, before)
