@@ -17,7 +17,7 @@ from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import evidence_of, resting, summaries
 from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
 from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
-from pacdp.certify.reading import BATCH, AtWeights, Function, LossOf, Reading, Seen
+from pacdp.certify.reading import AtWeights, Function, LossOf, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.certify.settings import Settings
 from pacdp.predictions.bounding import clopper_pearson
@@ -44,13 +44,13 @@ class Network:
         network: the function.
         of: what it is called in certificates.
         scores: whether it returns probabilities in place of logits.
-        batch_size: examples at a time.
+        batch_size: the most examples at a time; by default those of a loader's batch, or 500.
     """
 
     network: Function
     of: str = "your network"
     scores: bool = False
-    batch_size: int = BATCH
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.network):
@@ -58,7 +58,7 @@ class Network:
                 f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
             )
         require_kinds(self, of=str)
-        require_counts(self, "batch_size")
+        require_counts(self, *(() if self.batch_size is None else ("batch_size",)))
 
 
 def with_weights(

@@ -27,6 +27,7 @@ from pacdp.layers.plain import call_with, repeats_itself
 from pacdp.losses import in_error
 from pacdp.predictions.answers import Answers, from_probabilities, joined
 from pacdp.predictions.calibration import sample_of
+from pacdp.predictions.columns import require_own_name
 from pacdp.predictions.examples import Examples, described
 from pacdp.predictions.report import Measured
 from pacdp.stochastic.risk import at_or_above
@@ -36,8 +37,6 @@ from pacdp.trials.buffers import Holdings
 Function = Callable[..., Any]
 LossOf = Callable[[Any, Tensor], Tensor]
 """Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
-BATCH = 500
-_OURS = ("0-1 risk", "zero-one", "ECE", "MCE", "half the Brier risk")
 _LARGE = 2**20
 """Bytes of a batch. Small ones leave nothing worth the call behind."""
 
@@ -134,7 +133,7 @@ class Reading:
     loss: LossOf | ClippedError | None = None
     scores: bool = False
     device: Device = "cpu"
-    batch_size: int = BATCH
+    batch_size: int | None = None
 
     def seen(self, data: Any, whose: str, *, held: bool = True) -> Seen:
         """Everything that is kept of the examples.
@@ -142,8 +141,8 @@ class Reading:
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: hash the rows, and refuse a network in which they stand; else ``data`` is a BoundSet whose rows were
-                compared with the network before.
+            held: hash the rows, and refuse a network in which they stand, see :meth:`Batch.telling`; else ``data`` is a
+                BoundSet whose rows were compared with the network before.
 
         Raises:
             ValueError: no examples; a network that fails, mixes the examples of a batch or writes on them; outputs or
@@ -156,15 +155,17 @@ class Reading:
         for batch, found in self.over(data):
             if holdings is not None:
                 hashes = hashed.add(batch)
-                if isinstance(batch.inputs, Tensor):
-                    holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
+                for rows in batch.telling():
+                    known = hashes if len(batch.inputs) == 1 else None
+                    holdings.require_none(rows, hashes=known, whose=whose)
             if self.loss is None:
                 labels, classes = _class_labels(batch.labels, whose).cpu(), classes_of(found)
                 named.append(labels.numpy())
                 answers.append(answers_of(found, labels, scores=self.scores))
             else:
-                losses = {name_of(self.loss): found.numpy()}
-                answers.append(Answers(losses=losses))
+                name, losses = name_of(self.loss), found.numpy()
+                require_own_name(name, counted=losses.dtype == np.bool_)
+                answers.append(Answers(losses={name: losses}))
             _hand_back(batch.nbytes)
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
@@ -188,20 +189,22 @@ class Reading:
         Raises:
             ValueError: as for :meth:`seen`.
         """
-        shape, form, tried, settled = torch.Size(), None, 0, None
+        shape, forms, tried, settled = torch.Size(), None, 0, None
         repeats = self.loss is None and repeats_itself(
             self.network.module if isinstance(self.network, AtWeights) else self.network
         )
         for batch in batches_of(data, batch_size=self.batch_size):
-            given = batch.inputs.shape[1:] if isinstance(batch.inputs, Tensor) else None
+            given = (
+                [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
+            )
             at = _At(self, batch)
             if settled is None:
                 shape = at.first().shape[1:]
                 settled = Unwritten(self.network)
             at.shape = shape
-            if batch.n > tried or given != form:
+            if batch.n > tried or given != forms:
                 at.require_own()
-                tried, form = max(MOST, batch.n), given
+                tried, forms = max(MOST, batch.n), given
             found = at.all()
             if not repeats:
                 require_alone(_real(found), at.rows, least=at.least)
@@ -218,18 +221,14 @@ class Reading:
         return _bounded(self.loss, outputs, labels.to(self.device), len(labels))
 
     def _outputs(self, inputs: Inputs) -> Any:
-        given = {"": inputs} if isinstance(inputs, Tensor) else inputs
-        given = {name: value.to(self.device) for name, value in given.items()}
+        given = {name: value.to(self.device) for name, value in inputs.items()}
         with kept_inputs(*given.values()):
             try:
-                return (
-                    self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
-                )
+                return self.network(given[""]) if "" in given else self.network(**given)
             except Exception as error:  # a stranger's network may raise anything
-                named = {name: tuple(value.shape) for name, value in given.items()}
-                shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
+                shapes = {name: tuple(value.shape) for name, value in given.items()}
                 raise ValueError(
-                    f"the network does not accept inputs of shape {shapes}: {said(error)}"
+                    f"the network does not accept inputs of shape {shapes.get('', shapes)}: {said(error)}"
                 ) from error
 
 
@@ -248,44 +247,46 @@ class _At:
         return 0.0 if self.reading.loss is None else 1.0
 
     def first(self) -> Tensor:
-        """The first pass: of one example, or of made-up numbers where the inputs are one tensor."""
-        inputs, labels = self.batch.inputs, self.batch.labels[:1]
-        if isinstance(inputs, Tensor):
-            return self._judged(pool(inputs[:1])[-1:], labels)
-        return self._judged({name: value[:1].clone() for name, value in inputs.items()}, labels)
+        """The first pass: of one example, made up where the inputs are one tensor."""
+        example = self.batch.at(slice(1))
+        return self._judged(_tried(example, 1).at([-1]))
 
     def all(self) -> Tensor:
         """Of every example of the batch."""
-        return self._judged(self.batch.inputs, self.batch.labels)
+        return self._judged(self.batch)
 
     def rows(self, places: Tensor) -> Tensor:
         """Of some of its examples."""
-        inputs = self.batch.inputs
-        if isinstance(inputs, Tensor):
-            return _real(self._judged(inputs[places], self.batch.labels[places]))
-        part = {name: value[places] for name, value in inputs.items()}
-        return _real(self._judged(part, self.batch.labels[places]))
+        return _real(self._judged(self.batch.at(places)))
 
     def require_own(self) -> None:
         """Refuse a network that mixes the examples of a batch, in trials as large as the batch."""
-        size, inputs = max(MOST, self.batch.n), self.batch.inputs
-        made_up = pool(inputs[:size], size=size) if isinstance(inputs, Tensor) else None
+        size = max(MOST, self.batch.n)
+        pooled = _tried(self.batch, size)
+        require_own_outputs(
+            lambda places: _real(self._judged(pooled.at(places))), size=size, least=self.least
+        )
 
-        def run(places: Tensor) -> Tensor:
-            own = places % min(self.batch.n, size)
-            if made_up is None:
-                return self.rows(own)
-            return _real(self._judged(made_up[places], self.batch.labels[own]))
-
-        require_own_outputs(run, size=size, least=self.least)
-
-    def _judged(self, inputs: Inputs, labels: Tensor) -> Tensor:
-        found = self.reading.judged(inputs, labels)
+    def _judged(self, batch: Batch) -> Tensor:
+        found = self.reading.judged(batch.inputs, batch.labels)
         if self.shape is not None and found.shape[1:] != self.shape:
             raise ValueError(
                 f"expected {list(self.shape)} outputs an example in every batch, got {list(found.shape[1:])}"
             )
         return found
+
+
+def _tried(batch: Batch, size: int) -> Batch:
+    """What trials are made on: so many examples, those of the batch in turn, and as many that are made up.
+
+    Where there are several inputs, numbers that do not go with each other may be no input at all: none is made up.
+    """
+    places = torch.arange(2 * size) % min(batch.n, size)
+    if len(batch.inputs) > 1:
+        return batch.at(places)
+    ((name, rows),) = batch.inputs.items()
+    made_up = pool(rows[:size], size=size)
+    return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
 
 
 def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
@@ -360,12 +361,7 @@ def name_of(loss: LossOf | ClippedError) -> str:
     """What the loss is called in certificates."""
     if isinstance(loss, ClippedError):
         return loss.name
-    name = str(getattr(loss, "__name__", "loss")).replace("_", " ")
-    if name in _OURS:
-        raise ValueError(
-            f"loss must have a name of its own, got {name!r}, which is that of another quantity: rename the function"
-        )
-    return name
+    return str(getattr(loss, "__name__", "loss")).replace("_", " ")
 
 
 def _hand_back(size: int) -> None:

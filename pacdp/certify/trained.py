@@ -138,8 +138,9 @@ class Trained:
             oscillation=data.loss.oscillation, n=data.n, step=self.state.step
         )
         share = failure_prob / self.charged.stopping_times
-        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
-                        progress=progress, settings=self.fixed)  # fmt: skip
+        drawn: dict[str, Any] = {"gibbs": settings, "seed": seed, "progress": progress}
+        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, settings=self.fixed,
+                        **(drawn if isinstance(posterior, LocalGibbs) else {}))  # fmt: skip
         covers, noise = of_the_run(self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
         run = NoisyRun(

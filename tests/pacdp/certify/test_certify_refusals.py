@@ -16,7 +16,6 @@ from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
 from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy
 from pacdp.certify.finite import assess_finite
-from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
 from pacdp.losses import Loss, bounded_cross_entropy, brier
@@ -59,7 +58,7 @@ def parrot():
 def chain(**options):
     train = toy_objective(toy_data())
     (weights,) = train.weights()
-    given = {"prior": PURE, "gibbs": GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), **options}
+    given = {"prior": PURE, **options}
     return certify(given.pop("law", Point(weights=weights)), given.pop("data", train), **given)
 
 

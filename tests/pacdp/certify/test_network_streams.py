@@ -131,6 +131,46 @@ def test_batches_in_keywords():
     swapped = [{**one, "values": one["scale"], "scale": one["values"]} for one in batches]
     with refusal("does not accept inputs"):
         certify(network, swapped)
+    for seen in (ALL, [{"words": one["values"], "scale": one["scale"], "labels": one["labels"]} for one in batches]):
+        with refusal("other keywords", DataError):
+            certify(network, batches, seen=seen)
+    with refusal("share 300", DataError):
+        certify(network, batches, seen=[dict(reversed(one.items())) for one in batches])
+    with refusal("other keywords than"):
+        certify(lambda values, scale=1: NET(values), [*batches[:4], {"values": INPUTS[240:], "labels": LABELS[240:]}])
+
+
+WORDS = torch.randint(0, 90, (300, 24), generator=GENERATOR)
+LENGTHS = torch.arange(300) % 24 + 1
+
+
+class Words(Module):
+    """As networks of words are called; it may keep some of its inputs, as networks with causal masks do."""
+
+    def __init__(self, **kept):
+        super().__init__()
+        self.table, self.norm = Linear(24, 3), Linear(24, 1)
+        self.norm.weight.data.fill_(1.0)
+        for name, held in kept.items():
+            self.register_buffer(name, held)
+
+    def forward(self, *, words, mask, kinds, places):
+        return self.table((words * mask).float() / 90) + 0.0 * self.norm((kinds + places).float())
+
+
+def in_words():
+    mask = (torch.arange(24) < LENGTHS[:, None]).long()
+    kinds = (torch.arange(24) > LENGTHS[:, None] // 2).long()
+    given = {"words": WORDS, "mask": mask, "kinds": kinds * mask, "places": torch.arange(24).expand(300, 24)}
+    return [{name: one[at] for name, one in (given | {"labels": LABELS}).items()} for at in torch.arange(300).split(60)]
+
+
+def test_networks_that_are_called_by_keywords_hold_none_of_the_words_but_may_hold_masks_and_places():
+    plain = {"causal": torch.ones(24, 24).tril(), "places": torch.arange(48), "ones": torch.ones(24)}
+    assert certify(Words(**plain).eval(), in_words()).certificates
+    for held in (WORDS[100:150].clone(), (WORDS[70:130] / 90.0)):
+        with refusal("held of the network holds", DataError):
+            certify(Words(held=held).eval(), in_words())
 
 
 @parametrize("kind", ["absolute", "squared"])
