@@ -31,8 +31,9 @@ import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
 from pacdp.certify.networks import Finding, about
+from pacdp.certify.outputs import classes_of, error_share
 from pacdp.certify.priors import Private, Source
-from pacdp.certify.reading import Reading, classes_of, error_share
+from pacdp.certify.reading import Network, Reading
 from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.report import Measured
 
@@ -121,7 +122,7 @@ def said(
     """The class that each network names for each example; -1 where it does not name one alone."""
     found = []
     for network in networks:
-        outputs = Reading(network=network, device=device).outputs(data.inputs)
+        outputs = Reading(law=Network(network=network), device=device).outputs(data.inputs)
         data.require_labels(classes_of(outputs))
         outputs = outputs.reshape(data.n, -1)
         if outputs.shape[1] == 1:

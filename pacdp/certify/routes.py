@@ -11,13 +11,13 @@ import bounds
 from bounds import _check
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.batches import bound_set
-from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.networks import Network, Release
+from pacdp.certify.networks import Release
+from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     DataFree,
@@ -27,7 +27,7 @@ from pacdp.certify.priors import (
     privacy_to_dict,
     source_to_dict,
 )
-from pacdp.certify.reading import Function, LossOf
+from pacdp.certify.reading import Function, Network
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss

@@ -34,6 +34,7 @@ from pacdp.certify.evidence import evidence_of, resting
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.networks import released_certificate
+from pacdp.certify.outputs import answers_of, error_share
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     NoisySum,
@@ -42,7 +43,7 @@ from pacdp.certify.priors import (
     price_of,
     privacy_to_dict,
 )
-from pacdp.certify.reading import Seen, answers_of, error_share
+from pacdp.certify.reading import Seen
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective

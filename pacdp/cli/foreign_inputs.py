@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.batches import batches_of
-from pacdp.certify.reading import LossOf
+from pacdp.certify.outputs import LossOf
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
