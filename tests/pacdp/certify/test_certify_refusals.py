@@ -16,6 +16,7 @@ from pacdp import HeldOut, Network, Prior, Private, Settings, certify
 from pacdp.algorithms import PSGLD, SGLD, build
 from pacdp.certify import DataFree, Finite, MonteCarlo, NoPrivacy
 from pacdp.certify.finite import assess_finite
+from pacdp.certify.gibbs import GibbsSettings
 from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import noisy_sums_event, realised_price
 from pacdp.losses import Loss, bounded_cross_entropy, brier
@@ -110,6 +111,8 @@ LAWS = {
 }  # fmt: skip
 CALLS = {
     "law": (lambda: gaussian(law=network()), "network is not used"),
+    "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
+    "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
     "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),

@@ -56,6 +56,10 @@ def shown(found):
     ], found.measured
 
 
+def part(start, end):
+    return INPUTS[start:end], LABELS[start:end]
+
+
 FORMS = {
     "arrays": (INPUTS.numpy(), LABELS.numpy()),
     "a data set": Pairs(),
@@ -64,25 +68,18 @@ FORMS = {
     "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), ALL, (INPUTS[:0], LABELS[:0])],
     "labels with a further axis": (INPUTS, LABELS[:, None]),
     "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
+    "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
 }
 
 
 @parametrize("form", FORMS)
 def test_every_form_of_the_examples_gives_what_tensors_at_once_give(form):
-    whole = certify(Network(network=NET), BoundSet(inputs=INPUTS, labels=LABELS))
+    whole = certify(NET, BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE if form == "people" else None))
     found = certify(NET, FORMS[form])
-    assert shown(found) == shown(whole)
+    assert (shown(found), found.unit, found.n) == (shown(whole), whole.unit, whole.n)
     if "axis" not in form:
         assert found.rows == whole.rows
     validate(found.to_dict(subject=None, provenance={}) | {"provenance": None})
-
-
-def test_people_are_counted():
-    whole = BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE)
-    batches = [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)]
-    found = certify(NET, batches)
-    assert shown(found) == shown(certify(Network(network=NET), whole))
-    assert (found.unit, found.n, found.rows["bound"]["people"]) == ("person", 100, 100)
 
 
 WRAPPED = [lambda z: {"logits": z}, Output, lambda z: (z, "attention")]
@@ -140,8 +137,8 @@ def test_batches_in_keywords():
         certify(lambda values, scale=1: NET(values), [*batches[:4], {"values": INPUTS[240:], "labels": LABELS[240:]}])
 
 
-WORDS = torch.randint(0, 90, (300, 24), generator=GENERATOR)
-LENGTHS = torch.arange(300) % 24 + 1
+WORDS, LENGTHS, PLACE = torch.randint(0, 90, (300, 24), generator=GENERATOR), LABELS[:, None] * 9 + 1, torch.arange(24)
+TEXTS = {"words": WORDS, "mask": (PLACE < LENGTHS).long(), "places": PLACE.expand(300, 24), "labels": LABELS}
 
 
 class Words(Module):
@@ -149,28 +146,19 @@ class Words(Module):
 
     def __init__(self, **kept):
         super().__init__()
-        self.table, self.norm = Linear(24, 3), Linear(24, 1)
-        self.norm.weight.data.fill_(1.0)
-        for name, held in kept.items():
-            self.register_buffer(name, held)
+        self.table, self.kept = Linear(24, 3), kept
 
-    def forward(self, *, words, mask, kinds, places):
-        return self.table((words * mask).float() / 90) + 0.0 * self.norm((kinds + places).float())
-
-
-def in_words():
-    mask = (torch.arange(24) < LENGTHS[:, None]).long()
-    kinds = (torch.arange(24) > LENGTHS[:, None] // 2).long()
-    given = {"words": WORDS, "mask": mask, "kinds": kinds * mask, "places": torch.arange(24).expand(300, 24)}
-    return [{name: one[at] for name, one in (given | {"labels": LABELS}).items()} for at in torch.arange(300).split(60)]
+    def forward(self, *, words, mask, places):
+        return self.table((words * mask + 0 * places).float() / 90)
 
 
 def test_networks_that_are_called_by_keywords_hold_none_of_the_words_but_may_hold_masks_and_places():
+    texts = [{name: one[at] for name, one in TEXTS.items()} for at in torch.arange(300).split(60)]
     plain = {"causal": torch.ones(24, 24).tril(), "places": torch.arange(48), "ones": torch.ones(24)}
-    assert certify(Words(**plain).eval(), in_words()).certificates
-    for held in (WORDS[100:150].clone(), (WORDS[70:130] / 90.0)):
-        with refusal("held of the network holds", DataError):
-            certify(Words(held=held).eval(), in_words())
+    assert certify(Words(**plain).eval(), texts).certificates
+    for held in (WORDS[100:150].clone(), WORDS[70:130] / 90.0):
+        with refusal("of the network holds", DataError):
+            certify(Words(held=held).eval(), texts)
 
 
 @parametrize("kind", ["absolute", "squared"])
@@ -230,10 +218,6 @@ class Memory(Module):
 
 
 HOLDS = Memory().eval()
-
-
-def part(start, end):
-    return INPUTS[start:end], LABELS[start:end]
 
 
 REFUSED = {
