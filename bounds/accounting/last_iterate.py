@@ -14,6 +14,7 @@ release is mu-GDP for adding or removing a record,
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class LastIterate:
         """The mu of adding or removing a record, rounded up."""
         shifts, squares = self._of_the_release()
         with np.errstate(over="ignore"):
-            slopes = isotonic_regression(shifts / squares, weights=squares).x
+            slopes: NDArray[np.float64] = cast(Any, isotonic_regression)(shifts / squares, weights=squares).x
             found = math.sqrt(float(np.sum(squares * slopes**2)))
         steps = len(self.noises)
         return outward(found * (1.0 + (steps + 16) * _ULP)) if found == found else math.inf

@@ -103,8 +103,8 @@ APART = np.array([[0.0, -8.0], [-8.0, 0.0]])
 """w and w' are all but equal."""
 
 
-def gibbs(losses, base=0.0):
-    return lambda counts: law(base - counts @ losses)
+def gibbs(losses, base=None):
+    return lambda counts: law((0.0 if base is None else base) - counts @ losses)
 
 
 def entropy(losses, inner, beta):
