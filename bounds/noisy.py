@@ -285,6 +285,8 @@ class _Moments(_Realised):
 
     log_moments: tuple[float, ...]
 
+    called: ClassVar[str] = "sum_log_moments"
+
     def __post_init__(self) -> None:
         _Realised.__post_init__(self)
         moments = _check.reals("log_moments", self.log_moments)
@@ -300,7 +302,7 @@ class _Moments(_Realised):
     @property
     def inputs(self) -> Inputs:
         """The sums and the grid."""
-        return {"sum_log_moments": ", ".join(map(repr, self.log_moments)), **self._grid}
+        return {self.called: ", ".join(map(repr, self.log_moments)), **self._grid}
 
     def _moments(self) -> tuple[float, ...]:
         return self.log_moments
@@ -321,6 +323,7 @@ class GibbsLosses(_Moments):
     """The price of a Gibbs draw by the losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i): see ``gibbs_losses``."""
 
     __slots__ = ()
+    called: ClassVar[str] = "losses_log_moments"
     prefix: ClassVar[str] = "gibbs_losses_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
 
@@ -329,6 +332,7 @@ class GibbsGradients(_Moments):
     """The price of a draw with convex potentials, by their gradients where it lies: see ``gibbs_gradients``."""
 
     __slots__ = ()
+    called: ClassVar[str] = "gradients_log_moments"
     prefix: ClassVar[str] = "gibbs_gradients_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
 
