@@ -8,7 +8,7 @@ from torch import Tensor
 from bounds.accounting import Event, PrivacyBound
 from pacdp import Network, Private, Report, load_checkpoint, load_trained
 from pacdp.certify import BoundSet
-from pacdp.certify.networks import with_weights
+from pacdp.certify.reading import AtWeights
 from pacdp.cli.config import Run
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.rederived import require_rederived
@@ -98,9 +98,8 @@ def leaving(path: Path, runtime: Runtime) -> Leaving:
         )
     bound = BoundSet.behind(data)
     claim = accounted_privacy(run.sampler, n=data.n, steps=charged.steps)
-    weights = with_weights(data.model, checkpoint.model, {}, "cpu")
     return Leaving(
         checkpoint=checkpoint, config=run, bound=bound, event=event, charged=charged,
         source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
-        predictor=Network(network=weights, of="weights"),
+        predictor=Network(network=AtWeights(data.model, checkpoint.model), of="weights"),
     )  # fmt: skip

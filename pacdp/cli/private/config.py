@@ -108,6 +108,14 @@ class PrivateConfig:
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
             )
 
+    def require_examples_for_ghost(self) -> None:
+        """Refuse ghost clipping, which somebody asked for, where people are clipped."""
+        if self.method.by_person:
+            raise ValueError(
+                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
+                f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
+            )
+
     @property
     def neighbours(self) -> Adjacency:
         """The neighbours that whatever is printed of the run is about.
