@@ -30,6 +30,6 @@ def test_what_shares_a_batch_with_a_run_that_never_ends_is_carried_out(two, tmp_
 
 def test_one_worker_with_a_limit_is_a_process_and_a_run_that_ignores_sigterm_ends(tmp_path):
     jobs = [job(0), job(1, "ignores")]
-    assert ended(jobs, tmp_path, Workers(limit=8.0)) == {0: None, 1: LATE.format(8)}
+    assert ended(jobs, tmp_path, Workers(limit=20.0)) == {0: None, 1: LATE.format(20)}
     assert os.getpid() not in [pid for out in outs(jobs, tmp_path) for pid in pids(out)]
     assert not psutil.pid_exists(pids(tmp_path / jobs[1].key)[0])
