@@ -66,16 +66,11 @@ _HEAD = re.compile(
 )
 """What may stand before a name: the predictor, the loss, or the examples that it is about."""
 _RISKS = {
-    "ece_pac_bayes": "ECE",
-    "ece_hoeffding": "ECE",
-    "ece_second_moment": "ECE",
-    "mce_hoeffding": "MCE",
-    "mce_clopper_pearson": "MCE",
-    "gibbs_risk_upper": "empirical risk",
-    "weighted_risk_upper": "empirical risk",
-    "correlated_risk_upper": "empirical risk",
-    "gibbs_catoni": "surrogate risk, rescaled to [0, 1]",
-    "largest_gap": "largest gap between ",
+    "ECE": "ece_pac_bayes ece_hoeffding ece_second_moment",
+    "MCE": "mce_hoeffding mce_clopper_pearson",
+    "empirical risk": "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
+    "surrogate risk, rescaled to [0, 1]": "gibbs_catoni",
+    "largest gap between ": "largest_gap",
 }
 """How the name of the risk begins that these formulas bound; others bound whatever lies in [0, 1]."""
 _BY_INPUT = {
@@ -158,10 +153,13 @@ def check_certificate(
         return [Statement(subject, "format", CANNOT, why)]
     made = fields(record)
     claims = list[Claim]()
-    given = made, privacy, losses_known
-    read = judged(subject, "value", _read_into, claims, *given)
+
+    def read() -> None:
+        claims.append(read_claim(made, privacy, losses_known))
+
+    unread = judged(subject, "value", read)
     if not claims:
-        return [read]
+        return [unread]
     checks = dict(_CHECKS)
     if made.name == "best_of":
         checks["choice"] = _choice
@@ -178,10 +176,6 @@ def check_certificate(
             Statement(subject, "what is told beside", CANNOT, why)
         )
     return found
-
-
-def _read_into(claims: list[Claim], *given: Any) -> None:
-    claims.append(read_claim(*given))
 
 
 def _unknown(made: Fields) -> list[str]:
@@ -229,10 +223,8 @@ def _hypotheses(c: Claim) -> None:
     unproved = "unproved" in standing.values()
     status = "optimistic" if unproved else "rigorous"
     same("the status", c.record.status, status)
-    names = [c.name]
-    if c.name == "best_of":
-        names = [one[0] for one in parsed(c.inputs.among)]
-    for name in names:
+    best = c.name == "best_of"
+    for name, *_ in parsed(c.inputs.among) if best else [[c.name]]:
         _, prefix, formula = _named(name, c)
         needed = needs.needed(prefix, formula, name, c.inputs)
         needs.require_named(needed, standing)
@@ -287,7 +279,10 @@ def _begins(head: str, formula: str) -> str:
     if head.startswith("rescaled_"):
         loss = head.removeprefix("rescaled_")
         return f"{loss} risk, rescaled to [0, 1]"
-    return _RISKS.get(formula, "")
+    for begins, names in _RISKS.items():
+        if formula in names.split():
+            return begins
+    return ""
 
 
 def _people_in(measures: str) -> set[str]:
@@ -319,9 +314,8 @@ def _costs(c: Claim) -> None:
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     for name, value in c.terms.items():
-        said = dict.get(c.inputs, name)
-        if name == "empirical_risk":
-            said = c.inputs.get("risk")
+        source = "risk" if name == "empirical_risk" else name
+        said = dict.get(c.inputs, source)
         if said is not None:
             same(f"terms.{name}", number(value), number(said))
     if "empirical_risk" in c.terms and "k" in c.inputs:

@@ -104,7 +104,6 @@ EDITS = {
     "a row twice": lambda r: r["details"]["statements"].append(r["details"]["statements"][0]),
     "no remarks": lambda r: r["details"].update(remarks=[]),
     "no list of remarks": lambda r: r["details"].pop("remarks"),
-    "a remark of its own": lambda r: r["details"].update(remarks=["in every group m errs always or never: ha"]),
     "another remark": lambda r: r["details"]["remarks"].__setitem__(0, r["details"]["remarks"][0].replace("a b", "c")),
     "the last remark gone": lambda r: r["details"]["remarks"].pop(),
 }
