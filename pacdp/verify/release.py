@@ -74,6 +74,9 @@ _KNOWN = {
 """All that each part may hold."""
 
 
+_NEIGHBOURS = ("add-remove", "replace-one")
+
+
 def checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
     """What is checked of an exported folder, in this order; without a report it is one of weights alone."""
     if not f.report:
@@ -103,12 +106,13 @@ def _weights(f: Folder) -> None:
 
 
 def _event(f: Folder) -> None:
-    """Weights and report name one event, of add-remove neighbours."""
+    """Weights and report name one event; the weights, the neighbours of epsilon, and certificates add-remove ones."""
     header = f.header
     privacy = f.report.privacy
     same("the event of the weights", header.event, privacy.event)
-    said = {header.adjacency, privacy.adjacency}
-    same("its neighbours", said, {"add-remove"})
+    replaced = relation(f.settings.run)[1]
+    said = header.adjacency == "replace-one", privacy.adjacency
+    same("its neighbours", said, (replaced, "add-remove"))
 
 
 def _settings(f: Folder) -> None:
@@ -261,12 +265,12 @@ def _nothing_beside(f: Folder) -> None:
 
 
 def _cost_alone(f: Folder) -> None:
-    """The event is one of add-remove neighbours, with protection; that it is what ran, no file shows."""
-    same("its neighbours", f.header.adjacency, "add-remove")
-    replaced = "remark" in f.header
+    """The event costs what is told for the neighbours of the header; that it is what ran, no file shows."""
+    words = f.header.adjacency
+    require(words in _NEIGHBOURS, f"its neighbours are {words!r}")
+    replaced = words == "replace-one"
     ran = steps_of(f.header.event, replaced)
     most = loss.epsilon_upper(ran, _DELTA, replaced)
-    words = "replace-one" if replaced else "add-remove"
     raise Unchecked(
         f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
         f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
