@@ -170,23 +170,22 @@ def check_certificate(
         proofs = "proofs of hypotheses"
         check = needs.require_proofs
         found.append(judged(subject, proofs, check, made, redone))
-    if unknown := _unknown(made):
-        why = f"this checker does not know what {', '.join(unknown)} is"
-        found.append(
-            Statement(subject, "what is told beside", CANNOT, why)
-        )
-    return found
+    return [*found, *_told_beside(subject, made)]
 
 
-def _unknown(made: Fields) -> list[str]:
+def _told_beside(subject: str, made: Fields) -> list[Statement]:
     """What a certificate holds that no check asked for, beside what is only told."""
     repeated = f"{_TOLD} {' '.join(made.inputs)}"
-    return [
+    unknown = [
         *made.unasked("format reference"),
         *needs.unknown(made),
         *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
         *(f"terms.{name}" for name in made.terms.unasked(repeated)),
     ]
+    if not unknown:
+        return []
+    why = f"this checker does not know what {', '.join(unknown)} is"
+    return [Statement(subject, "what is told beside", CANNOT, why)]
 
 
 def _failure(c: Claim) -> None:
@@ -314,8 +313,9 @@ def _costs(c: Claim) -> None:
 def _terms(c: Claim) -> None:
     """Those that repeat an input; the others belong to a formula or a price."""
     for name, value in c.terms.items():
-        source = "risk" if name == "empirical_risk" else name
-        said = dict.get(c.inputs, source)
+        said = dict.get(c.inputs, name)
+        if name == "empirical_risk":
+            said = c.inputs.get("risk")
         if said is not None:
             same(f"terms.{name}", number(value), number(said))
     if "empirical_risk" in c.terms and "k" in c.inputs:

@@ -239,9 +239,8 @@ def _measures(row: Fields) -> tuple[str, str]:
 
 
 def _counts(report: Fields) -> None:
-    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    """Rows count the records that there are, plain errors are among what was measured, parts add up to the whole."""
     n = report.n
-    complete = not report.not_applicable
     if report.unit == "example":
         same("the number of examples", report.examples, n)
     most = max(row.n for row in report.details.statements)
@@ -253,31 +252,34 @@ def _counts(report: Fields) -> None:
     for whole in _of_family(report, "error"):
         same(f"the records behind the error of {whole.of}", whole.n, n)
         made = report.certificates[whole.upper_by]
-        own = made.inputs
-        require(
-            not made.measures.startswith("0-1 risk")
-            or (whole.of, "bound", "zero-one") in measured,
-            f"the error of {whole.of} is not among what was measured",
-        )
-        for family in _PARTITIONS:
-            parts = _parts(report, family, whole.of)
-            if not parts or not all(
-                "k" in one for one in (own, *parts)
-            ):
-                continue
-            times = 1
-            # an example is none of all classes but one
-            if family == "false-alarms":
-                times = len(parts) - 1
-            errors, size = (
-                sum(one[key] for one in parts) for key in ("k", "n")
-            )
-            whole_size = own.n * times
+        if "k" in made.inputs:
             require(
-                (errors, size) == (own.k, whole_size)
-                or (not complete and errors <= own.k),
-                f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole_size}",
+                not made.measures.startswith("0-1 risk")
+                or (whole.of, "bound", "zero-one") in measured,
+                f"the error of {whole.of} is not among what was measured",
             )
+            _check_parts(report, whole.of, made.inputs)
+
+
+def _check_parts(report: Fields, of: str, own: Fields) -> None:
+    """Errors on all classes, in all groups, and among all predictions, add up to the errors on all examples."""
+    for family in _PARTITIONS:
+        parts = _parts(report, family, of)
+        if not parts or not all("k" in one for one in parts):
+            continue
+        times = 1
+        # an example is none of all classes but one
+        if family == "false-alarms":
+            times = len(parts) - 1
+        errors, size = (
+            sum(one[key] for one in parts) for key in ("k", "n")
+        )
+        whole_size = own.n * times
+        require(
+            (errors, size) == (own.k, whole_size)
+            or (report.not_applicable and errors <= own.k),
+            f"{family} count {errors} errors of {size}, and on all examples there are {own.k} of {whole_size}",
+        )
 
 
 def _of_family(report: Fields, family: str) -> list[Fields]:

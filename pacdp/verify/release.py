@@ -72,8 +72,6 @@ _KNOWN = {
     "provenance": "commit dirty versions",
 }
 """All that each part may hold."""
-
-
 _NEIGHBOURS = ("add-remove", "replace-one")
 
 
@@ -260,8 +258,12 @@ def _require_known(found: Mapping[str, Any]) -> None:
 def _nothing_beside(f: Folder) -> None:
     """Of weights alone: no other file, tensor or entry is there, and no other remark."""
     _require_known(_of_the_weights(f))
-    remark = f.header.get("remark", PUBLIC_BATCHES)
-    same("the remark", remark, PUBLIC_BATCHES)
+    remark = f.header.get("remark")
+    public = f.header.adjacency == "replace-one"
+    require(
+        remark is None or (public and remark == PUBLIC_BATCHES),
+        f"the remark is {remark!r}",
+    )
 
 
 def _cost_alone(f: Folder) -> None:
