@@ -100,9 +100,11 @@ def _run(f: Folder) -> None:
     if run is None:
         raise Unchecked("the header names no configuration")
     require(
-        f.config in (None, run),
+        f.configured in (None, run),
         "the header's run is not that of config.json",
     )
+    if f.config is not None:
+        same("the kind of run", f.config.kind, f.kind)
     own = digest(run)
     same("the hash of the run", header.get("config_hash", own), own)
     repeated = (
