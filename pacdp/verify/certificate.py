@@ -32,11 +32,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.files import other_format
-from pacdp.verify.formulas import COSTS, FORMULAS, PRICED
-from pacdp.verify.formulas.counts import (
-    check_noisy_counts,
-    from_draws,
-)
+from pacdp.verify.formulas import COSTS, FORMULAS, PRICED, counts
 from pacdp.verify.formulas.prices import PREFIXES, check_price
 
 FORMAT = "pacdp-certificate/2"
@@ -332,12 +328,12 @@ def _terms(c: Claim) -> None:
 def _value(c: Claim) -> None:
     """It is the formula's value at the summed costs, twice that for a vote, and at most 1."""
     if "released_errors" in c.inputs:
-        check_noisy_counts(c)
+        counts.check_noisy_counts(c)
     if "monte_carlo_mean" in c.inputs:
         agree(
             "inputs.risk",
             c.raw("risk"),
-            from_draws(c, "monte_carlo_"),
+            counts.from_draws(c, "monte_carlo_"),
         )
     exact = ONE
     if c.nats.is_finite():
