@@ -155,7 +155,7 @@ SPENT = {
 
 
 def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
-    """An export holds nothing about the data but counts with noise, in no entry of what it says was spent."""
+    """An export holds nothing about the data but counts with noise, in no entry of what was spent, nor in remarks."""
     folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
     report = read(folder / "certificates.json")
     assert not odd(check_path(folder))
@@ -168,12 +168,8 @@ def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
             holder[name] = value
             (folder / "certificates.json").write_text(json.dumps(edited))
             assert DOES_NOT in verdicts(check_path(folder)), (part, name)
-
-
-def test_remarks_of_an_export_are_those_of_its_settings(exported, tmp_path):
-    folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    (folder / "certificates.json").write_text(json.dumps(report))
     settings = read(folder / "settings.json")
-    assert settings["remarks"]
     for remarks in ([], [*settings["remarks"], "4.49"], ["epsilon is for add-remove neighbours"]):
         (folder / "settings.json").write_text(json.dumps({**settings, "remarks": remarks}))
         assert DOES_NOT in verdicts(check_path(folder), "remarks")
