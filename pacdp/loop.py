@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, TensorDataset
 
 from bounds import _check
 from bounds.accounting import Event
@@ -43,8 +43,8 @@ from pacdp.step.processes import (
     totals,
 )
 from pacdp.step.release import PrivateStep
-from pacdp.step.sums import ByContribution, ByExample, Summer, runs_at_once, runs_side_by_side
-from pacdp.step.units import Network, UnitBatch, Units, mean_loss, take, trained
+from pacdp.step.sums import Reference, Summer, runs_at_once
+from pacdp.step.units import Network, Units, take, trained
 from pacdp.store.canonical import described
 from pacdp.store.reservation import Books, NoLedger
 from pacdp.trials import (
@@ -243,7 +243,7 @@ def train(
         snapshots=torch.stack(state.snapshots) if state.snapshots else vector.new_empty(0, 0),
         chosen=torch.tensor(state.chosen, dtype=torch.int64),
         halted=last < mechanism.steps,
-        grad_sample_mode="reference" if isinstance(summer, ByExample | ByContribution) else "ghost",
+        grad_sample_mode="reference" if isinstance(summer, Reference) else "ghost",
         clip_norm=state.clip_norm,
     )
 
@@ -291,7 +291,7 @@ class _Steps:
             clip_norm=norm,
             units=len(chosen),
             within=added.within,
-            losses=partial(summer.losses, chosen) if isinstance(summer, ByContribution) else None,
+            losses=partial(summer.losses, chosen) if isinstance(summer, Reference) else None,
             watch=self.watch,
         )
         state.chosen.append(self.algorithm.update(step))
@@ -454,43 +454,38 @@ def _summer(
     pre_noise_generator: torch.Generator | None,
 ) -> Summer:
     """How contributions are added up."""
-    weights = trained(network.module)
-    if algorithm.contribution is not None:
-        if mechanism.grad_sample_mode == "ghost":
-            raise ValueError(
-                "grad_sample_mode 'ghost' clips gradients of single examples, and "
-                f"{type(algorithm).__name__} what a person contributes: leave grad_sample_mode out"
-            )
-        inputs, targets = (
-            made_up_batch(template[0], examples=6),
-            template[1][:1].expand(6, *template[1].shape[1:]),
+    if algorithm.contribution is not None and mechanism.grad_sample_mode == "ghost":
+        raise ValueError(
+            "grad_sample_mode 'ghost' clips gradients of single examples, and "
+            f"{type(algorithm).__name__} what a person contributes, which is taken by the reference: leave it out"
         )
-        shaped = [x.reshape(2, 1, 3, *x.shape[1:]) for x in (inputs, torch.zeros_like(targets))]
-        kept = torch.ones(
-            (2, 1, 3),
-            device=inputs.device,
-            dtype=inputs.dtype if inputs.is_floating_point() else None,
-        )
-        trial = UnitBatch(shaped[0], shaped[1], kept)
-        functions = (algorithm.contribution, mean_loss)
-        return ByContribution(
-            network,
-            units,
-            mechanism.clip_norm,
-            algorithm.contribution,
-            algorithm.width,
-            mechanism.max_physical_batch,
-            mechanism.vectorise and runs_side_by_side(functions, network, weights, trial),
-            mechanism.rule,
-        )
-    if units.records is not None:
+    if algorithm.contribution is None and units.records is not None:
         raise ValueError(
             f"{type(algorithm).__name__} adds up what single examples contribute, which hides no person: leave out "
             "people, or take an algorithm whose settings have a contribution of a person's records"
         )
-    at_once = runs_at_once(
-        network, weights, made_up_batch(template[0], examples=2), torch.zeros_like(template[1][:2])
+    reference = Reference(
+        network,
+        units,
+        mechanism.clip_norm,
+        contribution=algorithm.contribution,
+        width=algorithm.width,
+        draws=algorithm.draws,
+        most=mechanism.max_physical_batch,
+        pre_noise=algorithm.pre_noise,
+        generator=pre_noise_generator,
+        clipping=mechanism.rule,
     )
+    inputs = made_up_batch(template[0], examples=6)
+    targets = torch.zeros_like(template[1][:1]).expand(6, *template[1].shape[1:])
+    people = None if algorithm.contribution is None else torch.arange(6) // 3
+    tried = Units.group(TensorDataset(inputs, targets), people)
+    at_once = mechanism.vectorise or algorithm.contribution is None
+    reference = reference._replace(
+        vectorised=at_once and runs_at_once(reference, tried, trained(network.module))
+    )
+    if algorithm.contribution is not None:
+        return reference
 
     def ghost(
         network: Network, units: Units, clip_norm: float, clipping: ClippingRule = "flat"
@@ -517,17 +512,7 @@ def _summer(
     )
     if mode == "ghost":
         return ghost(network, units, mechanism.clip_norm, mechanism.rule)
-    return ByExample(
-        network,
-        units,
-        mechanism.clip_norm,
-        algorithm.draws,
-        mechanism.max_physical_batch,
-        at_once,
-        algorithm.pre_noise,
-        pre_noise_generator,
-        mechanism.rule,
-    )
+    return reference
 
 
 def _waits_for(device: torch.device) -> int:

@@ -73,36 +73,23 @@ class Loss:
             )
         return values
 
-    def judge(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " n"]:
-        """The losses of n examples, as a certificate may rest on them.
+    def require(self, smallest: float, largest: float) -> None:
+        """Refuse losses with these ends; single precision may step over an end of the interval by 1e-5.
 
         Raises:
-            ValueError: a loss is NaN or infinite or lies outside the declared interval, or as for a call.
+            ValueError: a loss is NaN or infinite or lies outside [low, high]: certificates would rest on a false
+                interval.
         """
-        values, ends = self.with_ends(logits, labels)
-        if len(values):
-            self.require(*ends.tolist())
-        return values
-
-    def with_ends(
-        self, logits: Tensor, labels: Tensor
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "2"]]:
-        """The losses, and the smallest and largest of them where they are, which nobody has waited for yet.
-
-        :meth:`require` makes of them what :meth:`judge` says; :class:`Totals` does so for many batches at once.
-        """
-        values = self(logits, labels)
-        if not len(values):
-            return values, values.new_tensor([math.inf, -math.inf])
-        return values, torch.stack([values.min(), values.max()])
-
-    def require(self, smallest: float, largest: float) -> None:
-        """Refuse losses with these ends: ValueError for a NaN or an infinity, or as :meth:`check`."""
         if not (math.isfinite(smallest) and math.isfinite(largest)):
             raise ValueError(
                 f"loss {self.name} is NaN or infinite on the data: the weights have diverged"
             )
-        self.check(smallest, largest)
+        slack = 1e-5 * max(1.0, abs(self.low), abs(self.high))
+        if not (self.low - slack <= smallest and largest <= self.high + slack):
+            raise ValueError(
+                f"loss {self.name} declares the interval [{self.low:.6g}, {self.high:.6g}] but took values in "
+                f"[{smallest:.6g}, {largest:.6g}]: declare the true interval or bound the loss"
+            )
 
     def slope(self, logits: Tensor, labels: Tensor) -> tuple[float, float, Tensor]:
         """Mean loss and mean 0-1 loss of a minibatch on the CPU, and the gradient of the mean loss by its logits."""
@@ -121,19 +108,6 @@ class Loss:
             raise ValueError(
                 f"loss {self.name} was given outputs of shape {tuple(logits.shape)} for labels of shape "
                 f"{tuple(labels.shape)}: the network must return one row an example"
-            )
-
-    def check(self, smallest: float, largest: float) -> None:
-        """Refuse values outside the declared interval (single precision may step over an end by 1e-5).
-
-        Raises:
-            ValueError: a value lies outside [low, high]; the certificates would rest on a false interval.
-        """
-        slack = 1e-5 * max(1.0, abs(self.low), abs(self.high))
-        if not (self.low - slack <= smallest and largest <= self.high + slack):
-            raise ValueError(
-                f"loss {self.name} declares the interval [{self.low:.6g}, {self.high:.6g}] but took values in "
-                f"[{smallest:.6g}, {largest:.6g}]: declare the true interval or bound the loss"
             )
 
 
@@ -166,9 +140,9 @@ class Totals:
         self, logits: Tensor, labels: Int[Tensor, " n"], of: Callable[[Tensor, Loss], Tensor]
     ) -> None:
         """What ``of`` makes of each loss's values at n examples: one number, where the values are."""
-        found = [(loss, *loss.with_ends(logits, labels)) for loss in self._losses]
-        sums = torch.stack([of(values, loss) for loss, values, _ in found])
-        ends = torch.stack([own.double() for _, _, own in found])
+        found = [(loss, loss(logits, labels)) for loss in self._losses]
+        sums = torch.stack([of(values, loss) for loss, values in found])
+        ends = torch.stack([_ends(values) for _, values in found])
         if self._sums is None or self._ends is None:
             self._sums, self._ends = sums, ends
             return
@@ -185,7 +159,7 @@ class Totals:
         """The totals, which begin anew.
 
         Raises:
-            ValueError: as :meth:`Loss.judge`, of any of the batches.
+            ValueError: as :meth:`Loss.require`, of any of the batches.
         """
         if self._sums is None or self._ends is None:
             return [0] * len(self._losses)
@@ -197,6 +171,13 @@ class Totals:
         return sums
 
 
+def _ends(values: Float[Tensor, " n"]) -> Float[Tensor, "2"]:
+    """The smallest and the largest, where they are; of none, what any others replace."""
+    if not len(values):
+        return values.new_tensor([math.inf, -math.inf], dtype=torch.float64)
+    return torch.stack([values.min(), values.max()]).double()
+
+
 def double_sum(values: Float[Tensor, " n"], loss: Loss) -> Float[Tensor, ""]:
     """The sum in double precision."""
     del loss
@@ -206,7 +187,7 @@ def double_sum(values: Float[Tensor, " n"], loss: Loss) -> Float[Tensor, ""]:
 def sums(
     losses: Sequence[Loss], logits: Tensor, labels: Int[Tensor, " n"]
 ) -> Float[Tensor, " losses"]:
-    """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.judge`."""
+    """The sum of each loss over n examples, in double precision; each has passed :meth:`Loss.require`."""
     found = Totals(losses)
     found.add(logits, labels, double_sum)
     return torch.tensor(found.read(), dtype=torch.float64)

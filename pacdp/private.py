@@ -42,7 +42,6 @@ from pacdp.layers.predict import average_over_snapshots as average_over_snapshot
 from pacdp.layers.predict import with_weights as with_weights
 from pacdp.layers.priors import Laplace as Laplace
 from pacdp.layers.priors import Normal as Normal
-from pacdp.layers.priors import NormalMixture as NormalMixture
 from pacdp.layers.priors import Prior as Prior
 from pacdp.loop import PrivateRun as PrivateRun
 from pacdp.loop import Progress as Progress

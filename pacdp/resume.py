@@ -21,6 +21,7 @@ import torch
 from torch import Generator, Tensor, nn, optim
 
 from bounds.accounting import Event, event_from_dict, event_to_dict
+from bounds.privacy import Adjacency, one_of
 from pacdp.errors import CheckpointError, require_finite
 from pacdp.layers.random import layer_states, restore_layers
 from pacdp.step import event as events
@@ -66,6 +67,8 @@ class RunState:
     """C_t of the next step, where it adapts."""
     history: History = field(default_factory=History)
     """What ran, on this data set, in this run and in those that it composes with."""
+    adjacency: Adjacency | None = events.ADJACENCY
+    """The neighbours that its epsilon is for; None to take those that a checkpoint names."""
     chosen: list[int] = field(default_factory=list)
     """The candidate that each step chose, for algorithms that choose."""
     snapshots: list[Tensor] = field(default_factory=list)
@@ -142,6 +145,8 @@ def load_run(
         raise CheckpointError(
             f"{path} lacks what a private run needs ({error}); take it from its source again"
         ) from error
+    adjacency = header["adjacency"]
+    _same(path, "neighbours", adjacency, state.adjacency or adjacency)
     _same(path, "settings", saved, state.settings)
     _same(path, "optimizer", (optimizer or {}).get("kind"), _kind(state.optimizer))
     _same(path, "public numbers", public, dict(state.public))
@@ -182,7 +187,7 @@ def load_run(
         )
     device = next(state.module.parameters()).device
     state.step, state.history, state.chosen = step, History(event), chosen
-    state.clip_norm = clip_norm
+    state.clip_norm, state.adjacency = clip_norm, adjacency
     state.run, state.receipt, state.first = run, receipt, first
     kept = _part(checkpoint, "extra.").get("snapshots", ())
     state.snapshots = [one.to(device) for one in kept]
@@ -192,13 +197,11 @@ def read_event(header: Mapping[str, Any]) -> Event | None:
     """What ran, from a checkpoint's header; None for nothing.
 
     Raises:
-        ValueError: the record describes no event, or not as many steps as the header says.
+        ValueError: the record describes no event or no neighbours, or not as many steps as the header says.
     """
     record = header.get("event")
     event = None if record is None else event_from_dict(record)
-    if header.get("adjacency") != events.ADJACENCY:
-        raise ValueError(f"adjacency must be {events.ADJACENCY!r}, the one the clipped sum is calibrated for, got "
-                         f"{header.get('adjacency')!r}")  # fmt: skip
+    one_of(Adjacency, adjacency=header.get("adjacency"))
     if events.steps_of(event) < int(header.get("step", 0)):
         raise ValueError(
             f"its event has {events.steps_of(event)} steps, fewer than the {header.get('step')} that ran"
@@ -232,33 +235,27 @@ def found(path: Path, together: Together, device: torch.device) -> bool:
     return content is not None
 
 
-def export(path: Path | str, *, module: nn.Module, event: Event | None) -> None:
-    """Write weights and event alone: what may be published.
-
-    Raises:
-        CheckpointError: the file cannot be written.
-    """
-    export_weights(path, weights=dict(module.named_parameters()), event=event)
-
-
-def export_weights(
+def export(
     path: Path | str,
     *,
     weights: Mapping[str, Tensor],
     event: Event | None,
+    adjacency: Adjacency,
     snapshots: Tensor | None = None,
     remark: str = "",
 ) -> None:
-    """Write weights, snapshots and what they cost together, of kind "private-release/1".
+    """Write weights, snapshots and what they cost together, of kind "private-release/1": what may be published.
 
     Args:
+        weights: by the names of ``named_parameters()``.
+        adjacency: the neighbours that epsilon is for: "replace-one" where the number of units is public.
         snapshots: weights kept on the way, one a row, which the event covers too.
         remark: a sentence for the header, under "remark".
 
     Raises:
         CheckpointError: the file cannot be written.
     """
-    header = {"kind": RELEASE, "event": _record(event), "adjacency": events.ADJACENCY}
+    header = {"kind": RELEASE, "event": _record(event), "adjacency": adjacency}
     state = {} if snapshots is None else {"extra.snapshots": snapshots}
     noted = {**header, "remark": remark} if remark else header
     model = {name: value.detach() for name, value in weights.items()}
@@ -278,7 +275,7 @@ def _write(path: Path | str, state: RunState, about: Mapping[str, Any] | None,
         "kind": KIND,
         "step": state.step,
         "event": _record(state.history.event),
-        "adjacency": events.ADJACENCY,
+        "adjacency": state.adjacency,
         "public": dict(state.public),
         "optimizer": optimizer,
         "randomness": type(getattr(state.randomness, "base", state.randomness)).__name__,

@@ -1,4 +1,4 @@
-"""An audit of a whole private mechanism from the outside: noise, divisor, batches, sensitivity, accounts, resuming.
+"""An audit of a whole private mechanism from the outside: noise, batches, updates, sensitivity, accounts, resuming.
 
 A run of the loop on data of the auditor's is watched (:mod:`pacdp.audit.observed`), the clipped sums are computed
 anew (:mod:`pacdp.audit.recomputed`), and what was released is held against them (:mod:`pacdp.audit.one_run`). What such
@@ -23,7 +23,7 @@ from pacdp.audit.one_run import of_accountant, of_batches, of_choices, of_grid, 
 from pacdp.audit.other_runs import of_few_units, of_noise_alone, of_resuming, of_sensitivity
 from pacdp.audit.processes import observe_together
 from pacdp.audit.recomputed import evidence_of
-from pacdp.audit.updates import of_divisor, of_weights
+from pacdp.audit.updates import of_weights
 from pacdp.step.gradients import PerExampleLoss
 from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import Randomness, SystemRandomness
@@ -72,7 +72,7 @@ def audit_mechanism(
         failure_prob: probability that a mechanism that is what it says is refuted.
         canaries: of a run with so many units that the auditor knows how to find (:mod:`pacdp.audit.canaries`), which
             takes half of ``failure_prob``; 0 for none.
-        processes: several share one run, which is asked for noise, grid, batches, divisor and weights; being new, they
+        processes: several share one run, which is asked for noise, grid, batches and weights; being new, they
             must be able to import the loss and ``randomness``.
         generator: decides where runs are killed, and which canaries are in the data.
 
@@ -109,13 +109,12 @@ def audit_mechanism(
         yield from of_noise(evidence, module)
         yield of_grid(observed)
         yield from of_batches(evidence)
-        yield of_divisor(observed, evidence)
         yield of_weights(observed)
         if processes == 1:
             yield from of_accountant(observed)
             yield from of_choices(observed, evidence)
             more = observe(whole.lasting(_ONE_MORE), randomness())
-            yield of_divisor(more, evidence_of(more), name="divisor: one unit more")
+            yield of_weights(more, name="weights: one unit more")
             yield from of_few_units(subject, randomness())
             yield from of_noise_alone(subject, randomness())
             yield from of_sensitivity(subject)

@@ -1,7 +1,7 @@
 """One run of the loop as its auditor sees it: which records were read, what was released, what reached the optimizer.
 
-Nothing is patched. The data set notes who reads it, the ledger what it is told, ``watch`` what is released, torch's own
-hook what an optimizer is given, and the weights after every step are kept as snapshots.
+Nothing is patched. The data set notes who reads it, the ledger what it is told, ``watch`` what is released, and the
+weights after every step are kept as snapshots.
 """
 
 import copy
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data import Dataset, TensorDataset
 
 from pacdp.algorithms.algorithm import Algorithm
@@ -83,8 +82,6 @@ class Seen:
     """Units that were drawn, where that was seen."""
     released: list[Tensor] = field(default_factory=list)
     """Flat, single or double precision as the weights."""
-    given: Tensor | None = None
-    """The gradient that the optimizer was given, times the divisor, without what depends on no data."""
     before: Tensor = field(init=False)
     """Flat weights, all parameters; known, like what follows, when a run has come to its end."""
     after: Tensor = field(init=False)
@@ -125,7 +122,7 @@ class Observer(NoLedger):
         """Of the random layers' generators, by name."""
         self.on_grid = False
         """Whether the source of noise promises the grid of docs/noise.md."""
-        self._now, self._twin = Seen(number=1), copy.deepcopy(subject.module)
+        self._now = Seen(number=1)
 
     def run(self, source: Randomness, *, checkpoint: Path | None = None) -> None:
         """Train, or go on; what is seen is added to what was.
@@ -135,7 +132,6 @@ class Observer(NoLedger):
             ValueError: what ``train`` refuses.
         """
         self._now, self.on_grid = Seen(number=1), isinstance(source, SystemRandomness)
-        hook = register_optimizer_step_pre_hook(self._optimizer)
         try:
             self.ran = train(
                 self.algorithm, self.subject.module, _Read(self.subject.dataset, self),
@@ -148,8 +144,6 @@ class Observer(NoLedger):
             if self._now.released:
                 self.steps.append(self._now)
             raise
-        finally:
-            hook.remove()
         weights = [
             parameters_to_vector(self.subject.module.parameters()).detach(),
             *self.ran.snapshots,
@@ -204,27 +198,6 @@ class Observer(NoLedger):
     def _watch(self, released: Weights) -> None:
         self._now.released.append(flat(released.values()))
         self._may_stop()
-
-    def _optimizer(self, optimizer: optim.Optimizer, arguments: Any, named: Any) -> None:
-        del arguments, named
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        given = flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
-        self._now.given = self.mechanism.expected_batch_size * (
-            given.double() - self._data_free(parameters)
-        )
-
-    def _data_free(self, parameters: Sequence[Tensor]) -> Tensor | float:
-        """What the algorithm adds to the released gradient at these weights, which depends on no data."""
-        made = getattr(self.algorithm, "data_free_gradient", None)
-        add_gradient = None if made is None else made(self.mechanism)
-        if add_gradient is None:
-            return 0.0
-        own = [p for p in self._twin.parameters() if p.requires_grad]
-        for mine, theirs in zip(own, parameters, strict=True):
-            mine.data.copy_(theirs.data)
-            mine.grad = torch.zeros_like(mine)
-        add_gradient(self._twin)
-        return flat(p.grad for p in own if p.grad is not None).double()
 
     def _progress(self, progress: Progress) -> None:
         self.steps.append(self._now)

@@ -16,7 +16,6 @@ from pacdp.audit.updates import trainable
 from pacdp.random.grid import GRID_LOG2
 from pacdp.step.event import combined
 from pacdp.step.noise import share
-from pacdp.step.sums import ByContribution
 from pacdp.step.units import trained
 
 
@@ -120,7 +119,6 @@ def of_choices(observed: Observer, evidence: Evidence) -> Iterator[Check]:
         yield cannot_be_checked("choices", claim, why)
         return
     reference, live = reference_of(observed), trainable(observed)
-    assert isinstance(reference, ByContribution)
     module = reference.network.module
     excess, score, spread, steps = np.zeros(len(choice.noise_scales)), 0.0, 0.0, len(observed.steps)
     for batch, seen in zip(evidence.batches, observed.steps, strict=True):

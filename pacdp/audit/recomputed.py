@@ -19,12 +19,8 @@ from pacdp.audit.observed import Observer, flat, put
 from pacdp.layers.random import generators, random_state, rewind
 from pacdp.step.clip import STABILITY, Weights
 from pacdp.step.event import runs_of
-from pacdp.step.sums import ByContribution, ByExample, parts
+from pacdp.step.sums import Reference, parts
 from pacdp.step.units import Network, Units, each_unit, trained
-
-Reference = ByExample | ByContribution
-"""On a network of the auditor's, which is changed; where random layers draw what they drew in the run, if asked in its
-order, ``most`` of a :class:`ByExample` is how many examples passed them as one batch."""
 
 
 class Told(NamedTuple):
@@ -106,29 +102,36 @@ def evidence_of(observed: Observer) -> Evidence:
 
 
 def reference_of(observed: Observer) -> Reference:
-    """The reference of a run that was watched, on the auditor's own list of whose records are whose."""
+    """The reference of a run that was watched, on a network and a list of whose records are whose of the auditor's own.
+
+    Where random layers draw what they drew in the run, if asked in its order, ``most`` is how many examples passed them
+    as one batch.
+    """
     subject, algorithm = observed.subject, observed.algorithm
     module, mechanism = copy.deepcopy(subject.module).train(), observed.mechanism
     random = generators(module)
     for name, generator in random.items():
         generator.manual_seed(observed.seeds[name])
     records = None if subject.people is None else tuple(map(torch.tensor, subject.members))
-    own = Network.of(module, subject.loss), Units(subject.dataset, records), mechanism.clip_norm
-    if algorithm.contribution is not None:
-        return ByContribution(
-            *own, algorithm.contribution, algorithm.width, clipping=mechanism.rule
-        )
     together = bool(random) and observed.ran.grad_sample_mode != "reference"
-    most = mechanism.max_physical_batch if together else 1
-    return ByExample(*own, algorithm.draws, most, clipping=mechanism.rule)
+    return Reference(
+        Network.of(module, subject.loss),
+        Units(subject.dataset, records),
+        mechanism.clip_norm,
+        contribution=algorithm.contribution,
+        width=algorithm.width,
+        draws=algorithm.draws,
+        most=mechanism.max_physical_batch if together else 1,
+        vectorised=False,
+        clipping=mechanism.rule,
+    )
 
 
 def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) -> Tensor:
     """Clipped contributions of the chosen units at these weights of all parameters; (units, dim)."""
     put(weights, reference.network.module)
     live, units = trained(reference.network.module), torch.tensor(chosen, dtype=torch.int64)
-    by_example = isinstance(reference, ByExample)
-    rows = _gradients(reference, live, units) if by_example else _others(reference, live, units)
+    rows = (_gradients if reference.contribution is None else _others)(reference, live, units)
     none = flat(live.values()).double()[None][:0]
     found = torch.cat([none, *(flat(row[name] for name in live).double()[None] for row in rows)])
     norms = found.norm(dim=1, keepdim=True)
@@ -139,12 +142,15 @@ def contributions(reference: Reference, weights: Tensor, chosen: Sequence[int]) 
     return torch.where(torch.isfinite(norms), found * factors, 0.0)
 
 
-def _others(reference: ByContribution, live: Weights, units: Tensor) -> Iterator[Weights]:
-    for batch in reference.batches(units, live):
-        yield each_unit(reference.contribution, reference.network, live, batch, vectorised=False)
+def _others(reference: Reference, live: Weights, units: Tensor) -> Iterator[Weights]:
+    function = reference.contribution
+    assert function is not None
+    for unit in units:
+        batch = reference.units.batch(unit[None], reference.width, next(iter(live.values())).device)
+        yield each_unit(function, reference.network, live, batch, vectorised=False)
 
 
-def _gradients(reference: ByExample, live: Weights, units: Tensor) -> Iterator[Weights]:
+def _gradients(reference: Reference, live: Weights, units: Tensor) -> Iterator[Weights]:
     """Gradients of single examples.
 
     Where examples passed random layers as one batch, each is put in its own place, with copies of itself for the

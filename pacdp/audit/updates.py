@@ -1,4 +1,4 @@
-"""What an update makes of released sums: the divisor that it uses, and its weights made again from these sums alone.
+"""What an update makes of released sums: its weights made again from these sums alone, the public divisor among them.
 
 What an update makes of a released sum (its signs, a projection, a clipped step) is post-processing and costs nothing,
 whatever the function; what it makes of anything else that depends on the data is not, nor what a
@@ -19,7 +19,6 @@ from torch.nn.utils import parameters_to_vector
 
 from pacdp.audit.checks import Check, cannot_be_checked, certain
 from pacdp.audit.observed import Observer, norm, put
-from pacdp.audit.recomputed import Evidence
 from pacdp.step.clip import Weights
 from pacdp.step.noise import SeededRandomness
 from pacdp.step.processes import Together
@@ -111,46 +110,25 @@ def moves_again(observed: Observer) -> list[float] | str:
 
 
 def of_weights(observed: Observer, *, name: str = "weights") -> Check:
-    """The update makes the weights of every step again, bit for bit, of the released sums alone."""
-    claim, again = "the weights follow from the released sums alone", moves_again(observed)
-    if isinstance(again, str):
-        return cannot_be_checked(name, claim, again)
-    off = sum(one != 0.0 for one in again)
-    seen = f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
-    return certain(name, claim, off > 0, seen)
+    """The update makes the weights of every step again, bit for bit, of the released sums alone.
 
-
-def of_divisor(observed: Observer, evidence: Evidence, *, name: str = "divisor") -> Check:
-    """What moves the weights, times the public divisor, is the released sum, whatever the batch and the data's size.
-
-    Another move may be post-processing of that sum, which no divisor enters (its signs, a step size of the update's
-    own): then it is said that the released sum alone explains it, and of the divisor nothing.
+    So it knows no divisor, no step length and no batch but public ones. Of an update that draws numbers of its own
+    nothing is known, unless it chooses among released candidates: then each move is that of one of them.
     """
-    given = [(seen.given, seen.released[-1]) for seen in observed.steps if seen.given is not None]
-    apart = [norm(one - other) / max(norm(other), 1e-30) for one, other in given]
-    apart = apart or _moves(observed)
-    claim, sizes = (
-        "the update times the public divisor is the released sum",
-        evidence.batches.sum(1),
-    )
-    seen = f"largest difference {max(apart):.1e} of it, batches of {sizes.min()} to {sizes.max()}"
-    if max(apart) <= _SAME and len(apart) == len(observed.steps):
-        return certain(name, claim, False, seen)
-    again = moves_again(observed)
-    if isinstance(again, str) and observed.algorithm.choice is None:
-        return cannot_be_checked(name, claim, f"{again}; {seen}")
-    if isinstance(again, str):  # of a choice, each of whose candidates was looked at
-        return certain(name, claim, True, seen)
-    off = sum(one != 0.0 for one in again)
-    if not off:
-        why = "the update makes another move of the released sum, and makes it again of that sum alone"
-        return cannot_be_checked(name, claim, f"{why}; {seen}")
-    seen += f"; the released sum alone makes other moves in {off} of {len(again)}"
-    return certain(name, claim, True, seen)
+    claim, again = "the weights follow from the released sums alone", moves_again(observed)
+    if not isinstance(again, str):
+        off = sum(one != 0.0 for one in again)
+        seen = f"{off} of {len(again)} steps differ, by up to {max(again):.1e}"
+        return certain(name, claim, off > 0, seen)
+    if observed.algorithm.choice is None:
+        return cannot_be_checked(name, claim, again)
+    apart = max(_moves(observed))
+    seen = f"{again}; its moves are within {apart:.1e} of a released sum over the public divisor"
+    return certain(name, claim, apart > _SAME, seen)
 
 
 def _moves(observed: Observer) -> list[float]:
-    """Without an optimizer: how far each step's move is from what one of its releases makes of the weights.
+    """How far each step's move is from what one of its releases makes of the weights, divided by the public divisor.
 
     A candidate with more noise than what was released of it is compared by the size of that noise.
     """

@@ -24,10 +24,10 @@ from pacdp.certify.networks import (
     fresh_certificates,
     judged,
     measured,
-    with_weights,
 )
+from pacdp.certify.outputs import classes_of
 from pacdp.certify.priors import NoisySum, Prior, Private, price_of
-from pacdp.certify.reading import Function, Reading, Seen, classes_of
+from pacdp.certify.reading import AtWeights, Network, Reading, Seen
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions.bounding import clopper_pearson
@@ -108,11 +108,10 @@ class Gaussians:
 
     def network(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> Function:
+    ) -> Network:
         """The network at these weights of a law, by default its means."""
-        return with_weights(
-            self.module.to(self.device), weights or law.means, law.buffers, self.device
-        )
+        at = AtWeights(self.module, {**law.buffers, **(weights or law.means)})
+        return Network(network=at)
 
     def judged(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
@@ -142,7 +141,7 @@ class Gaussians:
         require_law_of(self.module, self.posterior)
         _ = self.kl_nats
         for data in (self.data, *(() if self.test is None else (self.test,))):
-            reading = Reading(network=self.network(self.posterior), device=self.device)
+            reading = Reading(law=self.network(self.posterior), device=self.device)
             outputs = reading.outputs(data.inputs[:1])
             data.require_labels(classes_of(outputs))
             for loss in self.losses:

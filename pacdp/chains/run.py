@@ -75,7 +75,7 @@ def run_chains(
         if bool(bad.any()):
             raise Diverged(state.step, "a weight", chains=_numbers(bad))
         if loss is not None:
-            loss.check(max(float(losses.min()), loss.low), float(losses.max()))
+            loss.require(max(float(losses.min()), loss.low), float(losses.max()))
         errors = torch.stack([info.error for info in seen], dim=1).cpu()
         moved = _along(torch.stack, [info.displacement for info in seen])
         norms = _along(torch.cat, [info.squared_norms for info in seen])

@@ -26,7 +26,7 @@ from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.terminal import word
-from pacdp.resume import export_weights
+from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness
 from pacdp.store.canonical import digest
 from pacdp.store.files import remove_partial
@@ -244,10 +244,11 @@ def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str
     try:
         partial.mkdir(parents=True)
         weights = partial / "weights.safetensors"
-        export_weights(
+        export(
             weights,
             weights=one.checkpoint.model,
             event=one.event,
+            adjacency=one.adjacency,
             snapshots=one.snapshots,
             remark=remark,
         )

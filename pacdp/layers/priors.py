@@ -1,20 +1,13 @@
-"""Priors over single weights: gradients of -ln p for Langevin drifts, KL divergences for Bayes by Backprop.
-
-All are exact except the mixture's KL, whose E_q ln p is Gauss-Hermite quadrature (32 nodes): for training, no bound.
-"""
+"""Priors over single weights: gradients of -ln p for Langevin drifts, KL divergences for Bayes by Backprop."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pacdp.errors import require_positive
-
-_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
-_MASSES = _MASSES / _MASSES.sum()
 
 
 class KLGradient(NamedTuple):
@@ -72,7 +65,9 @@ class Laplace:
         """(erf(mean/(std√2))/scale, √(2/π) exp(-mean²/(2 std²))/scale - 1/std)."""
         ratio = mean / std
         density = math.sqrt(2.0 / math.pi) * (-0.5 * ratio.square()).exp()
-        return KLGradient(_erf(ratio) / self.scale, density / self.scale - 1.0 / std)
+        return KLGradient(
+            torch.erf(ratio / math.sqrt(2.0)) / self.scale, density / self.scale - 1.0 / std
+        )
 
 
 Law = Literal["none", "normal", "laplace"]
@@ -98,42 +93,3 @@ def law_of(prior: Law | Prior, std: float) -> Prior | None:
             raise ValueError(
                 f"expected prior to be one of {', '.join(get_args(Law))}, or a law of a weight, got {prior!r}"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NormalMixture:
-    """weight N(0, wide²) + (1 - weight) N(0, narrow²) for every single weight (Blundell et al. 2015, section 3.3)."""
-
-    weight: float
-    wide: float
-    narrow: float
-
-    def __post_init__(self) -> None:
-        require_positive(wide=self.wide, narrow=self.narrow)
-        if not 0.0 < self.weight < 1.0:
-            raise ValueError(f"expected 0 < weight < 1, got {self.weight}")
-
-    def energy_gradient(self, weights: Tensor) -> Tensor:
-        """w (r/wide² + (1 - r)/narrow²), r the first component's responsibility."""
-        first, second = self._log_parts(weights)
-        share = torch.sigmoid(first - second)
-        return weights * (share / self.wide**2 + (1.0 - share) / self.narrow**2)
-
-    def kl_gradient(self, mean: Tensor, std: Tensor) -> KLGradient:
-        """The derivatives of the same quadrature."""
-        by_mean, by_std = torch.zeros_like(mean), -1.0 / std
-        for node, mass in zip(_NODES.tolist(), _MASSES.tolist(), strict=True):
-            slope = mass * self.energy_gradient(mean + std * node)
-            by_mean, by_std = by_mean + slope, by_std + node * slope
-        return KLGradient(by_mean, by_std)
-
-    def _log_parts(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        def part(mass: float, std: float) -> Tensor:
-            constant = math.log(mass) - math.log(std) - 0.5 * math.log(2.0 * math.pi)
-            return constant - 0.5 * (weights / std).square()
-
-        return part(self.weight, self.wide), part(1.0 - self.weight, self.narrow)
-
-
-def _erf(ratio: Tensor) -> Tensor:
-    return torch.erf(ratio / math.sqrt(2.0))

@@ -28,7 +28,7 @@ NAME = "pld"
 class EventAccountant(IAccountant):
     """Opacus's accountant interface over an event; it forgets nothing and counts steps.
 
-    ``get_epsilon`` is about add-remove neighbours unless told otherwise, as everything in Opacus is.
+    ``get_epsilon`` is about the neighbours of ``adjacency`` unless told otherwise.
     """
 
     def __init__(self) -> None:
@@ -88,6 +88,7 @@ class EventAccountant(IAccountant):
         """Plain lists and strings, which load without running code."""
         state = OrderedDict() if destination is None else destination
         state["event"] = None if self.event is None else event_to_dict(self.event)
+        state["adjacency"] = self.adjacency
         state["mechanism"] = self.mechanism()
         return state
 
@@ -101,7 +102,7 @@ class EventAccountant(IAccountant):
         if (
             not state_dict
             or state_dict.get("mechanism") != self.mechanism()
-            or "event" not in state_dict
+            or not {"event", "adjacency"} <= state_dict.keys()
         ):
             name = (state_dict or {}).get("mechanism")
             raise ValueError(
@@ -114,6 +115,7 @@ class EventAccountant(IAccountant):
             )
         record = state_dict["event"]
         self.event = None if record is None else event_from_dict(record)
+        self.public_size |= state_dict["adjacency"] != events.ADJACENCY
 
 
 def _numbers(step: Event) -> tuple[float, float]:

@@ -6,12 +6,13 @@ from typing import cast
 
 from torch import nn
 
-from bounds.accounting import Event
+from bounds.privacy import Adjacency
 from pacdp.errors import CheckpointError
+from pacdp.opacus.accountant import EventAccountant
 from pacdp.opacus.modules import network
 from pacdp.opacus.optimizers import PrivateOptimizer
 from pacdp.opacus.tried import set_up
-from pacdp.resume import RunState, export_weights, load_run, save_run
+from pacdp.resume import RunState, export, load_run, save_run
 from pacdp.schedules import Schedule
 from pacdp.step import event as events
 from pacdp.step.noise import Randomness
@@ -22,32 +23,39 @@ def save_loop(
     module: nn.Module,
     optimizer: PrivateOptimizer,
     randomness: Randomness,
-    event: Event | None,
+    accountant: EventAccountant,
 ) -> None:
     """Write the loop as it stands, and what ran so far."""
-    state = _state(module, optimizer, randomness)
-    state.step, state.history = optimizer.logical_step, events.History(event)
+    state = _state(module, optimizer, randomness, accountant.adjacency)
+    state.step, state.history = optimizer.logical_step, events.History(accountant.event)
     save_run(path, state, together=optimizer.together)
 
 
 def load_loop(
-    path: Path | str, module: nn.Module, optimizer: PrivateOptimizer, randomness: Randomness
-) -> Event | None:
-    """Put a loop back and return what ran before.
+    path: Path | str,
+    module: nn.Module,
+    optimizer: PrivateOptimizer,
+    randomness: Randomness,
+    accountant: EventAccountant,
+) -> None:
+    """Put a loop back and tell the accountant what ran before, and whether that gave the number of examples away.
 
     Raises:
         CheckpointError: as for :func:`pacdp.resume.load_run`, or another noise schedule than the history records.
     """
-    state = _state(module, optimizer, randomness)
+    state = _state(module, optimizer, randomness, None)
     check = partial(_require_schedule, path, optimizer.noise_schedule)
     load_run(path, state, together=optimizer.together, check=check)
     optimizer.logical_step = state.step
     optimizer.guard.set_up = set_up(network(module))
-    return state.history.event
+    accountant.event = state.history.event
+    accountant.public_size |= state.adjacency != events.ADJACENCY
 
 
-def publish(folder: Path | str, module: nn.Module, event: Event, remark: str) -> Path:
-    """Write weights and event into a new folder.
+def publish(
+    folder: Path | str, module: nn.Module, accountant: EventAccountant, remark: str
+) -> Path:
+    """Write weights and event, with the neighbours that epsilon is for, into a new folder.
 
     Raises:
         ValueError: a folder that exists.
@@ -57,11 +65,22 @@ def publish(folder: Path | str, module: nn.Module, event: Event, remark: str) ->
     if path.parent.exists():
         raise ValueError(f"{folder} exists: give the name of a folder that is not there yet")
     path.parent.mkdir(parents=True)
-    export_weights(path, weights=dict(module.named_parameters()), event=event, remark=remark)
+    export(
+        path,
+        weights=dict(module.named_parameters()),
+        event=accountant.event,
+        adjacency=accountant.adjacency,
+        remark=remark,
+    )
     return path
 
 
-def _state(module: nn.Module, optimizer: PrivateOptimizer, randomness: Randomness) -> RunState:
+def _state(
+    module: nn.Module,
+    optimizer: PrivateOptimizer,
+    randomness: Randomness,
+    adjacency: Adjacency | None,
+) -> RunState:
     generator = getattr(module, "generator", None)
     return RunState(
         module=network(module),
@@ -72,6 +91,7 @@ def _state(module: nn.Module, optimizer: PrivateOptimizer, randomness: Randomnes
             "expected_batch_size": cast(float, optimizer.expected_batch_size),
         },
         settings={},
+        adjacency=adjacency,
         generators={} if generator is None else {"pre_noise": generator},
     )
 

@@ -164,7 +164,7 @@ class PrivateEngine(PrivacyEngine):
             grad_sample_mode: see :class:`pacdp.step.mechanism.Mechanism`; Opacus's "hooks", "functorch" and "ew" stand
                 for its None.
             steps: batches in one pass of the loader; by default those of ``data_loader``, or 1/q where q is given.
-            pre_noise: see :class:`pacdp.step.sums.ByExample`.
+            pre_noise: see :class:`pacdp.step.sums.Reference`.
             data_free_gradient: called after the noise; adds a gradient that depends on no data to ``p.grad``.
             probe: the network's positional inputs for the tests of independence and of the mode: a tuple of tensors
                 of at least 3 examples, or of dicts and tuples of such; without it numbers in the shape of the data's
@@ -372,7 +372,7 @@ class PrivateEngine(PrivacyEngine):
         if self.event is None:
             raise ValueError("no step was made, so that there is nothing to publish: train first")
         remark = PUBLIC_SIZE if self.accountant.public_size else ""
-        return publish(folder, module, self.event, remark)
+        return publish(folder, module, self.accountant, remark)
 
     def _last_made(self) -> tuple[nn.Module, Dataset[Any]]:
         if self._made is None:
@@ -386,7 +386,7 @@ class PrivateEngine(PrivacyEngine):
 
         Of several processes the first writes; all must call this.
         """
-        save_loop(path, module, optimizer, self.randomness, self.event)
+        save_loop(path, module, optimizer, self.randomness, self.accountant)
 
     def load_checkpoint(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, path: Path | str, module: nn.Module, optimizer: PrivateOptimizer
@@ -402,4 +402,4 @@ class PrivateEngine(PrivacyEngine):
                 f"this engine has already recorded {len(self.accountant)} steps, which loading {path} would forget: "
                 "load into a new engine and join their events with pacdp.private.joined"
             )
-        self.accountant.event = load_loop(path, module, optimizer, self.randomness)
+        load_loop(path, module, optimizer, self.randomness, self.accountant)

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import TensorDataset
 
-from pacdp.layers.random import RandomState, generators, random_state, rewind
+from pacdp.layers.random import RandomState, random_state, rewind
 from pacdp.losses import PerExampleLoss
 from pacdp.opacus.guard import Guard
 from pacdp.step.clip import ClippingRule
-from pacdp.step.sums import ByExample, Sum, runs_at_once
+from pacdp.step.sums import Reference, Sum, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, rows_at, trained
 
 
@@ -68,7 +68,7 @@ class PrivateModule:
 
 
 class ReferenceModule(PrivateModule, AbstractGradSampleModule):
-    """Clipped sums by the reference (:class:`pacdp.step.sums.ByExample`), for networks that ghost clipping cannot do.
+    """Clipped sums by the reference (:class:`pacdp.step.sums.Reference`), for networks that ghost clipping cannot do.
 
     The forward pass has no graph. With s_i the gradient of example i's loss by its own outputs, the gradient of that
     loss by the weights is that of ⟨s_i, f(w, x_i)⟩, which the reference takes with the random numbers of the forward
@@ -76,7 +76,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
 
     Args:
         inputs: positional arguments of the network, of at least two examples, on which it is tried.
-        pre_noise: see :class:`pacdp.step.sums.ByExample`, like ``generator``.
+        pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
     """
 
     def __init__(self, module: nn.Module, *, clip_norm: float, inputs: Sequence[Any], pre_noise: float = 0.0,
@@ -85,10 +85,10 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
         self.clip_norm, self.pre_noise, self.generator = clip_norm, pre_noise, generator
         self.clipping: ClippingRule = clipping
         self._passed: tuple[Sequence[Any], dict[str, Any], RandomState, list[Any]] | None = None
-        tried, places = Network.of(ByPlace(module, inputs), smooth_loss), torch.arange(2)
-        self._at_once = not generators(module) and runs_at_once(
-            tried, trained(tried.module), places, places
-        )
+        places = torch.arange(2)
+        tried = Units.group(TensorDataset(places, places), None)
+        reference = Reference(Network.of(ByPlace(module, inputs), smooth_loss), tried, clip_norm)
+        self._at_once = runs_at_once(reference, tried, trained(reference.network.module))
 
     def outputs_of(self, *inputs: Any, **named: Any) -> Any:
         """The outputs of a batch; in training, what the clipped sum needs is remembered."""
@@ -129,7 +129,11 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
                 tree_leaves(found), (slope_of.get(id(leaf)) for leaf in leaves), strict=True
             )
             return torch.stack(
-                [(own * s[places]).flatten(1).sum(1) for own, s in pairs if s is not None]
+                [
+                    (own * s[places]).reshape(len(own), -1).sum(1)
+                    for own, s in pairs
+                    if s is not None
+                ]
             ).sum(0)
 
         reference, now = (
@@ -150,7 +154,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
 
     def _by_example(
         self, inputs: Sequence[Any], named: dict[str, Any], loss: PerExampleLoss
-    ) -> ByExample:
+    ) -> Reference:
         """The reference on one batch, whose targets are the places of its examples."""
         first = next(leaf for leaf in tree_leaves((inputs, named)) if isinstance(leaf, Tensor))
         places = torch.arange(len(first), device=first.device)
@@ -160,7 +164,7 @@ class ReferenceModule(PrivateModule, AbstractGradSampleModule):
             if plain
             else (ByPlace(self._module, inputs, named), places)
         )
-        return ByExample(
+        return Reference(
             Network.of(module, loss),
             Units.group(TensorDataset(rows, places), None),
             self.clip_norm,

@@ -33,7 +33,7 @@ def private_module(
         probe: positional inputs of at least three examples; None to make them up in the shape of the loader's.
         mode: None to choose.
         clipping: see :mod:`pacdp.step.clip`.
-        pre_noise: see :class:`pacdp.step.sums.ByExample`, like ``generator``.
+        pre_noise: see :class:`pacdp.step.sums.Reference`, like ``generator``.
 
     Raises:
         UnsupportedModuleError: an example sees another, or the network cannot be run on such inputs.

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import TensorDataset
 
@@ -21,7 +22,7 @@ from pacdp.layers.random import generators, random_state, rewind, same_state
 from pacdp.step.clip import Weights
 from pacdp.step.gradients import NO_CLIPPING
 from pacdp.step.mechanism import GradSampleMode
-from pacdp.step.sums import ByExample, Summer, runs_at_once
+from pacdp.step.sums import Reference, Summer, runs_at_once
 from pacdp.step.units import ByPlace, Network, Units, trained
 from pacdp.trials import made_up_batch, made_up_targets, with_other_weights
 
@@ -66,11 +67,16 @@ def chosen_mode(
         wrong = f"it sees each layer once a step, and draws is {draws}"
     elif pre_noise > 0.0:
         wrong = "pre_noise needs gradients of single examples, which it never forms"
+    elif asked == "ghost" and (where := _parametrized(network.module)):
+        wrong = (
+            f"{where} is computed by a parametrization, outside of any layer, and has a gradient that no layer sees; "
+            "write what it adds (an adapter, a norm) as a layer of its own or as parameters (docs/lora.md)"
+        )
     else:
         wrong = disagreement(ghost, network, inputs, targets, clip_norm=clip_norm)
     if wrong is not None and asked == "ghost":
         raise ValueError(
-            f"grad_sample_mode 'ghost' cannot be used with this network: {wrong}; leave grad_sample_mode out, which "
+            f"grad_sample_mode 'ghost' cannot be used with this network: {wrong}; or leave grad_sample_mode out, which "
             "then takes gradients example by example"
         )
     return "ghost" if wrong is None else "reference"
@@ -85,6 +91,15 @@ def _of_known_layers(module: nn.Module) -> bool:
         type(layer).__module__.startswith(("torch.nn.modules.", "pacdp.")) and not is_hooked(layer)
         for layer in module.modules()
     )
+
+
+def _parametrized(module: nn.Module) -> str | None:
+    """The first weight that a parametrization computes."""
+    for prefix, layer in module.named_modules():
+        if parametrize.is_parametrized(layer):
+            names = ", ".join(layer.parametrizations)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            return f"{names} of layer {prefix or type(layer).__name__}"
+    return None
 
 
 def disagreement(
@@ -140,9 +155,8 @@ def _differs(
         made_up = made_up_targets(targets, twin.module(inputs), network.loss, count=len(inputs))
     units = Units.group(TensorDataset(inputs, made_up), None)
     weights = {name: w.clone() for name, w in trained(twin.module).items()}
-    exact = ByExample(
-        twin, units, NO_CLIPPING, vectorised=runs_at_once(twin, weights, inputs[:2], made_up[:2])
-    )
+    exact = Reference(twin, units, NO_CLIPPING)
+    exact = exact._replace(vectorised=runs_at_once(exact, units, weights))
 
     def of(summer: Summer, module: nn.Module, own: Weights, chosen: list[int]) -> Tensor:
         rewind(module, before)

@@ -101,7 +101,7 @@ class Mechanism:
         if not isinstance(self.budget, PrivacyBudget | None):
             raise ValueError(f"budget must be a PrivacyBudget or None, got {self.budget!r}")
         if not isinstance(self.clipping, QuantileClipping):
-            require_clipping(self.clipping)
+            require_clipping(self.clipping, others=", or a QuantileClipping")
 
     @property
     def adapts(self) -> bool:
@@ -139,12 +139,17 @@ class Mechanism:
         return self.expected_batch_size / self.sample_rate
 
 
-def require_clipping(clipping: object) -> None:
-    """Refuse what is no rule of clipping, by raising ValueError."""
+def require_clipping(clipping: object, *, others: str = "") -> None:
+    """Refuse what is no rule of clipping, by raising ValueError; ``others`` says what would be taken beside these."""
+    if clipping == "per_layer":
+        raise ValueError(
+            "clipping 'per_layer' bounds each layer's gradient by a norm C_l of its own, and one example moves the sum "
+            "by the root of Σ C_l²: take clipping='flat' with that number as the clip norm, which needs the same noise "
+            "and shortens no gradient more"
+        )
     if clipping not in get_args(ClippingRule):
         raise ValueError(
-            f"clipping must be one of {', '.join(get_args(ClippingRule))}, or a QuantileClipping for train, got "
-            f"{clipping!r}"
+            f"clipping must be one of {', '.join(get_args(ClippingRule))}{others}, got {clipping!r}"
         )
 
 

@@ -1,11 +1,11 @@
-"""The clipped sum of a sample of units: by the reference, in which units cannot meet, or by any unit function.
+"""The clipped sum of a sample of units by the reference, in which units cannot meet.
 
 Formal guarantee: one unit more or less moves every sum by at most the clip norm in Euclidean norm, whatever its
 records, up to the rounding of the sum (docs/noise.md).
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from pacdp.layers.random import forget_draws, generators, random_state, rewind
 from pacdp.step.clip import ClippedSum, ClippingRule, Weights, clipped_sum
 from pacdp.step.gradients import clipped_gradient, gradients_of_each
-from pacdp.step.units import Network, UnitBatch, UnitFunction, Units, each_unit, mean_loss
+from pacdp.step.units import Network, UnitFunction, Units, each_unit, mean_loss
 
 
 class Sum(NamedTuple):
@@ -41,19 +41,25 @@ class Summer(Protocol):
         ...
 
 
-class ByExample(NamedTuple):
-    """Clipped gradients of examples, each of its own loss alone: the reference.
+class Reference(NamedTuple):
+    """Clipped contributions of units, each computed of that unit's records alone.
 
-    Networks that ``torch.func.vmap`` cannot run, with random layers or branches on their data, go through it one
-    example at a time.
+    A contribution is the gradient of an example's own loss, or what ``contribution`` makes of a person's records: the
+    gradient of all of them, what local training moves. Networks that ``torch.func.vmap`` cannot run, with random layers
+    or branches on their data, go through it one unit at a time.
     """
 
     network: Network
     units: Units
     clip_norm: float
+    contribution: UnitFunction | None = None
+    """None for gradients of examples."""
+    width: int | None = None
+    """Records of a person in one batch; all by default."""
     draws: int = 1
-    """Forward passes whose losses are averaged before clipping."""
+    """Forward passes of an example whose losses are averaged before clipping."""
     most: int | None = None
+    """Units in one pass."""
     vectorised: bool = True
     pre_noise: float = 0.0
     """Standard deviation of noise on each example's gradient before clipping (Chen, Wu and Hong 2020, Knolle et al.
@@ -64,19 +70,34 @@ class ByExample(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether examples go through one at a time."""
+        """Whether units go through one at a time."""
         return not self.vectorised or self.draws > 1 or bool(generators(self.network.module))
 
-    def at(self, clip_norm: float) -> "ByExample":
+    def at(self, clip_norm: float) -> "Reference":
         """The same with another clip norm."""
         return self._replace(clip_norm=clip_norm)
 
     def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
-        """Written part by part; a network that draws for itself is asked for one example at a time."""
-        each = parts(chosen, 1 if self.alone else self.most)
-        return added_up(weights, (self._part(weights, part) for part in each))
+        """Part by part; a network that draws for itself is asked for one unit at a time."""
+        return added_up(weights, (self._part(weights, part) for part in self._parts(chosen)))
+
+    @torch.no_grad()
+    def losses(self, chosen: Tensor, weights: Weights) -> Tensor:
+        """Mean loss of each unit at other weights, (units,)."""
+        found = [self._each(mean_loss, part, weights) for part in self._parts(chosen)]
+        return torch.cat(found) if found else torch.zeros(0)
+
+    def _parts(self, chosen: Tensor) -> tuple[Tensor, ...]:
+        return parts(chosen, 1 if self.alone else self.most)
+
+    def _each(self, function: UnitFunction, part: Tensor, weights: Weights) -> Any:
+        batch = self.units.batch(part, self.width, next(iter(weights.values())).device)
+        return each_unit(function, self.network, weights, batch, vectorised=not self.alone)
 
     def _part(self, weights: Weights, part: Tensor) -> Sum:
+        if self.contribution is not None:
+            rows = self._each(self.contribution, part, weights)
+            return _counted(clipped_sum(rows, self.clip_norm, self.clipping))
         inputs, targets = self.units.examples(part, next(iter(weights.values())).device)
         network, tensors = self.network, {**self.network.fixed, **weights}
         if self.alone:
@@ -125,50 +146,6 @@ class ByExample(NamedTuple):
         return drawn.normal_(generator=self.generator).mul_(self.pre_noise).to(row.device)
 
 
-class ByContribution(NamedTuple):
-    """Clipped contributions of any form: what local training moves, the gradient of all of a person's records."""
-
-    network: Network
-    units: Units
-    clip_norm: float
-    contribution: UnitFunction
-    width: int | None = None
-    """Records of a unit in one batch; all by default."""
-    most: int | None = None
-    vectorised: bool = False
-    clipping: ClippingRule = "flat"
-
-    def at(self, clip_norm: float) -> "ByContribution":
-        """The same with another clip norm."""
-        return self._replace(clip_norm=clip_norm)
-
-    def __call__(self, chosen: Tensor, weights: Weights) -> Sum:
-        """Part by part, each vectorised where the network allows it."""
-        each = self.batches(chosen, weights)
-        return added_up(weights, (self._part(weights, batch) for batch in each))
-
-    def _part(self, weights: Weights, batch: UnitBatch) -> Sum:
-        found = each_unit(
-            self.contribution, self.network, weights, batch, vectorised=self.vectorised
-        )
-        return _counted(clipped_sum(found, self.clip_norm, self.clipping))
-
-    @torch.no_grad()
-    def losses(self, chosen: Tensor, weights: Weights) -> Tensor:
-        """Mean loss of each unit at other weights, (units,)."""
-        found = [
-            each_unit(mean_loss, self.network, weights, batch, vectorised=self.vectorised)
-            for batch in self.batches(chosen, weights)
-        ]
-        return torch.cat(found) if found else torch.zeros(0)
-
-    def batches(self, chosen: Tensor, weights: Weights) -> Iterator[UnitBatch]:
-        """Units by as many as fit."""
-        device = next(iter(weights.values())).device
-        for part in parts(chosen, self.most if self.vectorised else 1):
-            yield self.units.batch(part, self.width, device)
-
-
 def parts(chosen: Tensor, most: int | None) -> tuple[Tensor, ...]:
     """The sample cut into parts of at most ``most`` units; none for an empty sample."""
     return torch.split(chosen, most or len(chosen)) if len(chosen) else ()
@@ -193,39 +170,18 @@ def _counted(found: ClippedSum, mean_loss: Tensor | None = None) -> Sum:
     return Sum(found.total, (~found.finite).sum(), loss, found.within.sum())
 
 
-def runs_at_once(network: Network, weights: Weights, inputs: Tensor, targets: Tensor) -> bool:
-    """Whether the reference can take several examples in one pass, tried on made-up ones."""
-    before = random_state(network.module)
-    into = {name: torch.empty_like(w) for name, w in weights.items()}
+def runs_at_once(reference: Reference, tried: Units, weights: Weights) -> bool:
+    """Whether the reference can take several units in one pass, tried on two that are made up."""
+    trial = reference._replace(units=tried, vectorised=True, pre_noise=0.0)
+    if trial.alone:
+        return False
+    before, both = random_state(trial.network.module), torch.arange(2)
     try:
-        clipped_gradient(
-            network.module,
-            {**network.fixed, **weights},
-            inputs,
-            targets,
-            network.loss,
-            clip_norm=1.0,
-            into=into,
-        )
+        trial(both, weights)
+        if trial.contribution is not None:
+            trial.losses(both, weights)
     except (RuntimeError, ValueError, TypeError):
         return False
     finally:
-        rewind(network.module, before)
-    return True
-
-
-def runs_side_by_side(
-    functions: tuple[UnitFunction, ...], network: Network, weights: Weights, trial: UnitBatch
-) -> bool:
-    """Whether units can run under ``torch.func.vmap``, tried on made-up ones."""
-    if generators(network.module):
-        return False
-    before = random_state(network.module)
-    try:
-        for function in functions:
-            each_unit(function, network, weights, trial, vectorised=True)
-    except (RuntimeError, ValueError, TypeError):
-        return False
-    finally:
-        rewind(network.module, before)
+        rewind(trial.network.module, before)
     return True

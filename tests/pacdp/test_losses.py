@@ -49,10 +49,10 @@ def test_extreme_logits_reach_both_ends_and_leave_neither_and_errors_cost_ln_two
     assert loss.high - tolerance <= values.max() <= loss.high + tolerance
     assert wrong.any(dim=1).all()
     assert values[wrong].min() >= log(2) - tolerance
-    loss.check(float(values.min()), float(values.max()))
+    loss.require(float(values.min()), float(values.max()))
     for outside in ((loss.low - 1e-3, loss.high), (loss.low, loss.high + 1e-3)):
         with refusal(r"declares the interval .* but took values in"):
-            loss.check(*outside)
+            loss.require(*outside)
 
 
 @pytest.mark.parametrize(("classes", "high"), [(2, 4.0), (2, 0.7), (10, 12.0)])
@@ -146,7 +146,7 @@ REDUCED = {
 def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name, n):
     loss = loss_of(lambda *given: REDUCED[name](zero_one().function(*given)))
     logits, labels = torch.randn(n, 3, generator=seeded(0)), torch.arange(n) % 3
-    for call in (loss, loss.judge, loss.slope, lambda *given: sums((zero_one(), loss), *given)):
+    for call in (loss, loss.slope, lambda *given: sums((zero_one(), loss), *given)):
         with refusal(rf"loss mine returned .* expected one value an example, shape \({n},\)"):
             call(logits, labels)
 
@@ -154,13 +154,13 @@ def test_a_loss_that_is_not_one_value_an_example_is_refused_at_every_call(name, 
 def test_judged_losses_are_numbers_in_the_interval():
     logits = torch.tensor([[0.2], [0.4], [0.9]])
     labels = labels_of(0, logits)
-    assert torch.equal(loss_of(lambda f, y: f[:, 0]).judge(logits, labels), logits[:, 0])
+    assert sums((loss_of(lambda f, y: f[:, 0]),), logits, labels) == logits.double().sum()
     with refusal("loss mine declares the interval"):
-        loss_of(lambda f, y: f[:, 0], high=0.5).judge(logits, labels)
+        sums((loss_of(lambda f, y: f[:, 0], high=0.5),), logits, labels)
     for wrong in (math.nan, inf, -inf):
         with refusal("loss mine is NaN or infinite"):
-            loss_of(lambda f, y, wrong=wrong: torch.where(f[:, 0] > 0.5, wrong, f[:, 0])).judge(logits, labels)
-    assert zero_one().judge(logits[:0], labels[:0]).shape == (0,)
+            sums((loss_of(lambda f, y, wrong=wrong: torch.where(f[:, 0] > 0.5, wrong, f[:, 0])),), logits, labels)
+    assert sums((zero_one(),), logits[:0], labels[:0]) == 0.0
 
 
 def test_errors_are_counted_exactly_in_one_place():

@@ -43,6 +43,11 @@ def train_private_recipe(
     if name is not None:
         rest = ["--help"] if fields else rest
         config = overridden(private_recipe(name, scale=scale, seed=seed), rest)
+        if config.method.by_person and any(word.endswith("ghost") for word in rest):
+            raise ValueError(
+                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
+                f"{config.algorithm} what a person contributes, which is taken by the reference: leave it out"
+            )
         out = out or Path("runs") / f"{name}-{scale}"
     else:
         assert out is not None

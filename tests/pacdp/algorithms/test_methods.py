@@ -11,7 +11,7 @@ from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.methods import DPBBP, DPSGD, DPSGLD, METHODS, NAMES, P3SGD, DPAdam, DPMCDropout, Method
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.layers.priors import law_of
-from pacdp.private import Laplace, Mechanism, Normal, NormalMixture, Table, published_epsilon
+from pacdp.private import Laplace, Mechanism, Normal, Table, published_epsilon
 from pacdp.step.event import combined, runs_of
 from tests.marks import every_case, near, parametrize, refusal
 from tests.pacdp.toys import seeded
@@ -54,7 +54,7 @@ def test_numbers_that_joined_later_are_kept_where_they_are_not_the_defaults():
 
 
 @parametrize("algorithm", [DPSGD(learning_rate=Table(values=(1.0,))),
-                           DPBBP(prior=NormalMixture(weight=0.5, wide=1.0, narrow=0.1))])  # fmt: skip
+                           DPBBP(prior=Normal(std=0.1))])  # fmt: skip
 def test_what_is_no_plain_value_is_given_in_python_alone(algorithm):
     with refusal("in Python alone"):
         to_dict(PrivateConfig(method=algorithm))
@@ -64,8 +64,8 @@ def test_all_algorithms_have_a_recipe_and_laws_are_those_that_are_named():
     assert {type(one) for one in METHODS.values()} == set(get_args(Method))
     laws = [law_of(name, 2.0) for name in ("none", "normal", "laplace")]
     assert laws == [None, Normal(std=2.0), Laplace(scale=2.0)]
-    mixture = NormalMixture(weight=0.5, wide=1.0, narrow=0.1)
-    assert law_of(mixture, 2.0) is mixture
+    own = Normal(std=0.1)
+    assert law_of(own, 2.0) is own
 
 
 @parametrize("nested", [False, True])

@@ -219,6 +219,8 @@ def made(plan):
     if plan["settings rows"]:
         chosen = replace(chosen, elsewhere=bound_set(plan["settings rows"], 10).rows)
     options = {"test": test, "settings": chosen, **plan["options"]}
+    if plan["route"] != "g":
+        del options["seed"]
     match plan["route"]:
         case "g":
             laws = [GaussianPosterior.around(plan[name], std=std) for name, std in

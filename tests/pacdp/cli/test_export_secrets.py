@@ -40,7 +40,8 @@ def test_weights_give_away_the_size_that_sums_are_divided_by_and_what_is_printed
     report, settings = (read(exported / "out" / name) for name in ("certificates.json", "settings.json"))
     details, own = report["details"], read(exported / "run" / "result.json")["privacy"]
     epsilons = (details["spent"], details["counts"]["with_the_run"], own)
-    assert {one["adjacency"] for one in epsilons} == {"replace-one"}
+    header = load_checkpoint(exported / "out" / "weights.safetensors").header
+    assert {one["adjacency"] for one in (*epsilons, header)} == {"replace-one"}
     assert "is public" in settings["remarks"][0]
     config = tiny_private("dp-sgd-mnist")
     declared = replace(config, sampling=replace(config.sampling, public_size=1500.0))
@@ -66,7 +67,7 @@ def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
     header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
-    seen = networks.judged(one.predictor.network, one.bound, None, "cpu", scores=True)["bound"]
+    seen = networks.judged(one.predictor, one.bound, None)["bound"]
     texts = {
         "training data": header["about"]["data"]["train"],
         "test data": header["about"]["data"]["test"],

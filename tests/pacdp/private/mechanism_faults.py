@@ -337,7 +337,7 @@ def of_few_seeds(own, self, total, std):
 
 VARIANCE, LAG = {"noise: variance", "noise: variance by tensor"}, "noise: covariance by lag"
 RESUME = {"resume: seeded", "resume: repeats"}
-DIVISORS = {"divisor", "divisor: one unit more"}
+WEIGHTS = {"weights", "weights: one unit more"}
 TOLD_HALF = {"batches: rate", "batches: sizes", "accountant: numbers"}
 FAULTS = [
     (noise_halved, "P3SGD", VARIANCE | {"noise: law", "resume: variance"}),
@@ -350,8 +350,8 @@ FAULTS = [
         batches_of_one_size, "DP-SGD", {"batches: sizes", "draws: sizes", "draws: extremes", "empty batches: rate"}
     ),
     (shuffled_epochs, "DP-SGD", {"batches: steps"}),
-    (a_divisor_that_depends_on_the_batch, "DP-Adam", DIVISORS),
-    slow(a_divisor_that_depends_on_the_batch, "P3SGD, nested", DIVISORS),
+    (a_divisor_that_depends_on_the_batch, "DP-Adam", WEIGHTS),
+    slow(a_divisor_that_depends_on_the_batch, "P3SGD, nested", WEIGHTS),
     (noise_that_starts_again_on_resuming, "DP-SGD", RESUME),
     slow(noise_of_the_system_that_starts_again_on_resuming, "DP-SGD", {"resume: repeats", "noise: grid"}),
     (an_accountant_that_is_told_half_the_rate, "DP-SGD", TOLD_HALF),

@@ -46,5 +46,5 @@ def test_ghost_clipping_refuses_what_it_cannot_see():
     names, network = {}, mlp().requires_grad_(False)
     exec(FORMS, names)
     names["as_parametrization"](network[0])
-    with refusal("'ghost' cannot be used with this network"):
+    with refusal("weight of layer 0 is computed by a parametrization, .* as a layer of its own or as parameters"):
         private(network, mode="ghost")

@@ -122,7 +122,7 @@ def ran(script, dataset):
     return found
 
 
-def test_the_images_example_runs():
+def test_the_images_example_runs(tmp_path):
     found = ran(IMAGES, images())
     engine = found["privacy_engine"]
     assert len(found["losses"]) > 10, "parts of batches"
@@ -130,6 +130,7 @@ def test_the_images_example_runs():
     assert engine.event == planned(1.0, sample_rate=0.1, steps=10)
     assert found["epsilon"] == engine.get_epsilon(1e-5, adjacency="replace-one")
     assert found["epsilon"] > engine.get_epsilon(1e-5, adjacency="add-remove")
+    assert load_checkpoint(engine.export(tmp_path / "release")).header["adjacency"] == "replace-one"
 
 
 def test_the_names_example_runs_and_keeps_to_its_target():

@@ -120,6 +120,7 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     *loop, engine = private(noise_multiplier=DECAY)
     of = {"path": path, "module": loop[0], "optimizer": loop[1]}
     sweep(*loop)
+    engine.accountant.public_size = True
     engine.save_checkpoint(**of)
     with refusal("would forget", CheckpointError):
         engine.load_checkpoint(**of)
@@ -128,6 +129,9 @@ def test_the_engine_refuses_another_schedule_and_forgets_nothing(tmp_path):
     with refusal("other noise multipliers", CheckpointError):
         second.load_checkpoint(path=path, module=other, optimizer=optimizer)
     assert equal(flat(other), before)
+    third, optimizer, _, _, resumed = private(noise_multiplier=DECAY)
+    resumed.load_checkpoint(path=path, module=third, optimizer=optimizer)
+    assert resumed.accountant.adjacency == "replace-one", "what told the number of examples has told it"
     assert second.event is None
     assert steps_of(private(engine=engine)[-1].event) == len(loop[-1])
 
@@ -137,7 +141,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
     pickled, foreign, public = (tmp_path / name for name in ("pickle.pt", "foreign.safetensors", "public.safetensors"))
     torch.save({"state": 1}, pickled)
     save_file({"w": torch.zeros(1)}, foreign)
-    export(public, module=module, event=engine.event)
+    export(public, weights=dict(module.named_parameters()), event=engine.event, adjacency="add-remove")
     assert load_checkpoint(public).state == {}
     for path, words in ((pickled, None), (foreign, None), (public, "no checkpoint of a private run"),
                         (tmp_path / "missing", "no checkpoint at")):  # fmt: skip

@@ -404,6 +404,10 @@ def speaking():
     return fresh(Sequential(Embedding(7, 4), Linear(4, 7)))
 
 
+def one_logit():
+    return fresh(Sequential(Linear(8, 1), Flatten(0)))
+
+
 def recurrent():
     """The layer of Opacus's language examples."""
     return Made(lambda own, x: own.out(own.past(own.words(x))[0][:, -1]), words=Embedding(7, 4),
@@ -438,6 +442,7 @@ HONEST = {
     "smoothed labels": (both, linear, CrossEntropyLoss(label_smoothing=0.1), {}),
     "squares": (TensorDataset(X, X[:, :3]), linear, MSELoss(), {}),
     "two classes": (TensorDataset(X, X[:, :3].sign().clamp(min=0.0)), linear, BCEWithLogitsLoss(), {}),
+    "one logit": (TensorDataset(X, 1.0 * (Y == 0)), one_logit, BCEWithLogitsLoss(), {}),
     "tokens": (tokens, speaking, lambda out, y: CE(out.view(-1, 7), y.view(-1)), {}),
     "a recurrent network": (TensorDataset(text, Y[:40]), recurrent, CE, {}),
     "tokens by number": (tokens, speaking, lambda out, y: CE(out.reshape(len(y) * 5, 7), y.reshape(-1)), {}),

@@ -114,7 +114,7 @@ def test_event_ledger_checkpoint_and_export_say_the_same(tmp_path):
     together = (SIGMA**-2 + (2.0 * COUNT) ** -2) ** -0.5
     by_hand = epsilon(planned(together, sample_rate=0.25, steps=6), **ADD)
     assert epsilon(run.event, **ADD) == near(by_hand, rel=1e-9)
-    export(tmp_path / "out.safetensors", module=mlp(), event=run.event)
+    export(tmp_path / "out.safetensors", weights=run.weights, event=run.event, adjacency="add-remove")
     said = [load_checkpoint(written).header["event"] for written in (path, tmp_path / "out.safetensors")]
     assert said == [event_to_dict(run.event)] * 2
     assert joined(*(one.stretch.event for one in book.entries)) == run.event

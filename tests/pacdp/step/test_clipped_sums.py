@@ -12,7 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 
 from pacdp.layers.random import random_state, rewind
 from pacdp.private import Units, bayesian, with_example_dropout
-from pacdp.step.sums import ByContribution, ByExample, runs_at_once
+from pacdp.step.sums import Reference, runs_at_once
 from pacdp.step.units import Network, summed_gradient, trained
 from tests.marks import every_case, parametrize
 from tests.pacdp.same import identical, left_alone
@@ -23,16 +23,16 @@ EVERYONE, NOBODY = torch.arange(N), torch.zeros(0, dtype=torch.int64)
 
 
 def by_example(module, inputs, targets, *, loss=cross_entropy, clip_norm=CLIP, **options):
-    network = Network.of(module, loss)
-    at_once = runs_at_once(network, trained(module), inputs, targets)
     units = Units.group(TensorDataset(inputs, targets), None)
-    return ByExample(network, units, clip_norm, **{"vectorised": at_once, **options})
+    reference = Reference(Network.of(module, loss), units, clip_norm)
+    at_once = runs_at_once(reference, units, trained(module))
+    return reference._replace(**{"vectorised": at_once, **options})
 
 
 def by_person(module, inputs, targets, *, clip_norm=CLIP):
     """Each with one record, which means the same."""
     units = Units.group(TensorDataset(inputs, targets), EVERYONE)
-    return ByContribution(Network.of(module, cross_entropy), units, clip_norm, summed_gradient)
+    return Reference(Network.of(module, cross_entropy), units, clip_norm, summed_gradient, vectorised=False)
 
 
 @every_case("name", KINDS)
@@ -108,7 +108,7 @@ def test_the_generators_and_the_module_are_left_alone_by_the_trial(name):
     module = {**KINDS, **RANDOM}[name]()
     state = random_state(module)
     with left_alone(module):
-        assert runs_at_once(Network.of(module, cross_entropy), trained(module), *rows(N)) == (name == "mlp")
+        assert by_example(module, *rows(N)).vectorised == (name == "mlp")
     after = random_state(module)
     assert equal(state.cpu, after.cpu)
     assert identical(state.layers, after.layers)

@@ -35,7 +35,7 @@ from pacdp.opacus.modules import ReferenceModule
 from pacdp.private import DPSGD, SeededRandomness, train
 from pacdp.step.agreement import disagreement
 from pacdp.step.mechanism import MODES
-from pacdp.step.sums import ByExample, Sum
+from pacdp.step.sums import Reference, Sum
 from pacdp.step.units import Network
 from tests.marks import every_case, left_out, parametrize, refusal
 from tests.pacdp.draws import rand, randn
@@ -102,7 +102,7 @@ def moved(module, **options):
 def asked(monkeypatch):
     """Which sums were asked for: those of ghost clipping, or the reference's."""
     calls = []
-    for kind, name in ((GhostSums, "ghost"), (ByExample, "reference")):
+    for kind, name in ((GhostSums, "ghost"), (Reference, "reference")):
 
         def spy(self, *args, _own=kind.__call__, _name=name):
             calls.append(_name)
@@ -138,7 +138,7 @@ class Planted:
     """The reference, but for what ``fault`` makes of every example's gradient before and after it is clipped."""
 
     def __init__(self, network, units, clip_norm, fault):
-        self.exact, self.clip_norm, self.fault = ByExample(network, units, 1e30), clip_norm, fault
+        self.exact, self.clip_norm, self.fault = Reference(network, units, 1e30), clip_norm, fault
 
     def __call__(self, chosen, weights):
         total = {name: torch.zeros_like(w) for name, w in weights.items()}
