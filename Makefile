@@ -63,8 +63,6 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.private_steps --against b1452c7
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.monte_carlo
-	$(BIN)/python -m benchmarks.certify
-	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.pages
 

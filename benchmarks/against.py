@@ -9,85 +9,82 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import Any
 
 from benchmarks.timing import spread
 
-SCRIPT = Path(__file__).with_name("serve_steps.py")
 TREE = Path(__file__).resolve().parents[1]
+SCRIPT = Path(__file__).with_name("serve_steps.py")
 LAUNCHES, ROUNDS, STEPS = 3, 15, 2  # steps a turn
 
 
-def against(commit: str, cases: Iterable[tuple[str, str]]) -> dict[str, object]:
-    """Milliseconds a step now and then, for each network and mode, and their ratios.
-
-    Args:
-        commit: of this repository; its files are taken from git, so that nothing but the commit counts.
-    """
-    whole = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
-    found: dict[str, object] = {"commit": whole}
+@contextmanager
+def trees(commit: str | None) -> Iterator[dict[str, Path]]:
+    """This tree as "now" and, where a commit is named, its files as git has them as "then"."""
     with TemporaryDirectory() as folder:
-        subprocess.run(["tar", "-x", "-C", folder], input=_git("archive", whole), check=True)
-        trees = {"now": TREE, "then": Path(folder).resolve()}
-        for case in cases:
-            found[", ".join(case)] = _compare(trees, case)
-            print("against", whole[:7], *case, found[", ".join(case)], flush=True)
+        found = {"now": TREE}
+        if commit:
+            files = subprocess.run(["git", "archive", commit], cwd=TREE, stdout=PIPE, check=True)
+            subprocess.run(["tar", "-x", "-C", folder], input=files.stdout, check=True)
+            found["then"] = Path(folder).resolve()
+        yield found
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Variables under which Python imports that tree, from whatever folder it is started in."""
+    found = {**os.environ, "PYTHONPATH": str(tree)}
+    if found.get("PACDP_DATA"):
+        found["PACDP_DATA"] = str(Path(found["PACDP_DATA"]).absolute())
     return found
 
 
-def _compare(trees: Mapping[str, Path], case: tuple[str, str]) -> dict[str, object]:
-    seconds: dict[str, list[float]] = {label: [] for label in trees}
+def against(commit: str, cases: Iterable[tuple[str, str]]) -> dict[str, object]:
+    """Milliseconds a step now and then, for each network and mode, and their ratios."""
+    found: dict[str, object] = {"commit": commit}
+    with trees(commit) as both:
+        for case in cases:
+            found[", ".join(case)] = _compare(both, case)
+            print("against", commit, *case, found[", ".join(case)], flush=True)
+    return found
+
+
+def _compare(both: Mapping[str, Path], case: tuple[str, str]) -> dict[str, object]:
+    seconds: dict[str, list[float]] = {label: [] for label in both}
     ratios: list[float] = []
     for _ in range(LAUNCHES):
         with ExitStack() as stack:
-            started = {label: _start(stack, tree, case) for label, tree in trees.items()}
+            started = {
+                label: stack.enter_context(_start(tree, case)) for label, tree in both.items()
+            }
+            if [_answer(one) for one in started.values()] != [str(tree) for tree in both.values()]:
+                raise RuntimeError(f"the steps of {both} could not be started there")
             for turn in range(ROUNDS):
-                order = list(started) if turn % 2 else list(reversed(started))
+                order = sorted(started, reverse=bool(turn % 2))
                 own = {label: _answer(started[label]) for label in order}
                 ratios.append(min(own["now"]) / min(own["then"]))
                 for label, values in own.items():
                     seconds[label] += values
-    least = {label: min(values) for label, values in seconds.items()}
     return {
         **{f"{label}, ms": spread(values, 1e3) for label, values in seconds.items()},
-        "now / then, least": round(least["now"] / least["then"], 3),
+        "now / then, least": round(min(seconds["now"]) / min(seconds["then"]), 3),
         "now / then, of each round": spread(ratios, 1.0),
     }
 
 
-def _start(stack: ExitStack, tree: Path, case: tuple[str, str]) -> subprocess.Popen[str]:
+def _start(tree: Path, case: tuple[str, str]) -> Popen[str]:
     command = [sys.executable, "-P", "-W", "ignore", SCRIPT, *case, str(STEPS)]
-    there = {**os.environ, "PYTHONPATH": str(tree)}
-    if there.get("PACDP_DATA"):
-        there["PACDP_DATA"] = str(
-            Path(there["PACDP_DATA"]).absolute()
-        )  # each tree is another working directory
-    process = stack.enter_context(
-        subprocess.Popen(
-            command, cwd=tree, env=there, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+    return Popen(
+        command, cwd=tree, env=environment(tree), text=True, bufsize=1, stdin=PIPE, stdout=PIPE
     )
-    stack.callback(_stream(process.stdin).close)  # which ends it
-    used = json.loads(_stream(process.stdout).readline() or "null")
-    if used != str(tree):
-        raise RuntimeError(f"the steps of {tree} could not be started there, but in {used}")
-    return process
 
 
-def _answer(process: subprocess.Popen[str]) -> list[float]:
-    _stream(process.stdin).write("\n")
-    _stream(process.stdin).flush()
-    return json.loads(_stream(process.stdout).readline())
-
-
-def _stream(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream
-
-
-def _git(*arguments: str) -> bytes:
-    return subprocess.run(["git", *arguments], cwd=TREE, stdout=subprocess.PIPE, check=True).stdout
+def _answer(process: Popen[str]) -> Any:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    return json.loads(process.stdout.readline() or "null")

@@ -1,12 +1,13 @@
-"""Langevin steps of the engine against forward+backward alone, plain loops and a peer, side by side in one run."""
+"""Langevin steps of the engine against forward+backward alone, plain loops and a peer, side by side on one thread."""
 
 import argparse
+from itertools import count
 
 import torch
 
 from benchmarks.plain import Plain, posteriors_sgld
-from benchmarks.timing import in_turn, publish
-from benchmarks.workload import BATCH, TAU, chain_steps, data, network, objective
+from benchmarks.timing import in_turn, publish, tables
+from benchmarks.workload import ARCHITECTURES, BATCH, TAU, chain_steps, data, network, objective
 from pacdp.algorithms import EntropySGD, build
 from pacdp.chains import Keys
 from pacdp.data import Dataset
@@ -15,75 +16,58 @@ INNER = 20
 
 
 def compare(name: str, dataset: Dataset, *, steps: int, rounds: int) -> dict[str, object]:
-    """Milliseconds a chain-step and ratios of the least for one network with the threads that torch has now."""
-    ours, keys = objective(name, dataset), Keys.derive([0])
+    """Milliseconds a chain-step, and ratios of the least processor times."""
+    ours, keys, ticks = objective(name, dataset), Keys.derive([0]), count()
     weights = ours.weights()
     entropy = build(EntropySGD(tau=TAU, inner_steps=INNER), ours)
     outer = entropy.init(weights)
     plain, reference, peer = (Plain(network(name), dataset) for _ in range(3))
-    peer_step = posteriors_sgld(peer)
-
-    def repeat(step):
-        def run() -> None:
-            for _ in range(steps):
-                step()
-
-        return run
-
-    ticks = iter(range(10**9))
-    times = in_turn(
+    stepwise = in_turn(
         {
-            "sgld": chain_steps(ours, chains=1, steps=steps),
-            "norms": chain_steps(objective(name, dataset, keep_norms=True), chains=1, steps=steps),
-            "gradient": repeat(lambda: ours.estimate(weights, keys, next(ticks))),
-            "autograd": repeat(plain.forward_backward), "plain": repeat(plain.sgld), "posteriors": repeat(peer_step),
-            "entropy": lambda: entropy.step(outer, keys), "reference": reference.entropy_sgld,
+            "SGLD step": chain_steps(ours, steps=1),
+            "step that keeps norms": chain_steps(
+                objective(name, dataset, keep_norms=True), steps=1
+            ),
+            "its gradient alone": lambda: ours.estimate(weights, keys, next(ticks)),
+            "forward+backward by autograd": plain.forward_backward,
+            "plain loop": plain.sgld,
+            "posteriors": posteriors_sgld(peer),
         },
         rounds=rounds,
-    )  # fmt: skip
-    inner = ("entropy", "reference")
-    each = {
-        label: own.table(1e3 / (INNER if label in inner else steps)) for label, own in times.items()
-    }
-    least = {label: table[compared()] for label, table in each.items()}
+        calls=steps,
+    )
+    outer_steps = in_turn(
+        {
+            "Entropy-SGLD inner step": lambda: entropy.step(outer, keys),
+            "reference Entropy-SGLD inner step": reference.entropy_sgld,
+        },
+        rounds=rounds,
+    )
+    found = tables(stepwise, 1e3 / steps) | tables(outer_steps, 1e3 / INNER)
+    least = {label: own["least of the processor"] for label, own in found.items()}
+    step, autograd = least["SGLD step"], least["forward+backward by autograd"]
     return {
         "parameters": ours.dim,
-        "SGLD step, ms": each["sgld"],
-        "its gradient alone, ms": each["gradient"],
-        "forward+backward by autograd, ms": each["autograd"],
-        "plain loop, ms": each["plain"],
-        "posteriors, ms": each["posteriors"],
-        "Entropy-SGLD inner step, ms": each["entropy"],
-        "reference Entropy-SGLD inner step, ms": each["reference"],
-        "step / its gradient": least["sgld"] / least["gradient"],
-        "step / forward+backward by autograd": least["sgld"] / least["autograd"],
-        "step that keeps norms / step": least["norms"] / least["sgld"],
-        "plain loop / step": least["plain"] / least["sgld"],
-        "posteriors / step": least["posteriors"] / least["sgld"],
-        "reference Entropy-SGLD / ours": least["reference"] / least["entropy"],
-        "plain loop / forward+backward by autograd": least["plain"] / least["autograd"],
+        **{f"{label}, ms": own for label, own in found.items()},
+        "step / its gradient": step / least["its gradient alone"],
+        "step / forward+backward by autograd": step / autograd,
+        "step that keeps norms / step": least["step that keeps norms"] / step,
+        "plain loop / step": least["plain loop"] / step,
+        "posteriors / step": least["posteriors"] / step,
+        "reference Entropy-SGLD / ours": least["reference Entropy-SGLD inner step"]
+        / least["Entropy-SGLD inner step"],
     }
-
-
-def compared() -> str:
-    """The time that is compared: on one thread that of the processor, in which waiting for others does not count."""
-    return "least of the processor" if torch.get_num_threads() == 1 else "least"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    arguments = parser.parse_args()
+    sizes = vars(parser.parse_args())
+    torch.set_num_threads(1)
     dataset = data()
-    results: dict[str, object] = {"data": f"{dataset.name}, n = {dataset.n}", "batch": BATCH}
-    for threads in arguments.threads:
-        torch.set_num_threads(threads)
-        for name in ("fc(100)", "fc600", "conv"):
-            key = f"{name}, {threads} thread" + ("s" if threads > 1 else "")
-            results[key] = compare(name, dataset, steps=arguments.steps, rounds=arguments.rounds)
-    publish("chains", results)
+    found = {f"{name}, 1 thread": compare(name, dataset, **sizes) for name in ARCHITECTURES}
+    publish("chains", {"data": f"{dataset.name}, n = {dataset.n}", "batch": BATCH, **found})
 
 
 if __name__ == "__main__":

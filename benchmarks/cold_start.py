@@ -7,54 +7,35 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from numba.core import event
 
-from benchmarks.timing import Times, publish
+from benchmarks.timing import Times, in_turn, publish
 from benchmarks.workload import ARCHITECTURES, chain_steps, data, objective
 
 STARTS = 2
 
 
-class Compiled(event.Listener):
-    """Counts the versions of functions that are compiled, those that numba adds from its own library included."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def on_start(self, event: Any) -> None:
-        """Once for each."""
-        self.count += 1
-
-    def on_end(self, event: Any) -> None:
-        """Nothing is read here."""
-
-
-def first_steps(name: str, *, synthetic: bool) -> dict[str, float]:
-    """Seconds by both clocks, and how many versions of functions were compiled."""
+def first_steps(name: str, synthetic: int) -> dict[str, float]:
+    """Seconds by both clocks, and how many functions were compiled, those of numba's own library included."""
     torch.set_num_threads(1)
-    dataset, compiled = data(synthetic=synthetic), Compiled()
-    event.register("numba:compile", compiled)
-    wall, processor = time.perf_counter(), time.process_time()
-    chain_steps(objective(name, dataset), chains=1, steps=2)()
-    seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
-    return {**seconds, "compiled": compiled.count}
+    dataset = data(synthetic=synthetic)
+
+    def first() -> None:
+        chain_steps(objective(name, dataset), steps=2)()
+
+    with event.install_recorder("numba:compile") as compiled:
+        times = in_turn({name: first}, rounds=1, warm=False)[name]
+    begun = sum(one.is_start for _, one in compiled.buffer)
+    return {"wall": times.wall[0], "processor": times.processor[0], "compiled": begun}
 
 
-def start(name: str, cache: Path, *, synthetic: bool = False) -> dict[str, float]:
+def start(name: str, cache: Path, *, synthetic: int = 0) -> dict[str, float]:
     """``first_steps`` in a process whose compiled loops are cached under ``cache``."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.cold_start",
-        name,
-        *(["--synthetic"] if synthetic else []),
-    ]
+    command = [sys.executable, "-m", "benchmarks.cold_start", name, str(synthetic)]
     there = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run(command, env=there, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -67,18 +48,17 @@ def compare(name: str) -> dict[str, object]:
         with TemporaryDirectory() as cache:
             for own in found.values():
                 own.append(start(name, Path(cache)))
-    tables: dict[str, object] = {
-        f"{label}, seconds": Times(
-            *(tuple(one[clock] for one in own) for clock in ("wall", "processor"))
-        ).table(1.0)
+    times = {
+        label: Times(*(tuple(one[clock] for one in own) for clock in Times._fields))
         for label, own in found.items()
     }
-    return {**tables, "functions compiled": found["cold"][0]["compiled"]}
+    clocks = {f"{label}, seconds": own.table() for label, own in times.items()}
+    return {**clocks, "functions compiled": found["cold"][0]["compiled"]}
 
 
 def main() -> None:
     if len(sys.argv) > 1:
-        print(json.dumps(first_steps(sys.argv[1], synthetic="--synthetic" in sys.argv)))
+        print(json.dumps(first_steps(sys.argv[1], int(sys.argv[2]))))
         return
     publish("cold_start", {name: compare(name) for name in ARCHITECTURES})
 

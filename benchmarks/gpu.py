@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -57,47 +56,41 @@ class Sizes:
     rounds: int = 3
     examples: int = 30_000
     passes: int = 4
+    batches: tuple[int, ...] = (250, 1000, 4000)
     private_steps: int = 100
     sample_rate: float = 0.02
 
+    def least(self, run: Callable[[], object], calls: int = 1) -> float:
+        """Seconds of so many calls, the device's work included."""
+
+        def whole() -> None:
+            for _ in range(calls):
+                run()
+            if self.device == "cuda":
+                torch.cuda.synchronize()
+
+        return min(in_turn({"run": whole}, rounds=self.rounds)["run"].wall)
+
 
 DRY = Sizes(device="cpu", chains=(1, 2), networks=("fc(100)", "conv"), steps=2, rounds=1, examples=60, passes=1,
-            private_steps=2, sample_rate=0.1)  # fmt: skip
+            batches=(20,), private_steps=2, sample_rate=0.1)  # fmt: skip
 
 
-def timed(sizes: Sizes, run: Callable[[], object]) -> float:
-    """Least seconds of a call, the device's work included."""
-
-    def whole() -> None:
-        run()
-        if sizes.device == "cuda":
-            torch.cuda.synchronize()
-
-    return in_turn({"run": whole}, rounds=sizes.rounds)["run"].least
-
-
-def chains(sizes: Sizes, dataset: Dataset) -> Iterator[tuple[str, dict[str, float]]]:
+def chains(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Chain-steps a second (inner ones for Entropy-SGLD) of replayed steps, and over one chain's loops."""
-    for name in sizes.networks:
-        plain = Plain(network(name), dataset, device=sizes.device)
-        steps: dict[str, Callable[[], None]] = {"eager loop": plain.sgld}
-        if importlib.util.find_spec("posteriors") is not None:
-            steps["posteriors"] = posteriors_sgld(
-                Plain(network(name), dataset, device=sizes.device)
-            )
-        loops = {}
-        for label, step in steps.items():
-            loops[label] = sizes.steps / timed(
-                sizes, lambda step=step: [step() for _ in range(sizes.steps)]
-            )
-        for count in sizes.chains:
-            for label, settings in METHODS.items():
-                made = rate(sizes, dataset, name, settings, chains=count)
-                over = {f"over {other}": made / own for other, own in loops.items()}
-                yield f"{name}, {label}, {count} chains", {"chain-steps a second": made, **over}
+    plain = Plain(network(name), dataset, device=sizes.device)
+    steps: dict[str, Callable[[], None]] = {"eager loop": plain.sgld}
+    if importlib.util.find_spec("posteriors") is not None:
+        steps["posteriors"] = posteriors_sgld(Plain(network(name), dataset, device=sizes.device))
+    loops = {label: sizes.steps / sizes.least(step, sizes.steps) for label, step in steps.items()}
+    for chains in sizes.chains:
+        for label, settings in METHODS.items():
+            made = rate(sizes, dataset, name, settings, chains)
+            over = {f"over {other}": made / own for other, own in loops.items()}
+            yield f"{name}, {label}, {chains} chains", {"chain-steps a second": made, **over}
 
 
-def rate(sizes: Sizes, dataset: Dataset, name: str, settings: Settings, *, chains: int) -> float:
+def rate(sizes: Sizes, dataset: Dataset, name: str, settings: Settings, chains: int) -> float:
     """Chain-steps a second of the step that a CUDA graph replays."""
     risk = objective(name, dataset, device=sizes.device, clip_norm=settings.clip_norm)
     keys = Keys.derive([0] * chains, range(chains))
@@ -111,129 +104,111 @@ def rate(sizes: Sizes, dataset: Dataset, name: str, settings: Settings, *, chain
         for _ in range(count):
             state, _ = replayed.step(state, keys)
 
-    return chains * count * settings.gradients_per_step / timed(sizes, run)
+    return chains * count * settings.gradients_per_step / sizes.least(run)
 
 
-def update(sizes: Sizes, dim: int) -> dict[str, float]:
-    """Drift and noise of 64 chains alone: bytes a second, and their share of the data sheet's."""
-    count = max(sizes.chains)
+def update(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Drift and noise of the most chains alone: bytes a second, and their share of the data sheet's."""
+    del dataset
+    count, dim = max(sizes.chains), sum(p.numel() for p in network(name).parameters())
     x, gradient = torch.zeros(2, count, dim, device=sizes.device)
     keys = Keys.derive([0] * count, range(count))
     tick = torch.zeros((), dtype=torch.int64, device=sizes.device)
-    calls = 20
-    seconds = timed(
-        sizes,
-        lambda: [langevin(x, gradient=gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=tick, out=x)
-                 for _ in range(calls)],
-    )  # fmt: skip
-    moved = calls * UPDATE_BYTES * count * dim / seconds
-    name = torch.cuda.get_device_name() if sizes.device == "cuda" else ""
-    sheet = next((value for part, value in BANDWIDTH.items() if part in name), float("nan"))
-    return {"gigabytes a second": moved / 1e9, "share of the bandwidth": moved / sheet}
+
+    def run() -> None:
+        langevin(x, gradient=gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=tick, out=x)
+
+    moved = UPDATE_BYTES * count * dim * 20 / sizes.least(run, calls=20)
+    device = torch.cuda.get_device_name() if sizes.device == "cuda" else ""
+    sheet = next((value for part, value in BANDWIDTH.items() if part in device), float("nan"))
+    yield name, {"gigabytes a second": moved / 1e9, "share of the bandwidth": moved / sheet}
 
 
-def monte_carlo(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
+def monte_carlo(
+    sizes: Sizes, dataset: Dataset, name: str
+) -> Iterator[tuple[str, dict[str, float]]]:
     """Examples a second, each with weights of its own, of a Gaussian posterior's risk."""
     module = network(name).to(sizes.device).eval()
-    means = {key: p.detach() for key, p in module.named_parameters()}
-    posterior = GaussianPosterior(
-        means=means, stds={key: torch.full_like(p, STD) for key, p in means.items()}, buffers={}
-    )
+    posterior = GaussianPosterior.around(module, std=STD)
     inputs = torch.tensor(dataset.inputs[: sizes.examples], device=sizes.device)
     labels = torch.tensor(dataset.labels[: sizes.examples], device=sizes.device)
-    rates = {}
-    for batch in (250, 1000, 4000) if sizes.device == "cuda" else (20,):
-        seconds = timed(
-            sizes,
-            lambda batch=batch: mean_risks(module, posterior, inputs=inputs, labels=labels, losses=[zero_one()],
-                                           seed=0, passes=sizes.passes, batch_size=batch, device=sizes.device),
+
+    def seconds(size: int) -> float:
+        return sizes.least(
+            lambda: mean_risks(module, posterior, inputs=inputs, labels=labels, losses=[zero_one()], seed=0,
+                               passes=sizes.passes, batch_size=size, device=sizes.device)
         )  # fmt: skip
-        rates[f"examples a second, {batch} at a time"] = sizes.passes * len(labels) / seconds
-    return rates
+
+    whole = sizes.passes * len(labels)
+    yield (
+        name,
+        {f"examples a second, {size} at a time": whole / seconds(size) for size in sizes.batches},
+    )
 
 
 def private(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Private steps a second, with noise from a seed and from the operating system."""
     inputs, labels = (
-        torch.tensor(dataset.inputs[: sizes.examples]),
-        torch.tensor(dataset.labels[: sizes.examples]),
+        torch.tensor(part[: sizes.examples]) for part in (dataset.inputs, dataset.labels)
     )
     loss = nn.BCEWithLogitsLoss(reduction="none")
+    sources: dict[str, Callable[[], Any]] = {
+        "seeded": lambda: SeededRandomness(0, device=sizes.device),
+        "system": SystemRandomness,
+    }
     for mode in MODES:
         mechanism = Mechanism(
             clip_norm=1.0, noise_multiplier=1.0, sample_rate=sizes.sample_rate, steps=sizes.private_steps,
             expected_batch_size=sizes.sample_rate * len(labels), grad_sample_mode=mode,
         )  # fmt: skip
-        for label, source in (
-            ("seeded", lambda: SeededRandomness(0, device=sizes.device)),
-            ("system", SystemRandomness),
-        ):
-            seconds = timed(
-                sizes,
+        for label, source in sources.items():
+            seconds = sizes.least(
                 lambda mechanism=mechanism, source=source: train(
                     DPSGD(learning_rate=0.1), network(name).to(sizes.device), TensorDataset(inputs, labels.float()),
                     mechanism=mechanism, loss=lambda z, y: loss(z.squeeze(1), y), randomness=source(),
                 ),
             )  # fmt: skip
-            yield (
-                f"{name}, {mode}, {label} noise",
-                {"steps a second": sizes.private_steps / seconds},
-            )
+            made = sizes.private_steps / seconds
+            yield f"{name}, {mode}, {label} noise", {"steps a second": made}
 
 
-def equality(sizes: Sizes, dataset: Dataset, name: str) -> dict[str, float]:
+def equality(sizes: Sizes, dataset: Dataset, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Largest differences from the CPU, as shares of the largest number there."""
-    found = []
+    found: list[tuple[torch.Tensor, ...]] = []
     for device in ("cpu", sizes.device):
-        risk = objective(name, dataset, device=device)
-        keys = Keys.derive([0, 1], [0, 1])
+        risk, keys = objective(name, dataset, device=device), Keys.derive([0, 1], [0, 1])
         weights = risk.weights().repeat(2, 1)
-        estimate = risk.estimate(weights, keys, 3)
+        gradient = risk.estimate(weights, keys, 3).gradient
         moved = langevin(
-            weights, gradient=estimate.gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=3
+            weights, gradient=gradient, rate=0.1, scale=0.01, keys=keys, stream=0, tick=3
         )
-        loss = risk.risks(risk.weights())[0].loss
-        found.append((estimate.gradient.cpu(), moved.cpu(), torch.tensor([loss])))
+        loss = torch.tensor([risk.risks(risk.weights())[0].loss])
+        found.append((gradient.cpu(), moved.cpu(), loss))
     names = ("gradient of two chains", "step of two chains", "loss over all examples")
     pairs = zip(names, *found, strict=True)
-    return {what: float((one - other).abs().max() / one.abs().max()) for what, one, other in pairs}
+    yield name, {what: float((a - b).abs().max() / a.abs().max()) for what, a, b in pairs}
 
 
 def parts(sizes: Sizes) -> Iterator[tuple[str, Any]]:
     """All of it, part by part, each with its seconds; the longest comes last."""
-    dataset = data(synthetic=sizes.device == "cpu")
-    if sizes.device == "cpu":
-        dataset = Dataset("synthetic", dataset.inputs[:300], dataset.labels[:300], 2)
-    dims = {
-        name: int(np.sum([p.numel() for p in network(name).parameters()]))
-        for name in sizes.networks
-    }
-    work: dict[str, Callable[[], Any]] = {
-        "update": lambda: {name: update(sizes, dim) for name, dim in dims.items()},
-        "Monte Carlo": lambda: {
-            name: monte_carlo(sizes, dataset, name) for name in sizes.networks[-1:]
-        },
-        "private steps": lambda: {
-            k: v for name in sizes.networks[-1:] for k, v in private(sizes, dataset, name)
-        },
-        "differences from the CPU": lambda: {
-            name: equality(sizes, dataset, name) for name in sizes.networks
-        },
-        "chains": lambda: dict(chains(sizes, dataset)),
-    }
-    for name, run in work.items():
+    dataset = data(synthetic=300 if sizes.device == "cpu" else 0)
+    largest = sizes.networks[-1:]
+    for name, run, networks in (
+        ("update", update, sizes.networks),
+        ("Monte Carlo", monte_carlo, largest),
+        ("private steps", private, largest),
+        ("differences from the CPU", equality, sizes.networks),
+        ("chains", chains, sizes.networks),
+    ):
         start = time.perf_counter()
-        yield name, run()
+        yield name, {key: row for own in networks for key, row in run(sizes, dataset, own)}
         yield f"{name}, seconds in all", round(time.perf_counter() - start, 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="every part on the CPU, at a size that shows it works",
-    )
+    said = "every part on the CPU, at a size that shows it works"
+    parser.add_argument("--dry-run", action="store_true", help=said)
     there = torch.cuda.is_available() and not parser.parse_args().dry_run
     Runtime(device="cuda" if there else "cpu").apply()  # 23 bits, as the command has them
     if there:

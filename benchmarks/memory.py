@@ -8,32 +8,26 @@ minutes of one core and 2.5 GB of disk.
 """
 
 import argparse
-import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
-from benchmarks.timing import publish
+from benchmarks.against import TREE, environment, trees
+from benchmarks.timing import in_turn, publish
 from pacdp.posterior import GaussianPosterior
 from pacdp.stochastic import Draws, fresh_pass
 from tests.pacdp.stochastic.fresh_networks import VisionTransformer
 
-TREE = Path(__file__).resolve().parents[1]
 IMAGES, SIDE, PART = 50_000, 224, 1000
-_PEAK = """
-print(next(round(int(line.split()[1]) / 1024) for line in open("/proc/self/status") if line.startswith("VmHWM")))
-"""
-_CERTIFY = """
+_COMMAND = """
 import contextlib, io
 from pacdp.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    main(["certify", "run"])
+    main({words})
 """
 _STREAM = """
 import numpy as np, torch, pacdp
@@ -49,63 +43,51 @@ class Net(nn.Module):
 images = np.load("images.npy", mmap_mode="r")
 pacdp.certify(Net().eval(), (images, np.arange(len(images)) % 10))
 """
+_PEAK = """
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
 _CASES = {
     "import torch": "import torch",
     "import torch and numba": "import torch, numba",
-    "pacdp certify, a run on MNIST": _CERTIFY,
+    "pacdp certify, a run on MNIST": _COMMAND.format(words=["certify", "run"]),
     "50,000 mapped images of 224 x 224": _STREAM,
 }
 
 
 def main() -> None:
-    """Print the results and write them to benchmarks/results/memory.json."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--against", default="", help="an older commit of this repository")
     commit = parser.parse_args().against
-    with TemporaryDirectory() as folder:
-        work, trees = Path(folder), {"now": TREE}
-        if commit:
-            trees["then"] = work / "then"
-            trees["then"].mkdir()
-            archive = subprocess.run(
-                ["git", "archive", commit], cwd=TREE, stdout=subprocess.PIPE, check=True
-            ).stdout
-            subprocess.run(["tar", "-x", "-C", trees["then"]], input=archive, check=True)
-        _prepare(work)
-        found: dict[str, object] = {"against": commit} if commit else {}
+    found: dict[str, object] = {"against": commit} if commit else {}
+    with trees(commit) as both, TemporaryDirectory() as folder:
+        _write_images(Path(folder) / "images.npy")
+        words = ["train", "entropy-sgld-mnist", "--scale", "smoke", "--out", "run"]
+        _peak(_COMMAND.format(words=words), TREE, folder)
         for name, code in _CASES.items():
-            found[f"{name}, MB"] = {
-                label: int(_run(code + "\n" + _PEAK, tree, work)) for label, tree in trees.items()
-            }
-            print(name, found[f"{name}, MB"], flush=True)
-    publish(
-        "memory",
-        found | {"a vision transformer (ViT-S, 224 x 224), processor seconds": _transformer()},
-    )
+            own = {label: _peak(code, tree, folder) for label, tree in both.items()}
+            found[f"{name}, MB"] = own
+            print(name, own, flush=True)
+    found["a vision transformer (ViT-S, 224 x 224), processor seconds"] = _transformer()
+    publish("memory", found)
 
 
-def _prepare(work: Path) -> None:
-    """Images of random bytes, written part by part, and a short run."""
-    images = np.lib.format.open_memmap(
-        work / "images.npy", mode="w+", dtype=np.uint8, shape=(IMAGES, SIDE, SIDE)
-    )
-    random = np.random.default_rng(0)
+def _write_images(path: Path) -> None:
+    """Random bytes, part by part."""
+    shape, random = (IMAGES, SIDE, SIDE), np.random.default_rng(0)
+    images = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
     for start in range(0, IMAGES, PART):
         images[start : start + PART] = random.integers(0, 256, (PART, SIDE, SIDE), dtype=np.uint8)
     images.flush()
-    words = ["train", "entropy-sgld-mnist", "--scale", "smoke", "--out", "run"]
-    _run(f"from pacdp.cli.main import main\nmain({words!r})", TREE, work)
 
 
-def _run(code: str, tree: Path, work: Path) -> str:
-    there = {**os.environ, "PYTHONPATH": str(tree)}
-    if there.get("PACDP_DATA"):
-        there["PACDP_DATA"] = str(Path(there["PACDP_DATA"]).absolute())
-    command = [sys.executable, "-P", "-W", "ignore", "-c", code]
+def _peak(code: str, tree: Path, folder: str) -> int:
+    """Megabytes of a process that imports that tree and works in that folder."""
+    command = [sys.executable, "-P", "-W", "ignore", "-c", code + _PEAK]
+    there = environment(tree)
     done = subprocess.run(
-        command, cwd=work, env=there, stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=folder, env=there, stdout=subprocess.PIPE, text=True, check=True
     )
-    return done.stdout.strip().rpartition("\n")[2]
+    return round(int(done.stdout.split()[-1]) / 1024)
 
 
 def _transformer() -> dict[str, float]:
@@ -115,24 +97,12 @@ def _transformer() -> dict[str, float]:
     module = VisionTransformer(side=224, patch=16, dim=384, depth=12, heads=6, classes=1000).eval()
     law, x = GaussianPosterior.around(module, std=1e-3), torch.randn(4, 3, 224, 224)
     draws = Draws.of(seed=1, number=0, examples=torch.arange(4))
-    with torch.no_grad():
-        plain = _least(lambda: module(x))
     way = fresh_pass(module, law, x)
-    fresh = _least(lambda: way.run(x, draws))
-    return {
-        "plain": round(plain, 3),
-        "by example": round(fresh, 3),
-        "ratio": round(fresh / plain, 2),
-    }
-
-
-def _least(run: Callable[[], object], rounds: int = 5) -> float:
-    seconds: list[float] = []
-    for _ in range(rounds):
-        start = time.process_time()
-        run()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
+    passes = {"plain": lambda: module(x), "by example": lambda: way.run(x, draws)}
+    with torch.no_grad():
+        times = in_turn(passes, rounds=5)
+    least = {name: round(min(own.processor), 3) for name, own in times.items()}
+    return {**least, "ratio": round(least["by example"] / least["plain"], 2)}
 
 
 if __name__ == "__main__":

@@ -59,10 +59,8 @@ PREDICTORS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Any]] = {
 def losses_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """0-1 losses on the test people of a predictor that met the training people alone, and both sets' people."""
     train, test = load(name)
-    if train.people is None or test.people is None:
-        raise ValueError(
-            f"the examples of {name} are not known to belong to people; choose another data set."
-        )
+    assert train.people is not None
+    assert test.people is not None
     features, model = PREDICTORS[name]
     seen, new = features(train.inputs), features(test.inputs)
     centre, spread = seen.mean(axis=0), seen.std(axis=0) + 1e-3
@@ -72,53 +70,41 @@ def losses_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return losses, test.people, train.people
 
 
-def as_examples(sample: PeopleSample, failure_prob: float) -> float:
-    return bounds.clopper_pearson_upper(
-        round(float(sample.sums.sum())), sample.examples, failure_prob
-    )
+def as_examples(*, sample: PeopleSample, failure_prob: float) -> float:
+    errors = round(float(sample.sums.sum()))
+    return bounds.clopper_pearson_upper(errors, sample.examples, failure_prob)
 
 
-def of_totals(
-    bound: Callable[..., Any], most_examples: int, sample: PeopleSample, failure_prob: float
-) -> Any:
-    counts = {"n": sample.n, "examples": sample.examples, "most_examples": most_examples}
-    return bound(risk=sample.example_risk, **counts, failure_prob=failure_prob)
-
-
-def for_a_person() -> Bounds:
-    """The bounds on the risk of a new person."""
-    names = ("kl", "hoeffding", "bernstein", "second_moment", "betting")
-    return {name: getattr(bounds, name) for name in (f"new_person_{kind}" for kind in names)}
-
-
-def for_an_example(most_examples: int) -> Bounds:
-    """The bounds on the risk of a new example."""
-    point = partial(bounds.new_example_pac_bayes, kl_nats=0.0)
-    return {
-        "new_example_betting": partial(bounds.new_example_betting, most_examples=most_examples),
-        "new_example_kl": partial(of_totals, bounds.new_example_kl, most_examples),
-        "new_example_pac_bayes, one predictor": partial(of_totals, point, most_examples),
-    }
+def new_example_kl(*, most_examples: int, sample: PeopleSample, failure_prob: float) -> Any:
+    return bounds.new_example_kl(
+        risk=sample.example_risk, n=sample.n, examples=sample.examples, most_examples=most_examples,
+        failure_prob=failure_prob,
+    )  # fmt: skip
 
 
 def tried(people: PeopleSample, truth: float, asked: Bounds) -> dict[str, Any]:
     """How often each bound lies below the truth when people are drawn with replacement, and its value for them all."""
-    rng = np.random.default_rng(0)
-    values = np.empty((TRIALS, len(asked)))
-    for trial in values:
-        drawn = rng.integers(people.n, size=people.n)
-        sample = PeopleSample(sizes=people.sizes[drawn], sums=people.sums[drawn])
-        trial[:] = [
-            float(bound(sample=sample, failure_prob=FAILURE_PROB)) for bound in asked.values()
-        ]
-    return {
-        name: {
-            "missed": float((column < truth).mean()),
-            "mean value": float(column.mean()),
-            "value on the test people": float(bound(sample=people, failure_prob=FAILURE_PROB)),
+    rng, found = np.random.default_rng(0), dict[str, Any](risk=truth)
+    drawn = [rng.integers(people.n, size=people.n) for _ in range(TRIALS)]
+    samples = [PeopleSample(sizes=people.sizes[own], sums=people.sums[own]) for own in drawn]
+    for name, bound in {AS_EXAMPLES: as_examples, **asked}.items():
+        values = [float(bound(sample=one, failure_prob=FAILURE_PROB)) for one in (people, *samples)]
+        found[name] = {
+            "missed": float(np.mean(np.array(values[1:]) < truth)),
+            "mean value": float(np.mean(values[1:])),
+            "value on the test people": values[0],
         }
-        for (name, bound), column in zip(asked.items(), values.T, strict=True)
+    return found
+
+
+def of_an_example(people: PeopleSample, most: int) -> dict[str, Any]:
+    """The risk of a new example, where nobody may have more than ``most``."""
+    truth = float(people.sums.sum() / people.examples)
+    asked = {
+        "new_example_betting": partial(bounds.new_example_betting, most_examples=most),
+        "new_example_kl": partial(new_example_kl, most_examples=most),
     }
+    return {"most": most, **tried(people, truth, asked)}
 
 
 def experiment(name: str) -> dict[str, Any]:
@@ -131,26 +117,17 @@ def experiment(name: str) -> dict[str, Any]:
     few = min(most, int(np.ceil(2 * sizes.mean())))
     kept = bounds.thinned(people=owners, most_examples=few, seed=0)
     thin = people_sample(losses=losses[kept], people=owners[kept])
-    person = float(np.mean(people.sums / people.sizes))
-    example, of_thin = (float(part.sums.sum() / part.examples) for part in (people, thin))
-    plain = {AS_EXAMPLES: as_examples}
-    found = {
+    kinds = ("new_person_kl", "new_person_betting")
+    of_a_person = {kind: getattr(bounds, kind) for kind in kinds}
+    return {
         "people": people.n,
         "examples": people.examples,
         "examples of one person": [people.smallest, people.largest],
-        "new person": {"risk": person, **tried(people, person, {**plain, **for_a_person()})},
-        "new example": {
-            "risk": example,
-            "most": most,
-            **tried(people, example, {**plain, **for_an_example(most)}),
-        },
-        "new example, thinned": {
-            "risk": of_thin,
-            "most": few,
-            **tried(thin, of_thin, {**plain, **for_an_example(few)}),
-        },
+        "new person": tried(people, float(np.mean(people.sums / people.sizes)), of_a_person),
+        "new example": of_an_example(people, most),
+        "new example, thinned": of_an_example(thin, few),
+        "processor seconds": round(time.process_time() - began, 1),
     }
-    return {**found, "processor seconds": round(time.process_time() - began, 1)}
 
 
 def main() -> None:

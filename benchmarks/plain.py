@@ -53,9 +53,8 @@ class Plain:
         """
         parameters = list(self.model.parameters())
         self.forward_backward()
-        centre = [copy.deepcopy(p.data) for p in parameters]
+        centre, mean = ([copy.deepcopy(p.data) for p in parameters] for _ in range(2))
         kept = [copy.deepcopy(p.grad) for p in parameters]
-        mean = [copy.deepcopy(p.data) for p in parameters]
         velocities = [torch.zeros_like(p.data) for p in parameters]
         for i in range(1, inner_steps + 1):
             rate = 1.0 / i

@@ -2,13 +2,14 @@
 
     python -P serve_steps.py NETWORK MODE STEPS
 
-The tree's ``benchmarks.private_steps`` makes the steps, with seeded noise. The first line of output is where the tree
-lies; then every line of input is answered by the processor seconds of each of the next STEPS steps.
+The tree's ``benchmarks.private_steps`` makes the steps, with seeded noise. Every line of input is answered: the first
+by where the tree lies, each later one by the processor seconds of each of the next STEPS steps.
 """
 
 import json
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -23,14 +24,14 @@ def main(name: str, mode: str, steps: int) -> None:
     step = ours(name, mode, data(BATCH), NOISE, SeededRandomness(0))
     for _ in range(2):
         step()
+    next(sys.stdin)
     print(json.dumps(str(Path(pacdp.__file__).resolve().parents[1])), flush=True)
     for _ in sys.stdin:
-        seconds: list[float] = []
+        times = [time.process_time()]
         for _ in range(steps):
-            start = time.process_time()
             step()
-            seconds.append(time.process_time() - start)
-        print(json.dumps(seconds), flush=True)
+            times.append(time.process_time())
+        print(json.dumps([end - start for start, end in pairwise(times)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pacdp.cli.folder import provenance, write_json
 
 RESULTS = Path(__file__).parent / "results"
 _LOAD_AT_START = os.getloadavg()
+Run = Callable[[], object]
 
 
 class Times(NamedTuple):
@@ -23,30 +24,33 @@ class Times(NamedTuple):
     wall: tuple[float, ...]
     processor: tuple[float, ...]
 
-    @property
-    def least(self) -> float:
-        """By the wall clock."""
-        return min(self.wall)
-
-    def table(self, unit: float) -> dict[str, float]:
+    def table(self, unit: float = 1.0) -> dict[str, float]:
         """The spread of wall times and the least processor time, times ``unit``."""
-        return {
-            **spread(self.wall, unit),
-            "least of the processor": round(unit * min(self.processor), 4),
-        }
+        least = round(unit * min(self.processor), 4)
+        return {**spread(self.wall, unit), "least of the processor": least}
 
 
-def in_turn(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Times]:
-    """Each candidate once untimed, then ``rounds`` rounds of all in turn, so that drifting clocks touch all alike."""
-    for run in candidates.values():
-        run()
+def in_turn(
+    candidates: Mapping[str, Run], *, rounds: int, warm: bool = True, calls: int = 1
+) -> dict[str, Times]:
+    """Each candidate ``calls`` times in each of ``rounds`` rounds of all in turn, that drifting clocks touch all alike.
+
+    Args:
+        warm: whether a round goes before, which is not timed.
+    """
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in candidates}
-    for _ in range(rounds):
+    for _ in range(rounds + warm):
         for name, run in candidates.items():
             wall, processor = time.perf_counter(), time.process_time()
-            run()
+            for _ in range(calls):
+                run()
             times[name].append((time.perf_counter() - wall, time.process_time() - processor))
-    return {name: Times(*zip(*values, strict=True)) for name, values in times.items()}
+    return {name: Times(*zip(*own[warm:], strict=True)) for name, own in times.items()}
+
+
+def tables(times: Mapping[str, Times], unit: float = 1.0) -> dict[str, dict[str, float]]:
+    """The table of every candidate."""
+    return {name: own.table(unit) for name, own in times.items()}
 
 
 def spread(values: Sequence[float], unit: float) -> dict[str, float]:
@@ -60,9 +64,8 @@ def publish(name: str, results: Mapping[str, Any], *, device: str = "cpu") -> No
     """Print the results and write them to benchmarks/results/NAME.json, with the load over 1, 5 and 15 minutes."""
     path = RESULTS / f"{name}.json"
     load = {"at the start": _LOAD_AT_START, "at the end": os.getloadavg()}
-    write_json(
-        path, {"results": results, "load": load, "provenance": provenance(device=device, seed=0)}
-    )
+    whole = {"results": results, "load": load, "provenance": provenance(device=device, seed=0)}
+    write_json(path, whole)
     for key, value in results.items():
         print(f"{key}: {value}")
     print(f"wrote benchmarks/results/{path.name}")

@@ -5,13 +5,14 @@ mean loss, the update with its noise. Milliseconds are those of a chain-step: of
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
 from pacdp.algorithms import SGLD
 from pacdp.algorithms import build as sampler
-from pacdp.chains import Batching, Keys
+from pacdp.chains import Keys
 from pacdp.data import Dataset, load
 from pacdp.losses import Loss, bounded_cross_entropy
 from pacdp.models import Architecture, build
@@ -27,48 +28,35 @@ ARCHITECTURES = {
 }
 
 
-def data(*, synthetic: bool = False) -> Dataset:
-    """The training set of two-class MNIST; or, where that is asked for, 4,096 images with 19% of their pixels lit."""
+def data(*, synthetic: int = 0) -> Dataset:
+    """The training set of two-class MNIST, or so many images with 19% of their pixels lit."""
     if not synthetic:
         return load("mnist2")[0]
     rng = np.random.default_rng(0)
-    images = rng.random((4096, 1, 28, 28), dtype=np.float32)
+    images = rng.random((synthetic, 1, 28, 28), dtype=np.float32)
     lit = rng.random(images.shape) < 0.19
-    return Dataset("synthetic", images * lit, rng.integers(0, 2, 4096), 2)
+    return Dataset("synthetic", images * lit, rng.integers(0, 2, synthetic), 2)
 
 
-def network(name: str) -> torch.nn.Module:
+def network(architecture: str | Architecture, *, classes: int = 2) -> torch.nn.Module:
     """A freshly drawn network, the same each time."""
+    made = ARCHITECTURES[architecture] if isinstance(architecture, str) else architecture
     generator = torch.Generator().manual_seed(0)
-    return build(ARCHITECTURES[name], input_shape=(1, 28, 28), classes=2, generator=generator)
+    return build(made, input_shape=(1, 28, 28), classes=classes, generator=generator)
 
 
-def objective(
-    name: str,
-    dataset: Dataset,
-    *,
-    device: str = "cpu",
-    batching: Batching = "auto",
-    clip_norm: float | None = None,
-    keep_norms: bool = False,
-) -> Objective:
+def objective(architecture: str | Architecture, dataset: Dataset, **options: Any) -> Objective:
     """The empirical risk of that network."""
-    return Objective(
-        network(name),
-        LOSS,
-        dataset,
-        batch_size=BATCH,
-        device=device,
-        batching=batching,
-        clip_norm=clip_norm,
-        keep_norms=keep_norms,
-    )
+    return Objective(network(architecture), LOSS, dataset, batch_size=BATCH, **options)
 
 
-def chain_steps(risk: Objective, *, chains: int, steps: int) -> Callable[[], None]:
-    """A round of ``steps`` steps of that many chains, always from the same weights and with the same batches."""
-    method, keys = sampler(SGLD(tau=TAU), risk), Keys.derive([0] * chains, range(chains))
-    start = method.init(risk.weights().repeat(chains, 1))
+def chain_steps(
+    risk: Objective, *, steps: int, chains: int = 1, keys: Keys | None = None
+) -> Callable[[], None]:
+    """A round of ``steps`` steps of SGLD, always from the same weights and with the same batches."""
+    keys = keys or Keys.derive([0] * chains, range(chains))
+    method = sampler(SGLD(tau=TAU), risk)
+    start = method.init(risk.weights().repeat(keys.count, 1))
 
     def run() -> None:
         state = start

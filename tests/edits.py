@@ -53,3 +53,20 @@ def moved(values, place, factor=0.0):
 def judged(record, **inputs):
     """What the checker says of a certificate's statements, with some of its inputs replaced."""
     return {one.verdict for one in check_certificate({**record, "inputs": {**record["inputs"], **inputs}})}
+
+
+WHOLE = {
+    "another count of settings": lambda r: r.update(choices={"count": 5}),
+    "no count of settings": lambda r: r.update(choices={"count": 0}),
+    "true settings": lambda r: r.update(choices={"count": True}),
+    "no rows": lambda r: r.pop("rows"),
+    "proved by nobody": lambda r: [
+        one.update(standing="proved") for made in r["certificates"] for one in made["hypotheses"]
+    ],
+    "said by nobody": lambda r: r["certificates"][-1]["hypotheses"][-1].update(by=""),
+    "a certificate twice": lambda r: r["certificates"].append(r["certificates"][0]),
+    "measured twice": lambda r: r["measured"].append({**r["measured"][0], "mean": 0.0, "errors": 0}),
+    "more errors than examples": lambda r: r["measured"][-1].update(errors=r["n"] + 1, mean=1 + 1 / r["n"]),
+    "less than no errors": lambda r: r["measured"][-1].update(errors=-1, mean=-1 / r["n"]),
+}
+"""Edits of a report of any route on examples."""

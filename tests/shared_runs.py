@@ -18,10 +18,10 @@ sys.path.append(str(Path(__file__).parent / "pacdp" / "cli"))  # for tests of ot
 @contextmanager
 def few_draws():
     """Gaussian classifiers around a chain are sampled a hundredth as often: their bounds are wider for it."""
-    from pacdp.certify import trajectory
+    from pacdp.certify import trained
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trajectory, "SLACK_NATS", 100 * trajectory.SLACK_NATS)
+        patch.setattr(trained, "SLACK_NATS", 100 * trained.SLACK_NATS)
         yield
 
 

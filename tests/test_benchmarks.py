@@ -23,8 +23,8 @@ def test_tables_on_pages_are_those_of_the_results():
 @pytest.mark.parametrize(("name", "most"), [("fc(100)", 26), ("conv", 32)])
 def test_a_first_use_compiles_few_functions_and_a_second_one_none(name, most, tmp_path):
     """What a cold start costs is about a quarter of a second a function; nothing depends on the clock here."""
-    cold = cold_start.start(name, tmp_path, synthetic=True)
-    warm = cold_start.start(name, tmp_path, synthetic=True)
+    cold = cold_start.start(name, tmp_path, synthetic=4096)
+    warm = cold_start.start(name, tmp_path, synthetic=4096)
     assert 5 < cold["compiled"] <= most
     assert warm["compiled"] == 0
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import bounds
+from experiments.runs.small_cnn import SmallCNN, small_cnn
 from pacdp import Report, Settings, certify
 from pacdp.backprop import (
     Augmentation,
@@ -26,7 +27,6 @@ from pacdp.backprop import (
     hold_out,
     train_posterior,
 )
-from pacdp.backprop.network import SmallCNN, small_cnn
 from pacdp.certify import BoundSet, MonteCarlo
 from pacdp.cli.config import Runtime
 from pacdp.data import Dataset, load

@@ -22,8 +22,8 @@ from bounds.accounting import Event
 from experiments.runs.private_priors import NOISE, released, zero_head
 from pacdp import HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Report
+from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import Source
-from pacdp.certify.reading import error_share
 from pacdp.cli.config import Runtime
 from pacdp.compress import Estimator, Groups, Stop, compress
 from pacdp.data import Dataset, load

@@ -18,8 +18,8 @@ import bounds
 from bounds.monte_carlo import effective_sample_size
 from pacdp.algorithms import SGD, SGLD, EntropySGD, build
 from pacdp.certify.chain import gibbs_certificates, weights_certificates
+from pacdp.certify.chain_files import first_model, objectives
 from pacdp.certify.gibbs import GibbsEstimate, GibbsSettings, estimate_gibbs
-from pacdp.certify.trained import first_model, objectives
 from pacdp.chains import Keys, run_chains
 from pacdp.cli.batch import derived_seed
 from pacdp.cli.config import Runtime

@@ -1,14 +1,14 @@
 """Certificates: a network or a law over networks and examples in, a :class:`Report` out. There is no other door."""
 
-from pacdp.certify.bounded import ClippedError as ClippedError
 from pacdp.certify.examples import BoundSet as BoundSet
 from pacdp.certify.finite import Finite as Finite
 from pacdp.certify.gaussian import MonteCarlo as MonteCarlo
-from pacdp.certify.networks import Network as Network
+from pacdp.certify.outputs import ClippedError as ClippedError
 from pacdp.certify.priors import DataFree as DataFree
 from pacdp.certify.priors import HeldOut as HeldOut
 from pacdp.certify.priors import Prior as Prior
 from pacdp.certify.priors import Private as Private
+from pacdp.certify.reading import Network as Network
 from pacdp.certify.routes import certify as certify
 from pacdp.certify.settings import Settings as Settings
 from pacdp.certify.training import Certified as Certified

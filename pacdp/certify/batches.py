@@ -4,6 +4,7 @@ Everything is read once, batch by batch, so that what is held at a time is one b
 more than a batch is held: its pages are handed back to the system as soon as they were read.
 """
 
+import functools
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt64
+from jaxtyping import Bool, Int64, UInt64
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -20,8 +21,10 @@ from pacdp.data import Dataset as Images
 from pacdp.data.hashing import pair_hashes, require_no_mask, row_hashes
 from pacdp.data.rows import Rows
 
-Inputs = Tensor | dict[str, Tensor]
-"""What the network is called with: one tensor, or keywords."""
+Inputs = dict[str, Tensor]
+"""What the network is called with, by keyword; one tensor that is given by itself has the keyword ""."""
+BATCH = 500
+"""Examples at a time, where neither a loader nor the caller says how many."""
 _LABELS = ("labels", "label")
 _PEOPLE = ("people", "person")
 FORMS = (
@@ -35,7 +38,7 @@ class Batch:
     """Some examples.
 
     Attributes:
-        inputs: [m, ...], or several such tensors by the keyword that the network takes them by.
+        inputs: tensors [m, ...] by the keyword that the network takes them by.
         labels: [m, ...].
         people: int64 [m], the number of each example's person, or None.
     """
@@ -52,50 +55,84 @@ class Batch:
     @property
     def nbytes(self) -> int:
         """Bytes of the inputs."""
-        return sum(
-            one.nbytes
-            for one in ([self.inputs] if isinstance(self.inputs, Tensor) else self.inputs.values())
+        return sum(one.nbytes for one in self.inputs.values())
+
+    def at(self, places: Any) -> "Batch":
+        """Some of the examples, by their places or as a slice."""
+        return Batch(
+            inputs={name: one[places] for name, one in self.inputs.items()},
+            labels=self.labels[places],
+            people=None if self.people is None else self.people[places],
         )
 
     def hashes(self) -> UInt64[np.ndarray, " m"]:
-        """One hash for each example's inputs; several inputs are hashed together with their names."""
-        if isinstance(self.inputs, Tensor):
-            return row_hashes(self.inputs, name="inputs")
-        if len(self.inputs) == 1:  # by a keyword or not, it is the same example
-            return row_hashes(next(iter(self.inputs.values())), name="inputs")
-        found = np.zeros(self.n, dtype=np.uint64)
-        for name in sorted(self.inputs):
-            key = np.frombuffer(
-                name.encode().ljust(8 * (len(name.encode()) // 8 + 1), b"\0"), dtype="<u8"
-            )
-            for word in key.astype(np.uint64):
-                found = pair_hashes(found, np.full(self.n, word, dtype=np.uint64))
-            found = pair_hashes(found, row_hashes(self.inputs[name], name=name))
-        return found
+        """One hash for each example's inputs; those of several keywords are hashed together, in the keywords' order."""
+        first, *others = (
+            row_hashes(self.inputs[name], name=name or "inputs") for name in sorted(self.inputs)
+        )
+        return functools.reduce(pair_hashes, others, first)
+
+    @property
+    def mark(self) -> int:
+        """Which keywords the hashes are of; 0 for one alone, whose example is the same by any keyword or none."""
+        if len(self.inputs) == 1:
+            return 0
+        return int(
+            row_hashes(np.frombuffer(repr(sorted(self.inputs)).encode(), dtype=np.uint8)[None])[0]
+        )
 
     def pairs(self, inputs: UInt64[np.ndarray, " m"]) -> UInt64[np.ndarray, " m"]:
         """One hash for each example with its label, given those of its inputs."""
         return pair_hashes(inputs, row_hashes(self.labels, name="labels"))
 
+    def telling(self) -> Iterator[Tensor]:
+        """The inputs by which a network that holds some of them can be told.
 
-@dataclass(frozen=True, slots=True)
+        One tensor is told by all of its rows. Beside others, a row tells nothing that stands in the batch twice, as
+        positions that all examples share do, or that is whole numbers in a few straight pieces: a mask, kinds of
+        tokens, places counted up. Networks have buffers of such rows whatever they were trained on.
+        """
+        for one in self.inputs.values():
+            if len(self.inputs) == 1:
+                yield one
+                continue
+            _, place, times = np.unique(row_hashes(one), return_inverse=True, return_counts=True)
+            rows = one[torch.from_numpy(times[place] == 1) & ~_straight(one.cpu())]
+            if len(rows):
+                yield rows
+
+
+def _straight(values: Tensor) -> Bool[Tensor, " m"]:
+    """Which rows are whole numbers with at most four bends, and few for their length."""
+    rows = values.reshape(len(values), -1).double()
+    most = min(4, max(0, rows.shape[1] - 2) // 2)
+    return (rows == rows.round()).all(1) & ((rows.diff(n=2, dim=1) != 0).sum(1) <= most)
+
+
+@dataclass(slots=True)
 class Hashed:
     """Hashes of rows, and whose they are, as they grow batch by batch."""
 
     inputs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
     pairs: list[UInt64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
     owners: list[Int64[np.ndarray, " m"]] = field(default_factory=list[np.ndarray])
+    mark: int = 0
 
     def add(self, batch: Batch) -> UInt64[np.ndarray, " m"]:
         """Take a batch in; gives the hashes of its inputs.
 
         Raises:
-            ValueError: it names people and others do not, or the other way round.
+            ValueError: it names people and others do not, or the other way round, or has inputs of other keywords.
         """
-        if (batch.people is None) != (not self.owners) and self.pairs:
+        if self.pairs and (batch.people is None) == bool(self.owners):
             raise ValueError(
                 "some batches name the people of their examples and others do not: give all or none"
             )
+        if self.pairs and batch.mark != self.mark:
+            raise ValueError(
+                f"some batches have inputs by other keywords than {sorted(batch.inputs)}: give all the same"
+            )
+        self.mark = batch.mark
         self.inputs.append(batch.hashes())
         self.pairs.append(batch.pairs(self.inputs[-1]))
         if batch.people is not None:
@@ -110,11 +147,13 @@ class Hashed:
     def rows(self) -> Rows:
         """All of them."""
         owners = None if self.people is None else row_hashes(self.people, name="people")
-        return Rows.sorted(np.concatenate(self.pairs), np.concatenate(self.inputs), owners)
+        return Rows.sorted(
+            np.concatenate(self.pairs), np.concatenate(self.inputs), owners, self.mark
+        )
 
 
-def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
-    """The batches of whatever holds examples; those of a loader as it makes them.
+def batches_of(data: Any, *, batch_size: int | None = None) -> Iterator[Batch]:
+    """The batches of whatever holds examples, of at most so many; without a number those of a loader as it makes them.
 
     Raises:
         ValueError: it holds something else, or a batch whose parts do not have one entry for each example.
@@ -132,18 +171,18 @@ def batches_of(data: Any, *, batch_size: int) -> Iterator[Batch]:
         and len(cast(Any, data)) in (2, 3)
         and all(map(_array, cast(Any, data)))
     ):
-        yield from _parts(list(cast(Any, data)), batch_size)
+        yield from _parts(list(cast(Any, data)), batch_size or BATCH)
         return
     if isinstance(data, Dataset) and not isinstance(data, torch.utils.data.IterableDataset):
-        data = DataLoader(cast(Any, data), batch_size=batch_size)
+        data = DataLoader(cast(Any, data), batch_size=batch_size or BATCH)
     if isinstance(data, str | bytes | Mapping | Tensor | np.ndarray) or not hasattr(
         data, "__iter__"
     ):
         raise ValueError(f"expected data as {FORMS}, got {type(data).__name__}")
     for number, given in enumerate(cast(Any, data)):
         made = _batch(given, f"batch {number} of the data")
-        if made.n:
-            yield made
+        size = batch_size or made.n or 1
+        yield from (made.at(slice(start, start + size)) for start in range(0, made.n, size))
 
 
 def bound_set(data: Any) -> BoundSet:
@@ -156,12 +195,12 @@ def bound_set(data: Any) -> BoundSet:
         return BoundSet.part(data)
     if isinstance(data, BoundSet):
         return data
-    found = list(batches_of(data, batch_size=1000))
-    if not all(isinstance(one.inputs, Tensor) for one in found):
+    found = list(batches_of(data))
+    if any(len(one.inputs) > 1 for one in found):
         raise ValueError("data must have one input an example, got several: join them into one")
     people = [one.people for one in found if one.people is not None]
     return BoundSet(
-        inputs=torch.cat([cast(Tensor, one.inputs) for one in found]),
+        inputs=torch.cat([next(iter(one.inputs.values())) for one in found]),
         labels=torch.cat([one.labels for one in found]),
         people=np.concatenate(people) if people else None,
     )
@@ -169,15 +208,9 @@ def bound_set(data: Any) -> BoundSet:
 
 def _batch(given: Any, what: str) -> Batch:
     inputs, labels, people = _fields(given, what)
-    if isinstance(inputs, Mapping):
-        named = cast(Mapping[Any, Any], inputs)
-        held: Inputs = {
-            str(name): _tensor(value, f"{name} in {what}") for name, value in named.items()
-        }
-        sizes = [len(value) for value in held.values() if value.ndim]
-    else:
-        held = _tensor(inputs, f"inputs in {what}")
-        sizes = [len(held)] if held.ndim else []
+    named: Any = inputs if isinstance(inputs, Mapping) else {"": inputs}
+    held = {str(name): _tensor(one, f"{name or 'inputs'} in {what}") for name, one in named.items()}
+    sizes = [len(one) for one in held.values() if one.ndim]
     found = _tensor(labels, f"labels in {what}")
     if not found.ndim or not sizes or set(sizes) != {len(found)}:
         raise ValueError(

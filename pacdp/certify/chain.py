@@ -17,8 +17,8 @@ from pacdp.certify.networks import (
     about,
     released_certificate,
 )
+from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import privacy_to_dict
-from pacdp.certify.reading import error_share
 from pacdp.chains import CERTIFY, Keys
 from pacdp.losses import Loss
 from pacdp.objective import Objective, Risks

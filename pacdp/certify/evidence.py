@@ -21,7 +21,6 @@ from pacdp.data.row_checks import FEW, require_apart, require_covers, require_pl
 from pacdp.data.rows import Rows
 from pacdp.errors import CheckpointError
 
-_BATCH = 1000
 _PLURAL = {"example": "examples", "person": "people"}
 
 
@@ -44,7 +43,7 @@ def rows_of(data: Any, name: str) -> Rows:
         return _rows_of_run(data, name)
     hashed = Hashed()
     try:
-        for one in batches_of(data, batch_size=_BATCH):
+        for one in batches_of(data):
             hashed.add(one)
     except ValueError as error:
         raise ValueError(f"{name} must be data, or the rows of data: {error}") from error

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float64, Int64
 from torch import nn
 
@@ -31,8 +30,9 @@ import bounds
 from bounds.hypotheses import declared, proved
 from pacdp.certify.examples import MAX, BoundSet, Device, require_kinds
 from pacdp.certify.networks import Finding, about
+from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import Private, Source
-from pacdp.certify.reading import Reading, classes_of, error_share
+from pacdp.certify.reading import Network, Reading
 from pacdp.predictions.bounding import clopper_pearson
 from pacdp.predictions.report import Measured
 
@@ -119,16 +119,8 @@ def said(
     networks: Sequence[nn.Module], data: BoundSet, device: Device
 ) -> Int64[np.ndarray, "networks n"]:
     """The class that each network names for each example; -1 where it does not name one alone."""
-    found = []
-    for network in networks:
-        outputs = Reading(network=network, device=device).outputs(data.inputs)
-        data.require_labels(classes_of(outputs))
-        outputs = outputs.reshape(data.n, -1)
-        if outputs.shape[1] == 1:
-            outputs = torch.cat([-outputs, outputs], dim=1)
-        top = outputs.topk(2, dim=1)
-        alone = top.values[:, 0] > top.values[:, 1]
-        found.append(torch.where(alone, top.indices[:, 0], -1).numpy())
+    readings = (Reading(law=Network(network=one), device=device) for one in networks)
+    found: list[Any] = [one.seen(data, "the", held=False).answers.predicted for one in readings]
     return np.stack(found)
 
 

@@ -24,10 +24,10 @@ from pacdp.certify.networks import (
     fresh_certificates,
     judged,
     measured,
-    with_weights,
 )
+from pacdp.certify.outputs import classes_of
 from pacdp.certify.priors import NoisySum, Prior, Private, price_of
-from pacdp.certify.reading import Function, Reading, Seen, classes_of
+from pacdp.certify.reading import AtWeights, Network, Reading, Seen
 from pacdp.losses import Loss, brier, zero_one
 from pacdp.posterior import GaussianPosterior
 from pacdp.predictions.bounding import clopper_pearson
@@ -50,20 +50,16 @@ class MonteCarlo:
         passes: over the examples, with fresh weights for each.
         share: of each failure probability that pays for it.
         batch_size: examples at a time, by default as :func:`pacdp.stochastic.mean_risks` chooses.
-        group_size: examples that share one draw where the network is not made of known layers.
         resume: a file that holds the sums as they grow.
     """
 
     passes: int = 5
     share: float = 0.1
     batch_size: int | None = None
-    group_size: int = 1
     resume: Path | None = None
 
     def __post_init__(self) -> None:
-        require_counts(
-            self, "passes", "group_size", *(() if self.batch_size is None else ("batch_size",))
-        )
+        require_counts(self, "passes", *(() if self.batch_size is None else ("batch_size",)))
         require_kinds(self, share=float, resume=Path | None)
         if not 0.0 < self.share < 1.0:
             raise ValueError(
@@ -112,11 +108,10 @@ class Gaussians:
 
     def network(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
-    ) -> Function:
+    ) -> Network:
         """The network at these weights of a law, by default its means."""
-        return with_weights(
-            self.module.to(self.device), weights or law.means, law.buffers, self.device
-        )
+        at = AtWeights(self.module, {**law.buffers, **(weights or law.means)})
+        return Network(network=at)
 
     def judged(
         self, law: GaussianPosterior, weights: Mapping[str, Tensor] | None = None
@@ -146,7 +141,7 @@ class Gaussians:
         require_law_of(self.module, self.posterior)
         _ = self.kl_nats
         for data in (self.data, *(() if self.test is None else (self.test,))):
-            reading = Reading(network=self.network(self.posterior), device=self.device)
+            reading = Reading(law=self.network(self.posterior), device=self.device)
             outputs = reading.outputs(data.inputs[:1])
             data.require_labels(classes_of(outputs))
             for loss in self.losses:
@@ -190,7 +185,6 @@ def randomised(where: Gaussians) -> Iterator[Finding]:
         data,
         losses=(zero_one(), brier(), *where.losses),
         passes=how.passes,
-        group_size=how.group_size,
         seed=where.seed,
         progress=where.progress,
         resume=how.resume,
@@ -236,9 +230,7 @@ def randomised_on_test(where: Gaussians) -> Iterator[Finding]:
             name="test-set bounds", reason="no examples were kept from prior and posterior"
         )
         return
-    (fresh,) = where.sampled(
-        test, losses=(zero_one(),), passes=1, group_size=1, seed=where.seed + 1
-    )
+    (fresh,) = where.sampled(test, losses=(zero_one(),), passes=1, seed=where.seed + 1)
     yield Measured(of=of, on="test", mean=fresh.mean, errors=fresh.errors, n=test.n)
     if test.unit == "example":
         yield about(clopper_pearson(fresh.errors, test.n, where.failure_prob), of=of)

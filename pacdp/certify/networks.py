@@ -4,20 +4,19 @@ Every route judges networks here: the mean of a posterior, one draw of it, the m
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
 
 import bounds
 from bounds.prices import Accounted, Price
-from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import evidence_of, resting, summaries
-from pacdp.certify.examples import BoundSet, Device, Unit, require_counts, require_kinds
+from pacdp.certify.examples import BoundSet, Device, Unit
+from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import DataFree, HeldOut, Private, source_to_dict
-from pacdp.certify.reading import BATCH, AtWeights, Function, LossOf, Reading, Seen
+from pacdp.certify.reading import Network, Reading, Seen
 from pacdp.certify.released_counts import ReleasedErrors, sum_of_rates
 from pacdp.certify.settings import Settings
 from pacdp.predictions.bounding import clopper_pearson
@@ -36,45 +35,11 @@ Release = Callable[[float, int, Unit], ReleasedErrors]
 """Releases the errors (the sum of people's rates) and the number of records, with noise that a ledger counts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """One network as it is: a module in eval mode, or any function from inputs to one row of logits an example.
-
-    Attributes:
-        network: the function.
-        of: what it is called in certificates.
-        scores: whether it returns probabilities in place of logits.
-        batch_size: examples at a time.
-    """
-
-    network: Function
-    of: str = "your network"
-    scores: bool = False
-    batch_size: int = BATCH
-
-    def __post_init__(self) -> None:
-        if not callable(self.network):
-            raise ValueError(
-                f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
-            )
-        require_kinds(self, of=str)
-        require_counts(self, "batch_size")
-
-
-def with_weights(
-    module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor], device: Device
-) -> Function:
-    """The module as a function, at these weights and buffers."""
-    return AtWeights(
-        module, {name: value.to(device) for name, value in {**buffers, **weights}.items()}
-    )
-
-
 def judged(
-    network: Function, data: BoundSet, test: BoundSet | None, device: Device, **how: Any
+    law: Network, data: BoundSet, test: BoundSet | None, device: Device = "cpu"
 ) -> dict[str, Seen]:
     """What a network did on the bound's examples, "bound", and, where there is one, on the test set, "test"."""
-    reading = Reading(network=network, device=device, **how)
+    reading = Reading(law=law, device=device)
     found = {"bound": reading.seen(data, "the bound's", held=False)}
     if test is not None:
         found["test"] = reading.seen(test, "the test set's", held=False)
@@ -109,9 +74,7 @@ def as_it_is(
 
     Formal guarantee: that of :func:`pacdp.certify_predictions`.
     """
-    reading = Reading(
-        network=law.network, loss=loss, scores=law.scores, device=device, batch_size=law.batch_size
-    )
+    reading = Reading(law=law, loss=loss, device=device)
     seen = reading.seen(data, "the bound's")
     fresh = None if test is None else reading.seen(test, "the test set's")
     tested = None if fresh is None else fresh.examples
@@ -144,8 +107,7 @@ def released(
 
     With ``release`` its certificate is made from counts that are released here, with noise.
     """
-    how: dict[str, Any] = {"scores": law.scores, "batch_size": law.batch_size}
-    seen = judged(law.network, data, test, device, **how)
+    seen = judged(law, data, test, device)
     about_it: dict[str, Any] = {"of": law.of, "measures": data.risk()}
     report: dict[str, Any] = {"route": "released", "failure_prob": failure_prob}
     if release is not None:

@@ -7,10 +7,10 @@ shape that a batch has (:mod:`pacdp.trials`).
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +18,26 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 import bounds
-from pacdp.certify.batches import Batch, Hashed, Inputs, batches_of
-from pacdp.certify.bounded import ClippedError
-from pacdp.certify.examples import BoundSet, Device, require_labels
+from pacdp.certify.batches import Batch, Hashed, batches_of
+from pacdp.certify.examples import BoundSet, Device, require_counts, require_kinds
+from pacdp.certify.outputs import (
+    ClippedError,
+    LossOf,
+    answers_of,
+    class_labels,
+    classes_of,
+    error_share,
+    logits_of,
+    loss_name,
+    losses_of,
+    require_rows,
+)
 from pacdp.data import Dataset
 from pacdp.errors import said
 from pacdp.layers.plain import call_with, repeats_itself
-from pacdp.losses import in_error
-from pacdp.predictions.answers import Answers, from_probabilities, joined
+from pacdp.predictions.answers import Answers, joined
 from pacdp.predictions.calibration import sample_of
+from pacdp.predictions.columns import require_own_name
 from pacdp.predictions.examples import Examples, described
 from pacdp.predictions.report import Measured
 from pacdp.stochastic.risk import at_or_above
@@ -34,10 +45,6 @@ from pacdp.trials import MOST, Unwritten, kept_inputs, pool, require_alone, requ
 from pacdp.trials.buffers import Holdings
 
 Function = Callable[..., Any]
-LossOf = Callable[[Any, Tensor], Tensor]
-"""Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
-BATCH = 500
-_OURS = ("0-1 risk", "zero-one", "ECE", "MCE", "half the Brier risk")
 _LARGE = 2**20
 """Bytes of a batch. Small ones leave nothing worth the call behind."""
 
@@ -50,8 +57,9 @@ class AtWeights:
     state: Mapping[str, Tensor]
 
     def __call__(self, inputs: Tensor) -> Any:
-        """Its outputs."""
-        return call_with(self.module, self.state, inputs)
+        """Its outputs, where the inputs are."""
+        state = {name: value.to(inputs.device) for name, value in self.state.items()}
+        return call_with(self.module.to(inputs.device), state, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,21 +128,43 @@ class Seen:
         return described(found, groups=None, people=self.examples.people, weights=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """One network as it is: a module in eval mode, or any function from inputs to one row of logits an example.
+
+    Attributes:
+        network: the function, called with a batch's inputs or with its keywords.
+        of: what it is called in certificates.
+        scores: whether it returns probabilities in place of logits.
+        batch_size: the most examples at a time; by default those of a loader's batch, or 500.
+    """
+
+    network: Function
+    of: str = "your network"
+    scores: bool = False
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.network):
+            raise ValueError(
+                f"expected Network.network to be a function of inputs, got {type(self.network).__name__}"
+            )
+        require_kinds(self, of=str)
+        require_counts(self, *(() if self.batch_size is None else ("batch_size",)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
     """How a network is run over examples.
 
     Attributes:
-        network: a module in eval mode, or any function, called with a batch's inputs or with its keywords.
+        law: the network.
         loss: a bounded loss that takes the place of the 0-1 error.
-        scores: whether outputs are probabilities in place of logits.
     """
 
-    network: Function
+    law: Network
     loss: LossOf | ClippedError | None = None
-    scores: bool = False
     device: Device = "cpu"
-    batch_size: int = BATCH
 
     def seen(self, data: Any, whose: str, *, held: bool = True) -> Seen:
         """Everything that is kept of the examples.
@@ -142,8 +172,8 @@ class Reading:
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: hash the rows, and refuse a network in which they stand; else ``data`` is a BoundSet whose rows were
-                compared with the network before.
+            held: hash the rows, and refuse a network in which they stand, see :meth:`Batch.telling`; else ``data`` is a
+                BoundSet whose rows were compared with the network before.
 
         Raises:
             ValueError: no examples; a network that fails, mixes the examples of a batch or writes on them; outputs or
@@ -151,28 +181,30 @@ class Reading:
             DataError: the network holds examples.
         """
         data = BoundSet.part(data) if isinstance(data, Dataset) else data
-        hashed, holdings, classes = Hashed(), Holdings(self.network) if held else None, 0
+        hashed, holdings, classes = Hashed(), Holdings(self.law.network) if held else None, 0
         named, answers = list[np.ndarray](), list[Answers]()
         for batch, found in self.over(data):
             if holdings is not None:
                 hashes = hashed.add(batch)
-                if isinstance(batch.inputs, Tensor):
-                    holdings.require_none(batch.inputs, hashes=hashes, whose=whose)
+                for rows in batch.telling():
+                    known = hashes if len(batch.inputs) == 1 else None
+                    holdings.require_none(rows, hashes=known, whose=whose)
             if self.loss is None:
-                labels, classes = _class_labels(batch.labels, whose).cpu(), classes_of(found)
+                labels, classes = class_labels(batch.labels, whose).cpu(), classes_of(found)
                 named.append(labels.numpy())
-                answers.append(answers_of(found, labels, scores=self.scores))
+                answers.append(answers_of(found, labels, scores=self.law.scores))
             else:
-                losses = {name_of(self.loss): found.numpy()}
-                answers.append(Answers(losses=losses))
+                name, losses = loss_name(self.loss), found.numpy()
+                require_own_name(name, counted=losses.dtype == np.bool_)
+                answers.append(Answers(losses={name: losses}))
             _hand_back(batch.nbytes)
         if not answers:
             raise ValueError(f"data holds no examples in {whose} rows: give at least one")
-        labels, given = np.concatenate(named) if named else None, joined(answers)
         if held:
             of = data if isinstance(data, BoundSet) else None
             data = BoundSet.counted(hashed.rows(), hashed.people, of=of)
-        return Seen(examples=data, labels=labels, answers=given, classes=classes)
+        labels = np.concatenate(named) if named else None
+        return Seen(examples=data, labels=labels, answers=joined(answers), classes=classes)
 
     def outputs(self, inputs: Float[Tensor, "n ..."]) -> Tensor:
         """The network's outputs on all examples, on the CPU: floats, [n] or [n, classes].
@@ -188,184 +220,70 @@ class Reading:
         Raises:
             ValueError: as for :meth:`seen`.
         """
-        shape, form, tried, settled = torch.Size(), None, 0, None
-        repeats = self.loss is None and repeats_itself(
-            self.network.module if isinstance(self.network, AtWeights) else self.network
-        )
-        for batch in batches_of(data, batch_size=self.batch_size):
-            given = batch.inputs.shape[1:] if isinstance(batch.inputs, Tensor) else None
-            at = _At(self, batch)
-            if settled is None:
-                shape = at.first().shape[1:]
-                settled = Unwritten(self.network)
-            at.shape = shape
-            if batch.n > tried or given != form:
-                at.require_own()
-                tried, form = max(MOST, batch.n), given
-            found = at.all()
+        network, shape = self.law.network, torch.Size()
+        forms, tried, settled = None, 0, None
+        module = network.module if isinstance(network, AtWeights) else network
+        repeats = self.loss is None and repeats_itself(module)
+        least = 0.0 if self.loss is None else 1.0  # the size below which rounding is relative to it
+
+        def rows_of(batch: Batch) -> Callable[[Tensor], Tensor]:
+            return lambda places: _real(self._judged(batch.at(places), shape))
+
+        for batch in batches_of(data, batch_size=self.law.batch_size):
+            given = (
+                [one.shape[1:] for one in batch.inputs.values()] if len(batch.inputs) == 1 else []
+            )
+            if settled is None:  # made-up numbers first
+                shape = self._judged(_tried(batch.at(slice(1)), 1).at([-1])).shape[1:]
+                settled = Unwritten(network)
+            if batch.n > tried or given != forms:
+                size = max(MOST, batch.n)
+                require_own_outputs(rows_of(_tried(batch, size)), size=size, least=least)
+                tried, forms = size, given
+            found = self._judged(batch, shape)
             if not repeats:
-                require_alone(_real(found), at.rows, least=at.least)
+                require_alone(_real(found), rows_of(batch), least=least)
             yield batch, found.cpu()
         if settled is not None:
             settled.require()
 
     @torch.no_grad()
-    def judged(self, inputs: Inputs, labels: Tensor) -> Tensor:
-        """Logits, or losses, one row an example."""
-        outputs = self._outputs(inputs)
+    def _judged(self, batch: Batch, shape: torch.Size | None = None) -> Tensor:
+        """Logits, or losses, one row an example, each of a shape that is known from the first pass."""
+        outputs = self._outputs(batch)
         if self.loss is None:
-            return _judgeable(logits_of(outputs), len(labels))
-        return _bounded(self.loss, outputs, labels.to(self.device), len(labels))
-
-    def _outputs(self, inputs: Inputs) -> Any:
-        given = {"": inputs} if isinstance(inputs, Tensor) else inputs
-        given = {name: value.to(self.device) for name, value in given.items()}
-        with kept_inputs(*given.values()):
-            try:
-                return (
-                    self.network(given[""]) if isinstance(inputs, Tensor) else self.network(**given)
-                )
-            except Exception as error:  # a stranger's network may raise anything
-                named = {name: tuple(value.shape) for name, value in given.items()}
-                shapes = tuple(inputs.shape) if isinstance(inputs, Tensor) else named
-                raise ValueError(
-                    f"the network does not accept inputs of shape {shapes}: {said(error)}"
-                ) from error
-
-
-@dataclass(slots=True)
-class _At:
-    """A network at one batch: what it says there, and what it says of some of the rows, in trials."""
-
-    reading: Reading
-    batch: Batch
-    shape: torch.Size | None = None
-    """Of the outputs of one example, where it is known from an earlier pass."""
-
-    @property
-    def least(self) -> float:
-        """The size of outputs below which rounding is relative to it."""
-        return 0.0 if self.reading.loss is None else 1.0
-
-    def first(self) -> Tensor:
-        """The first pass: of one example, or of made-up numbers where the inputs are one tensor."""
-        inputs, labels = self.batch.inputs, self.batch.labels[:1]
-        if isinstance(inputs, Tensor):
-            return self._judged(pool(inputs[:1])[-1:], labels)
-        return self._judged({name: value[:1].clone() for name, value in inputs.items()}, labels)
-
-    def all(self) -> Tensor:
-        """Of every example of the batch."""
-        return self._judged(self.batch.inputs, self.batch.labels)
-
-    def rows(self, places: Tensor) -> Tensor:
-        """Of some of its examples."""
-        inputs = self.batch.inputs
-        if isinstance(inputs, Tensor):
-            return _real(self._judged(inputs[places], self.batch.labels[places]))
-        part = {name: value[places] for name, value in inputs.items()}
-        return _real(self._judged(part, self.batch.labels[places]))
-
-    def require_own(self) -> None:
-        """Refuse a network that mixes the examples of a batch, in trials as large as the batch."""
-        size, inputs = max(MOST, self.batch.n), self.batch.inputs
-        made_up = pool(inputs[:size], size=size) if isinstance(inputs, Tensor) else None
-
-        def run(places: Tensor) -> Tensor:
-            own = places % min(self.batch.n, size)
-            if made_up is None:
-                return self.rows(own)
-            return _real(self._judged(made_up[places], self.batch.labels[own]))
-
-        require_own_outputs(run, size=size, least=self.least)
-
-    def _judged(self, inputs: Inputs, labels: Tensor) -> Tensor:
-        found = self.reading.judged(inputs, labels)
-        if self.shape is not None and found.shape[1:] != self.shape:
+            found = require_rows(logits_of(outputs), batch.n)
+        else:
+            found = losses_of(self.loss, outputs, batch.labels.to(self.device))
+        if shape is not None and found.shape[1:] != shape:
             raise ValueError(
-                f"expected {list(self.shape)} outputs an example in every batch, got {list(found.shape[1:])}"
+                f"expected {list(shape)} outputs an example in every batch, got {list(found.shape[1:])}"
             )
         return found
 
+    def _outputs(self, batch: Batch) -> Any:
+        given = {name: value.to(self.device) for name, value in batch.inputs.items()}
+        with kept_inputs(*given.values()):
+            try:
+                return self.law.network(given[""]) if "" in given else self.law.network(**given)
+            except Exception as error:  # a stranger's network may raise anything
+                shapes = {name: tuple(value.shape) for name, value in given.items()}
+                raise ValueError(
+                    f"the network does not accept inputs of shape {shapes.get('', shapes)}: {said(error)}"
+                ) from error
 
-def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
-    """What outputs [m] or [m, classes] say of each example; one logit counts as two classes.
 
-    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where
-    there are no probabilities, since an output is not finite, each class has an equal one: what is asked, and what it
-    pays, depends on no output.
+def _tried(batch: Batch, size: int) -> Batch:
+    """What trials are made on: so many examples, those of the batch in turn, and as many that are made up.
 
-    Raises:
-        ValueError: a label that names no class; ``scores`` that are no probabilities.
+    Where there are several inputs, numbers that do not go with each other may be no input at all: none is made up.
     """
-    require_labels(labels, classes_of(outputs))
-    if scores:
-        table = outputs.double()
-        table = table if table.ndim == 2 else table[:, None]
-    elif classes_of(outputs) == 2 and outputs.numel() == len(outputs):
-        one = torch.sigmoid(outputs.reshape(-1).double())
-        table = torch.stack([1.0 - one, one], dim=1)
-        outputs = torch.stack([-outputs.reshape(-1), outputs.reshape(-1)], dim=1)
-    else:
-        table = torch.softmax(outputs.double(), dim=1)
-    predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
-    if not scores:
-        predicted = torch.where(in_error(outputs, predicted), -1, predicted)
-        silent = ~table.isfinite().all(dim=1, keepdim=True)
-        table = torch.where(silent, 1.0 / table.shape[1], table)
-    found = from_probabilities(table.numpy(), labels.numpy())
-    return found if scores else replace(found, predicted=predicted.numpy())
-
-
-def error_share(errors: int, n: int) -> float:
-    """errors/n, rounded up."""
-    return at_or_above(Fraction(errors, n))
-
-
-def classes_of(outputs: Tensor) -> int:
-    """How many classes outputs distinguish: two for one logit."""
-    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
-
-
-def logits_of(outputs: Any) -> Tensor:
-    """The logits in what a network returns: a tensor, the first of a tuple, or ``logits`` of a dictionary or dataclass.
-
-    Raises:
-        ValueError: there are none.
-    """
-    found = outputs
-    if isinstance(outputs, Mapping):
-        found = cast(Mapping[Any, Any], outputs).get("logits")
-    elif hasattr(outputs, "logits"):
-        found = outputs.logits
-    elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
-        found = cast(Any, outputs)[0]
-    if isinstance(found, Tensor) and found.is_floating_point():
-        return found.detach().clone()  # a network may write each batch into one tensor
-    keys = (
-        sorted(map(str, cast(Mapping[Any, Any], outputs))) if isinstance(outputs, Mapping) else []
-    )
-    keys = (
-        [one.name for one in fields(outputs)]
-        if is_dataclass(outputs) and not isinstance(outputs, type)
-        else keys
-    )
-    has = f" with {', '.join(keys) or 'nothing'}" if keys or isinstance(outputs, Mapping) else ""
-    raise ValueError(
-        f"the network returned {type(outputs).__name__}{has}: let it return a tensor of logits, or name them 'logits'"
-    )
-
-
-def name_of(loss: LossOf | ClippedError) -> str:
-    """What the loss is called in certificates."""
-    if isinstance(loss, ClippedError):
-        return loss.name
-    name = str(getattr(loss, "__name__", "loss")).replace("_", " ")
-    if name in _OURS:
-        raise ValueError(
-            f"loss must have a name of its own, got {name!r}, which is that of another quantity: rename the function"
-        )
-    return name
+    places = torch.arange(2 * size) % min(batch.n, size)
+    if len(batch.inputs) > 1:
+        return batch.at(places)
+    ((name, rows),) = batch.inputs.items()
+    made_up = pool(rows[:size], size=size)
+    return Batch(inputs={name: made_up}, labels=batch.labels[places[: len(made_up)]])
 
 
 def _hand_back(size: int) -> None:
@@ -390,51 +308,3 @@ def _trim() -> Any:
 def _real(values: Tensor) -> Tensor:
     """Numbers that can be compared up to rounding."""
     return values.double() if values.dtype == torch.bool else values
-
-
-def _judgeable(logits: Tensor, n: int) -> Tensor:
-    """Logits with a row an example."""
-    if logits.ndim in (1, 2) and len(logits) == n and logits.numel() > 0:
-        return logits
-    raise ValueError(
-        f"expected one row of logits for each of {n} examples, got {logits.dtype} outputs of shape "
-        f"{tuple(logits.shape)}: give loss= for outputs that are no classes of an example"
-    )
-
-
-def _class_labels(labels: Tensor, whose: str) -> Tensor:
-    """Whole numbers, one an example; a trailing axis of one falls off."""
-    found = labels.squeeze(1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if found.ndim != 1 or found.is_floating_point() or found.is_complex():
-        raise ValueError(
-            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: give "
-            "loss= for other targets"
-        )
-    return found.long()
-
-
-def _bounded(loss: LossOf | ClippedError, outputs: Any, labels: Tensor, n: int) -> Tensor:
-    """Losses in [0, 1], one an example."""
-    try:
-        found = loss(
-            logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone()
-        )
-    except ValueError:
-        raise
-    except Exception as error:  # a stranger's function may raise anything
-        raise ValueError(f"the loss failed with {type(error).__name__}: {error}") from error
-    if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(
-            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
-        )
-    if found.dtype == torch.bool:  # errors, which are counted
-        return found.detach().clone().cpu()
-    values = found.detach().to(
-        torch.float64, copy=True
-    )  # a function may write each batch into one tensor
-    if not bool(((values >= 0.0) & (values <= 1.0)).all()):
-        raise ValueError(
-            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
-        )
-    return values.cpu()

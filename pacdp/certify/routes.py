@@ -11,13 +11,13 @@ import bounds
 from bounds import _check
 from pacdp.certify import chain, finite, gaussian, networks
 from pacdp.certify.batches import bound_set
-from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import evidence_of, resting, source_of, summaries
 from pacdp.certify.examples import BoundSet, Device, require_kind
 from pacdp.certify.finite import Finite
 from pacdp.certify.gaussian import Formula, Gaussians, MonteCarlo, Progress
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.networks import Network, Release
+from pacdp.certify.networks import Release
+from pacdp.certify.outputs import ClippedError, LossOf
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     DataFree,
@@ -27,7 +27,7 @@ from pacdp.certify.priors import (
     privacy_to_dict,
     source_to_dict,
 )
-from pacdp.certify.reading import Function, LossOf
+from pacdp.certify.reading import Function, Network
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate, disagreement
 from pacdp.losses import Loss
@@ -58,8 +58,8 @@ def certify(
     gibbs: GibbsSettings | None = None,
     losses: Sequence[Loss] = (),
     formulas: Sequence[Formula] = (),
-    seed: int = 0,
-    device: Device = "cpu",
+    seed: int | None = None,
+    device: Device | None = None,
     progress: Progress | None = None,
     release: Release | None = None,
 ) -> Report:
@@ -134,11 +134,18 @@ def certify(
         ("prior", prior, From),
         ("gibbs", gibbs, GibbsSettings | None),
         ("surrogate", surrogate, Surrogate | None),
-        ("seed", seed, int),
+        ("seed", seed, int | None),
         ("losses", losses, list | tuple),
         ("formulas", formulas, list | tuple),
     ):
         require_kind(name, given, kind)
+    alone = isinstance(law, Network) and not isinstance(prior, Private)
+    _require_used(
+        law, "surrogate" if surrogate is not None else "alone" if alone else "", seen=seen, network=network, test=test,
+        loss=loss, ask=ask, surrogate=surrogate, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
+        formulas=formulas or None, seed=seed, device=device, progress=progress, release=release,
+    )  # fmt: skip
+    seed, device = seed or 0, "cpu" if device is None else device
     require_draws(seed, device)
     _check.open_probability(failure_prob=failure_prob)
     failure_prob, of_chain = settings.share(failure_prob), isinstance(law, LocalGibbs | Point)
@@ -146,11 +153,7 @@ def certify(
         raise ValueError(
             "the weights of a chain and an Objective, as data and test set, go together, got one without the other"
         )
-    alone = isinstance(law, Network) and not isinstance(prior, Private)
-    _require_unused(not alone, seen=seen, loss=loss, ask=ask, surrogate=surrogate)
     if isinstance(law, Network) and alone:
-        _require_unused(True, network=network, monte_carlo=monte_carlo, gibbs=gibbs, losses=losses or None,
-                        formulas=formulas or None, release=release, progress=progress)  # fmt: skip
         return _of_a_network(
             law, data, prior, seen, test, surrogate, settings,
             loss=loss, ask=ask, failure_prob=failure_prob, device=device,
@@ -233,7 +236,6 @@ def _of_a_network(
         raise ValueError("prior and seen say the same of a network as it is: give seen alone")
     seen = _source(prior, False) if seen is None else seen
     if surrogate is not None:
-        _require_unused(True, test=test, loss=loss, ask=ask)
         return disagreement(
             law,
             data,
@@ -249,10 +251,31 @@ def _of_a_network(
     )  # fmt: skip
 
 
-def _require_unused(unused: bool, **given: Any) -> None:
+_USED = {
+    "surrogate": {"seen", "surrogate", "device"},
+    "alone": {"seen", "test", "loss", "ask", "device"},
+    "Network": {"test", "device", "release"},
+    "GaussianPosterior": {
+        "network",
+        "test",
+        "monte_carlo",
+        "losses",
+        "formulas",
+        "seed",
+        "device",
+        "progress",
+    },
+    "LocalGibbs": {"test", "gibbs", "seed", "progress"},
+    "Point": {"test"},
+    "Finite": {"test", "device"},
+}
+"""Which arguments mean something, of a network as it is with a surrogate or without, and of each kind of law."""
+
+
+def _require_used(law: Law, how: str, **given: Any) -> None:
     """Refuse an argument that nothing would look at."""
     for name, value in given.items():
-        if unused and value is not None:
+        if value is not None and name not in _USED[how or type(law).__name__]:
             raise ValueError(
                 f"{name} is not used for what is certified here, and would be ignored: leave it out"
             )

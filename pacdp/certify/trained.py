@@ -4,48 +4,60 @@ What a checkpoint says is compared with its data, its network and its run: nothi
 from a header where it follows from something else.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import bounds
-from pacdp.algorithms import KINDS, Chain, Settings, State, restore
+from pacdp.algorithms import Chain, Settings
 from pacdp.certify import NoPrivacy, Report, certify
 from pacdp.certify import Settings as ChoiceOfSettings
+from pacdp.certify.chain import UNCLIPPED
+from pacdp.certify.chain_files import (
+    chain_state,
+    objectives,
+    require_consistent,
+    require_data,
+    require_network,
+    sampler_from_dict,
+)
+from pacdp.certify.examples import BoundSet
+from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.gibbs import GibbsSettings, Progress
-from pacdp.certify.priors import NOISE_OF_THE_RUN, NOISE_OF_THE_SYSTEM
-from pacdp.certify.trajectory import NoisyRun, of_the_run
-from pacdp.chains import SQUARED_NORMS, Batching, Keys, Layout, SecretKeys, keys_of
+from pacdp.certify.priors import (
+    NOISE_OF_THE_RUN,
+    NOISE_OF_THE_SYSTEM,
+    NoisySum,
+    Prior,
+    Private,
+    privacy_to_dict,
+)
+from pacdp.certify.trajectory import (
+    around,
+    error_of,
+    of_the_run,
+    poisson_sums,
+    realised_price,
+    seen_of,
+    weights_at,
+)
+from pacdp.chains import SQUARED_NORMS, Keys, SecretKeys, keys_of
 from pacdp.data import Dataset
 from pacdp.errors import CheckpointError
-from pacdp.losses import Loss
 from pacdp.objective import Objective
 from pacdp.posterior import LocalGibbs, Point
+from pacdp.predictions.report import Refusal
 from pacdp.problem import Problem
-from pacdp.step.langevin import Claim, accounted_privacy
+from pacdp.step.langevin import Claim, accounted_privacy, accounted_to_dict
 from pacdp.step.planned_steps import ChargedSteps, Plan, charged_steps
-from pacdp.store.canonical import described, digest
-from pacdp.store.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from pacdp.stochastic import passes_for
+from pacdp.store.checkpoint import Checkpoint, load_checkpoint
 
-_SETTINGS: dict[str, type[Settings]] = {kind.__name__: kind for kind in KINDS}
-
-
-def sampler_from_dict(values: Mapping[str, Any]) -> Settings:
-    """The settings of a chain, from what :func:`pacdp.store.canonical.described` made of them.
-
-    Raises:
-        ValueError: a kind of sampler that this version does not know.
-    """
-    fields = dict(values)
-    kind = fields.pop("kind", None)
-    if kind not in _SETTINGS:
-        raise ValueError(f"expected a sampler of kind {', '.join(_SETTINGS)}, got {kind!r}")
-    return _SETTINGS[kind](**fields)
+MONTE_CARLO_SHARE = 0.02
+SLACK_NATS = 1e-4
 
 
 def privacy_of(
@@ -138,22 +150,151 @@ class Trained:
             oscillation=data.loss.oscillation, n=data.n, step=self.state.step
         )
         share = failure_prob / self.charged.stopping_times
-        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, gibbs=settings, seed=seed,
-                        progress=progress, settings=self.fixed)  # fmt: skip
+        drawn: dict[str, Any] = {"gibbs": settings, "seed": seed, "progress": progress}
+        found = certify(posterior, data, prior=privacy, failure_prob=share, test=self.test, settings=self.fixed,
+                        **(drawn if isinstance(posterior, LocalGibbs) else {}))  # fmt: skip
         covers, noise = of_the_run(self.noise)
         found = found.resting_on(covers, noise, beside=covers.name)
-        run = NoisyRun(
-            settings=own, weights=self.weights, charged=self.charged, step=self.state.step,
-            norms=self.checkpoint.trace.get(SQUARED_NORMS), data=self.objective, test=self.test, seed=seed,
-            fixed=self.fixed, noise=self.noise,
-        )  # fmt: skip
         if clipped:
-            found = run.accounted(found)
+            found = self._accounted(found, seed)
         if own.keep_norms:
-            found = run.recorded(found)
+            found = self._recorded(found, seed)
         if self.records is not None:
             found = found.resting_on(self.records, beside=self.records.name)
         return found.at_any_of(self.charged, failure_prob=failure_prob / self.fixed.count)
+
+    def _accounted(self, found: Report, seed: int) -> Report:
+        """The report on a clipped chain with its rigorous certificates in front, and what the chain spent.
+
+        The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so.
+
+        Raises:
+            ValueError: the data's batches or clipping are not those of the settings.
+        """
+        settings, steps = self.settings, self.charged.steps
+        require_own_batches(settings, self.objective)
+        examples, event = BoundSet.behind(self.objective), settings.promise(self.objective.n, steps)
+        claim = accounted_privacy(settings, n=self.objective.n, steps=steps)
+        source = Private(privacy=claim, rows=examples.rows, noise=self.noise)
+        sources: list[Private | NoisySum] = [source]
+        if event is not None:
+            whose = f"the settings of {settings.name}"
+            sums = poisson_sums(event, whose=whose, noise=self.noise)
+            sources.insert(0, NoisySum(price=sums))
+        gaussian = self._around(source, found, seed, examples, BoundSet.behind(self.test))
+        weights = [self._as_they_are(one, found, examples) for one in sources]
+        optimistic = (
+            one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
+            for one in found.certificates
+        )
+        joined = self._joined(
+            replace(found, certificates=tuple(optimistic)),
+            [*gaussian.certificates, *weights],
+            gaussian,
+            accounted=accounted_to_dict(event),
+            charged_steps=steps,
+            stopping_times=self.charged.stopping_times,
+        )
+        shown = of_the_run(self.noise)
+        joined = joined.resting_on(*shown, beside=shown[0].name)
+        return replace(joined, privacy=privacy_to_dict(claim))
+
+    def _recorded(self, found: Report, seed: int) -> Report:
+        """The report with the certificates of the norms that were kept in front, or the reason why there are none.
+
+        Where the data name people, ``found`` counts examples: its certificates and counts make room for those of
+        people.
+        """
+        if self.objective.people is not None:
+            found = self._of_people(found)
+        examples = BoundSet.of_records(self.objective)
+        try:
+            if self.charged.steps != self.state.step:
+                raise ValueError(
+                    f"{self.charged.steps} steps are paid for and {self.state.step} were made: norms of steps that "
+                    "were not made are not known; finish the run, or list where it may end"
+                )
+            norms, steps = self.checkpoint.trace.get(SQUARED_NORMS), self.state.step
+            price = realised_price(
+                self.settings, norms, steps=steps, n=examples.units, noise=self.noise
+            )
+        except ValueError as error:
+            refused = Refusal(name="realised noisy sums", reason=str(error))
+            return replace(found, refusals=(refused, *found.refusals))
+        source = NoisySum(price=price, unit=examples.unit)
+        tested = BoundSet.of_records(self.test)
+        gaussian = self._around(source, found, seed, examples, tested)
+        weights = self._as_they_are(source, found, examples)
+        gradients = self.state.step * self.settings.gradients_per_step
+        own = {"contributions": price.contributions, "gradients": gradients}
+        return self._joined(found, [weights, *gaussian.certificates], gaussian, trajectory=own)
+
+    def _as_they_are(
+        self, source: Private | NoisySum, found: Report, examples: BoundSet
+    ) -> bounds.Certificate:
+        risk = error_of(self.weights, self.objective)
+        return weights_at(
+            source, risk=risk, examples=examples, failure_prob=found.failure_prob, fixed=self.fixed
+        )
+
+    def _around(
+        self,
+        source: Private | NoisySum,
+        found: Report,
+        seed: int,
+        examples: BoundSet,
+        test: BoundSet,
+    ) -> Report:
+        """The Gaussian around the weights, which is the prior itself, at no divergence."""
+        data, share = self.objective, found.failure_prob
+        law = around(data, self.weights, std=self.settings.thermal_std)
+        passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
+        return certify(
+            law, examples, prior=Prior(law=law, source=source), network=data.model, test=test,
+            monte_carlo=MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), failure_prob=share,
+            settings=replace(self.fixed, count=1), seed=seed, device=data.device,
+        )  # fmt: skip
+
+    def _joined(
+        self,
+        found: Report,
+        certificates: list[bounds.Certificate],
+        gaussian: Report,
+        **details: Any,
+    ) -> Report:
+        """The frame of ``found`` with these certificates in front, and all else of the Gaussian's."""
+        first = replace(found, certificates=(*certificates, *found.certificates))
+        joined = first.joined(replace(gaussian, certificates=()))
+        told = {**joined.details, **details, "std": self.settings.thermal_std}
+        return replace(joined, prior=gaussian.prior, rows=gaussian.rows, details=told)
+
+    def _of_people(self, found: Report) -> Report:
+        """The frame of a report with people as its records, and the weights' errors on them."""
+        sets = {"bound": self.objective, "test": self.test}
+        seen = {on: seen_of(self.weights, data) for on, data in sets.items()}
+        bound = seen["bound"].examples
+        why = (
+            "bounds of chains that have converged count examples, which are not independent where they belong to "
+            "people"
+        )
+        return replace(
+            found, n=bound.units, unit=bound.unit, examples=bound.n, certificates=(), gibbs=None, privacy=None,
+            measured=tuple(one.measured("weights", on) for on, one in seen.items()),
+            refusals=(Refusal(name="bounds by stationarity", reason=why),),
+        )  # fmt: skip
+
+
+def require_own_batches(settings: Chain, data: Objective) -> None:
+    """Refuse an objective whose gradients are not those that the settings' accounting is about.
+
+    Raises:
+        ValueError: another clip norm or batch size.
+    """
+    if (data.clip_norm, data.batch_size) != (settings.clip_norm, settings.batch_size):
+        raise ValueError(
+            f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
+            f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
+        )
 
 
 def load_trained(
@@ -193,157 +334,8 @@ def load_trained(
                    records=_records(train, settings))  # fmt: skip
 
 
-def require_consistent(
-    path: Path | str, header: Mapping[str, Any], objective: Objective
-) -> Plan | None:
-    """The plan that a header holds, once what it says of data, loss, steps and run was found to be what they are.
-
-    Raises:
-        CheckpointError: it names what differs.
-    """
-    loss, run = objective.loss, header.get("run") or {}
-    expected = {"n": objective.n, "loss": interval(loss)}
-    expected |= {name: run[name] for name in ("problem", "sampler", "seed", "chain") if name in run}
-    expected |= {"config_hash": digest(run)} if "config_hash" in header else {}
-    by_person = objective.keep_norms and objective.people
-    expected |= {"people": by_person.to_dict() if by_person else None}
-    for name, value in expected.items():
-        if header.get(name) != value:
-            said = f"{name} = {header.get(name)!r}, but its run and data make it {value!r}"
-            if len(said) > 120:
-                said = f"another {name} than its run and data make it"
-            raise CheckpointError(
-                f"{path} says {said}: its header was changed; take it from its source again, or train again"
-            )
-    try:
-        plan = Plan.from_header(header)
-        charged_steps(plan, header["step"])
-    except ValueError as error:
-        raise CheckpointError(f"{path} has a header with impossible steps: {error}") from error
-    return plan
-
-
-def require_network(path: Path | str, checkpoint: Checkpoint, objective: Objective) -> None:
-    """Refuse tensors that are not the parameters of the objective's network.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-    """
-    here = {
-        name: tuple(view.shape)
-        for name, view in objective.layout.views(objective.weights()[0]).items()
-    }
-    saved = {name: tuple(value.shape) for name, value in checkpoint.model.items()}
-    if saved != here:
-        raise CheckpointError(
-            f"{path} holds tensors of another network than its problem describes: take it from its source again"
-        )
-
-
-def require_data(path: Path | str, checkpoint: Checkpoint, train: Dataset, test: Dataset) -> None:
-    """Refuse data that the checkpoint was not trained on.
-
-    Raises:
-        CheckpointError: it names the part and the two hashes.
-    """
-    for role, data in (("train", train), ("test", test)):
-        trained_on = checkpoint.header["data"][role]
-        if data.hash != trained_on:
-            raise CheckpointError(
-                f"{path} was trained on {role} data with hash {trained_on[:12]}, but {data.name} here has "
-                f"{data.hash[:12]}: give the data it was trained on"
-            )
-
-
-def interval(loss: Loss) -> dict[str, Any]:
-    """What a header says of the loss."""
-    return {"name": loss.name, "low": loss.low, "high": loss.high, "oscillation": loss.oscillation}
-
-
 def _records(data: Dataset, settings: Settings) -> bounds.Hypothesis | None:
     if data.people is None or settings.keep_norms:
         return None
     by = f"{data.name} says whose its examples are, and a chain's certificates count examples, not {data.unit}s"
     return bounds.unproved("records independent", by, "example")
-
-
-def chain_state(
-    checkpoint: Checkpoint, settings: Settings, layout: Layout, device: torch.device | str
-) -> State:
-    """The sampler's state, of one chain, that a checkpoint holds."""
-    tensors = {name: tensor.to(device)[None] for name, tensor in checkpoint.state.items()}
-    weights = layout.flatten(checkpoint.model).to(device)[None]
-    return restore(settings, {"weights": weights, **tensors}, checkpoint.header["step"])
-
-
-def first_model(problem: Problem, data: Dataset, *, seed: int, chain: int = 0) -> nn.Module:
-    """The network that a chain starts from: independent for different seeds and chains."""
-    return problem.model(data, generator=torch.Generator().manual_seed(_initial_seed(seed, chain)))
-
-
-def _initial_seed(seed: int, chain: int) -> int:
-    # torch's generators on the CPU read no more than 32 bits of a seed
-    return int(np.random.SeedSequence(seed, spawn_key=(chain,)).generate_state(1)[0])
-
-
-def objectives(
-    problem: Problem, settings: Settings, train: Dataset, test: Dataset, *, device: torch.device | str,
-    labels: tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None = None, batching: Batching = "auto",
-    bfloat16: bool = False, in_bytes: bool = False,
-) -> tuple[Objective, Objective]:  # fmt: skip
-    """The empirical risk on the training set and the one on the test set; ``labels`` are those of each chain."""
-    generator = torch.Generator().manual_seed(0)
-    own = labels or (None, None)
-    objective = problem.objective(
-        train, generator=generator, batch_size=settings.batch_size, clip_norm=settings.clip_norm, labels=own[0],
-        device=device, batching=batching, bfloat16=bfloat16, keep_norms=settings.keep_norms,
-        every_record=settings.every_record, in_bytes=in_bytes,
-    )  # fmt: skip
-    held_out = problem.objective(
-        test, generator=generator, batch_size=settings.batch_size, labels=own[1], device=device, batching=batching,
-        bfloat16=bfloat16, in_bytes=in_bytes and settings.clip_norm is None and not settings.keep_norms,
-    )  # fmt: skip
-    return objective, held_out
-
-
-def save_trained(
-    path: Path | str, *, problem: Problem, settings: Settings, objective: Objective, hashes: Mapping[str, str],
-    state: Any, seed: int, chain: int = 0, run: Mapping[str, Any], trace: Mapping[str, Tensor] | None = None,
-    runtime: Mapping[str, Any] | None = None, plan: Plan | None = None,
-    private: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
-    """Write one chain as it stands, with all that certifying and resuming need. ``run`` is carried as it is.
-
-    Args:
-        plan: the number of steps, as it was fixed before the first; without one, nothing shows that it was.
-        private: JSON values that a private chain keeps for itself: "noise_key", "ledger".
-    """
-    tensors = {
-        name: value[0] for name, value in state._asdict().items() if isinstance(value, Tensor)
-    }
-    weights = tensors.pop("weights")
-    header = {
-        "problem": problem.to_dict(),
-        "sampler": described(settings),
-        "step": state.step,
-        "seed": seed,
-        "chain": chain,
-        "n": objective.n,
-        "data": dict(hashes),
-        "loss": interval(objective.loss),
-        "device": objective.device.type,
-        "runtime": dict(runtime or {}),
-        "run": dict(run),
-        "config_hash": digest(dict(run)),
-        **(plan.to_header() if plan else {}),
-        **(
-            {"people": objective.people.to_dict()}
-            if objective.people and settings.keep_norms
-            else {}
-        ),
-        **(private or {}),
-    }
-    checkpoint = Checkpoint(
-        header=header, model=objective.layout.views(weights), state=tensors, trace=trace or {}
-    )
-    save_checkpoint(path, checkpoint)

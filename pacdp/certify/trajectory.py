@@ -19,8 +19,6 @@ n counts them, what one adds to a sum is the mean of all their gradients, and R 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -29,33 +27,23 @@ import bounds
 from bounds.accounting import Composed, Event, Gaussian
 from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.algorithms import Chain
-from pacdp.certify.chain import UNCLIPPED
 from pacdp.certify.evidence import evidence_of, resting
 from pacdp.certify.examples import BoundSet
-from pacdp.certify.gaussian import MonteCarlo
 from pacdp.certify.networks import released_certificate
+from pacdp.certify.outputs import answers_of, error_share
 from pacdp.certify.priors import (
     NOISE_OF_THE_RUN,
     NoisySum,
-    Prior,
     Private,
     price_of,
-    privacy_to_dict,
 )
-from pacdp.certify.reading import Seen, answers_of, error_share
-from pacdp.certify.routes import certify
+from pacdp.certify.reading import Seen
 from pacdp.certify.settings import Settings
 from pacdp.objective import Objective
 from pacdp.posterior import GaussianPosterior
-from pacdp.predictions.report import Refusal, Report
-from pacdp.step.langevin import accounted_privacy, accounted_to_dict
-from pacdp.step.planned_steps import ChargedSteps
-from pacdp.stochastic import passes_for
 
 START_OF_THE_RUN = "the run, whose first weights are drawn from its seed"
 """Who vouches for the first weights of a chain."""
-MONTE_CARLO_SHARE = 0.02
-SLACK_NATS = 1e-4
 
 
 def of_the_run(noise: str) -> tuple[Hypothesis, Hypothesis]:
@@ -196,168 +184,13 @@ def around(data: Objective, weights: Float[Tensor, " dim"], *, std: float) -> Ga
 def error_of(weights: Float[Tensor, " dim"], data: Objective) -> float:
     """The share of errors, or the mean over people of their own shares, rounded up."""
     if data.people is not None:
-        return _seen(weights, data).error
+        return seen_of(weights, data).error
     (risks,) = data.risks(weights[None])
     return error_share(risks.errors, risks.n)
 
 
-def _seen(weights: Float[Tensor, " dim"], data: Objective) -> Seen:
+def seen_of(weights: Float[Tensor, " dim"], data: Objective) -> Seen:
     """What the weights did on the examples of people."""
     labels = data.examples[1].cpu()
     answers = answers_of(data.logits(weights).cpu(), labels)
     return Seen(examples=BoundSet.of_records(data), labels=labels.numpy(), answers=answers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyRun:
-    """A chain that added noise at every step, where it ended, and its data.
-
-    Attributes:
-        charged: the steps that are paid for, fixed before the chain began (:mod:`pacdp.step.planned_steps`).
-        step: how many were made.
-        norms: what the chain kept at each gradient.
-        fixed: who fixed the settings; what their choice costs is paid in the failure probability of what was found.
-        noise: who vouches for the chain's noise.
-    """
-
-    settings: Chain
-    weights: Float[Tensor, " dim"]
-    charged: ChargedSteps
-    step: int
-    norms: Float[Tensor, " gradients"] | None
-    data: Objective
-    test: Objective | None
-    seed: int
-    fixed: Settings
-    noise: str
-
-    def accounted(self, found: Report) -> Report:
-        """The report on a clipped chain with its rigorous certificates in front, and what the chain spent.
-
-        The optimistic certificates of ``found`` are about the chain without clipping, and are labelled so.
-
-        Raises:
-            ValueError: the data's batches or clipping are not those of the settings.
-        """
-        settings, steps = self.settings, self.charged.steps
-        require_own_batches(settings, self.data)
-        examples, event = BoundSet.behind(self.data), settings.promise(self.data.n, steps)
-        claim = accounted_privacy(settings, n=self.data.n, steps=steps)
-        source = Private(privacy=claim, rows=examples.rows, noise=self.noise)
-        sources: list[Private | NoisySum] = [source]
-        if event is not None:
-            whose = f"the settings of {settings.name}"
-            sums = poisson_sums(event, whose=whose, noise=self.noise)
-            sources.insert(0, NoisySum(price=sums))
-        gaussian = self._around(source, found, examples, self.test and BoundSet.behind(self.test))
-        weights = [self._as_they_are(one, found, examples) for one in sources]
-        optimistic = (
-            one.resting_on(UNCLIPPED) if one.status == "optimistic" else one
-            for one in found.certificates
-        )
-        joined = self._joined(
-            replace(found, certificates=tuple(optimistic)),
-            [*gaussian.certificates, *weights],
-            gaussian,
-            accounted=accounted_to_dict(event),
-            charged_steps=steps,
-            stopping_times=self.charged.stopping_times,
-        )
-        shown = of_the_run(self.noise)
-        joined = joined.resting_on(*shown, beside=shown[0].name)
-        return replace(joined, privacy=privacy_to_dict(claim))
-
-    def recorded(self, found: Report) -> Report:
-        """The report with the certificates of the norms that were kept in front, or the reason why there are none.
-
-        Where the data name people, ``found`` counts examples: its certificates and counts make room for those of
-        people.
-        """
-        if self.data.people is not None:
-            found = self._of_people(found)
-        examples = BoundSet.of_records(self.data)
-        try:
-            if self.charged.steps != self.step:
-                raise ValueError(
-                    f"{self.charged.steps} steps are paid for and {self.step} were made: norms of steps that were not "
-                    "made are not known; finish the run, or list where it may end"
-                )
-            price = realised_price(
-                self.settings, self.norms, steps=self.step, n=examples.units, noise=self.noise
-            )
-        except ValueError as error:
-            refused = Refusal(name="realised noisy sums", reason=str(error))
-            return replace(found, refusals=(refused, *found.refusals))
-        source = NoisySum(price=price, unit=examples.unit)
-        tested = self.test and BoundSet.of_records(self.test)
-        gaussian = self._around(source, found, examples, tested)
-        weights = self._as_they_are(source, found, examples)
-        gradients = self.step * self.settings.gradients_per_step
-        own = {"contributions": price.contributions, "gradients": gradients}
-        return self._joined(found, [weights, *gaussian.certificates], gaussian, trajectory=own)
-
-    def _as_they_are(
-        self, source: Private | NoisySum, found: Report, examples: BoundSet
-    ) -> bounds.Certificate:
-        risk = error_of(self.weights, self.data)
-        return weights_at(
-            source, risk=risk, examples=examples, failure_prob=found.failure_prob, fixed=self.fixed
-        )
-
-    def _around(
-        self,
-        source: Private | NoisySum,
-        found: Report,
-        examples: BoundSet,
-        test: BoundSet | None,
-    ) -> Report:
-        """The Gaussian around the weights, which is the prior itself, at no divergence."""
-        data, share = self.data, found.failure_prob
-        law = around(data, self.weights, std=self.settings.thermal_std)
-        passes = passes_for(slack_nats=SLACK_NATS, n=data.n, failure_prob=MONTE_CARLO_SHARE * share)
-        return certify(
-            law, examples, prior=Prior(law=law, source=source), network=data.model, test=test,
-            monte_carlo=MonteCarlo(passes=passes, share=MONTE_CARLO_SHARE), failure_prob=share,
-            settings=replace(self.fixed, count=1), seed=self.seed, device=data.device,
-        )  # fmt: skip
-
-    def _joined(
-        self,
-        found: Report,
-        certificates: list[bounds.Certificate],
-        gaussian: Report,
-        **details: Any,
-    ) -> Report:
-        """The frame of ``found`` with these certificates in front, and all else of the Gaussian's."""
-        first = replace(found, certificates=(*certificates, *found.certificates))
-        joined = first.joined(replace(gaussian, certificates=()))
-        told = {**joined.details, **details, "std": self.settings.thermal_std}
-        return replace(joined, prior=gaussian.prior, rows=gaussian.rows, details=told)
-
-    def _of_people(self, found: Report) -> Report:
-        """The frame of a report with people as its records, and the weights' errors on them."""
-        seen = {"bound": _seen(self.weights, self.data)}
-        seen |= {"test": _seen(self.weights, self.test)} if self.test else {}
-        bound = seen["bound"].examples
-        why = (
-            "bounds of chains that have converged count examples, which are not independent where they belong to "
-            "people"
-        )
-        return replace(
-            found, n=bound.units, unit=bound.unit, examples=bound.n, certificates=(), gibbs=None, privacy=None,
-            measured=tuple(one.measured("weights", on) for on, one in seen.items()),
-            refusals=(Refusal(name="bounds by stationarity", reason=why),),
-        )  # fmt: skip
-
-
-def require_own_batches(settings: Chain, data: Objective) -> None:
-    """Refuse an objective whose gradients are not those that the settings' accounting is about.
-
-    Raises:
-        ValueError: another clip norm or batch size.
-    """
-    if (data.clip_norm, data.batch_size) != (settings.clip_norm, settings.batch_size):
-        raise ValueError(
-            f"expected an objective with clip_norm={settings.clip_norm} and batch_size={settings.batch_size}, which "
-            f"the accounting is about, got {data.clip_norm} and {data.batch_size}"
-        )

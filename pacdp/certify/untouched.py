@@ -16,8 +16,8 @@ from bounds.hypotheses import Hypothesis, declared, proved
 from pacdp.certify.batches import bound_set
 from pacdp.certify.evidence import rows_of, summaries
 from pacdp.certify.examples import BoundSet, Device
-from pacdp.certify.networks import Network
-from pacdp.certify.reading import Function, Reading, classes_of, error_share
+from pacdp.certify.outputs import classes_of, error_share
+from pacdp.certify.reading import Function, Network, Reading
 from pacdp.certify.settings import Settings
 from pacdp.data.errors import DataError
 from pacdp.data.row_checks import require_plain
@@ -97,8 +97,8 @@ def disagreement(
         found.inputs, hashes=found.rows.inputs, whose="the unlabelled"
     )
     outputs, others = (
-        Reading(network=one, device=device, batch_size=size).outputs(found.inputs)
-        for one, size in ((law.network, law.batch_size), (surrogate.network, 2**30))
+        Reading(law=one, device=device).outputs(found.inputs)
+        for one in (law, Network(network=surrogate.network, batch_size=2**30))
     )
     k = int(disagreements(outputs, others).sum())
     made = bounds.disagreement(surrogate=surrogate.certificate, k=k, n=found.n, failure_prob=own)

@@ -16,8 +16,9 @@ from pacdp.certify.chain import (
     released_weights_certificate,
     weights_certificates,
 )
+from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
-from pacdp.certify.trained import privacy_of, save_trained
+from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
 from pacdp.cli.config import Run, Runtime
 from pacdp.cli.ensemble import Ensemble

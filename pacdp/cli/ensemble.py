@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pacdp.chains.predictive import PredictiveAverage
-from pacdp.chains.snapshots import Thinning, WeightsShape, resume_snapshots
+from pacdp.chains.snapshots import Thinning, file_bytes, resume_snapshots
 from pacdp.cli.folder import require_space
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
@@ -22,10 +22,7 @@ class Ensemble:
     def __init__(
         self, folder: Path, thinning: Thinning, objective: Objective, test: Objective, *, step: int
     ) -> None:
-        shape = WeightsShape(
-            parameters=tuple(objective.layout.shapes.items()), layout="input-major"
-        )
-        self._thinning = thinning
+        self._thinning, self._layout = thinning, objective.layout
         self._labels = test.labels[0]
         self._average = PredictiveAverage(
             test.logits,
@@ -33,16 +30,16 @@ class Ensemble:
             classes=max(2, test.logits(objective.weights()[0])[:1].numel()),
             device=test.device,
         )
-        self._store = resume_snapshots(folder, shape=shape, up_to_step=step)
+        self._store = resume_snapshots(folder, up_to_step=step)
         if len(self._store) != thinning.count(step):
             raise CheckpointError(
                 f"{folder} holds {len(self._store)} snapshots up to step {step}, where the run took "
                 f"{thinning.count(step)}: restore them, or overwrite the run with --force"
             )
         left = thinning.keep - len(self._store)
-        require_space(folder.parent, bytes_needed=left * shape.file_bytes)
+        require_space(folder.parent, bytes_needed=left * file_bytes(self._layout.shapes))
         for _, weights in self._store:
-            self._average.add(weights.to(test.device))
+            self._average.add(self._layout.flatten(weights).to(test.device))
 
     def next_after(self, step: int) -> int | None:
         """The next step that leaves a snapshot."""
@@ -56,7 +53,7 @@ class Ensemble:
     def see(self, step: int, weights: Tensor) -> None:
         """Take the weights [dim] after ``step`` steps if they are a snapshot."""
         if self._thinning.takes(step):
-            self._store.append(step, weights.cpu())
+            self._store.append(step, self._layout.views(weights.cpu()))
             self._average.add(weights)
 
     def summary(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
 from pacdp.certify.batches import batches_of
-from pacdp.certify.reading import LossOf
+from pacdp.certify.outputs import LossOf
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
 from pacdp.data.rows import Rows
@@ -102,11 +102,11 @@ def loss_of(text: str) -> LossOf | ClippedError:
 
 def _together(data: Any) -> tuple[Any, ...]:
     """The batches of a data set or loader as whole tensors, read once."""
-    batches = [*batches_of(data, batch_size=500)]
+    batches = [*batches_of(data)]
     if not batches:
         raise ValueError("there are no examples: give at least one")
-    inputs = [one.inputs for one in batches if isinstance(one.inputs, Tensor)]
-    if len(inputs) < len(batches):
+    inputs = [next(iter(one.inputs.values())) for one in batches]
+    if any(len(one.inputs) > 1 for one in batches):
         raise ValueError(
             "batches of several inputs go without --prior and --surrogate: give one tensor of inputs"
         )

@@ -11,7 +11,7 @@ from bounds.accounting import Event, PrivacyBound
 from bounds.privacy import Adjacency
 from pacdp import Network, Private, Report, load_checkpoint, load_trained
 from pacdp.certify import BoundSet
-from pacdp.certify.networks import with_weights
+from pacdp.certify.reading import AtWeights
 from pacdp.cli.config import Runtime
 from pacdp.cli.private.certify import released
 from pacdp.cli.rederived import require_rederived
@@ -144,9 +144,7 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
         event=event,
         charged=charged,
         source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
-        predictor=Network(
-            network=with_weights(data.model, checkpoint.model, {}, "cpu"), of="weights"
-        ),
+        predictor=Network(network=AtWeights(data.model, checkpoint.model), of="weights"),
         delta=DELTA,
         adjacency="replace-one",
     )

@@ -10,7 +10,7 @@ import torch
 
 from pacdp import load_checkpoint
 from pacdp.algorithms import build, stacked
-from pacdp.certify.trained import chain_state, first_model, objectives, require_data
+from pacdp.certify.chain_files import chain_state, first_model, objectives, require_data
 from pacdp.chains import Keys, SecretKeys, Trace, keys_of, require_memory
 from pacdp.cli.batch import Batch, Report
 from pacdp.cli.config import Run, Runtime

@@ -19,8 +19,9 @@ from pacdp.certify.networks import (
     judged,
     measured,
 )
+from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function, Seen, error_share
+from pacdp.certify.reading import Function, Network, Seen
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
@@ -246,7 +247,7 @@ def assess(
         )
         return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
 
-    seen = judged(outputs, data, test, "cpu", batch_size=2**30)
+    seen = judged(Network(network=outputs, batch_size=2**30), data, test)
     findings: list[Any] = [made, *measured(seen, "weights")]
     findings += _by_person(seen, tolerance) if data.people is not None else []
     if (

@@ -1,16 +1,13 @@
 """Data: readers, downloads with checksums, datasets by name with their people, splits, row hashes, random labels."""
 
-from pacdp.data.cifar10 import read_cifar10 as read_cifar10
 from pacdp.data.dataset import Dataset as Dataset
 from pacdp.data.dataset import require_other_people as require_other_people
 from pacdp.data.datasets import ALL_NAMES as ALL_NAMES
 from pacdp.data.datasets import NAMES as NAMES
 from pacdp.data.datasets import load as load
 from pacdp.data.errors import DataError as DataError
-from pacdp.data.idx import read_idx as read_idx
 from pacdp.data.labels import random_labels as random_labels
 from pacdp.data.labels import randomise as randomise
-from pacdp.data.mnist import read_mnist as read_mnist
 from pacdp.data.progress import Progress as Progress
 from pacdp.data.registry import REGISTRY as REGISTRY
 from pacdp.data.registry import DatasetEntry as DatasetEntry

@@ -1,7 +1,7 @@
 """Where data files come from: a folder of yours, the cache, or a public mirror; always the same bytes.
 
-A file is used only if its sha256 is the registered one, wherever it was found. Whose data they are and who serves them
-is registered beside the reader of each data set.
+A file is used only if its sha256 is the registered one, wherever it was found: readers are given no other bytes.
+Whose data they are and who serves them is registered beside the reader of each data set.
 """
 
 import hashlib

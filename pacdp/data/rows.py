@@ -31,7 +31,8 @@ class Rows:
         examples: of input and label together.
         inputs: of the input alone.
         owners: of each example's person, or None where nobody is known.
-        key_mark: says which secret key made the hashes, without telling it; 0 without a key.
+        key_mark: says which secret key made the hashes, without telling it, or of which inputs they are where examples
+            have several by keyword; 0 without a key, of one input.
     """
 
     examples: UInt64[np.ndarray, " n"]
@@ -230,7 +231,8 @@ class Rows:
     def _require_comparable(self, other: "Rows") -> None:
         if self.key_mark != other.key_mark:
             raise DataError(
-                "the two Rows were hashed with different keys and cannot be compared; make both with one."
+                "the two Rows were hashed with different keys, or are of inputs by other keywords, and cannot be "
+                "compared; make both alike."
             )
 
 

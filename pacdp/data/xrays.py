@@ -18,7 +18,6 @@ draws four in five of them for training, so that the others are new patients of 
 import csv
 import hashlib
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -55,8 +54,7 @@ REGISTRY["chest_xray"] = DatasetEntry(
     "pixels and lies beside their folder images",
 )
 
-_CLASSES = ("normal", "bacteria", "virus")
-_COLUMNS = ("path", "split", "class", "label", "patient_key")
+_CLASSES = 3  # normal, bacterial, viral
 # sha256 over the 5,840 files' own sha256 sums, in the table's order
 _IMAGES_SHA256 = "790adf0365194d6ae482cc7b1fd9b7f0cc160422c18bb6cc5f816fc95dd860d6"
 
@@ -74,18 +72,47 @@ def load_xrays(name: str, where: Where) -> tuple[Dataset, Dataset]:
     """The authors' two sets, or their patients mixed: 224x224 if the name ends in 224, else 64x64.
 
     Raises:
-        DataError: a file is missing, damaged or not what it should be.
+        DataError: a file is missing or not what it should be.
     """
     table = where.locate("metadata.csv", "chest_xray")
     folder = table.parent / "images"
-    films = read_table(table)
-    side = SIDE if name.endswith(str(SIDE)) else _SMALL
-    images, sha256 = read_films([folder / film.path for film in films], side=side)
-    if sha256 != _IMAGES_SHA256:
+    with table.open(encoding="utf-8", newline="") as file:
+        films = [
+            Film(row["path"], row["split"], int(row["label"]), row["patient_key"])
+            for row in csv.DictReader(file)
+        ]
+    contents = [_content(folder / film.path) for film in films]
+    if sha256_of(contents) != _IMAGES_SHA256:
         raise DataError(
             f"{folder} does not hold the registered images (their sha256 differs); replace them."
         )
+    side = SIDE if name.endswith(str(SIDE)) else _SMALL
+    images = np.stack([pixels_of(content, side=side) for content in contents])
     return group_films(name, mixed(films) if name.endswith("mixed") else films, images)
+
+
+def sha256_of(contents: Sequence[bytes]) -> str:
+    """The sha256 (hex) over the files' own sha256 sums in order."""
+    return hashlib.sha256(b"".join(hashlib.sha256(own).digest() for own in contents)).hexdigest()
+
+
+def pixels_of(content: bytes, *, side: int) -> UInt8[np.ndarray, "side side"]:
+    """A registered JPEG file as grey bytes, each pixel the rounded mean over the area it covers.
+
+    The pixels are the decoder's: builds of libjpeg may differ by one in 255, and the dataset's hash with them.
+    """
+    from PIL import Image  # only this dataset needs it
+
+    grey = Image.open(io.BytesIO(content), formats=("JPEG",)).convert("L")
+    return np.asarray(grey if side == SIDE else grey.resize((side, side), Image.Resampling.BOX))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(f"{path} cannot be read ({reason}); put the image there.") from None
 
 
 def mixed(films: Sequence[Film]) -> list[Film]:
@@ -112,7 +139,7 @@ def group_films(
             name,
             np.divide(images[rows][:, None], 255, dtype=np.float32),
             labels[rows],
-            len(_CLASSES),
+            _CLASSES,
             people=numbers[rows],
             unit="patient",
         )
@@ -121,98 +148,3 @@ def group_films(
         )
     )
     return train, test
-
-
-def read_table(path: str | os.PathLike[str]) -> list[Film]:
-    """The rows of metadata.csv.
-
-    Raises:
-        DataError: the file cannot be read, lacks a column, has no rows, or has one with an empty field, an unknown
-            split, or a label that is not its class's.
-    """
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, strict=True))
-    except (UnicodeDecodeError, csv.Error):
-        raise DataError(
-            f"{path} is not a table of comma-separated UTF-8 text; replace it."
-        ) from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(
-            f"{path} cannot be read ({reason}); check the path and its permissions."
-        ) from None
-    if not rows:
-        raise DataError(f"{path} has no rows; replace it.")
-    return [_film(path, line, row) for line, row in enumerate(rows, start=2)]
-
-
-def _film(path: str | os.PathLike[str], line: int, row: dict[str, str | None]) -> Film:
-    fields = [row.get(column) for column in _COLUMNS]
-    image, split, kind, label, patient = fields
-    if not (image and split and kind and label and patient):
-        raise DataError(f"{path} lacks one of {', '.join(_COLUMNS)} in line {line}; replace it.")
-    if split not in ("train", "test"):
-        raise DataError(
-            f"{path} has the split {split!r} in line {line}, not train or test; replace it."
-        )
-    if kind not in _CLASSES or label != str(_CLASSES.index(kind)):
-        raise DataError(
-            f"{path} has the class {kind!r} with the label {label!r} in line {line}; replace it."
-        )
-    return Film(image, split, int(label), patient)
-
-
-def read_films(
-    paths: Sequence[Path], *, side: int = 64
-) -> tuple[UInt8[np.ndarray, "n side side"], str]:
-    """JPEG files of 224x224 pixels as grey bytes, each pixel the rounded mean over the area it covers.
-
-    The pixels are the decoder's: builds of libjpeg may differ by one in 255, and the dataset's hash with them.
-
-    Args:
-        paths: the files.
-        side: height and width of the result, 1 to 224.
-
-    Returns:
-        uint8 [n, side, side], and the sha256 (hex) over the files' own sha256 sums in order.
-
-    Raises:
-        DataError: a bad side, or a file that is missing, damaged, no JPEG or of another size.
-    """
-    if not 1 <= side <= SIDE:
-        raise DataError(f"side must lie in 1 .. {SIDE}, got {side}.")
-    images = np.empty((len(paths), side, side), dtype=np.uint8)
-    sums = hashlib.sha256()
-    for image, path in zip(images, paths, strict=True):
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise DataError(f"{path} cannot be read ({reason}); put the image there.") from None
-        sums.update(hashlib.sha256(content).digest())
-        image[...] = _decode(content, path, side)
-    return images, sums.hexdigest()
-
-
-def _decode(content: bytes, path: Path, side: int) -> np.ndarray:
-    from PIL import Image  # only this dataset needs it
-
-    try:
-        with Image.open(io.BytesIO(content), formats=("JPEG",)) as film:
-            size = film.size
-            # nothing is decoded before the declared size is known to be small
-            grey = film.convert("L") if size == (SIDE, SIDE) else None
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        Image.DecompressionBombError,
-        Image.DecompressionBombWarning,
-    ):
-        raise DataError(f"{path} is no JPEG image, or a damaged one; replace it.") from None
-    if grey is None:
-        raise DataError(
-            f"{path} is an image of {size[0]}x{size[1]} pixels, not {SIDE}x{SIDE}; replace it."
-        )
-    return np.asarray(grey if side == SIDE else grey.resize((side, side), Image.Resampling.BOX))

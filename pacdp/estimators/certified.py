@@ -24,8 +24,8 @@ from sklearn.utils.validation import (
 )
 
 from bounds.hypotheses import Hypothesis, declared
-from pacdp.certify.bounded import ClippedError
 from pacdp.certify.evidence import equal_inputs
+from pacdp.certify.outputs import ClippedError
 from pacdp.data import DataError
 from pacdp.data.hashing import table_hashes
 from pacdp.data.row_checks import FEW

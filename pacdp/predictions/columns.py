@@ -114,11 +114,32 @@ def losses(name: str, values: Any) -> Losses:
     """A column of losses in [0, 1]: of truth values where these or whole numbers were given, else of real numbers.
 
     Raises:
-        ValueError: no rows, more than one axis, a gap, or a number outside [0, 1].
+        ValueError: no rows, more than one axis, a gap, a number outside [0, 1], or a name of ours.
     """
     mend = "divide by the largest loss that is possible, which must be known without these examples"
     found, kind = _numbers(name, values, "fiub", "convert them to losses", "[0, 1]", mend)
+    require_own_name(name, counted=kind != "f")
     return found if kind == "f" else found == 1.0
+
+
+_OURS = (
+    "0-1 risk", "zero-one", "ece", "mce", "half the brier risk", "brier risk", "calibration error", "recall of",
+    "precision of", "specificity of", "false-alarm rate of", "accuracy", "weighted error", "largest gap",
+)  # fmt: skip
+"""What names of quantities of ours begin with."""
+
+
+def require_own_name(name: str, *, counted: bool) -> None:
+    """Refuse a loss by the name of another quantity, as which it would be read; "error" where it is no error.
+
+    Raises:
+        ValueError: it has one.
+    """
+    plain = " ".join(name.replace("_", " ").split()).casefold() + " "
+    if any(plain.startswith(f"{one} ") for one in (*_OURS, *(() if counted else ("error",)))):
+        raise ValueError(
+            f"a loss must have a name of its own, got {name!r}, which is that of another quantity: rename it"
+        )
 
 
 def weights(values: Any) -> Floats:

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from torch import nn
@@ -18,9 +19,9 @@ from pacdp.certify.settings import FIXED
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given, given, split
 from pacdp.selfcert.plan import (
-    COMPRESSION,
     EXPECTED_ERROR,
     HELD_OUT,
+    NOISY,
     PAC_BAYES,
     ROUTES,
     RoutePlan,
@@ -32,7 +33,7 @@ from pacdp.selfcert.result import SelfCertified, Tried
 from pacdp.selfcert.routes import CARRY_OUT, SelfCertifySettings, Task, reason_against
 
 _FEW = 5000  # records up to which compression is among the fast routes
-_WORDS = {"fast", "all"}
+_WORDS = ("fast", "all")
 _FIXED = bounds.declared(
     FIXED,
     "the caller: the model as it was given, weights and fitted parts included, training, settings and seed",
@@ -106,29 +107,32 @@ def self_certify(
     budget = bounds.FailureBudget.split(
         failure_prob, **{job: _WEIGHTS.get(route, 1.0) for job, (route, _) in jobs.items()}
     )
-    at: dict[str, Any] = {
+    sides: dict[str, Any] = {
         "everything": examples,
         "learning": learning,
         "bound": bound,
         "shared": shared,
-        "settings": settings,
     }
-    at |= {"train": train, "seed": seed, "device": device, "progress": progress}
-    tasks = {name: Task(name=name, model=one, **at) for name, one in models.items()}
-    alone = len(models) == 1
+    how: dict[str, Any] = {
+        "settings": settings,
+        "train": train,
+        "seed": seed,
+        "device": device,
+        "progress": progress,
+    }
+    tasks = {name: Task(name=name, model=one, **sides, **how) for name, one in models.items()}
     tried = [
-        _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=alone)
+        _tried(tasks[name], job, route, failure_prob=budget.share(job, 1), alone=len(models) == 1)
         for job, (route, name) in jobs.items()
     ]
-    found = [one for one in tried if one.certificate is not None]
-    if not found:
-        raise ValueError(
-            "no route came to a certificate: "
-            + "; ".join(f"{one.name}: {one.reason}" for one in tried)
-        )
-    chosen = smallest(found)
+    if not (found := {one: one.certificate for one in tried if one.certificate is not None}):
+        why = "; ".join(f"{one.name}: {one.reason}" for one in tried)
+        raise ValueError(f"no route came to a certificate: {why}")
+    chosen = min(
+        found, key=lambda one: found[one].value
+    )  # the one that best_of chooses: the first of least value
     assert chosen.predictor is not None
-    best = bounds.best_of([certificate_of(one) for one in found], budget=failure_prob)
+    best = bounds.best_of(list(found.values()), budget=failure_prob)
     if lost := [budget.share(one.name, 1) for one in tried if one.certificate is None]:
         best = best.charged("routes that came to nothing", math.fsum(lost))
     return SelfCertified(
@@ -138,7 +142,7 @@ def self_certify(
         budget=budget,
         predictor=chosen.predictor,
         chosen=chosen.name,
-        estimate=_other_splits(found, examples, failure_prob=budget.share(chosen.name, 1)),
+        estimate=_other_splits(tried, examples, failure_prob=budget.share(chosen.name, 1)),
         n=examples.units,
         unit=examples.unit,
         train=size,
@@ -168,18 +172,8 @@ def _tried(task: Task, job: str, route: str, *, failure_prob: float, alone: bool
             raise
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return Tried(name=job, route=route, reason=what + str(error).rstrip("."))
-    return replace(one, certificate=certificate_of(one).resting_on(_FIXED))
-
-
-def smallest(found: Sequence[Tried]) -> Tried:
-    """The one that :func:`bounds.best_of` chooses: the first of least value."""
-    return min(found, key=lambda one: certificate_of(one).value)
-
-
-def certificate_of(one: Tried) -> bounds.Certificate:
-    """The certificate of a route that came to one."""
     assert one.certificate is not None
-    return one.certificate
+    return replace(one, certificate=one.certificate.resting_on(_FIXED))
 
 
 def _models(model: Any, train: Train | None) -> dict[str, Any]:
@@ -224,17 +218,10 @@ def _require_numbers(failure_prob: Any, train_share: Any, seed: Any, routes: Any
         )
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63 - 1:
         raise ValueError(f"seed must be a whole number from 0 to 2**63 - 2, got {seed!r}")
-    asked = (
-        [routes]
-        if isinstance(routes, str) or not isinstance(routes, Collection)
-        else list[Any](routes)
-    )
-    strange = [
-        one
-        for one in asked
-        if one not in ROUTES and not (isinstance(routes, str) and one in _WORDS)
-    ]
-    if strange or not asked or len(set(asked)) < len(asked):
+    listed = isinstance(routes, Collection) and not isinstance(routes, str)
+    asked: list[Any] = list(routes) if listed else [routes]
+    known = ROUTES if listed else (*ROUTES, *_WORDS)
+    if not asked or any(one not in known for one in asked) or len(set(asked)) < len(asked):
         raise ValueError(
             f"routes must be 'fast', 'all' or some of {', '.join(ROUTES)}, each once, got {routes!r}"
         )
@@ -255,46 +242,47 @@ def _jobs(
 ) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
     """Route and model by the name of what is tried, and what is not tried, and why; no label is looked at."""
     jobs, not_tried = dict[str, tuple[str, str]](), list[tuple[str, str]]()
-    for name, model in models.items():
-        for route in ROUTES:
-            job = route if len(models) == 1 else f"{route}, {name}"
-            why = _left_out(route, model, examples, routes) or reason_against(
-                route, model, examples
-            )
-            if why is None:
-                jobs[job] = (route, name)
-            else:
-                not_tried.append((job, why))
-    if not jobs:
-        raise ValueError(
-            "no route can be tried: " + "; ".join(f"{name}: {why}" for name, why in not_tried)
+    for name, route in product(models, ROUTES):
+        job = route if len(models) == 1 else f"{route}, {name}"
+        why = _left_out(route, models[name], examples, routes) or reason_against(
+            route, models[name], examples
         )
+        if why is None:
+            jobs[job] = (route, name)
+        else:
+            not_tried.append((job, why))
+    if not jobs:
+        why = "; ".join(f"{name}: {why}" for name, why in not_tried)
+        raise ValueError(f"no route can be tried: {why}")
     return jobs, not_tried
 
 
 def _left_out(route: str, model: Any, examples: Given, routes: str | Sequence[str]) -> str | None:
-    if routes == "all" or route == HELD_OUT == routes:
-        return None
-    if routes != "fast":
+    """Why a route that could be tried is not, by what was asked."""
+    if routes not in _WORDS:
         asked = [routes] if isinstance(routes, str) else routes
         return None if route in asked else "it was not asked for"
-    if route in (HELD_OUT, PAC_BAYES):
+    if routes == "all" or route in (HELD_OUT, PAC_BAYES):
         return None
-    if route == COMPRESSION:
-        if is_estimator(model) and examples.units <= _FEW:
-            return None
-        return f"it trains many times, which takes long for networks and beyond {_FEW:,} records: ask for it by name"
-    return "noise that makes it pay makes networks of this kind err more often: ask for it by name"
+    if route == NOISY:
+        return (
+            "noise that makes it pay makes networks of this kind err more often: ask for it by name"
+        )
+    if is_estimator(model) and examples.units <= _FEW:
+        return None
+    return f"it trains many times, which takes long for networks and beyond {_FEW:,} records: ask for it by name"
 
 
 def _other_splits(
-    found: Sequence[Tried], examples: Given, *, failure_prob: float
+    tried: Sequence[Tried], examples: Given, *, failure_prob: float
 ) -> RoutePlan | None:
     """The plan at the error that the best held-out count measured; no certificate rests on it."""
-    counted = [one for one in found if one.route == HELD_OUT]
+    counted = [
+        (one.certificate.value, one.error * (one.train / examples.units) ** 0.5)
+        for one in tried
+        if one.route == HELD_OUT and one.certificate is not None and one.error is not None
+    ]
     if not counted:
         return None
-    best = smallest(counted)
-    assert best.error is not None
-    error = min(1.0, best.error * (best.train / examples.units) ** 0.5)
-    return plan_routes(n=examples.units, expected_error=error, failure_prob=failure_prob)
+    _, error = min(counted, key=lambda each: each[0])
+    return plan_routes(n=examples.units, expected_error=min(1.0, error), failure_prob=failure_prob)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from pacdp.backprop.fit import Examples, FitSettings, Progress, fit
 from pacdp.certify.examples import Device
-from pacdp.certify.reading import Function, Reading, classes_of
+from pacdp.certify.outputs import classes_of
+from pacdp.certify.reading import Function, Network, Reading
 from pacdp.compress.learner import seeded
 from pacdp.errors import Diverged
 from pacdp.selfcert.examples import Given
@@ -61,7 +62,9 @@ class Net:
 
     def outputs(self, inputs: Any) -> Tensor:
         """Logits [n, classes], on the CPU."""
-        return Reading(network=self.function, device=self.device).outputs(tensor(inputs))
+        return Reading(law=Network(network=self.function), device=self.device).outputs(
+            tensor(inputs)
+        )
 
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of the largest logit."""
@@ -146,7 +149,7 @@ def places(labels: np.ndarray, names: np.ndarray) -> Tensor:
 def outputs_count(module: nn.Module, inputs: Tensor, device: Device) -> int:
     """How many logits the network gives an example; ValueError where it is fewer than two."""
     trial = copy.deepcopy(module).to(device).eval()
-    outputs = Reading(network=trial, device=device).outputs(inputs[:4])
+    outputs = Reading(law=Network(network=trial), device=device).outputs(inputs[:4])
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         raise ValueError(f"the network must give one logit for each class, [n, classes], got {tuple(outputs.shape)}: "
                          "for two classes give it two outputs")  # fmt: skip

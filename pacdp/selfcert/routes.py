@@ -20,7 +20,7 @@ from pacdp.backprop.fit import Examples, FitSettings, Progress
 from pacdp.certify import BoundSet, HeldOut, MonteCarlo, Prior, certify, train_certified
 from pacdp.certify.examples import Device
 from pacdp.certify.gaussian import one_draw_weights
-from pacdp.certify.networks import with_weights
+from pacdp.certify.reading import AtWeights
 from pacdp.compress import Estimator, Groups, Stop, Torch, compress
 from pacdp.data import Dataset, Split, index_hash
 from pacdp.losses import bounded_cross_entropy
@@ -207,9 +207,7 @@ def pac_bayes(task: Task, *, name: str, failure_prob: float) -> Tried:
                     monte_carlo=MonteCarlo(passes=1))  # fmt: skip
     certificate = found.certificate(of="one draw", measures=bound.risk())
     weights = one_draw_weights(posterior, seed=task.seed)
-    drawn = Net(
-        function=with_weights(module, weights, posterior.buffers, "cpu"), names=centre.names
-    )
+    drawn = Net(function=AtWeights(module, {**posterior.buffers, **weights}), names=centre.names)
     error = found.error("one draw", "bound")
     return Tried(name=name, route=PAC_BAYES, predictor=drawn,
                      certificate=_about(certificate, task, f"one draw of {task.name}", "prior saw none of these rows"),
@@ -256,7 +254,7 @@ def noisy(task: Task, *, name: str, failure_prob: float) -> Tried:
     found = train_certified(network, data, settings=how, steps=settings.noisy_steps, loss=loss,
                             failure_prob=failure_prob, seed=task.seed)  # fmt: skip
     buffers = {key: each.clone() for key, each in network.named_buffers()}
-    made = Net(function=with_weights(network, found.weights, buffers, "cpu"), names=names)
+    made = Net(function=AtWeights(network, {**buffers, **found.weights}), names=names)
     return Tried(name=name, route=NOISY, predictor=made,
                      certificate=replace(found.certificate, of=f"{task.name}, trained with noise"),
                      train=everything.units, bound=everything.units,

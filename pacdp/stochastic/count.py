@@ -47,7 +47,6 @@ def mean_risks(
     passes: int,
     seed: int,
     batch_size: int | None = None,
-    group_size: int = 1,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     resume: Path | None = None,
@@ -68,8 +67,6 @@ def mean_risks(
         passes: see :func:`pacdp.stochastic.passes_for`.
         batch_size: examples at a time, which changes numbers by rounding alone. By default 64 on a CPU; on a GPU what a
             trial finds quickest, or 1,000 where ``resume`` or several ranks need the same again.
-        group_size: examples that share one draw where the network is not made of known layers
-            (:func:`pacdp.stochastic.fresh_pass`).
         resume: a JSON file that holds the sums so far; written every few seconds, and read if it is there. Rank r > 0
             appends ``.r`` to the name.
         people: whose each example is; the mean is then over people of the means of their own losses. Given the data,
@@ -86,7 +83,7 @@ def mean_risks(
     _require_countable(n, labels, losses, passes, _ON_A_CPU if batch_size is None else batch_size)
     device = torch.device(device)
     probe = inputs[: max(MOST, batch_size or _usual(device))].to(device)
-    way = fresh_pass(module, posterior, probe, group_size=group_size)
+    way = fresh_pass(module, posterior, probe)
     signature = _tried(way, probe, labels.to(device), losses)
     rank, world = _ranks()
     if batch_size is None:
@@ -94,9 +91,9 @@ def mean_risks(
         tried = alone and device.type != "cpu"
         batch_size = _quickest(way, inputs, device) if tried else _usual(device)
         if batch_size > len(probe):
-            fresh_pass(module, posterior, inputs[:batch_size].to(device), group_size=group_size)
-    weights, whole, known = _weights(people, n, way.group_size)
-    jobs = _jobs(n, passes, batch_size, way.group_size)[rank::world]
+            fresh_pass(module, posterior, inputs[:batch_size].to(device))
+    weights, whole, known = _weights(people, n)
+    jobs = _jobs(n, passes, batch_size)[rank::world]
     mark = ""
     if resume is not None:
         resume = resume if rank == 0 else resume.with_name(f"{resume.name}.{rank}")
@@ -104,7 +101,6 @@ def mean_risks(
             "passes": passes,
             "seed": seed,
             "batch_size": batch_size,
-            "group_size": way.group_size,
             "rank": rank,
             "world": world,
             "losses": [(loss.name, loss.low, loss.high) for loss in losses],
@@ -143,7 +139,7 @@ def mean_risks(
             high=loss.high,
             n=whole,
             passes=passes,
-            terms=whole * passes // min(way.group_size, whole),
+            terms=whole * passes,
             total=total,
             seed=seed,
             people=known,
@@ -194,12 +190,11 @@ class _Job(NamedTuple):
     stop: int
 
 
-def _jobs(n: int, passes: int, batch_size: int, group_size: int) -> list[_Job]:
-    step = max(1, batch_size // group_size) * group_size
+def _jobs(n: int, passes: int, batch_size: int) -> list[_Job]:
     return [
-        _Job(number, start, min(start + step, n))
+        _Job(number, start, min(start + batch_size, n))
         for number in range(passes)
-        for start in range(0, n, step)
+        for start in range(0, n, batch_size)
     ]
 
 
@@ -221,16 +216,13 @@ def _count(
 
 
 def _weights(
-    people: np.ndarray | None, n: int, group_size: int
+    people: np.ndarray | None, n: int
 ) -> tuple[Float64[Tensor, " n"] | None, int, int | None]:
     """What each example weighs, what all of them weigh together, and how many people there are."""
     if people is None:
         return None, n, None
-    if people.shape != (n,) or group_size != 1:
-        raise ValueError(
-            f"expected people for each of {n} examples, each with a draw of its own, got {people.shape} and groups of "
-            f"{group_size}"
-        )
+    if people.shape != (n,):
+        raise ValueError(f"expected a person for each of {n} examples, got {people.shape}")
     _, owner, sizes = np.unique(people, return_inverse=True, return_counts=True)
     least = int(sizes.min())
     return torch.from_numpy(least / sizes[owner]), least * len(sizes), len(sizes)

@@ -1,7 +1,7 @@
-"""Forward passes with fresh weights: for every example where the network allows it, else for every group of examples.
+"""Forward passes with fresh weights for every example: layer by layer where the network allows it.
 
-Any network has the general form: draw all weights of the network for each group of ``group_size`` examples and run it
-on the group. It costs as many normal numbers a group as there are weights, and a group is one independent term.
+Any network has the general form: draw all weights of the network for each example and run it there. It costs as many
+normal numbers an example as there are weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,24 +26,21 @@ _WEIGHTS_AT_ONCE = 2**25
 _SEED = 0
 _TOLERANCE = 1e-3
 _ROWS = 5
-_GROUPS = 3
-"""Of examples that share draws, in trials: each is a draw of all weights."""
+_WHOLE = 3
+"""Examples of a trial in the general form: each is a draw of all weights."""
 
 
 class FreshPass(NamedTuple):
-    """How one network is run: ``run(inputs, draws)``, one draw for each group of ``group_size`` examples."""
+    """How one network is run: ``run(inputs, draws)``."""
 
     run: Callable[[Tensor, Draws], Tensor]
-    group_size: int
     by_layers: bool = False
-    """Whether weights are drawn layer by layer for each example, and not as whole networks."""
+    """Whether weights are drawn layer by layer, and not as whole networks."""
 
     def outputs(self, inputs: Tensor, *, seed: int, number: int, first: int = 0) -> Tensor:
-        """Outputs of the examples ``first``, ``first`` + 1, ... in pass ``number``; ``first`` begins a group."""
-        size = self.group_size
-        groups = torch.arange(first // size, -(-(first + len(inputs)) // size))
-        draws = Draws.of(seed=seed, number=number, examples=groups)
-        return self.run(inputs, draws)
+        """Outputs of the examples ``first``, ``first`` + 1, ... in pass ``number``."""
+        examples = torch.arange(first, first + len(inputs))
+        return self.run(inputs, Draws.of(seed=seed, number=number, examples=examples))
 
 
 def fresh_pass(
@@ -51,7 +48,6 @@ def fresh_pass(
     posterior: GaussianPosterior,
     probe: Tensor,
     *,
-    group_size: int = 1,
     by_layers: bool = True,
 ) -> FreshPass:
     """The fastest exact way to run ``module`` with fresh weights, tried out on the examples ``probe``.
@@ -59,32 +55,28 @@ def fresh_pass(
     Args:
         probe: a few examples; what they are decides nothing but which way works. The trials have batches of up to 33
             examples, or as many as these are.
-        group_size: examples that share one draw where the network cannot be taken apart into layers.
         by_layers: False takes the general form at once.
 
     Raises:
         ValueError: the posterior is over other weights; an example's output depends on the others of its batch, on
-            randomness besides the weights, or on what the network saw before; the outputs are not finite;
-            group_size < 1.
+            randomness besides the weights, or on what the network saw before; or the outputs are not finite.
     """
     require_law_of(module, posterior)
     require_evaluation(module)
-    if group_size < 1:
-        raise ValueError(f"expected group_size >= 1, got {group_size}")
     laws, buffers = laws_of(posterior, probe.device), _on(posterior.buffers, probe.device)
 
     def layered(inputs: Tensor, draws: Draws) -> Tensor:
         return by_example(module, laws, buffers, inputs, draws)
 
     def mapped(inputs: Tensor, draws: Draws) -> Tensor:
-        return _by_group(module, laws, buffers, inputs, draws, group_size, _vmapped)
+        return _whole(module, laws, buffers, inputs, draws, _vmapped)
 
     def looped(inputs: Tensor, draws: Draws) -> Tensor:
-        return _by_group(module, laws, buffers, inputs, draws, group_size, _looped)
+        return _whole(module, laws, buffers, inputs, draws, _looped)
 
-    ways = [FreshPass(mapped, group_size), FreshPass(looped, group_size)]
+    ways = [FreshPass(mapped), FreshPass(looped)]
     if by_layers:
-        ways.insert(0, FreshPass(layered, 1, by_layers=True))
+        ways.insert(0, FreshPass(layered, by_layers=True))
     size = max(MOST, len(probe))
     _require_no_mixing(module, posterior, buffers, probe, size)
     for way in ways[:-1]:
@@ -103,29 +95,22 @@ def fresh_pass(
     return ways[-1]
 
 
-def _by_group(
+def _whole(
     module: nn.Module,
     laws: Mapping[str, Law],
     buffers: Mapping[str, Tensor],
     inputs: Tensor,
     draws: Draws,
-    group_size: int,
     run: Callable[..., Tensor],
 ) -> Tensor:
-    groups = len(draws.ticks)
-    whole = len(inputs) // group_size
+    """The general form, a few networks at a time."""
     step = max(1, _WEIGHTS_AT_ONCE // sum(law.mean.numel() for law in laws.values()))
     parts: list[Tensor] = []
     with torch.no_grad():
-        for start, stop in [(s, min(s + step, whole)) for s in range(0, whole, step)] + [
-            (whole, groups)
-        ] * (groups > whole):
-            rows = inputs[start * group_size : stop * group_size]
-            mine = draws.select(slice(start, stop))
-            weights = {name: law.draw(mine) for name, law in laws.items()}
-            parts.append(
-                run(module, weights, buffers, rows.unflatten(0, (stop - start, -1))).flatten(0, 1)
-            )
+        for start in range(0, len(inputs), step):
+            rows = slice(start, start + step)
+            weights = {name: law.draw(draws.select(rows)) for name, law in laws.items()}
+            parts.append(run(module, weights, buffers, inputs[rows][:, None]).flatten(0, 1))
     return torch.cat(parts)
 
 
@@ -152,17 +137,15 @@ def _looped(
 
 
 def _require_independent_examples(way: FreshPass, probe: Tensor, size: int) -> None:
-    """With equal draws, an example's output (a group's, where groups share draws) must be its own."""
-    groups = size if way.group_size == 1 and way.by_layers else _GROUPS
-    every = groups * way.group_size
-    examples = pool(probe, size=every, others=every).unflatten(0, (2 * groups, way.group_size))
+    """With equal draws, an example's output must be its own."""
+    count = size if way.by_layers else _WHOLE
+    examples = pool(probe, size=count)
 
     def run(places: Tensor) -> Tensor:
-        rows = examples[places.to(probe.device)].flatten(0, 1)
-        out = way.run(rows, Draws.of(seed=_SEED, number=0, examples=places))
-        return out.unflatten(0, (len(places), way.group_size)) if len(out) == len(rows) else out
+        draws = Draws.of(seed=_SEED, number=0, examples=places)
+        return way.run(examples[places.to(probe.device)], draws)
 
-    if not bool(require_own_outputs(run, size=groups).isfinite().all()):
+    if not bool(require_own_outputs(run, size=count).isfinite().all()):
         raise ValueError(
             "the network's outputs on drawn weights are NaN or infinite: the weights have diverged"
         )
@@ -176,7 +159,7 @@ def _require_no_mixing(
     probe: Tensor,
     size: int,
 ) -> None:
-    """At the mean weights, an example's output must be its own; groups that share draws would hide that it is not."""
+    """At the mean weights, an example's output must be its own."""
     examples = pool(probe, size=size)
     state = {
         **_on(posterior.means, probe.device),

@@ -168,7 +168,7 @@ class Saved:
             )
         if named != self._named:
             raise CheckpointError(
-                f"{path} belongs to another count: data, posterior, losses, seed, passes, batch and group sizes and "
+                f"{path} belongs to another count: data, posterior, losses, seed, passes, batch size and "
                 "the number of ranks must be those it was started with; choose another path"
             )
         if not same:

@@ -31,7 +31,7 @@ def at_or_above(exact: Fraction) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonteCarloRisk:
-    """Sum of the losses of all examples in all passes, each under weights of its own (or its group's)."""
+    """Sum of the losses of all examples in all passes, each under weights of its own."""
 
     loss: str
     low: float
@@ -43,8 +43,7 @@ class MonteCarloRisk:
     each, and those of others so much less that every person weighs the same."""
     passes: int
     terms: int
-    """Independent terms in [0, 1]: n · passes, or, where examples shared draws in groups, n · passes over the size of a
-    group, rounded down. Groups of unequal size have unequal weights, for which 1/(largest weight) is that number."""
+    """Independent terms in [0, 1]: n · passes."""
     total: int
     """Sum of the losses (ℓ - low)/(high - low), each rounded up, in units of 2⁻³²."""
     seed: int

@@ -6,8 +6,9 @@ is imported only to count errors and to take steps again.
 A map, from what is asked of a path down to the arithmetic; each room says which others it leads to:
 
 ==========================  ============================================================================================
-report                      what a path is, the program ``pacdp verify``, and a report on a run or a network
-predicted                   a report on predictions: its ledger, its rows, counts of parts and whole
+report                      what a path is, what a report is, the program ``pacdp verify``, and every epsilon
+measured                    what a report counts: settings, rows, records, measured errors, and each once
+predicted                   a report on predictions: its ledger, its rows, counts of parts and whole, its remarks
 selfcertified               what ``pacdp.self_certify`` writes: the smallest of several certificates
 certificate                 one certificate: what its name says, and what is asked of it, in which order
 needs                       which hypotheses a formula needs at a price, and what nothing can show
@@ -16,7 +17,8 @@ formulas.prices             what a private prior costs; ``realised_sum`` is the 
 formulas.transfer           the price of accounted privacy
 events                      which mechanisms an event says that ran
 loss, loss_of_a_step        the privacy loss of composed mechanisms, from both sides
-folder                      a run's folder: what is checked of it, and in which order
+folder                      a folder of any kind: what is checked of a run's, and in which order
+norms                       the trajectory's norms: what they add up to, and whether certificates pay for all of it
 private, compressed         what is checked of a private run, and of a compression, alone
 plan                        which mechanisms a run's settings plan, and what a budget leaves of them
 release                     what is checked of an exported folder, and in which order
@@ -28,6 +30,6 @@ arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as i
 ==========================  ============================================================================================
 
 So the price of a trajectory is ``realised_sum`` in ``formulas/prices.py``, held against "Noisy sums" of
-docs/guarantees.md, and that the norms add up to what it pays for is ``_norms`` in ``folder.py``. What is checked of a
+docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``norms.py``. What is checked of a
 run's folder, and in which order, is ``_checks`` there. What no check asks for is named as what cannot be checked.
 """

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pacdp.verify import needs
@@ -32,7 +32,7 @@ from pacdp.verify.claim import (
     same,
 )
 from pacdp.verify.files import other_format
-from pacdp.verify.formulas import COSTS, PLAIN, PRICED
+from pacdp.verify.formulas import COSTS, FORMULAS, PRICED
 from pacdp.verify.formulas.counts import (
     check_noisy_counts,
     from_draws,
@@ -121,9 +121,7 @@ def _named(name: str, c: Claim) -> tuple[str, str, str]:
         full = _ALIASES.get(rest, rest)
         for prefix in PREFIXES:
             formula = full.removeprefix(prefix)
-            known = formula in PRICED or (
-                formula in PLAIN and not prefix
-            )
+            known = formula in (PRICED if prefix else FORMULAS)
             if known and full.startswith(prefix):
                 return head, prefix, formula
     raise Unchecked(f"this checker knows no certificate {name!r}")
@@ -191,6 +189,7 @@ def _unknown(made: Fields) -> list[str]:
     repeated = f"{_TOLD} {' '.join(made.inputs)}"
     return [
         *made.unasked("format reference"),
+        *needs.unknown(made),
         *(f"inputs.{name}" for name in made.inputs.unasked(_TOLD)),
         *(f"terms.{name}" for name in made.terms.unasked(repeated)),
     ]
@@ -244,41 +243,6 @@ def _hypotheses(c: Claim) -> None:
         standing.keys() & {needs.RECORDS, "draws independent"},
         "nothing is said of the independence of records or of draws",
     )
-
-
-def require_of_a_chain(
-    certificates: Iterable[Fields],
-    chain: Fields,
-    n: int,
-) -> None:
-    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
-
-    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
-
-    Args:
-        certificates: those of a chain.
-        chain: its sampler and loss, under these names.
-        n: how many examples it ran on.
-    """
-    sampler = chain.sampler
-    loss = chain.loss
-    for record in certificates:
-        c = read_claim(record)
-        names = needs.never_shown_of_a_chain(
-            c.prefix, c.formula, c.inputs, sampler
-        )
-        needs.require_unproved(names, needs.standings(record))
-        if "epsilon" in c.inputs:
-            require(
-                not sampler.get("cooling", 0),
-                "a chain that cools has no stationary law",
-            )
-            spread = exactly(loss.high) - exactly(loss.low)
-            heat = exactly(sampler.get("beta", 1)) * exactly(
-                sampler.tau
-            )
-            epsilon = 2 * heat * spread / n
-            agree("inputs.epsilon", c.raw("epsilon"), epsilon)
 
 
 def _labels(c: Claim) -> None:
@@ -340,7 +304,7 @@ def _costs(c: Claim) -> None:
     expected = set[str]()
     price = "transfer" if c.prefix else "confidence"
     if c.formula in PRICED:
-        expected = {price, *PRICED[c.formula][0]}
+        expected = {price, *PRICED[c.formula]}
     same("the list of costs", c.costs.keys() - {"draw"}, expected)
     for one in c.record.costs:
         what = f"the cost {one.name}"
@@ -380,7 +344,7 @@ def _value(c: Claim) -> None:
         )
     exact = ONE
     if c.nats.is_finite():
-        exact = (PLAIN.get(c.formula) or PRICED[c.formula][1])(c)
+        exact = FORMULAS[c.formula](c)
     if c.head == "vote":
         exact *= 2
     agree("the value", c.record.value, exact.min(ONE))

@@ -12,6 +12,9 @@ from pacdp.verify.claim import Fields, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"
 _RESULTS = "pacdp-result/1 or pacdp-private-result/1"
+WEIGHTS = "weights.safetensors"
+SETTINGS = "settings.json"
+"""The files of an exported folder."""
 COMPRESSION = "compression/1"
 """The kind of a compression's checkpoint."""
 _TYPES = {
@@ -159,6 +162,8 @@ class Folder:
     """A run's files, each read once.
 
     Attributes:
+        released: whether it was exported, and holds weights in the place of a checkpoint.
+        settings: the contents of settings.json; None where there is no such file.
         stored, header: the checkpoint and its header; empty where there is none.
         config, result: the contents of config.json and result.json; None where there is no such file.
         report: the contents of certificates.json; empty where there is no such file.
@@ -171,8 +176,11 @@ class Folder:
     def __init__(self, path: Path, report: Any) -> None:
         self.path = path
         self.report = report or Fields()
-        self.stored = read_checkpoint(path / "checkpoint.safetensors")
+        self.released = (path / WEIGHTS).is_file()
+        name = WEIGHTS if self.released else "checkpoint.safetensors"
+        self.stored = read_checkpoint(path / name)
         self.header = self.stored.header
+        self.settings = read_json(path / SETTINGS)
         self.config = read_json(path / "config.json")
         self.result = read_json(path / "result.json")
         self.lines = _lines_of(path / "metrics.jsonl")
@@ -200,6 +208,7 @@ class Folder:
     def another_version(self) -> str:
         """Why the folder is not one of this version's; empty if it is."""
         provenance = read_json(self.path / "provenance.json")
+        provenance = provenance or self.report.get("provenance")
         form = self.header.get("format")
         if self.header and form != CHECKPOINT:
             return f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"

@@ -1,8 +1,7 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
 
-``_checks`` lists what is checked, in its order. A chain that kept the norms of its gradients pays for
-V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums"), which ``_norms`` adds up; the price that is paid at V is ``realised_sum``
-in ``pacdp.verify.formulas.prices``.
+``_checks`` lists what is checked of a run, in its order, and ``checks`` in ``release`` what is of an exported folder. What
+the trajectory of a chain is paid for is asked in ``norms``.
 """
 
 import math
@@ -10,17 +9,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from flint import arb  # pyright: ignore[reportMissingImports]
-
-from pacdp.verify import needs
-from pacdp.verify.arithmetic import ball, total
-from pacdp.verify.certificate import require_of_a_chain
+from pacdp.verify import needs, release
+from pacdp.verify.certificate import read_claim
 from pacdp.verify.claim import (
     CANNOT,
     FOLLOWS,
     Fields,
     Statement,
     Unchecked,
+    agree,
     all_judged,
     exactly,
     fields,
@@ -31,9 +28,13 @@ from pacdp.verify.claim import (
 from pacdp.verify.compressed import check_kept, check_numbers
 from pacdp.verify.events import Step, steps_in_order, steps_of
 from pacdp.verify.files import Folder, content_hash, digest
+from pacdp.verify.norms import (
+    check_norms,
+    every_record,
+    paying_for_norms,
+)
 from pacdp.verify.plan import (
     length,
-    noises,
     planned_steps,
     require_same,
     steps_of_chain,
@@ -45,8 +46,6 @@ _READ = """
     checkpoint.safetensors config.json metrics.jsonl result.json certificates.json provenance.json
 """
 """What is read of a folder; its provenance for the version alone."""
-_ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
-"""The orders of a realised price, all of which are paid for."""
 
 
 def check_folder(path: Path, report: Any) -> list[Statement]:
@@ -54,7 +53,8 @@ def check_folder(path: Path, report: Any) -> list[Statement]:
     f = Folder(path, fields(report))
     if why := f.another_version():
         return [Statement(path.name, "format", CANNOT, why)]
-    return all_judged(path.name, _checks(f), f)
+    checks = release.checks if f.released else _checks
+    return all_judged(path.name, checks(f), f)
 
 
 def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
@@ -73,7 +73,7 @@ def _checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
         "kept records": (check_kept, f.compression and f.run),
         "report": (_report, report and header),
         "hypotheses": (_hypotheses, report and header.get("sampler")),
-        "norms": (_norms, header and _paying_for_norms(f)),
+        "norms": (check_norms, header and paying_for_norms(f)),
         "the rest of result.json": (_rest, result),
         "other files": (_name_others, header and _others(f)),
     }
@@ -168,6 +168,8 @@ def _result(f: Folder) -> None:
     )
     if header:
         same("its number of steps", said.steps, header.step)
+    if "planned_steps" in header and last:
+        same("the step of the last row", last["step"], header.step)
     n = header.get("n") or f.report.get("examples")
     if n is not None:
         same("its n", said.n, n)
@@ -190,7 +192,7 @@ def _rest(f: Folder) -> None:
 
 
 def _report(f: Folder) -> None:
-    """The report is of this checkpoint, and pays for settings that were tried, moments to stop and mechanisms."""
+    """The report is of this checkpoint, and pays for moments to stop and mechanisms."""
     header = f.header
     report = f.report
     subject = report.part("subject")
@@ -208,17 +210,6 @@ def _report(f: Folder) -> None:
         if name in subject:
             own = header.get(name)
             same(f"the report's {name}", subject[name], own)
-    count = report.part("choices").get("count", 1)
-    tried = f"a list of {count} settings, all paid for"
-    said = [one for made in f.certificates for one in made.hypotheses]
-    require(
-        count == 1
-        or any(
-            one.name == "settings fixed beforehand" and tried in one.by
-            for one in said
-        ),
-        f"{count} settings are paid for, and no certificate says that they were tried",
-    )
     stops = len(header.get("listed_steps", [1]))
     same("stopping_times", details.get("stopping_times", 1), stops)
     events = _events(f)
@@ -269,107 +260,50 @@ def _hypotheses(f: Folder) -> None:
             needs.require_unproved(["losses one an example"], standing)
 
 
-def _paying_for_norms(f: Folder) -> list[Fields]:
-    """The certificates at a price of norms that the run kept."""
-    return [
-        one
-        for one in f.certificates
-        if "sum_contributions" in one.inputs
-    ]
+def require_of_a_chain(
+    certificates: Iterable[Fields],
+    chain: Fields,
+    n: int,
+) -> None:
+    """Raise Wrong unless epsilon is that of the chain's law, and what rests on its having converged is unproved.
 
+    The law is private at ε = 2βτΔ/n, Δ the loss's largest value minus its smallest ("Private weights").
 
-def _norms(f: Folder) -> None:
-    """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
-    header = f.header
-    sampler = header.sampler
-    kept = f.stored.tensors.get("trace.squared_norms")
-    require(
-        sampler.get("clip_norm") is None
-        and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
-        "the sampler's steps are no sums of gradients, as they are, with noise",
-    )
-    require(
-        kept and kept.kind == "float64",
-        "the checkpoint holds no norms, of which these certificates are made",
-    )
-    whole = realised_contributions(
-        f.stored.traced("squared_norms").ravel(),
-        noises(sampler, header.step),
-    )
-    for made in _paying_for_norms(f):
-        said = exactly(made.inputs.sum_contributions)
-        require(
-            whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
-            f"{made.name} pays for contributions of {said}, and the norms add up to {whole}",
+    Args:
+        certificates: those of a chain.
+        chain: its sampler and loss, under these names.
+        n: how many examples it ran on.
+    """
+    sampler = chain.sampler
+    loss = chain.loss
+    for record in certificates:
+        c = read_claim(record)
+        names = needs.never_shown_of_a_chain(
+            c.prefix, c.formula, c.inputs, sampler
         )
-        _check_paying(f, made)
-
-
-def _check_paying(f: Folder, made: Fields) -> None:
-    """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
-    header = f.header
-    report = f.report
-    name = made.name
-    people = header.get("people")
-    count = header.n
-    unit = "example"
-    if people:
-        count = people.count
-        unit = "person"
-    records = report.n, report.unit, report.examples or report.n
-    same("what is certified", records, (count, unit, header.n))
-    same(f"n of {name}", made.inputs.n, count)
-    grid = [float(word) for word in made.inputs.sum_orders.split(",")]
-    require(
-        grid == _ORDERS and "sum_weights" not in made.inputs,
-        f"{name} has other orders than those that were fixed before any run",
-    )
-    standing = needs.standings(made)
-    require(
-        standing.get(needs.KNOWN_BATCHES) != "proved"
-        or _every_record(header),
-        f"{name} takes every record for in every batch, and the settings draw batches",
-    )
-    require(
-        standing.get(needs.KEPT) != "proved",
-        f"{name} takes the norms of all records for proved, and a sum shows no record",
-    )
-
-
-def realised_contributions(
-    squared_norms: Iterable[float], noises: list[float]
-) -> arb:
-    """V = Σ_t Σ_i ‖g_t(z_i)‖²/σ_t², from what the records added at each step ("Noisy sums")."""
-    norms = [float(norm) for norm in squared_norms]
-    require(
-        len(norms) == len(noises),
-        f"{len(noises)} steps ran, and {len(norms)} norms were recorded",
-    )
-    require(
-        all(norm >= 0.0 for norm in norms),
-        "a norm is negative or no number",
-    )
-    steps = zip(norms, noises, strict=True)
-    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
-
-
-def _every_record(header: Fields) -> bool:
-    """Whether every record is in every batch of the chain."""
-    sampler = header.sampler
-    every = bool(sampler.get("every_record", False))
-    return every and sampler.batch_size == header.n
+        needs.require_unproved(names, needs.standings(record))
+        if "epsilon" in c.inputs:
+            require(
+                not sampler.get("cooling", 0),
+                "a chain that cools has no stationary law",
+            )
+            spread = exactly(loss.high) - exactly(loss.low)
+            heat = exactly(sampler.get("beta", 1)) * exactly(
+                sampler.tau
+            )
+            epsilon = 2 * heat * spread / n
+            agree("inputs.epsilon", c.raw("epsilon"), epsilon)
 
 
 def _others(f: Folder) -> list[str]:
-    names = {one.name for one in f.path.iterdir()}
-    return sorted(
-        one for one in names - {*_READ.split()} if one[0] != "."
-    )
+    """Files that are not read, and those that are not there."""
+    names = {one.name for one in f.path.iterdir() if one.name[0] != "."}
+    return sorted(names ^ {*_READ.split()})
 
 
 def _name_others(f: Folder) -> None:
     raise Unchecked(
-        f"this checker does not read {', '.join(_others(f))}"
+        f"this checker does not read, or the folder does not hold, {', '.join(_others(f))}"
     )
 
 
@@ -389,7 +323,7 @@ def proofs_redone(
         shown |= {*needs.BY_SUMS, needs.BOUNDED}
     if "norms" in follows:
         shown |= {*needs.BY_SUMS}
-        if _every_record(f.header):
+        if every_record(f.header):
             shown.add(needs.KNOWN_BATCHES)
     if "report" in follows and _ended_as_planned(f):
         shown.add(needs.FIXED_STEPS)

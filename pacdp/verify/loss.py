@@ -7,6 +7,7 @@ both sides" in docs/verify.md).
 
 import math
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -22,6 +23,7 @@ FAR = 46.0  # e^-46: what may lie outside a window
 SECONDS = 10.0
 """For one question to a distribution."""
 _RESOLUTIONS = (0.04, 0.013, 0.004)
+_EPSILONS = np.geomspace(1e-4, 100.0, 14_000).tolist()
 _MOST_POINTS = 1 << 22
 _Parts = list[tuple[Atoms, int]]
 """Steps on the grid, and how often each ran."""
@@ -60,6 +62,13 @@ class Loss(NamedTuple):
         low, high = self.mean(np.where(x > epsilon, share, 0.0))
         return low, high + beyond
 
+    def either(self, epsilon: float) -> tuple[float, float]:
+        """δ(ε) in the worse of both directions."""
+        low, high = zip(
+            self.stick(epsilon), self.stick(epsilon, True), strict=True
+        )
+        return max(low), max(high)
+
 
 def finer(steps: Counter[Step], replaced: bool) -> Iterator[Loss]:
     """What ran, composed on finer and finer grids as long as there is time."""
@@ -90,13 +99,9 @@ def private(
         replaced = False
         delta /= 1.0 + math.exp(epsilon)
     for made in finer(steps, replaced):
-        sides = (False, True)
-        if (
-            max(made.stick(epsilon * 1.0005, one)[1] for one in sides)
-            <= delta
-        ):
+        if made.either(epsilon * 1.0005)[1] <= delta:
             return True
-        if max(made.stick(epsilon, one)[0] for one in sides) > delta:
+        if made.either(epsilon)[0] > delta:
             return False
     return None
 
@@ -116,6 +121,19 @@ def require_private(
         raise Unchecked(
             f"{what} is between what this checker shows and what it refutes"
         )
+
+
+def epsilon_upper(
+    steps: Counter[Step],
+    delta: float,
+    replaced: bool,
+) -> float:
+    """The least epsilon, to a part in a thousand, at which the first grid shows that what ran is private."""
+    made = next(finer(steps, replaced))
+    place = bisect_left(
+        _EPSILONS, True, key=lambda one: made.either(one)[1] <= delta
+    )
+    return [*_EPSILONS, math.inf][place]
 
 
 @lru_cache(maxsize=8)

@@ -1,23 +1,24 @@
 """A report on predictions: its ledger, the rows that its certificates carry, and counts that must add up."""
 
+import unicodedata
+from collections.abc import Iterator
+
 from flint import arb  # pyright: ignore[reportMissingImports]
 
 from pacdp.verify import needs
-from pacdp.verify.arithmetic import total
-from pacdp.verify.certificate import check_certificate
+from pacdp.verify.arithmetic import log_choose, total
 from pacdp.verify.claim import (
     Fields,
-    Statement,
     Unchecked,
     about,
     agree,
-    all_judged,
     exactly,
     number,
     require,
     same,
     without_unit,
 )
+from pacdp.verify.measured import SHARED, same_rows
 from pacdp.verify.selfcertified import SUM, shares_of
 
 ROUTE = "predictions"
@@ -38,6 +39,8 @@ _PARTITIONS = {
 """Families whose parts hold every example: how their rows begin, and the end that counts errors."""
 _GIVEN = ("error", "losses", "groups")
 """Families of which betting on examples serves no other losses than those that were given as such."""
+_NAMED = {"groups": "error in group ", "classes": "error on class "}
+"""How the rows begin that name a group, or a class."""
 _COMPLEMENTS = {
     "error on class ": "recall of class ",
     "share of errors among predictions of class ": "precision of class ",
@@ -47,29 +50,74 @@ _COMPLEMENTS = {
 """How the names of a rate and of one minus it begin."""
 
 
-def check_predictions(report: Fields) -> list[Statement]:
-    """A statement on every certificate, on what all of them pay, on every row, and on counts of parts and whole."""
-    found = list[Statement]()
-    for made in report.certificates:
-        subject = f"{made.get('measures')} of {made.get('of')}"
-        for said in check_certificate(made):
-            found.append(said._replace(subject=subject))
-    checks = {
-        "failure probability of everything together": _paid,
-        "rows": _rows,
-        "counts": _counts,
-        "completeness": _complete,
-        "gaps": _gaps,
-        "the data": _data,
-    }
-    return [*found, *all_judged("report", checks, report)]
-
-
 def _data(_: Fields) -> None:
     raise Unchecked(
         "the counts and means were not compared with the data, so that counts which were changed alike everywhere "
-        "are not seen"
+        "are not seen, nor remarks on rows"
     )
+
+
+def _remarks(report: Fields) -> None:
+    """What counts and names show to be odd is remarked on; of other remarks nothing shows whether they are right."""
+    said = report.details.remarks
+    due = [*_alike(report), *_made_from_errors(report)]
+    for one in due:
+        require(one in said, f"there is no remark that {one}")
+    told = [one for one in said if one not in due]
+    made_up = [one for one in told if one.startswith("in every group ")]
+    require(
+        report.not_applicable or not made_up,
+        f"no counts show that {', '.join(made_up)}",
+    )
+    if told:
+        raise Unchecked(
+            f"nothing in the file determines that {'; '.join(told)}"
+        )
+
+
+def _alike(report: Fields) -> Iterator[str]:
+    """Models, groups and classes whose names differ by a space or by case alone; the first pair of each."""
+    rows = report.details.statements
+    named = {
+        "models": [repr(row.of) for row in _of_family(report, "error")]
+    }
+    for kind, begins in _NAMED.items():
+        named[kind] = [
+            row.quantity.removeprefix(begins)
+            for row in rows
+            if row.quantity.startswith(begins)
+        ]
+    for kind, names in named.items():
+        first = dict[str, str]()
+        for name in names:
+            plain = unicodedata.normalize("NFKC", name)
+            plain = "".join(plain.casefold().split())
+            other = first.setdefault(plain, name)
+            if other != name:
+                yield (
+                    f"the {kind} {other} and {name} differ by a space or by case alone, and count as two: "
+                    "if they are one, write them alike"
+                )
+                break
+
+
+def _made_from_errors(report: Fields) -> Iterator[str]:
+    """Models of which each group holds errors alone or none, where chance does so more rarely than 1e-6.
+
+    k errors on n examples do in at most 2^groups of the n over k ways.
+    """
+    for whole in _of_family(report, "error"):
+        own = report.certificates[whole.upper_by].inputs
+        parts = _parts(report, "groups", whole.of)
+        if not parts or not all("k" in one for one in (own, *parts)):
+            continue
+        pure = all(one.k in (0, one.n) for one in parts)
+        rare = arb(2) ** len(parts) / log_choose(own.n, own.k).exp()
+        if pure and rare < 1e-6:
+            yield (
+                f"in every group {whole.of} errs always or never: if groups were made from the errors, their rows say "
+                "nothing, since groups must be settled beforehand"
+            )
 
 
 def _paid(report: Fields) -> None:
@@ -243,9 +291,16 @@ def _counts(report: Fields) -> None:
         most <= n <= report.examples,
         f"a row counts {most} records, of {n} and {report.examples} examples",
     )
+    measured = {(one.of, one.on, one.loss) for one in report.measured}
     for whole in _of_family(report, "error"):
         same(f"the records behind the error of {whole.of}", whole.n, n)
-        own = report.certificates[whole.upper_by].inputs
+        made = report.certificates[whole.upper_by]
+        own = made.inputs
+        require(
+            not made.measures.startswith("0-1 risk")
+            or (whole.of, "bound", "zero-one") in measured,
+            f"the error of {whole.of} is not among what was measured",
+        )
         for family in _PARTITIONS:
             parts = _parts(report, family, whole.of)
             if not parts or not all(
@@ -346,3 +401,17 @@ def _gaps(report: Fields) -> None:
         ]
         exact = total(map(exactly, failing))
         about("what the groups fail with", gap.failure_prob, exact)
+
+
+OF_PREDICTIONS = {
+    "failure probability of everything together": _paid,
+    "rows": _rows,
+    "counts": _counts,
+    "completeness": _complete,
+    "gaps": _gaps,
+    "remarks": _remarks,
+    "the data": _data,
+    "numbers of rows": same_rows,
+    **SHARED,
+}
+"""What is asked of a report on predictions."""

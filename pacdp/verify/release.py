@@ -1,31 +1,21 @@
 """The folder that `pacdp export` writes: counts with noise in its certificate, and that nothing else is in it.
 
-``check_release`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
+``checks`` lists what is checked, in its order; that the counts with noise give the certificate is asked of the
 certificate itself (``pacdp.verify.formulas.counts``).
 """
 
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pacdp.verify.claim import (
-    CANNOT,
-    DOES_NOT,
-    Fields,
-    Statement,
-    Unchecked,
-    all_judged,
-    number,
-    require,
-    same,
-)
+from pacdp.verify import loss
+from pacdp.verify.claim import Unchecked, number, require, same
 from pacdp.verify.events import steps_in_order, steps_of
 from pacdp.verify.files import (
-    CHECKPOINT,
+    SETTINGS,
+    WEIGHTS,
+    Folder,
     content_hash,
     digest,
-    other_format,
-    read_checkpoint,
-    read_json,
 )
 from pacdp.verify.plan import (
     length,
@@ -36,8 +26,8 @@ from pacdp.verify.plan import (
     steps_paid_for,
 )
 
-WEIGHTS = "weights.safetensors"
-_SETTINGS = "settings.json"
+_DELTA = 1e-5
+"""At which the cost of weights without a report is told."""
 _PAGE = "report.html"
 _WITHOUT_NOISE = (
     "rows",
@@ -47,6 +37,21 @@ _WITHOUT_NOISE = (
     "monte_carlo",
 )
 """What a report may not have here, since it was counted without noise."""
+_SEEDED = "The noise came from a seed and can be subtracted: this folder is for tests, and protects nobody."
+_PUBLIC_SIZE = (
+    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which is "
+    "public thereby: epsilon is for replace-one neighbours"
+)
+_PUBLIC_RATE = (
+    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
+    "for replace-one neighbours"
+)
+_PUBLIC_BATCHES = (
+    "sample_rate is one over the number of batches of data_loader, so that the number of examples is public: epsilon "
+    "is for replace-one neighbours; give sample_rate=, a number that you do not compute from the data, to have it for "
+    "add-remove neighbours"
+)
+"""The remarks that there may be, word for word: others could tell of the data."""
 _METHODS = (
     "Gaussian mechanism, closed form",
     "privacy loss distribution, dots connected",
@@ -62,7 +67,7 @@ _REPEATED = {
 """Released counts, and the inputs of certificates that repeat them."""
 
 _KNOWN = {
-    "folder": f"{WEIGHTS} {_SETTINGS} certificates.json",
+    "folder": f"{WEIGHTS} {SETTINGS} certificates.json",
     "file of the weights": "state.extra.snapshots",
     "header of the weights": "kind event adjacency remark format parameters content_hash",
     "settings": "format run config_hash unit remarks",
@@ -78,72 +83,54 @@ _KNOWN = {
 """All that each part may hold."""
 
 
-class Release:
-    """The files of an exported folder."""
-
-    def __init__(
-        self,
-        path: Path,
-        report: Fields,
-        settings: Fields,
-    ) -> None:
-        self.path = path
-        self.report = report
-        self.settings = settings
-        self.stored = read_checkpoint(path / WEIGHTS)
-        self.header = self.stored.header
-        self.details = report.details
+_NEIGHBOURS = ("add-remove", "replace-one")
 
 
-def check_release(path: Path, report: Fields) -> list[Statement]:
-    """Weights, settings and report say the same, and hold nothing about the data but counts with noise."""
-    settings = read_json(path / _SETTINGS)
-    if settings is None:
-        why = f"there is no {_SETTINGS}"
-        return [Statement(path.name, "settings", DOES_NOT, why)]
-    r = Release(path, report, settings)
-    form = r.header.get("format")
-    if form != CHECKPOINT:
-        why = other_format(form, CHECKPOINT, report.get("provenance"))
-        return [Statement(WEIGHTS, "format", CANNOT, why)]
-    checks = {
+def checks(f: Folder) -> dict[str, Callable[[Folder], None]]:
+    """What is checked of an exported folder, in this order; without a report it is one of weights alone."""
+    if not f.report:
+        return {
+            "weights": _weights,
+            "nothing else": _nothing_beside,
+            "what the event costs": _cost_alone,
+        }
+    return {
         "weights": _weights,
         "event": _event,
         "settings": _settings,
+        "remarks": _remarks,
         "spent": _spent,
         "counts": _counts,
         "nothing else": _nothing_else,
     }
-    return all_judged(path.name, checks, r)
 
 
-def _weights(r: Release) -> None:
+def _weights(f: Folder) -> None:
     """The weights have the hash that their header and the report say."""
-    said = r.header.content_hash, r.report.subject.content_hash
-    same("the hash of the weights", {*said}, {content_hash(r.stored)})
-    same("their kind", r.header.kind, "private-release/1")
+    content = content_hash(f.stored)
+    subject = f.report.part("subject")
+    said = f.header.content_hash, subject.get("content_hash", content)
+    same("the hash of the weights", {*said}, {content})
+    same("their kind", f.header.kind, "private-release/1")
 
 
-def _event(r: Release) -> None:
+def _event(f: Folder) -> None:
     """Weights and report name one event; the weights, the neighbours of epsilon, and certificates add-remove ones."""
-    header = r.header
-    privacy = r.report.privacy
+    header = f.header
+    privacy = f.report.privacy
     same("the event of the weights", header.event, privacy.event)
-    replaced = relation(r.settings.run)[1]
+    replaced = relation(f.settings.run)[1]
     said = header.adjacency == "replace-one", privacy.adjacency
     same("its neighbours", said, (replaced, "add-remove"))
 
 
-def _settings(r: Release) -> None:
+def _settings(f: Folder) -> None:
     """The settings have their hash and the report's unit, say whose the noise is, and plan the event."""
-    run = r.settings.run
-    event = r.header.event
-    said = r.settings.config_hash, r.settings.unit
-    same("their hash and unit", said, (digest(run), r.report.unit))
-    require(
-        not run.get("reproducible") or r.header.get("remark"),
-        "the settings take the noise from a seed, and the weights do not say so",
-    )
+    require(f.settings, f"there is no {SETTINGS}")
+    run = f.settings.run
+    event = f.header.event
+    said = f.settings.config_hash, f.settings.unit
+    same("their hash and unit", said, (digest(run), f.report.unit))
     if "sampler" in run:
         made = list(steps_of(event).elements())
         # the rate tells how many records there are
@@ -158,11 +145,35 @@ def _settings(r: Release) -> None:
     steps_paid_for(event, len(made), planned, run)
 
 
-def _spent(r: Release) -> None:
+def _remarks(f: Folder) -> None:
+    """Those that the settings ask for are there, and no other: of noise from a seed, and of a number that is public."""
+    run = f.settings.run
+    due = list[str]()
+    if "sampler" in run:
+        due.append(_PUBLIC_RATE)
+    elif not run.sampling.public_size:
+        due.append(_PUBLIC_SIZE)
+    seeded = _SEEDED in f.settings.remarks
+    if seeded:
+        due.append(_SEEDED)
+    same("the remarks of the settings", f.settings.remarks, due)
+    require(
+        seeded or not run.get("reproducible"),
+        "the settings take the noise from a seed, and do not say so",
+    )
+    said = [f.header.get("remark"), f.report.details.get("seeded")]
+    same(
+        "what is said of the seed",
+        said,
+        [_SEEDED if seeded else None] * 2,
+    )
+
+
+def _spent(f: Folder) -> None:
     """The report's epsilon is for the run's delta and neighbours, and nothing else is told beside it."""
-    spent = r.details.spent
+    spent = f.report.details.spent
     said = spent.delta, spent.adjacency == "replace-one"
-    same("delta and neighbours", said, relation(r.settings.run))
+    same("delta and neighbours", said, relation(f.settings.run))
     same("the report's epsilon", spent.epsilon, spent.upper)
     require(
         0
@@ -178,10 +189,10 @@ def _spent(r: Release) -> None:
     )
 
 
-def _counts(r: Release) -> None:
+def _counts(f: Folder) -> None:
     """What the counts cost with the run is of both events, and certificates have the counts that were released."""
-    said = r.details.counts
-    spent = r.details.spent
+    said = f.report.details.counts
+    spent = f.report.details.spent
     together = said.with_the_run
     noise = [
         {"event": "Gaussian", "noise_multiplier": said[name]}
@@ -189,7 +200,7 @@ def _counts(r: Release) -> None:
     ]
     both = {
         "event": "Composed",
-        "inner": [r.report.privacy.event, *noise],
+        "inner": [f.report.privacy.event, *noise],
     }
     require(
         steps_of(together.event) == steps_of(both),
@@ -199,43 +210,77 @@ def _counts(r: Release) -> None:
         (one.delta, one.adjacency) for one in (together, spent)
     ]
     same("delta and neighbours of counts", *relations)
-    same("the unit of the counts", said.unit, r.report.unit)
-    for made in r.report.certificates:
+    same("the unit of the counts", said.unit, f.report.unit)
+    for made in f.report.certificates:
         for name, entry in _REPEATED.items():
             what = f"{name} of {made.name}"
             same(what, made.inputs.get(entry), said[name])
 
 
-def _nothing_else(r: Release) -> None:
+def _nothing_else(f: Folder) -> None:
     """No other file, tensor or entry is there; a page is not read, which is said."""
-    report = r.report
-    counts = r.details.counts
+    report = f.report
+    counts = f.report.details.counts
     for name in _WITHOUT_NOISE:
         require(
             not report[name],
             f"the report has {name}, which were counted without noise",
         )
-    files = {one.name for one in r.path.iterdir()}
-    page = _PAGE in files and (r.path / _PAGE).is_file()
-    tensors = {f"model.{name}" for name in r.header.parameters}
     found: dict[str, Any] = {
-        "folder": files - {_PAGE} if page else files,
-        "file of the weights": {*r.stored.beside, *r.stored.tensors}
-        - tensors,
-        "header of the weights": r.header,
-        "settings": r.settings,
+        **_of_the_weights(f),
+        "settings": f.settings,
         "counts": counts,
         "cost": counts.with_the_run,
-        "details": r.details,
-        "spent": r.details.spent,
+        "details": f.report.details,
+        "spent": f.report.details.spent,
     }
     for name in ("subject", "prior", "privacy", "provenance"):
         found[name] = report.part(name)
+    _require_known(found)
+    if _has_page(f):
+        raise Unchecked(f"this checker does not read {_PAGE}")
+
+
+def _of_the_weights(f: Folder) -> dict[str, Any]:
+    """The names of files in the folder, but for a page, and of what the file of the weights holds."""
+    files = {one.name for one in f.path.iterdir()}
+    held = {*f.stored.beside, *f.stored.tensors}
+    return {
+        "folder": files - ({_PAGE} if _has_page(f) else set()),
+        "file of the weights": held
+        - {f"model.{name}" for name in f.header.parameters},
+        "header of the weights": f.header,
+    }
+
+
+def _has_page(f: Folder) -> bool:
+    return (f.path / _PAGE).is_file()
+
+
+def _require_known(found: Mapping[str, Any]) -> None:
     for where, entries in found.items():
         more = set(entries) - set(_KNOWN[where].split())
         require(
             not more,
             f"the {where} of the release: {', '.join(more)} too",
         )
-    if page:
-        raise Unchecked(f"this checker does not read {_PAGE}")
+
+
+def _nothing_beside(f: Folder) -> None:
+    """Of weights alone: no other file, tensor or entry is there, and no other remark."""
+    _require_known(_of_the_weights(f))
+    remark = f.header.get("remark", _PUBLIC_BATCHES)
+    same("the remark", remark, _PUBLIC_BATCHES)
+
+
+def _cost_alone(f: Folder) -> None:
+    """The event costs what is told for the neighbours of the header; that it is what ran, no file shows."""
+    words = f.header.adjacency
+    require(words in _NEIGHBOURS, f"its neighbours are {words!r}")
+    replaced = words == "replace-one"
+    ran = steps_of(f.header.event, replaced)
+    most = loss.epsilon_upper(ran, _DELTA, replaced)
+    raise Unchecked(
+        f"the folder holds weights and the event that they cost, and no report: the event is private at epsilon = "
+        f"{most:.4f} and delta = {_DELTA:g} for {words} neighbours, and nothing shows that it is what ran"
+    )

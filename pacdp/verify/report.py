@@ -1,7 +1,7 @@
 """A report, a certificate or a folder, and the program that prints a verdict on each statement in it.
 
-``check_path`` asks what a path is. ``check_run`` is a report on a run or a network: what its certificates share, every
-measured error and every epsilon. A report on predictions is in ``predicted``, that of ``pacdp.self_certify`` in
+``check_path`` asks what a path is, ``check_report`` what a report is: its certificates, what they share, every measured
+error and every epsilon. A report on predictions is in ``predicted``, that of ``pacdp.self_certify`` in
 ``selfcertified``.
 """
 
@@ -12,31 +12,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flint import arb  # pyright: ignore[reportMissingImports]
-
 from pacdp.verify import loss, needs
 from pacdp.verify.certificate import FORMAT as CERTIFICATE
-from pacdp.verify.certificate import (
-    check_certificate,
-    require_of_a_chain,
-)
+from pacdp.verify.certificate import check_certificate
 from pacdp.verify.claim import (
     CANNOT,
     DAMAGED,
     DOES_NOT,
     Fields,
     Statement,
-    Unchecked,
-    about,
     all_judged,
-    exactly,
     fields,
     judged,
     number,
-    parsed,
     require,
     same,
-    without_unit,
 )
 from pacdp.verify.events import steps_of
 from pacdp.verify.files import (
@@ -44,10 +34,19 @@ from pacdp.verify.files import (
     read_checkpoint,
     read_json,
 )
-from pacdp.verify.folder import check_folder, proofs_redone
-from pacdp.verify.predicted import ROUTE, check_predictions
+from pacdp.verify.folder import (
+    check_folder,
+    proofs_redone,
+    require_of_a_chain,
+)
+from pacdp.verify.measured import (
+    SHARED,
+    agrees,
+    bounded,
+    held_by_nothing,
+)
+from pacdp.verify.predicted import OF_PREDICTIONS, ROUTE
 from pacdp.verify.recount import recount
-from pacdp.verify.release import WEIGHTS, check_release
 from pacdp.verify.selfcertified import FORMAT as SELF_CERTIFIED
 from pacdp.verify.selfcertified import check_self_certified
 
@@ -56,16 +55,13 @@ UNREADABLE = 2
 UNSOUND = 1
 OPEN = 3
 """Exit statuses: nothing could be read, something does not follow, something cannot be checked."""
-_RESCALED = " risk, rescaled to [0, 1]"
-_MEASURED = {
-    "0-1 risk": "zero-one",
-    "half the Brier risk": "brier",
-    "ECE": "ece",
-}
-"""The measured loss by the risk that is its mean."""
-_APART = "differs from the surrogate"
-_OF_RUNS = "accounted counts charged_steps stopping_times"
+_ELSEWHERE = "accounted counts charged_steps stopping_times"
 """Details that a run's folder, or an epsilon, is held against."""
+_KEYS = """
+    format route subject n unit examples failure_prob certificates not_applicable measured monte_carlo prior privacy
+    rows choices gibbs diagnosis details provenance
+"""
+"""What every report has, be it null."""
 _ENDS = {
     "epsilon": False,
     "upper": False,
@@ -86,9 +82,7 @@ def check_path(
     redone = set[str]()
     file = path / "certificates.json" if path.is_dir() else path
     report = read_json(file)
-    if report is not None and (path / WEIGHTS).is_file():
-        beside = check_release(path, report)
-    elif path.is_dir():
+    if path.is_dir():
         beside = check_folder(path, report)
         redone = proofs_redone(path, report, beside)
     if report is None:
@@ -118,15 +112,20 @@ def check_report(
         known = f"{FORMAT}, {CERTIFICATE} and {SELF_CERTIFIED}"
         why = other_format(r.get("format"), known, r.get("provenance"))
         return [Statement("report", "format", CANNOT, why)]
-    if r.get("route") == ROUTE:
-        found = [
-            *check_predictions(r),
-            judged("report", "measured errors", _measured, r),
-            judged("report", "numbers of rows", _same_rows, r),
-            *_told_beside(r, "choices prior", "references"),
-        ]
-    else:
-        found = check_run(r, redone)
+    if missing := set(_KEYS.split()) - r.keys():
+        why = f"its format has {', '.join(sorted(missing))}, and they are not there"
+        return [Statement("report", "format", DOES_NOT, why)]
+    table = r.get("route") == ROUTE
+    found = list[Statement]()
+    for made in r.certificates:
+        privacy = r.get("privacy")
+        for said in check_certificate(made, privacy, redone, not table):
+            subject = f"{made.get('measures')} of {made.get('of')}"
+            new = said._replace(subject=subject) if table else said
+            found.append(new)
+    checks = OF_PREDICTIONS if table else _OF_RUNS
+    found += all_judged("report", checks, r)
+    found += _told_beside(r) if table else _of_a_run(r)
     for name, other in r.part("details").part("references").items():
         for said in check_report(other):
             found.append(
@@ -135,22 +134,11 @@ def check_report(
     return found
 
 
-def check_run(
-    report: Fields, redone: Collection[str]
-) -> list[Statement]:
-    """Every certificate, what they share, every measured error, every epsilon of a mechanism, and what is only told."""
+def _of_a_run(report: Fields) -> list[Statement]:
+    """What a chain leaves unproved, every epsilon of a mechanism, what is only told, and that certificates may lack."""
     found = list[Statement]()
-    privacy = report.get("privacy")
-    for made in report.certificates:
-        found += check_certificate(made, privacy, redone, True)
-    checks = {
-        "certificates agree with it": _agrees,
-        "measured errors": _measured,
-        "what is bounded": _bounded,
-        "hypotheses of the prior": _of_the_prior,
-    }
-    found += all_judged("report", checks, report)
-    if (subject := report.part("subject")).get("sampler"):
+    subject = report.part("subject")
+    if subject.get("sampler"):
         given = report.certificates, subject, report.examples
         found.append(
             judged("report", "hypotheses", require_of_a_chain, *given)
@@ -159,22 +147,19 @@ def check_run(
     spent = {**report.part("details").part("spent"), "event": event}
     for claim in _epsilons([report, spent]):
         found.append(judged("report", "epsilon", _epsilon, claim))
+    found += _told_beside(report, "prior subject", _ELSEWHERE)
     why = "nothing in the file says whether a certificate was taken out of it"
-    return [
-        *found,
-        *_told_beside(report, "choices prior", _OF_RUNS),
-        Statement("report", "completeness", CANNOT, why),
-    ]
+    return [*found, Statement("report", "completeness", CANNOT, why)]
 
 
 def _told_beside(
     report: Fields,
-    told: str,
-    of_details: str,
+    told: str = "",
+    of_details: str = "references",
 ) -> list[Statement]:
     """What a report says that nothing in it determines, but for what is known to be told, or judged elsewhere."""
     parts = {
-        "": (report, f"subject provenance {told}"),
+        "": (report, f"provenance {told}"),
         "choices.": (dict.get(report, "choices"), "count"),
         "details.": (report.part("details"), of_details),
     }
@@ -184,6 +169,7 @@ def _told_beside(
         for name in (part or Fields()).unasked(words)
         if part[name]
     ]
+    names += held_by_nothing(report)
     if not names:
         return []
     why = f"nothing in the file determines {', '.join(names)}"
@@ -191,172 +177,32 @@ def _told_beside(
 
 
 def _of_the_prior(report: Fields) -> None:
-    """Where the prior's maker saw some rows freely, certificates at its price say that these are others."""
+    """Certificates at a price of privacy have a private prior, and say so where its maker saw some rows freely."""
+    prior = report.part("prior")
+    source = prior.get("source")
+    if source == "Private":
+        for name in ("adjacency", "status"):
+            said = prior.privacy[name]
+            same(f"the prior's {name}", said, report.privacy[name])
     for made in report.certificates:
         standing = needs.standings(made)
+        if "privacy_notion" in made.inputs:
+            same("the prior's source", source, "Private")
         if needs.COVERED in standing:
-            names = needs.of_the_prior(report.get("prior"))
-            needs.require_named(names, standing)
-
-
-def _role(made: Fields) -> str:
-    """The examples that a certificate counts: those of the bound, or of the test set."""
-    return "test" if made.name.startswith("test_set") else "bound"
-
-
-def _loss_of(report: Fields, made: Fields) -> str | None:
-    """The measured loss whose mean a certificate bounds; None where it bounds another quantity."""
-    if made.name == "disagreement":
-        return _APART
-    measures = without_unit(made.measures, report.unit)
-    if measures.endswith(_RESCALED):
-        return measures.removesuffix(_RESCALED)
-    return _MEASURED.get(measures)
-
-
-def _bounded(report: Fields) -> None:
-    """Predictor and loss of each certificate are among those that the report measured."""
-    measured = {(one.of, one.on, one.loss) for one in report.measured}
-    left = {
-        f"{made.measures} of {made.of}": None
-        for made in report.certificates
-        if (made.of, _role(made), _loss_of(report, made))
-        not in measured
-    }
-    if left:
-        raise Unchecked(f"nothing was measured of {'; '.join(left)}")
-
-
-def _sizes(report: Fields) -> dict[str, set[int | None]]:
-    """How many records each set of rows has, which is what was measured on it."""
-    rows = report.part("rows")
-    people = report.n
-    if report.unit == "example":
-        same("the number of examples", report.examples, report.n)
-        people = None
-    if bound := rows.get("bound"):
-        said = bound.n, bound.people
-        same("the number of rows", said, (report.examples, people))
-    sizes: dict[str, set[int | None]] = {
-        "bound": {report.n, report.examples},
-        "test": {one.n for one in report.measured},
-    }
-    for role, said in rows.items():
-        if said:
-            sizes[role] = {said.n, said.people or said.n}
-    for one in report.measured:
-        require(
-            one.n in sizes.get(one.on, ()),
-            f"{one.of} was measured on {one.n} records",
-        )
-    return sizes
-
-
-def _same_rows(report: Fields) -> None:
-    """Rows, records and measured errors are as many as the report says."""
-    _sizes(report)
-
-
-def _agrees(report: Fields) -> None:
-    """Certificates and measured errors count the report's records, at its failure probability and its privacy."""
-    sizes = _sizes(report)
-    whole = exactly(report.failure_prob)
-    for made in report.certificates:
-        n = made.inputs.get("n")
-        own = sizes[_role(made)]
-        require(
-            n is None or n in own,
-            f"{made.name} counts {n} records, and the report {own}",
-        )
-        about(f"failure_prob of {made.name}", made.failure_prob, whole)
-        _check_shared(report, made)
-
-
-def _check_shared(report: Fields, made: Fields) -> None:
-    """A certificate has the report's promise of privacy, divergence and event."""
-    inputs = made.inputs
-    privacy = report.part("privacy")
-    expected = dict[str, Any]()
-    if "privacy_notion" in inputs:
-        for name, said in privacy.part("record").items():
-            expected[f"privacy_{name}"] = said
-    kl = report.part("details").get("kl_nats")
-    if made.of == "randomised" and kl is not None:
-        expected["kl_nats"] = kl
-    for name, said in expected.items():
-        same(f"{name} of {made.name}", inputs.get(name, said), said)
-    event = parsed(inputs.get("privacy_event", "null"))
-    require(
-        not event or privacy.get("event") in (None, event),
-        f"{made.name} rests on another event than the report",
-    )
-
-
-def _measured(report: Fields) -> None:
-    """Means are those of the counts beside them, and certificates are made of what was measured."""
-    means = {(one.of, one.on, one.loss): one for one in report.measured}
-    for one in report.measured:
-        if one.errors is not None and report.unit == "example":
-            about(
-                f"the mean of {one.of}",
-                one.mean,
-                arb(one.errors) / one.n,
-            )
-    for one in report.monte_carlo:
-        draws = one.n * one.passes
-        what = f"the mean {one.loss} loss"
-        said = means["randomised", "bound", one.loss]
-        about(what, one.mean, arb(one.total) / draws / 2**32)
-        about(
-            f"randomised {one.loss} loss",
-            said.mean,
-            exactly(one.mean),
-        )
-        require(
-            1 <= one.terms <= draws,
-            f"{one.terms} independent terms are said to be in {one.passes} passes",
-        )
-    for made in report.certificates:
-        inputs = made.inputs
-        counted = _loss_of(report, made)
-        if "monte_carlo_mean" in inputs:
-            said = inputs.monte_carlo_mean, inputs.monte_carlo_draws
             require(
-                said
-                in [
-                    (one.mean, one.terms) for one in report.monte_carlo
-                ],
-                f"{made.name} rests on draws that the report does not have",
+                source not in ("DataFree", "HeldOut"),
+                f"{made.name} pays for a private prior, and it is {source}",
             )
-        said = means.get((made.of, _role(made), counted))
-        if said is not None and counted in ("zero-one", _APART):
-            _check_counted(made, said)
+            needs.require_named(needs.of_the_prior(prior), standing)
 
 
-def _check_counted(made: Fields, said: Fields) -> None:
-    """A certificate's errors, or its mean, are those that were measured."""
-    inputs = made.inputs
-    name = made.name
-    if name == "compression":
-        # all that is in error is among the k records kept
-        require(
-            said.errors is None or said.errors <= inputs.k,
-            f"{said.errors} records are in error, and no more than {inputs.get('k')} were kept",
-        )
-    elif "k" in inputs:
-        measured = said.errors, said.n
-        same(f"what {name} counts", (inputs.k, inputs.n), measured)
-    if "monte_carlo_mean" in inputs:
-        mean = exactly(said.mean)
-        about(
-            f"monte_carlo_mean of {name}",
-            inputs.monte_carlo_mean,
-            mean,
-        )
-    elif "risk" in inputs and not name.startswith(
-        ("dp_", "printed", "vote_")
-    ):
-        about(f"risk of {name}", inputs.risk, exactly(said.mean))
+_OF_RUNS = {
+    "certificates agree with it": agrees,
+    **SHARED,
+    "what is bounded": bounded,
+    "hypotheses of the prior": _of_the_prior,
+}
+"""What is asked of a report on a run or a network."""
 
 
 def _epsilons(value: Any) -> Iterator[Fields]:

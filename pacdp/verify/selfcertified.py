@@ -41,6 +41,7 @@ def check_self_certified(
         "choice": _choice,
         "ledger": _ledger,
         "counts": _counts,
+        "remarks": _remarks,
         "what is told beside": _told,
     }
     return [*found, *all_judged("self-certified", checks, made)]
@@ -138,6 +139,27 @@ def _counts(record: Fields) -> None:
         for said in made.hypotheses:
             if said.name == RECORDS:
                 same(f"the unit of {name}", said.unit, split.unit)
+
+
+def _remarks(record: Fields) -> None:
+    """What certificates take for true of inputs that stand on both sides of the split is remarked on."""
+    made = [
+        record.certificate,
+        *(one.certificate for one in _certified(record)),
+    ]
+    due = {
+        f"{said.name}: {said.by}"
+        for one in made
+        for said in one.hypotheses
+        if said.name == "equal inputs are separate draws"
+    }
+    for one in due:
+        require(one in record.remarks, f"there is no remark that {one}")
+    told = [one for one in record.remarks if one not in due]
+    if told:
+        raise Unchecked(
+            f"nothing in the file determines that {'; '.join(told)}"
+        )
 
 
 def _told(record: Fields) -> None:

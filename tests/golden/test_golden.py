@@ -180,8 +180,9 @@ def laws():
     chain = toy()
     (weights,) = chain.weights()
     for word, privacy in known.items():
-        for law in (Point(weights=weights), LocalGibbs(weights=weights, tau=20.0, gamma=2.0)):
-            made = certify(law, chain, prior=privacy, test=toy(1), gibbs=EFFORT, seed=5)
+        gibbs = LocalGibbs(weights=weights, tau=20.0, gamma=2.0)
+        for law, how in ((Point(weights=weights), {}), (gibbs, {"gibbs": EFFORT, "seed": 5})):
+            made = certify(law, chain, prior=privacy, test=toy(1), **how)
             found[f"{type(law).__name__}, {word}"] = report(made)
     for name, weights in {"uniform": None, "own": np.arange(1.0, 4.0) / 3}.items():
         finite = assess_finite(np.array([30, 12, 40]), n=1000, failure_prob=0.1, weights=weights)

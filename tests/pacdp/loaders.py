@@ -1,11 +1,8 @@
 """Every file that pacdp reads, with a whole one of each: what reads it, and what must hold of whatever it accepts."""
 
-import gzip
-import io
+import hashlib
 import json
 import operator
-import struct
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,15 +17,12 @@ from bounds import accounting
 from bounds.accounting.events import event_from_json, event_to_json
 from pacdp import GaussianPosterior, load_checkpoint, save_checkpoint
 from pacdp.certify.foreign import read_weights
-from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
+from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from pacdp.cli import foreign_inputs, privacy, serial
 from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.recipes import run
-from pacdp.data import Rows, read_cifar10, read_idx
-from pacdp.data.malaria import read_malaria
-from pacdp.data.writers import read_writers
-from pacdp.data.xrays import read_films, read_table
+from pacdp.data import Rows, registry
 from pacdp.features import backbone_cache
 from pacdp.losses import zero_one
 from pacdp.stochastic import mean_risks
@@ -133,35 +127,16 @@ def arrays(name, save, **named):
     return make
 
 
-def idx(values, code):
-    head = struct.pack(f">BBBB{values.ndim}I", 0, 0, code, values.ndim, *values.shape)
-    return head + values.astype(values.dtype.newbyteorder(">")).tobytes()
-
-
-BATCHES = (*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin")
-
-
-def archive(folder):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        for name in BATCHES:
-            info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
-            info.size = 2 * 3073
-            tar.addfile(info, io.BytesIO(bytes(info.size)))
-    return put(folder / "cifar.tar.gz", gzip.compress(file.getvalue()))
-
-
-def film(folder):
-    from PIL import Image
-
-    Image.fromarray(np.arange(224 * 224, dtype=np.uint8).reshape(224, 224)).save(folder / "film.jpg")
-    return folder / "film.jpg"
+def registered(path):
+    """The content of a data file, which is the registered one."""
+    registry._verify(path, _KNOWN)
+    return path.read_bytes()
 
 
 def snapshots(folder):
-    store = resume_snapshots(folder / "s", shape=WeightsShape(parameters=(("w", (2, 2)),), layout="x"), up_to_step=0)
+    store = resume_snapshots(folder / "s", up_to_step=0)
     for step in (1, 2):
-        store.append(step, torch.full((4,), float(step)))
+        store.append(step, {"w": torch.full((2, 2), float(step))})
     return min((folder / "s").glob("snapshots-*"))
 
 
@@ -210,10 +185,8 @@ def text(path):
         raise ValueError(str(error)) from error
 
 
-_CELLS = {"images": np.zeros((8, 50, 50), np.uint8), "labels": np.arange(8) % 2, "patient": np.arange(8)}
-_FILMS = "path,split,class,label,patient_key\n" + "".join(f"{k}.jpg,train,normal,0,p{k}\n" for k in range(3))
-_PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-_WRITERS = np.arange(5, dtype=np.int32)[:, None] * np.ones(8, np.int32)
+_CELLS = np.arange(900, dtype=np.uint8).tobytes()
+_KNOWN = registry.FileEntry(size=900, sha256=hashlib.sha256(_CELLS).hexdigest())
 
 LOADERS = {
     "checkpoint": Loader(
@@ -240,12 +213,7 @@ LOADERS = {
                             positive),
     "row hashes": Loader(arrays("r.npz", np.savez, **row_hashes()), foreign_inputs.rows_in, "npz"),
     "indices": Loader(arrays("i.npy", np.save, arr=np.arange(12)), foreign_inputs.indices_in, "npy"),
-    "IDX": Loader(holding("i", idx(_PIXELS, 8)), read_idx, "idx"),
-    "writers": Loader(holding("w", idx(_WRITERS, 12)), lambda path: read_writers(path, np.arange(5)), "idx"),
-    "CIFAR-10": Loader(archive, read_cifar10, "tar"),
-    "malaria": Loader(arrays("m.npz", np.savez_compressed, **_CELLS), read_malaria, "npz"),
-    "table of films": Loader(holding("metadata.csv", _FILMS), read_table, "csv"),
-    "film": Loader(film, lambda path: read_films([path]), "jpeg"),
+    "registered data": Loader(holding("cells", _CELLS), registered, "npz", operator.eq),
     "what pacdp wrote": Loader(holding(LIST, "\nconfig.json\n"), lambda path: written(path.parent), "json"),
     "snapshots": Loader(snapshots, lambda path: list(read_snapshots(path.parent)), "safetensors"),
     "sums of a count": Loader(counted, sums, "json", operator.eq),

@@ -9,7 +9,8 @@ from torch.testing import assert_close
 from toys import keys_of, seeded, sparse_data, toy_data, toy_objective
 
 from pacdp.algorithms import PSGLD, SGHMC, SGLD, EntropySGD, build
-from pacdp.certify.trained import load_trained, objectives, save_trained
+from pacdp.certify.chain_files import objectives, save_trained
+from pacdp.certify.trained import load_trained
 from pacdp.chains import BATCH, Keys, Replayed, langevin, normal_like, run_chains
 from pacdp.chains.graphs import recorded
 from pacdp.models import Architecture

@@ -18,8 +18,7 @@ LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 
 def test_a_formula_is_short_and_names_a_section_of_the_guarantees():
-    table = [function for _, function in formulas.PRICED.values()] + list(formulas.PLAIN.values())
-    table += [*prices.PRICES.values(), transfer.check]
+    table = [*formulas.FORMULAS.values(), *prices.PRICES.values(), transfer.check]
     table += [transfer.gaussian, transfer.concentrated, transfer.approximate]
     for function in table:
         name, said = function.__name__, inspect.getdoc(function) or ""

@@ -109,6 +109,9 @@ def test_what_is_not_shown_to_be_of_this_run_is_named(folder):
     assert found["result.json"].verdict == DOES_NOT
     assert (found["report"].verdict, found["other files"].verdict) == (CANNOT, CANNOT)
     assert "snapshots-00003.safetensors" in found["other files"].why
+    (folder / "result.json").unlink()
+    found = {one.claim: one for one in check_folder(folder, report)}
+    assert "result.json" in found["other files"].why
 
 
 def test_no_number_of_a_report_changes_without_notice(folder, monkeypatch):

@@ -11,8 +11,8 @@ from bounds.accounting import Composed, Gaussian, PoissonSampled, event_to_dict
 from pacdp.verify.arithmetic import ball
 from pacdp.verify.claim import DOES_NOT, FOLLOWS, Wrong
 from pacdp.verify.events import noisy_sums_of
-from pacdp.verify.folder import realised_contributions
 from pacdp.verify.formulas.prices import log_moment
+from pacdp.verify.norms import realised_contributions
 from tests.edits import judged, leaves, moved
 
 KINDS = ("noisy sum", "realised sum", "poisson sum", "realised poisson")

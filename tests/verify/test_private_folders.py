@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 from itertools import product
 from math import sqrt
@@ -11,8 +12,10 @@ import pytest
 from cli_tools import forge, read
 from made import verdicts
 
+from bounds.accounting import event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
-from pacdp.verify.claim import CANNOT, DOES_NOT
+from pacdp.resume import export_weights
+from pacdp.verify.claim import CANNOT, DOES_NOT, FOLLOWS
 from pacdp.verify.files import digest
 from pacdp.verify.folder import check_folder
 from pacdp.verify.report import check_path, check_report
@@ -165,6 +168,33 @@ def test_nothing_can_be_told_beside_what_an_export_spent(exported, tmp_path):
             holder[name] = value
             (folder / "certificates.json").write_text(json.dumps(edited))
             assert DOES_NOT in verdicts(check_path(folder)), (part, name)
+
+
+def test_remarks_of_an_export_are_those_of_its_settings(exported, tmp_path):
+    folder = Path(shutil.copytree(exported / "out", tmp_path / "out"))
+    settings = read(folder / "settings.json")
+    assert settings["remarks"]
+    for remarks in ([], [*settings["remarks"], "4.49"], ["epsilon is for add-remove neighbours"]):
+        (folder / "settings.json").write_text(json.dumps({**settings, "remarks": remarks}))
+        assert DOES_NOT in verdicts(check_path(folder), "remarks")
+
+
+def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_path):
+    """What `engine.export` leaves: one file; bytes, kind, remark and what else lies there are judged."""
+    folder, path = tmp_path / "out", tmp_path / "out" / "weights.safetensors"
+    folder.mkdir()
+    made = load_checkpoint(exported / "out" / path.name)
+    event = made.header["event"]
+    export_weights(path, weights=made.model, event=event_from_dict(event))
+    found = check_path(folder)
+    assert [one.verdict for one in found] == [FOLLOWS, FOLLOWS, CANNOT]
+    most = privacy_epsilon(event=event_from_dict(event), delta=1e-5, adjacency="add-remove")
+    (said,) = re.findall(r"epsilon = (\S+) and delta = 1e-05 for add-remove", found[-1].why)
+    assert float(said) == pytest.approx(most.upper, rel=2e-3)
+    export_weights(path, weights=made.model, event=event_from_dict(event), remark="the third record is a 7")
+    assert DOES_NOT in verdicts(check_path(folder), "nothing else")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert DOES_NOT in verdicts(check_path(folder), "weights")
 
 
 def test_quieter_candidates_are_found(private_runs, forged):

@@ -18,7 +18,7 @@ from pacdp.losses import ramp
 from pacdp.verify import loss
 from pacdp.verify.claim import DOES_NOT, FOLLOWS
 from pacdp.verify.report import check_report
-from tests.edits import judged, leaves, moved, odd
+from tests.edits import WHOLE, judged, leaves, moved, odd
 
 N = 400
 EVENT = SelfComposed(event=PoissonSampled(sample_rate=0.05, event=Gaussian(noise_multiplier=30.0)), count=200)
@@ -90,6 +90,14 @@ FREE = {
 }  # fmt: skip
 
 
+SILENT = {
+    "names no rows": lambda r: r.update(rows=None),
+    "rows under two names": lambda r: r["rows"].update(test=r["rows"]["bound"]),
+    "nothing of settings": lambda r: r.update(choices=None),
+    "names no rows of the test": lambda r: r["rows"].pop("test"),
+}
+
+
 every_route = pytest.mark.parametrize("name", ROUTES)
 
 
@@ -101,6 +109,12 @@ def test_every_route(name):
         report = ROUTES[name](*_sets(people=people)).to_dict()
         assert report["certificates"]
         assert not odd(check_report(report))
+        for why, edit in (WHOLE | SILENT).items():
+            edited = json.loads(json.dumps(report))
+            edit(edited)
+            found = check_report(edited)
+            noticed = DOES_NOT in verdicts(found) or any("rows, which are null" in one.why for one in found)
+            assert noticed or (people and "errors" in why), why
 
 
 @pytest.mark.every_case
@@ -135,6 +149,9 @@ def test_a_prior_that_saw_some_rows_freely_saw_none_of_these():
         made["hypotheses"] = [one for one in made["hypotheses"] if one["name"] != name]
     wrong = {one.claim for one in check_report(report) if one.verdict == DOES_NOT}
     assert wrong == {"hypotheses", "hypotheses of the prior"}
+    for edit in ({"source": "HeldOut"}, {"privacy": {"adjacency": "replace-one", "status": "accounted"}}):
+        edited = {**report, "prior": {**report["prior"], **edit}}
+        assert DOES_NOT in verdicts(check_report(edited), "hypotheses of the prior")
 
 
 @pytest.mark.parametrize("people", [False, True])

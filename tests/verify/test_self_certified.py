@@ -30,6 +30,14 @@ def judged(record, tmp_path):
     return verdicts(check_path(path))
 
 
+EQUAL = {"name": "equal inputs are separate draws", "standing": "declared", "by": "the caller", "unit": ""}
+
+
+def certificates(record):
+    """All of them: the one to quote, and those of the routes."""
+    return [record["certificate"], *(one["certificate"] for one in record["tried"] if one["certificate"])]
+
+
 EDITS = {
     "value": lambda r: r["certificate"].update(value=0.9 * r["certificate"]["value"]),
     "another's value": lambda r: r["tried"][-1]["certificate"].update(value=0.01),
@@ -43,6 +51,7 @@ EDITS = {
     "unit": lambda r: r["split"].update(unit="person"),
     "error": lambda r: r["tried"][0].update(error=0.0),
     "hypothesis": lambda r: r["certificate"]["hypotheses"].pop(),
+    "unremarked": lambda r: [one["hypotheses"].append(EQUAL) for one in certificates(r)],
     "standing": lambda r: [one.update(standing="proved") for one in r["certificate"]["hypotheses"]],
 }
 

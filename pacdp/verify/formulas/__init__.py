@@ -49,74 +49,83 @@ COSTS: dict[str, Formula] = {
 }
 """What each cost is, in nats; the price of the prior, "confidence" or "transfer", is in ``prices``."""
 
-_KL_AND_XI = ("kl", "log_xi")
-PRICED: dict[str, tuple[tuple[str, ...], Formula]] = {
-    "maurer": (_KL_AND_XI, pac_bayes.inverse_kl),
-    "langford_seeger": (
-        ("kl", "log_two_sqrt_n"),
-        pac_bayes.inverse_kl,
-    ),
-    "mcallester": (_KL_AND_XI, pac_bayes.mcallester),
-    "quadratic": (_KL_AND_XI, pac_bayes.quadratic),
-    "tolstikhin_seldin": (_KL_AND_XI, pac_bayes.tolstikhin_seldin),
-    "thiemann": (_KL_AND_XI, pac_bayes.thiemann),
-    "catoni": (("kl",), pac_bayes.catoni),
-    "catoni_grid": (("kl", "grid"), pac_bayes.catoni_grid),
-    "linear": (("kl",), pac_bayes.linear),
-    "unexpected_bernstein": (
-        ("kl", "grid"),
-        pac_bayes.unexpected_bernstein,
-    ),
-    "split_kl": ((*_KL_AND_XI, "levels"), pac_bayes.split_kl),
-    "recursive": (_KL_AND_XI, pac_bayes.recursive),
-    "disintegrated": (
-        ("log_density_ratio", "log_xi"),
-        pac_bayes.inverse_kl,
-    ),
-    "disintegrated_renyi": (
-        ("renyi", "log_xi"),
-        pac_bayes.inverse_kl,
-    ),
-    "gibbs_pac_bayes": (("log_xi",), gibbs.gibbs_pac_bayes),
-    "gibbs_catoni": (("free_energy",), gibbs.gibbs_catoni),
-    "kl_chernoff": ((), pac_bayes.inverse_kl),
-    "chernoff": ((), pac_bayes.quadratic),
-    "hoeffding": ((), pac_bayes.mcallester),
-    "ece_pac_bayes": (("kl", "grid"), calibration.ece_pac_bayes),
-    "ece_hoeffding": ((), calibration.ece_hoeffding),
-    "ece_second_moment": (("grid",), calibration.ece_pac_bayes),
-    "new_example_pac_bayes": (
-        _KL_AND_XI,
-        counts.new_example_pac_bayes,
-    ),
-    "new_example_kl": ((), counts.new_example_kl),
-    "new_person_kl": ((), pac_bayes.inverse_kl),
-    "new_person_hoeffding": ((), pac_bayes.mcallester),
-    "new_person_second_moment": (
-        ("grid",),
-        counts.new_person_second_moment,
-    ),
-    "new_person_bernstein": (("union",), counts.betting),
-    "new_person_betting": ((), counts.betting),
-    "new_example_betting": ((), counts.betting),
+_COSTS_OF = """
+maurer                    kl log_xi
+langford_seeger           kl log_two_sqrt_n
+mcallester                kl log_xi
+quadratic                 kl log_xi
+tolstikhin_seldin         kl log_xi
+thiemann                  kl log_xi
+catoni                    kl
+catoni_grid               kl grid
+linear                    kl
+unexpected_bernstein      kl grid
+split_kl                  kl log_xi levels
+recursive                 kl log_xi
+disintegrated             log_density_ratio log_xi
+disintegrated_renyi       renyi log_xi
+gibbs_pac_bayes           log_xi
+gibbs_catoni              free_energy
+kl_chernoff
+chernoff
+hoeffding
+ece_pac_bayes             kl grid
+ece_hoeffding
+ece_second_moment         grid
+new_example_pac_bayes     kl log_xi
+new_example_kl
+new_example_betting
+new_person_kl
+new_person_hoeffding
+new_person_second_moment  grid
+new_person_bernstein      union
+new_person_betting
+"""
+PRICED: dict[str, list[str]] = {
+    name: costs
+    for name, *costs in map(str.split, _COSTS_OF.strip().splitlines())
 }
-"""Bounds at a price, by their names without its prefix: the names of their own costs, and their value."""
+"""The names of the own costs of bounds at a price, by their names without its prefix; others have no costs in nats."""
 
-PLAIN: dict[str, Formula] = {
-    "dp_hoeffding_2018": pac_bayes.dp_hoeffding_2018,
-    "dp_chernoff_2018": pac_bayes.dp_chernoff_2018,
-    "mce_hoeffding": calibration.mce_hoeffding,
-    "mce_clopper_pearson": calibration.mce_clopper_pearson,
-    "clopper_pearson": counts.clopper_pearson,
-    "new_person_clopper_pearson": counts.new_person_clopper_pearson,
-    "one_of_finitely_many": counts.one_of_finitely_many,
-    "betting": counts.betting,
-    "weighted_betting": counts.betting,
-    "largest_gap": counts.largest_gap,
-    "compression": compression,
-    "disagreement": counts.disagreement,
-    "gibbs_risk_upper": counts.sampled,
-    "weighted_risk_upper": counts.sampled,
-    "correlated_risk_upper": counts.sampled,
+_NAMES: dict[Formula, str] = {
+    pac_bayes.inverse_kl: """
+        maurer langford_seeger disintegrated disintegrated_renyi kl_chernoff new_person_kl
+    """,
+    pac_bayes.mcallester: "mcallester hoeffding new_person_hoeffding",
+    pac_bayes.quadratic: "quadratic chernoff",
+    pac_bayes.tolstikhin_seldin: "tolstikhin_seldin",
+    pac_bayes.thiemann: "thiemann",
+    pac_bayes.catoni: "catoni",
+    pac_bayes.catoni_grid: "catoni_grid",
+    pac_bayes.linear: "linear",
+    pac_bayes.unexpected_bernstein: "unexpected_bernstein",
+    pac_bayes.split_kl: "split_kl",
+    pac_bayes.recursive: "recursive",
+    pac_bayes.dp_hoeffding_2018: "dp_hoeffding_2018",
+    pac_bayes.dp_chernoff_2018: "dp_chernoff_2018",
+    gibbs.gibbs_pac_bayes: "gibbs_pac_bayes",
+    gibbs.gibbs_catoni: "gibbs_catoni",
+    calibration.ece_pac_bayes: "ece_pac_bayes ece_second_moment",
+    calibration.ece_hoeffding: "ece_hoeffding",
+    calibration.mce_hoeffding: "mce_hoeffding",
+    calibration.mce_clopper_pearson: "mce_clopper_pearson",
+    compression: "compression",
+    counts.clopper_pearson: "clopper_pearson",
+    counts.new_person_clopper_pearson: "new_person_clopper_pearson",
+    counts.one_of_finitely_many: "one_of_finitely_many",
+    counts.new_example_pac_bayes: "new_example_pac_bayes",
+    counts.new_example_kl: "new_example_kl",
+    counts.new_person_second_moment: "new_person_second_moment",
+    counts.betting: """
+        betting weighted_betting new_example_betting new_person_betting new_person_bernstein
+    """,
+    counts.largest_gap: "largest_gap",
+    counts.disagreement: "disagreement",
+    counts.sampled: "gibbs_risk_upper weighted_risk_upper correlated_risk_upper",
 }
-"""Bounds without costs in nats."""
+FORMULAS: dict[str, Formula] = {
+    name: formula
+    for formula, names in _NAMES.items()
+    for name in names.split()
+}
+"""Every bound's value, by its name without the prefix of a price."""

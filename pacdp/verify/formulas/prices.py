@@ -2,7 +2,7 @@
 
 A noisy sum is a sum over the records plus N(0, σ²), on all of them or on a secret Poisson sample of rate q; x is a
 squared contribution over σ². ``realised_sum`` is the price of a trajectory: of a chain that kept the norms of its
-gradients. Whether these norms add up to what it pays for is asked in ``pacdp.verify.folder``. The price of accounted
+gradients. Whether these norms add up to what it pays for is asked in ``pacdp.verify.norms``. The price of accounted
 privacy is in ``transfer``.
 """
 

@@ -15,7 +15,7 @@ from pacdp.algorithms import SGLD, EntropySGD
 from pacdp.certify import BoundSet
 from pacdp.certify.chain import released_weights_certificate
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.trajectory import require_own_batches
+from pacdp.certify.trained import require_own_batches
 from pacdp.objective import Objective, Risks
 from pacdp.step.langevin import accounted_privacy
 from pacdp.step.planned_steps import Plan

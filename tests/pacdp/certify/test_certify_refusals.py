@@ -59,7 +59,7 @@ def parrot():
 def chain(**options):
     train = toy_objective(toy_data())
     (weights,) = train.weights()
-    given = {"prior": PURE, "gibbs": GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), **options}
+    given = {"prior": PURE, **options}
     return certify(given.pop("law", Point(weights=weights)), given.pop("data", train), **given)
 
 
@@ -111,6 +111,8 @@ LAWS = {
 }  # fmt: skip
 CALLS = {
     "law": (lambda: gaussian(law=network()), "network is not used"),
+    "a seed of nothing drawn": (lambda: plain(seed=0), "seed is not used"),
+    "effort for weights as they are": (lambda: chain(gibbs=GibbsSettings()), "gibbs is not used"),
     "settings": (lambda: gaussian(settings=False), "expected settings to be"),
     "failure_prob 0": (lambda: gaussian(failure_prob=0.0), "must lie strictly between 0 and 1"),
     "many settings": (lambda: gaussian(settings=Settings.tried(2**1100, "me")), "is too small to be divided by"),

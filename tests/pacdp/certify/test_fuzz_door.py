@@ -197,7 +197,6 @@ def calls(draw):
     plan["monte carlo"] = {
         "passes": seldom(draw, draw(st.integers(1, 2)), ODD[1:]), "share": seldom(draw, 0.1, ODD),
         "batch_size": seldom(draw, draw(st.integers(1, 20)), ODD[1:]),
-        "group_size": seldom(draw, draw(st.integers(1, 30)), ODD[1:]),
     }  # fmt: skip
     plan["losses"] = seldom(draw, (), [3, *(
         (Loss(name="own", low=0.0, high=1.0, function=function),)
@@ -220,6 +219,8 @@ def made(plan):
     if plan["settings rows"]:
         chosen = replace(chosen, elsewhere=bound_set(plan["settings rows"], 10).rows)
     options = {"test": test, "settings": chosen, **plan["options"]}
+    if plan["route"] != "g":
+        del options["seed"]
     match plan["route"]:
         case "g":
             laws = [GaussianPosterior.around(plan[name], std=std) for name, std in

@@ -143,12 +143,12 @@ def absolute():
     return Made(lambda own, x: x.abs().sum(1, keepdim=True) * own.weight.sum(), weight=weight).eval()
 
 
-def test_the_test_set_counts_a_draw_for_each_example_whatever_the_groups():
+def test_the_test_set_counts_a_draw_for_each_example():
     inputs, labels = problem(200, seed=6)[0], torch.ones(200, dtype=torch.int64)
-    q, how = GaussianPosterior.around(absolute(), std=1.0), MonteCarlo(group_size=200)
+    q = GaussianPosterior.around(absolute(), std=1.0)
     data, test = (BoundSet(inputs=inputs, labels=labels), BoundSet(inputs=inputs + 1.0, labels=labels))
     for seed in range(8):
-        found = assess(q, q, data, module=absolute(), test=test, monte_carlo=how, seed=seed)
+        found = assess(q, q, data, module=absolute(), test=test, seed=seed)
         assert min(c.value for c in named(found, "randomised")) > 0.5, "the risk is 1/2, by the sign of the draw"
 
 

@@ -56,6 +56,10 @@ def shown(found):
     ], found.measured
 
 
+def part(start, end):
+    return INPUTS[start:end], LABELS[start:end]
+
+
 FORMS = {
     "arrays": (INPUTS.numpy(), LABELS.numpy()),
     "a data set": Pairs(),
@@ -64,25 +68,18 @@ FORMS = {
     "a list of batches with empty ones": [(INPUTS[:0], LABELS[:0]), ALL, (INPUTS[:0], LABELS[:0])],
     "labels with a further axis": (INPUTS, LABELS[:, None]),
     "a bound set": BoundSet(inputs=INPUTS, labels=LABELS),
+    "people": [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)],
 }
 
 
 @parametrize("form", FORMS)
 def test_every_form_of_the_examples_gives_what_tensors_at_once_give(form):
-    whole = certify(Network(network=NET), BoundSet(inputs=INPUTS, labels=LABELS))
+    whole = certify(NET, BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE if form == "people" else None))
     found = certify(NET, FORMS[form])
-    assert shown(found) == shown(whole)
+    assert (shown(found), found.unit, found.n) == (shown(whole), whole.unit, whole.n)
     if "axis" not in form:
         assert found.rows == whole.rows
     validate(found.to_dict(subject=None, provenance={}) | {"provenance": None})
-
-
-def test_people_are_counted():
-    whole = BoundSet(inputs=INPUTS, labels=LABELS, people=PEOPLE)
-    batches = [(*part(k, k + 50), PEOPLE[k : k + 50]) for k in range(0, 300, 50)]
-    found = certify(NET, batches)
-    assert shown(found) == shown(certify(Network(network=NET), whole))
-    assert (found.unit, found.n, found.rows["bound"]["people"]) == ("person", 100, 100)
 
 
 WRAPPED = [lambda z: {"logits": z}, Output, lambda z: (z, "attention")]
@@ -131,6 +128,37 @@ def test_batches_in_keywords():
     swapped = [{**one, "values": one["scale"], "scale": one["values"]} for one in batches]
     with refusal("does not accept inputs"):
         certify(network, swapped)
+    for seen in (ALL, [{"words": one["values"], "scale": one["scale"], "labels": one["labels"]} for one in batches]):
+        with refusal("other keywords", DataError):
+            certify(network, batches, seen=seen)
+    with refusal("share 300", DataError):
+        certify(network, batches, seen=[dict(reversed(one.items())) for one in batches])
+    with refusal("other keywords than"):
+        certify(lambda values, scale=1: NET(values), [*batches[:4], {"values": INPUTS[240:], "labels": LABELS[240:]}])
+
+
+WORDS, LENGTHS, PLACE = torch.randint(0, 90, (300, 24), generator=GENERATOR), LABELS[:, None] * 9 + 1, torch.arange(24)
+TEXTS = {"words": WORDS, "mask": (PLACE < LENGTHS).long(), "places": PLACE.expand(300, 24), "labels": LABELS}
+
+
+class Words(Module):
+    """As networks of words are called; it may keep some of its inputs, as networks with causal masks do."""
+
+    def __init__(self, **kept):
+        super().__init__()
+        self.table, self.kept = Linear(24, 3), kept
+
+    def forward(self, *, words, mask, places):
+        return self.table((words * mask + 0 * places).float() / 90)
+
+
+def test_networks_that_are_called_by_keywords_hold_none_of_the_words_but_may_hold_masks_and_places():
+    texts = [{name: one[at] for name, one in TEXTS.items()} for at in torch.arange(300).split(60)]
+    plain = {"causal": torch.ones(24, 24).tril(), "places": torch.arange(48), "ones": torch.ones(24)}
+    assert certify(Words(**plain).eval(), texts).certificates
+    for held in (WORDS[100:150].clone(), WORDS[70:130] / 90.0):
+        with refusal("of the network holds", DataError):
+            certify(Words(held=held).eval(), texts)
 
 
 @parametrize("kind", ["absolute", "squared"])
@@ -190,10 +218,6 @@ class Memory(Module):
 
 
 HOLDS = Memory().eval()
-
-
-def part(start, end):
-    return INPUTS[start:end], LABELS[start:end]
 
 
 REFUSED = {

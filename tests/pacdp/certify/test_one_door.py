@@ -153,12 +153,26 @@ def test_a_surrogate_serves_no_network_that_hides_what_it_says_or_holds():
 
 
 def test_names_of_ours_one_keyword_and_settings_that_were_chosen_among():
-    named_like_ours.__name__ = "0-1 risk"
-    with refusal("a name of its own"):
-        certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
+    for name in ("0-1 risk", "error", "0-1_risk of a new person", "Ece"):
+        named_like_ours.__name__ = name
+        with refusal("a name of its own"):
+            certify(NET, (INPUTS, TARGETS), loss=named_like_ours)
+        with refusal("a name of its own"):
+            certify_predictions(losses={name: np.zeros(N)})
     batches = [{"input": INPUTS, "labels": TARGETS}]
     with refusal("share 360"):
         certify(NET, batches, seen=(INPUTS, TARGETS))
     best = certify(NET, (INPUTS, TARGETS), ask="error", settings=Settings.tried(10))
     assert best.failure_prob == 0.005
     assert "with 95% confidence" in best.headline(), "which is what holds for the best of ten"
+
+
+def small(ids):
+    assert len(ids) <= 40
+    return NET(ids)
+
+
+def test_a_network_takes_no_more_examples_at_a_time_than_it_says_whoever_makes_the_batches():
+    data = DataLoader(TensorDataset(INPUTS, TARGETS), batch_size=90)
+    made = certify(Network(network=small, batch_size=20), data, ask="error")
+    assert made.certificates == BY["a loader"](ask="error").certificates

@@ -14,8 +14,8 @@ from pacdp import certify, load_checkpoint, load_trained
 from pacdp import save_checkpoint as write
 from pacdp.algorithms import PSGLD, SGLD, EntropySGD, build
 from pacdp.certify import NoPrivacy
+from pacdp.certify.chain_files import first_model, objectives, save_trained
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.certify.trained import first_model, objectives, save_trained
 from pacdp.chains import Keys, Trace, run_chains
 from pacdp.data import DataError, Dataset
 from pacdp.errors import CheckpointError

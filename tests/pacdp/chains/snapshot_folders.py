@@ -2,19 +2,19 @@
 
 from torch import equal
 
-from pacdp.chains.snapshots import WeightsShape, resume_snapshots
+from pacdp.chains.snapshots import resume_snapshots
 from tests.pacdp.draws import randn
 
-SHAPE = WeightsShape(parameters=(("z.weight", (2, 3)), ("a.bias", ())), layout="row-major")
+SHAPES = {"z.weight": (2, 3), "a.bias": ()}
 
 
-def weights_at(step, shape=SHAPE):
+def weights_at(step, shapes=SHAPES):
     """The chain: its weights are a function of the step, as those of a resumed chain are."""
-    return randn(shape.dim, seed=step)
+    return {name: randn(shape, seed=step) for name, shape in shapes.items()}
 
 
-def begun(folder, shape=SHAPE):
-    return resume_snapshots(folder, shape=shape, up_to_step=-1)
+def begun(folder):
+    return resume_snapshots(folder, up_to_step=-1)
 
 
 def fill(store, steps):
@@ -36,4 +36,7 @@ def assert_holds(store, steps):
     assert len(store) == len(steps)
     found = list(store)
     assert [step for step, _ in found] == steps
-    assert all(equal(weights, weights_at(step)) for step, weights in found)
+    for step, weights in found:
+        expected = weights_at(step)
+        assert list(weights) == list(expected)
+        assert all(equal(own, expected[name]) for name, own in weights.items())

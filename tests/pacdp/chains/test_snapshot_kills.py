@@ -9,17 +9,17 @@ import torch
 from numpy.random import default_rng
 from torch import equal
 
-from pacdp.chains.snapshots import WeightsShape, read_snapshots, resume_snapshots
+from pacdp.chains.snapshots import read_snapshots, resume_snapshots
 from tests.file_faults import Fault, carried_out
 from tests.marks import parametrize
-from tests.pacdp.chains.snapshot_folders import SHAPE, assert_holds, begun, contents, weights_at, written
+from tests.pacdp.chains.snapshot_folders import assert_holds, begun, contents, weights_at, written
 
 
 def chain(folder, last):
     """Go on from the checkpoint to step ``last``."""
     checkpoint = folder / "checkpoint"
     saved = int(checkpoint.read_text()) if checkpoint.exists() else 0
-    store = resume_snapshots(folder / "chain", up_to_step=saved, shape=SHAPE)
+    store = resume_snapshots(folder / "chain", up_to_step=saved)
     for step in range(saved + 1, last + 1):
         store.append(step, weights_at(step))
         if step % 5 == 0 or step == last:
@@ -52,21 +52,19 @@ def peak():
 def stream(folder, count, dim):
     """Print how many bytes a chain that is written and read takes at most."""
     torch.set_num_threads(1)
-    shape = WeightsShape(parameters=(("w", (dim,)),), layout="flat")
     model = torch.randn(dim)
-    warm = begun(folder / "warm", WeightsShape(parameters=(("w", (1,)),), layout=""))
-    warm.append(1, torch.ones(1))
-    assert [float(weights) for _, weights in warm] == [1.0]
+    warm = begun(folder / "warm")
+    warm.append(1, {"w": torch.ones(1)})
+    assert [float(own["w"]) for _, own in warm] == [1.0]
     weights = model + 1
     baseline = peak()
-    store = begun(folder / "stream", shape)
+    store = begun(folder / "stream")
     for step in range(count):
-        torch.add(model, step, out=weights)
-        store.append(step, weights)
+        store.append(step, {"w": torch.add(model, step, out=weights)})
     number = -1
     for number, (step, read) in enumerate(read_snapshots(folder / "stream")):
         assert step == number
-        assert equal(read, torch.add(model, step, out=weights))
+        assert equal(read["w"], torch.add(model, step, out=weights))
     assert number == count - 1
     print(peak() - baseline)
 

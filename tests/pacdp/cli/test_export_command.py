@@ -86,7 +86,7 @@ def test_a_run_that_hides_people_is_certified_and_leaves_by_people(name, written
     assert found[0].measures == certificate.measures == "0-1 risk of a new person"
     assert {entry.unit for entry in counted_in(tmp_path / "ledger")} == {"person"}
     assert {str(people), "1437"}.isdisjoint(re.findall(r"[\d.]+", words(tmp_path / "out")))
-    seen = networks.judged(one.predictor.network, one.bound, None, "cpu", scores=True)["bound"]
+    seen = networks.judged(one.predictor, one.bound, None)["bound"]
     rates = sum_of_rates(seen.wrong, one.bound.people)
     assert certificate.inputs["released_errors"] == pytest.approx(rates, abs=30.0)
     assert verdicts(tmp_path / "out") == {"follows"}

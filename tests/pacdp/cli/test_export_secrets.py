@@ -67,7 +67,7 @@ def secrets(root):
     """What the data, the private folder and the ledger know and nobody else may: patterns by name."""
     one, result = released(root / "run", RUNTIME), read(root / "run" / "result.json")
     header, rows, train, test = (one.checkpoint.header, one.bound.rows, result["private_train"], result["test"])
-    seen = networks.judged(one.predictor.network, one.bound, None, "cpu", scores=True)["bound"]
+    seen = networks.judged(one.predictor, one.bound, None)["bound"]
     texts = {
         "training data": header["about"]["data"]["train"],
         "test data": header["about"]["data"]["test"],

@@ -39,7 +39,7 @@ def root(tmp_path, monkeypatch):
         put(path, film(60 * k))
     put(folder / "metadata.csv", (HEAD + "\n".join(ROWS)).encode())
     register(monkeypatch, tmp_path)
-    monkeypatch.setattr(xrays, "_IMAGES_SHA256", xrays.read_films(images)[1])
+    monkeypatch.setattr(xrays, "_IMAGES_SHA256", xrays.sha256_of([path.read_bytes() for path in images]))
     return tmp_path
 
 
@@ -65,15 +65,15 @@ def test_patients_of_both_sets_are_mixed():
     assert xrays.mixed(films[::-1]) == again[::-1]
 
 
-def test_each_pixel_is_the_mean_of_its_area(tmp_path):
+def test_each_pixel_is_the_mean_of_its_area():
     pixels = default_rng(0).integers(0, 256, (224, 224), dtype=np.uint8)
-    path = put(tmp_path / "noise.jpeg", jpeg(pixels))
-    full = xrays.read_films([path], side=224)[0][0].astype(np.float64)
-    assert_array_equal(full, np.asarray(Image.open(path)))
+    content = jpeg(pixels)
+    full = xrays.pixels_of(content, side=224).astype(np.float64)
+    assert_array_equal(full, np.asarray(Image.open(io.BytesIO(content))))
     for side in (32, 56, 224, 1):
         k = 224 // side
         means = full.reshape(side, k, side, k).mean((1, 3))
-        assert_allclose(xrays.read_films([path], side=side)[0][0], means, atol=1)
+        assert_allclose(xrays.pixels_of(content, side=side), means, atol=1)
 
 
 def test_a_patient_on_both_sides(root, monkeypatch):

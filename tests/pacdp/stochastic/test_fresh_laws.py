@@ -90,18 +90,15 @@ def twice():
     return Made(lambda own, x: own.layer(torch.tanh(own.layer(x))) * own.scale, **parts)
 
 
-@parametrize("group_size", [1, 2])
-def test_general_form_has_the_law_too_and_groups_share_a_draw(group_size):
+def test_general_form_has_the_law_too():
     torch.manual_seed(0)
     module, x = twice(), randn(4, seed=1)
     posterior = random_posterior(module, "diagonal")
-    way = fresh_pass(module, posterior, x.expand(4, 4), group_size=group_size)
-    assert way.group_size == group_size
-    groups = Draws.of(seed=5, number=0, examples=torch.arange(DRAWS // group_size))
-    ours = way.run(x.expand(DRAWS, 4), groups).double().numpy().reshape(-1, group_size, 4)
-    assert np.allclose(ours, ours[:, :1], atol=1e-5)
+    way = fresh_pass(module, posterior, x.expand(4, 4))
+    assert not way.by_layers
+    draws = Draws.of(seed=5, number=0, examples=torch.arange(DRAWS))
     theirs = whole_networks(module, posterior, x, draws=DRAWS, seed=6)
-    assert least_p_value(ours[:, 0], theirs) > LEAST_P
+    assert least_p_value(way.run(x.expand(DRAWS, 4), draws).double().numpy(), theirs) > LEAST_P
 
 
 def test_different_examples_and_passes_are_independent():

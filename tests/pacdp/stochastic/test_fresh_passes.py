@@ -57,15 +57,13 @@ def test_networks_that_have_no_form_by_example_are_recognised(name):
         fresh_outputs(module, random_posterior(module, "isotropic"), torch.randn(4, 4), DRAWS)
 
 
-def test_they_run_by_group_and_in_a_loop_where_vmap_cannot_batch_them():
+def test_they_run_as_whole_networks_and_in_a_loop_where_vmap_cannot_batch_them():
     branches = Uses(lambda m, x: m.second(m.first(x)) * (1.0 if float(m.first.bias.sum()) > 0 else 2.0))
-    by_group = [
-        NOT_BY_EXAMPLE[name][0] for name in ("used twice", "tied", "used by itself", "transposed", "never used")
-    ]
-    for module in (*by_group, branches):
-        way = fresh_pass(module, random_posterior(module, "isotropic"), torch.randn(4, 4), group_size=2)
-        assert way.group_size == 2
-        assert way.run(torch.randn(7, 4), DRAWS).shape == (7, 4)
+    whole = [NOT_BY_EXAMPLE[name][0] for name in ("used twice", "tied", "used by itself", "transposed", "never used")]
+    for module in (*whole, branches):
+        way = fresh_pass(module, random_posterior(module, "isotropic"), torch.randn(4, 4))
+        assert not way.by_layers
+        assert way.run(torch.randn(4, 4), DRAWS).shape == (4, 4)
 
 
 def test_the_module_itself_is_left_alone():

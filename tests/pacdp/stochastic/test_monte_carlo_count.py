@@ -42,12 +42,9 @@ def twice():
     return Made(lambda own, x: own.last(torch.tanh(own.layer(own.layer(x.flatten(1))))), layer=layer, last=last)
 
 
-@parametrize(("group_size", "terms"), [(1, 74), (5, 14), (100, 2)])
-def test_groups_that_share_draws_count_once(group_size, terms):
+def test_whole_networks_are_counted_alike_in_any_batches():
     module = twice()
-    whole, parts = (count(module, passes=2, group_size=group_size, batch_size=size)[0] for size in (37, 10))
-    assert whole == parts
-    assert whole.terms == terms
+    assert len({count(module, passes=2, batch_size=size)[0] for size in (37, 10)}) == 1
 
 
 def _rank(rank, world, folder):

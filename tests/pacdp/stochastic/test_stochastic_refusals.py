@@ -62,7 +62,6 @@ REFUSED = [
     (partial(count, labels=data(5)[1]), "one label"),
     (partial(count, passes=0), "passes"),
     (partial(count, passes=2**30), "fewer passes"),
-    (partial(count, group_size=0), "group_size"),
     (partial(passes_for, slack_nats=0.1, n=0, failure_prob=0.1), "n"),
 ]  # fmt: skip
 

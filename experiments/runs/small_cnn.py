@@ -16,9 +16,7 @@ class SmallCNN:
 
     def __post_init__(self) -> None:
         if min(*self.channels, self.hidden) < 1:
-            raise ValueError(
-                f"expected positive widths, got channels {self.channels} and hidden {self.hidden}"
-            )
+            raise ValueError(f"expected positive widths, got channels {self.channels} and hidden {self.hidden}")
 
 
 def small_cnn(
@@ -32,9 +30,7 @@ def small_cnn(
         ValueError: inputs are not images [channels, height, width] of at least 8x8, or classes < 2.
     """
     if len(input_shape) != 3 or min(input_shape[1:]) < 8 or classes < 2:
-        raise ValueError(
-            f"expected images of at least 8x8 and classes >= 2, got {tuple(input_shape)} and {classes}"
-        )
+        raise ValueError(f"expected images of at least 8x8 and classes >= 2, got {tuple(input_shape)} and {classes}")
     padded = min(input_shape[1:]) < 20
     sides = [side // 4 if padded else ((side - 4) // 2 - 4) // 2 for side in input_shape[1:]]
     first, second = settings.channels

@@ -1,0 +1,207 @@
+"""What networks return is read as logits, as answers to be certified, or as losses in [0, 1] such as clipped errors."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from numbers import Real
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from pacdp.certify.examples import require_labels
+from pacdp.losses import in_error
+from pacdp.predictions.answers import Answers, from_probabilities
+from pacdp.stochastic.risk import at_or_above
+
+LossOf = Callable[[Any, Tensor], Tensor]
+"""Outputs of the network, as it returns them, and labels; gives [m] numbers in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedError:
+    """The size of an error, or its square, over the size at which it is clipped: min(|y - f|, at)/at, or its square.
+
+    Attributes:
+        at: the size from which on all errors count alike; fixed before the examples were seen.
+        kind: "absolute" or "squared".
+
+    Where outputs have several numbers an example, the mean over these.
+    """
+
+    at: float
+    kind: Literal["absolute", "squared"] = "absolute"
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.at, bool)
+            or not isinstance(self.at, Real)
+            or not 0.0 < self.at <= sys.float_info.max
+        ):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"expected ClippedError.at as a positive number, got {self.at!r}")
+        if self.kind not in ("absolute", "squared"):
+            raise ValueError(
+                f"expected ClippedError.kind as 'absolute' or 'squared', got {self.kind!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        """What the loss is called in certificates, with its clip."""
+        share = "it" if self.kind == "absolute" else "its square"
+        return f"{self.kind} error clipped at {self.at:g}, as a share of {share}"
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The losses [m] of outputs [m, ...] against targets of the same shape, up to a last axis of one."""
+        flat, wanted = (
+            outputs.reshape(len(outputs), -1).double(),
+            targets.reshape(len(targets), -1).double(),
+        )
+        if flat.shape != wanted.shape:
+            raise ValueError(
+                f"expected outputs and targets of one shape, got {tuple(outputs.shape)} and {tuple(targets.shape)}"
+            )
+        if not bool(wanted.isfinite().all()):
+            raise ValueError(
+                "targets must be finite numbers, got NaN or infinity: leave these examples out"
+            )
+        share = torch.nan_to_num((flat - wanted).abs() / self.at, nan=1.0).clamp(max=1.0)
+        return (share if self.kind == "absolute" else share.square()).mean(dim=1)
+
+    def of_arrays(self, outputs: np.ndarray, targets: np.ndarray) -> Float64[np.ndarray, " m"]:
+        """The same for arrays; ValueError where they hold anything but real numbers."""
+        real = dict[str, Tensor]()
+        for name, values in {
+            "predictions": np.asarray(outputs),
+            "targets": np.asarray(targets),
+        }.items():
+            try:
+                if values.dtype.kind not in "biufO" or values.ndim == 0:
+                    raise TypeError(f"{values.dtype} of shape {values.shape}")
+                real[name] = torch.as_tensor(values.astype(np.float64))
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{name} must be real numbers, one for each example: {error}"
+                ) from error
+        return self(real["predictions"], real["targets"]).numpy()
+
+
+def answers_of(outputs: Tensor, labels: Int64[Tensor, " m"], *, scores: bool = False) -> Answers:
+    """What outputs [m] or [m, classes] say of each example; one logit counts as two classes.
+
+    Where two classes have the largest output, or one is NaN, none is predicted, which is an error. Where
+    there are no probabilities, since an output is not finite, each class has an equal one: what is asked, and what it
+    pays, depends on no output.
+
+    Raises:
+        ValueError: a label that names no class; ``scores`` that are no probabilities.
+    """
+    require_labels(labels, classes_of(outputs))
+    if scores:
+        table = outputs.double()
+        table = table if table.ndim == 2 else table[:, None]
+    elif classes_of(outputs) == 2 and outputs.numel() == len(outputs):
+        one = torch.sigmoid(outputs.reshape(-1).double())
+        table = torch.stack([1.0 - one, one], dim=1)
+        outputs = torch.stack([-outputs.reshape(-1), outputs.reshape(-1)], dim=1)
+    else:
+        table = torch.softmax(outputs.double(), dim=1)
+    predicted = outputs.argmax(dim=1) if outputs.ndim == 2 else outputs
+    if not scores:
+        predicted = torch.where(in_error(outputs, predicted), -1, predicted)
+        silent = ~table.isfinite().all(dim=1, keepdim=True)
+        table = torch.where(silent, 1.0 / table.shape[1], table)
+    found = from_probabilities(table.numpy(), labels.numpy())
+    return found if scores else replace(found, predicted=predicted.numpy())
+
+
+def error_share(errors: int, n: int) -> float:
+    """errors/n, rounded up."""
+    return at_or_above(Fraction(errors, n))
+
+
+def classes_of(outputs: Tensor) -> int:
+    """How many classes outputs distinguish: two for one logit."""
+    return 2 if outputs.ndim == 1 or outputs.shape[1] == 1 else int(outputs.shape[1])
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits in what a network returns: a tensor, the first of a tuple, or ``logits`` of a dictionary or dataclass.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found, named = outputs, None
+    if isinstance(outputs, Mapping):
+        named = sorted(map(str, cast(Mapping[Any, Any], outputs)))
+        found = cast(Mapping[Any, Any], outputs).get("logits")
+    elif hasattr(outputs, "logits"):
+        found = outputs.logits
+    elif isinstance(outputs, tuple | list) and len(cast(Any, outputs)):
+        found = cast(Any, outputs)[0]
+    elif is_dataclass(outputs):
+        named = [one.name for one in fields(outputs)]
+    if isinstance(found, Tensor) and found.is_floating_point():
+        return found.detach().clone()  # a network may write each batch into one tensor
+    has = "" if named is None else f" with {', '.join(named) or 'nothing'}"
+    raise ValueError(
+        f"the network returned {type(outputs).__name__}{has}: let it return a tensor of logits, or name them 'logits'"
+    )
+
+
+def loss_name(loss: LossOf | ClippedError) -> str:
+    """What the loss is called in certificates."""
+    if isinstance(loss, ClippedError):
+        return loss.name
+    return str(getattr(loss, "__name__", "loss")).replace("_", " ")
+
+
+def require_rows(logits: Tensor, n: int) -> Tensor:
+    """Logits with a row an example."""
+    if logits.ndim in (1, 2) and len(logits) == n and logits.numel() > 0:
+        return logits
+    raise ValueError(
+        f"expected one row of logits for each of {n} examples, got {logits.dtype} outputs of shape "
+        f"{tuple(logits.shape)}: give loss= for outputs that are no classes of an example"
+    )
+
+
+def class_labels(labels: Tensor, whose: str) -> Tensor:
+    """Whole numbers, one an example; a trailing axis of one falls off."""
+    found = labels.squeeze(1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if found.ndim != 1 or found.is_floating_point() or found.is_complex():
+        raise ValueError(
+            f"labels in {whose} rows must be one whole number an example, got {found.dtype} {list(found.shape)}: give "
+            "loss= for other targets"
+        )
+    return found.long()
+
+
+def losses_of(loss: LossOf | ClippedError, outputs: Any, labels: Tensor) -> Tensor:
+    """Losses in [0, 1], one an example."""
+    n = len(labels)
+    try:
+        found = loss(
+            logits_of(outputs) if isinstance(loss, ClippedError) else outputs, labels.clone()
+        )
+    except ValueError:
+        raise
+    except Exception as error:  # a stranger's function may raise anything
+        raise ValueError(f"the loss failed with {type(error).__name__}: {error}") from error
+    if not isinstance(found, Tensor) or found.shape != (n,):  # pyright: ignore[reportUnnecessaryIsInstance]
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(
+            f"the loss must be one number for each of {n} examples, got {shape}: take no mean over them"
+        )
+    if found.dtype == torch.bool:  # errors, which are counted
+        return found.detach().clone().cpu()
+    values = found.detach().to(
+        torch.float64, copy=True
+    )  # a function may write each batch into one tensor
+    if not bool(((values >= 0.0) & (values <= 1.0)).all()):
+        raise ValueError(
+            "the loss must lie in [0, 1], got a value outside (or a NaN): clip it there, as pacdp.ClippedError does"
+        )
+    return values.cpu()

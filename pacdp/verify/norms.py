@@ -1,0 +1,109 @@
+"""The trajectory of a chain that kept the norms of its gradients: what they add up to, and who pays for it.
+
+V = Σ_i Σ_t ‖h_t(z_i; Y)‖² ("Noisy sums" in docs/guarantees.md). The price that is paid at V is ``realised_sum`` in
+``pacdp.verify.formulas.prices``; that the norms are those of all records is asked in ``pacdp.verify.replay``.
+"""
+
+from collections.abc import Iterable
+
+from flint import arb  # pyright: ignore[reportMissingImports]
+
+from pacdp.verify import needs
+from pacdp.verify.arithmetic import ball, total
+from pacdp.verify.claim import Fields, exactly, require, same
+from pacdp.verify.files import Folder
+from pacdp.verify.plan import noises
+
+_ORDERS = [1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17)]
+"""The orders of a realised price, all of which are paid for."""
+
+
+def paying_for_norms(f: Folder) -> list[Fields]:
+    """The certificates at a price of norms that the run kept."""
+    return [
+        one
+        for one in f.certificates
+        if "sum_contributions" in one.inputs
+    ]
+
+
+def check_norms(f: Folder) -> None:
+    """Certificates of a chain that kept the norms of its gradients pay for these, all of them, at the fixed orders."""
+    header = f.header
+    sampler = header.sampler
+    kept = f.stored.tensors.get("trace.squared_norms")
+    require(
+        sampler.get("clip_norm") is None
+        and sampler.kind in ("SGLD", "SGHMC", "EntropySGD"),
+        "the sampler's steps are no sums of gradients, as they are, with noise",
+    )
+    require(
+        kept and kept.kind == "float64",
+        "the checkpoint holds no norms, of which these certificates are made",
+    )
+    whole = realised_contributions(
+        f.stored.traced("squared_norms").ravel(),
+        noises(sampler, header.step),
+    )
+    for made in paying_for_norms(f):
+        said = exactly(made.inputs.sum_contributions)
+        require(
+            whole * (1 - 1e-9) <= said <= whole * (1 + 1e-5),
+            f"{made.name} pays for contributions of {said}, and the norms add up to {whole}",
+        )
+        _check_paying(f, made)
+
+
+def _check_paying(f: Folder, made: Fields) -> None:
+    """It counts the records whose norms these are, at the fixed orders, and proves no more than a sum shows."""
+    header = f.header
+    report = f.report
+    name = made.name
+    people = header.get("people")
+    count = header.n
+    unit = "example"
+    if people:
+        count = people.count
+        unit = "person"
+    records = report.n, report.unit, report.examples or report.n
+    same("what is certified", records, (count, unit, header.n))
+    same(f"n of {name}", made.inputs.n, count)
+    grid = [float(word) for word in made.inputs.sum_orders.split(",")]
+    require(
+        grid == _ORDERS and "sum_weights" not in made.inputs,
+        f"{name} has other orders than those that were fixed before any run",
+    )
+    standing = needs.standings(made)
+    require(
+        standing.get(needs.KNOWN_BATCHES) != "proved"
+        or every_record(header),
+        f"{name} takes every record for in every batch, and the settings draw batches",
+    )
+    require(
+        standing.get(needs.KEPT) != "proved",
+        f"{name} takes the norms of all records for proved, and a sum shows no record",
+    )
+
+
+def realised_contributions(
+    squared_norms: Iterable[float], noises: list[float]
+) -> arb:
+    """V = Σ_t Σ_i ‖g_t(z_i)‖²/σ_t², from what the records added at each step ("Noisy sums")."""
+    norms = [float(norm) for norm in squared_norms]
+    require(
+        len(norms) == len(noises),
+        f"{len(noises)} steps ran, and {len(norms)} norms were recorded",
+    )
+    require(
+        all(norm >= 0.0 for norm in norms),
+        "a norm is negative or no number",
+    )
+    steps = zip(norms, noises, strict=True)
+    return total(ball(norm) / ball(noise) ** 2 for norm, noise in steps)
+
+
+def every_record(header: Fields) -> bool:
+    """Whether every record is in every batch of the chain."""
+    sampler = header.sampler
+    every = bool(sampler.get("every_record", False))
+    return every and sampler.batch_size == header.n
