@@ -52,7 +52,6 @@ from pacdp.opacus.loader import BatchMemoryManager as BatchMemoryManager
 from pacdp.opacus.loader import PoissonLoader as PoissonLoader
 from pacdp.resume import export as export
 from pacdp.schedules import Constant as Constant
-from pacdp.schedules import Polynomial as Polynomial
 from pacdp.schedules import Scaled as Scaled
 from pacdp.schedules import Schedule as Schedule
 from pacdp.schedules import Table as Table

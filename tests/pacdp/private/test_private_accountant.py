@@ -16,7 +16,6 @@ from pacdp import load_checkpoint
 from pacdp.private import (
     DPSGD,
     EventAccountant,
-    Polynomial,
     calibrated,
     epsilon,
     joined,
@@ -33,7 +32,7 @@ HISTORIES = {
     "constant": planned(1.1, sample_rate=0.02, steps=100),
     "decaying": DECAYING,
     "two rates": joined(DECAYING, planned(1.5, sample_rate=0.2, steps=30)),
-    "full batch": planned(Polynomial(initial=20.0, power=0.1), sample_rate=1.0, steps=12),
+    "full batch": planned(lambda t: 20.0 * (1.0 + t) ** -0.1, sample_rate=1.0, steps=12),
 }
 
 
