@@ -181,15 +181,14 @@ def test_weights_without_a_report_are_told_what_their_event_costs(exported, tmp_
     folder.mkdir()
     made = load_checkpoint(exported / "out" / path.name)
     event = made.header["event"]
-    export(path, weights=made.model, event=event_from_dict(event), adjacency="add-remove")
+    told = {"weights": made.model, "event": event_from_dict(event), "adjacency": "add-remove"}
+    export(path, **told)
     found = check_path(folder)
     assert [one.verdict for one in found] == [FOLLOWS, FOLLOWS, CANNOT]
-    most = privacy_epsilon(event=event_from_dict(event), delta=1e-5, adjacency="add-remove")
+    most = privacy_epsilon(event=told["event"], delta=1e-5, adjacency="add-remove")
     (said,) = re.findall(r"epsilon = (\S+) and delta = 1e-05 for add-remove", found[-1].why)
     assert float(said) == pytest.approx(most.upper, rel=2e-3)
-    export(
-        path, weights=made.model, event=event_from_dict(event), adjacency="add-remove", remark="the third record is a 7"
-    )
+    export(path, **told, remark="the third record is a 7")
     assert DOES_NOT in verdicts(check_path(folder), "nothing else")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert DOES_NOT in verdicts(check_path(folder), "weights")
