@@ -21,7 +21,7 @@ from pacdp.certify.networks import (
 )
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import HeldOut
-from pacdp.certify.reading import Function, Network, Seen
+from pacdp.certify.reading import Function, Network, Reading, Seen
 from pacdp.certify.routes import certify
 from pacdp.certify.settings import Settings
 from pacdp.certify.untouched import Surrogate
@@ -247,7 +247,7 @@ def assess(
         )
         return outputs_of(learner, trace.best_state, inputs, viewed=viewed if own else None)
 
-    seen = judged(Network(network=outputs, batch_size=2**30), data, test)
+    seen = judged(Reading(law=Network(network=outputs, batch_size=2**30)), data, test)
     findings: list[Any] = [made, *measured(seen, "weights")]
     findings += _by_person(seen, tolerance) if data.people is not None else []
     if (
