@@ -172,7 +172,7 @@ class Reading:
         Args:
             data: anything that can be data, see :func:`pacdp.certify.batches.batches_of`.
             whose: whose rows they are, such as "the bound's", for sentences.
-            held: hash the rows, and refuse a network in which they stand, see :meth:`Hashed.telling`; else ``data`` is a
+            held: hash the rows, and refuse a network in which they stand (:meth:`Hashed.telling`); else ``data`` is a
                 BoundSet whose rows were compared with the network before.
 
         Raises:
