@@ -24,7 +24,7 @@ from benchmarks.timing import RESULTS, in_turn, publish
 from benchmarks.workload import ARCHITECTURES, BATCH, TAU, data, network, objective
 from pacdp.algorithms import SGLD, EntropySGD, Settings, build
 from pacdp.chains import Keys, Replayed, langevin
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.data import Dataset
 from pacdp.losses import zero_one
 from pacdp.posterior import GaussianPosterior

@@ -8,7 +8,7 @@ are in docs/guarantees.md.
 # Names imported here are public, a line or two for each room.
 # ruff: noqa: I001
 
-from bounds import accounting, divergence, objectives, partition, printed, transfer
+from bounds import accounting, divergence, gibbs_draws, objectives, partition, printed, transfer
 from bounds._threshold_tests import RiskControl, ThresholdTest
 from bounds.budget import FailureBudget
 from bounds.certificate import Certificate, Cost
@@ -26,9 +26,9 @@ from bounds.monitor import Monitor
 from bounds.monotone_control import control_false_negatives, control_miscoverage
 from bounds.monte_carlo import correlated_risk_upper, gibbs_risk_upper, weighted_risk_upper
 from bounds.new_example import new_example_betting, new_example_kl, new_example_pac_bayes
-from bounds.noisy_plan import NoisySumPlan, langevin_noise, plan_noisy_sum
+from bounds.noisy_plan import langevin_noise, plan_noisy_sum
 from bounds.noisy_runs import noisy_sum_realised, noisy_sum_worst_case, poisson_sum, poisson_sum_realised
-from bounds.noisy_sums import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
+from bounds.noisy import PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum
 from bounds.one_draw import disintegrated, disintegrated_renyi
 from bounds.pac_bayes import catoni, catoni_grid, langford_seeger, linear, maurer, mcallester, quadratic, thiemann
 from bounds.pac_bayes import tolstikhin_seldin
@@ -60,7 +60,6 @@ __all__ = [
     "Independent",
     "MaxInformation",
     "Monitor",
-    "NoisySumPlan",
     "PeopleSample",
     "PoissonSum",
     "Price",
@@ -109,6 +108,7 @@ __all__ = [
     "exponential_mechanism_epsilon",
     "for_a_new_person",
     "gibbs_catoni",
+    "gibbs_draws",
     "gibbs_kl",
     "gibbs_pac_bayes",
     "gibbs_risk_upper",

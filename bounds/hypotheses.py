@@ -35,6 +35,10 @@ Name = Literal[
     "thresholds fixed beforehand",
     "order blind to the losses",
     "losses within their range",
+    "losses convex",
+    "losses of all records kept",
+    "drawn from the law that is paid for",
+    "potentials one a record",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 UNITS = {"example": "examples", "person": "people", "document": "documents"}

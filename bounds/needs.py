@@ -22,6 +22,12 @@ _SUMS: tuple[Name, ...] = (
     "schedule blind to the records",
     "first weights independent",
 )
+_DRAW: tuple[Name, ...] = (
+    "drawn from the law that is paid for",
+    "potentials one a record",
+    "noise secret or independent",
+    "schedule blind to the records",
+)
 _PUBLIC: tuple[Name, ...] = (*_SUMS, "batches drawn without the records")
 _SECRET: tuple[Name, ...] = (*_SUMS, "batches secret and Poisson")
 
@@ -34,6 +40,9 @@ OF_PRICE: dict[str, tuple[Name, ...]] = {
     "realised_sum_": (*_PUBLIC, "norms of all records kept"),
     "poisson_sum_": (*_SECRET, "contributions bounded"),
     "realised_poisson_": (*_SECRET, "norms of all records kept"),
+    "gibbs_range_": (*_DRAW, "losses within their range"),
+    "gibbs_losses_": (*_DRAW, "losses within their range", "losses of all records kept"),
+    "gibbs_gradients_": (*_DRAW, "losses convex", "norms of all records kept"),
 }
 """Instead of an innocent prior or predictor, by the price's prefix."""
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from bounds import _check
 from bounds._rounding import inward, log_inverse
+from bounds.noisy import RealisedPoissonSum, RealisedSum
 from bounds.noisy_steps import log_moment
-from bounds.noisy_sums import RealisedPoissonSum, RealisedSum
 from bounds.pac_bayes import maurer
 
 _MOST_STEPS = 10**6

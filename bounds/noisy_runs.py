@@ -7,8 +7,8 @@ from bounds import _check
 from bounds._rounding import outward, total
 from bounds.accounting.events import Event, event_to_json
 from bounds.hypotheses import Hypothesis
+from bounds.noisy import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
 from bounds.noisy_steps import checked_orders, flattened, in_order, log_moment, record_cost, squared_ratio
-from bounds.noisy_sums import ORDERS, PoissonSum, RealisedPoissonSum, RealisedSum, WorstCaseSum, known_of
 
 
 def noisy_sum_worst_case(*, event: Event, hypotheses: Sequence[Hypothesis] = ()) -> WorstCaseSum:

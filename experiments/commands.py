@@ -11,8 +11,8 @@ from experiments.claims import HOLDS
 from experiments.page import PAGE, render
 from experiments.registry import studies
 from experiments.runner import RESULTS, Plan, conduct, publish, read_table, require_own
-from pacdp.cli.config import Runtime
 from pacdp.cli.parsing import nearest, no_more
+from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
@@ -60,7 +60,7 @@ class Experiment:
         for plan in plans:
             require_own(plan.study, self._out(plan.study.name), smoke=self.smoke)
         wrong = []
-        for plan in conduct(plans, self.runtime, workers=self.workers):
+        for plan in conduct(plans, Training.on(self.runtime), workers=self.workers):
             if plan.failed:
                 wrong.append(f"{len(plan.failed)} of {len(plan.jobs)} runs of {plan.study.name} failed")
             out = self._out(plan.study.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.registry import studies
 from experiments.runner import RESULTS, Plan, conduct
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Training
 from pacdp.cli.sweep.workers import Workers
 from pacdp.store.files import replacing
 
@@ -25,7 +25,7 @@ def again(name: str, runs: Path) -> None:
     """Carry out the jobs of a study that are listed, and write their table."""
     found = studies()[name]
     jobs = [job for job in found.jobs(False, 0) if job.tags["seed"] <= AGAIN[name]]
-    for plan in conduct([Plan(study=found, jobs=jobs, folder=runs)], Runtime(threads=1), workers=Workers()):
+    for plan in conduct([Plan(study=found, jobs=jobs, folder=runs)], Training(threads=1), workers=Workers()):
         with replacing(RESULTS / name / "table-sse.csv") as file:
             found.table(plan.jobs, plan.folder).write_csv(file)
 

@@ -14,8 +14,8 @@ import polars as pl
 
 from experiments.registry import studies
 from experiments.study import Study
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.runtime import Training
 from pacdp.cli.sweep.batches import carry_out
 from pacdp.cli.sweep.jobs import Job
 from pacdp.cli.sweep.workers import Workers
@@ -40,7 +40,7 @@ class Plan:
     """Errors by the keys of the jobs that failed, as they become known."""
 
 
-def conduct(plans: Sequence[Plan], runtime: Runtime, *, workers: Workers) -> Iterator[Plan]:
+def conduct(plans: Sequence[Plan], how: Training, *, workers: Workers) -> Iterator[Plan]:
     """Carry out the jobs that have not finished, yielding each plan when its last job has ended.
 
     A job that several studies need, with one key and one folder, is carried out once.
@@ -54,7 +54,7 @@ def conduct(plans: Sequence[Plan], runtime: Runtime, *, workers: Workers) -> Ite
     wanted = _wanted(plans)
     left = {plan.study.name: len(plan.jobs) for plan in plans}
     jobs, outs = [users[0][1] for users in wanted.values()], list(wanted)
-    for i, error in carry_out(jobs, outs, runtime, workers=workers):
+    for i, error in carry_out(jobs, outs, how, workers=workers):
         for plan, job in wanted[outs[i]]:
             if error:
                 plan.failed[job.key] = error

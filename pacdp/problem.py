@@ -46,6 +46,10 @@ class Problem:
                 f"expected features to be empty or one of {', '.join(FEATURES)}, got {self.features!r}"
             )
 
+    def __str__(self) -> str:
+        share = "" if self.random_labels == 1 else f"{self.random_labels:.0%} "
+        return self.dataset + (f" with {share}random labels" if self.random_labels else "")
+
     def data(
         self, *, root: str | None = None, progressbar: bool | Progress = False
     ) -> tuple[Dataset, Dataset]:

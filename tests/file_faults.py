@@ -36,7 +36,7 @@ _TARGETS = {"rename": 1, "replace": 1, "link": 1, "symlink": 1}
 _CALLS = ("open", "mkdir", "rmdir", "unlink", "remove", "truncate", "ftruncate", "chmod", "fsync", "fdatasync", "write",
           "sendfile", *_TARGETS)  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_PRELOADED = ("tests.file_faults", "pacdp.cli.commands.runs", "pytest", "tests.file_faults_warm")
+_PRELOADED = ("tests.file_faults", "pacdp.cli.kinds", "pytest", "tests.file_faults_warm")
 _real = {name: getattr(os, name) for name in _CALLS} | {"close": os.close}
 _real_open = io.open
 

@@ -10,18 +10,18 @@ import numba
 import torch
 
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.cli.config import Runtime
 from pacdp.cli.figures import style
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import recipe
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.models import Architecture
 
 torch.set_num_threads(1)
 numba.config.THREADING_LAYER = "workqueue"  # the one that lives through a fork
 with tempfile.TemporaryDirectory() as _folder, contextlib.redirect_stderr(io.StringIO()):
-    _effort, _runtime = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), Runtime(threads=1)
+    _effort, _runtime = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2), Training(threads=1)
     _run = recipe("entropy-sgld-digits2", scale="smoke")
     _problem = replace(_run.problem, architecture=Architecture(hidden=(8,)))
     train(replace(_run, problem=_problem, epochs=1.0, records=1, track=_effort), Path(_folder, "chain"), _runtime)

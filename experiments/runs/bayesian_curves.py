@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 
 from experiments.runs.bayesian import BayesRun, fit, member_outputs, network
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.uncertainty import Spread, gaussian_head, gaussian_nll_nats, predictive_spread
 

@@ -9,8 +9,8 @@ import torch
 
 from experiments.runs.bayesian import BayesRun, fit, member_outputs, network, outputs_at
 from pacdp.calibration import reliability_curve, summary
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.data import load
 from pacdp.losses import cross_entropies

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bounds.accounting import Event, SelfComposed, clt_gdp, gaussian_epsilon, privacy_epsilon
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.step.event import sampled_step
 

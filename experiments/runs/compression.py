@@ -13,8 +13,8 @@ from experiments.study import Row
 from pacdp.certify import BoundSet
 from pacdp.cli.compressing import Compression, compute
 from pacdp.cli.compression_recipes import compression
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.compress import Groups, Stop
 from pacdp.compress.certify import compress

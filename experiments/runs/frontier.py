@@ -28,9 +28,9 @@ from torch.utils.data import TensorDataset
 from pacdp.algorithms.algorithm import Descent
 from pacdp.algorithms.dp_sgld import DPSGLD
 from pacdp.calibration import fit_temperature, summary
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import Budget
 from pacdp.cli.private.data import examples
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, Kind, single
 from pacdp.layers.predict import average_over_snapshots, with_weights

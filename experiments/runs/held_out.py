@@ -28,7 +28,7 @@ from pacdp.backprop import (
     train_posterior,
 )
 from pacdp.certify import BoundSet, MonteCarlo
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.data import Dataset, load
 from pacdp.losses import bounded_cross_entropy
 

@@ -16,12 +16,12 @@ import torch
 from torch import nn, optim
 from torch.nn.functional import cross_entropy
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.algorithms import Public, network
 from pacdp.cli.private.config import Budget, PrivateConfig, Sampling
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.methods import DPSGD, DPSGLD, UserDPSGD
 from pacdp.cli.private.run import judged
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import digest
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.cli.sweep.kinds import PRIVATE

@@ -17,7 +17,7 @@ from experiments.runs.held_out import of_a_list, sizes
 from experiments.study import Row
 from pacdp import GaussianPosterior, Prior, certify
 from pacdp.certify import BoundSet, DataFree, MonteCarlo
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load
 from pacdp.features import OrientedGradients, RandomWaves, SimplexHead, fit_law, fit_mean, transform

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.data import Dataset, load
 from pacdp.losses import bounded_cross_entropy

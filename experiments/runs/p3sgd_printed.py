@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from experiments.runs import p3sgd
 from pacdp.algorithms.p3sgd import P3SGD
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.data import examples
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.sweep.jobs import single
 from pacdp.step.choice import clipped_scores, probabilities_of
 from pacdp.step.mechanism import Mechanism

@@ -37,7 +37,7 @@ from pacdp.certify import BoundSet, MonteCarlo
 from pacdp.certify.priors import NoisySum, Source, price_of
 from pacdp.certify.training import train_certified
 from pacdp.certify.trajectory import realised_price
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.data import Dataset, load
 from pacdp.data.row_checks import require_apart
 from pacdp.features import OrientedGradients, RandomWaves, fit_mean, gaussian_errors, transform, unit

@@ -24,7 +24,7 @@ from pacdp import HeldOut, Network, Prior, Private, certify
 from pacdp.certify import BoundSet, DataFree, MonteCarlo, Report
 from pacdp.certify.outputs import error_share
 from pacdp.certify.priors import Source
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.compress import Estimator, Groups, Stop, compress
 from pacdp.data import Dataset, load
 from pacdp.features import SimplexHead, fit_law, unit

@@ -13,12 +13,13 @@ from pacdp import Settings
 from pacdp.algorithms import SGHMC, SGLD, EntropySGD
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder
 from pacdp.cli.private.config import PrivateConfig, Sampling
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.recipes import SIZES, Scale, recipe
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.cli.sweep.jobs import Job, single
 from pacdp.models import Architecture
 from pacdp.problem import Problem
@@ -31,20 +32,20 @@ _SIZES = {**SIZES, "cifar10": 50_000, "xrays-mixed": 4672, "malaria": 21_947}
 _PAID = Settings.tried(TRIED, "the study")
 
 
-def _of_chain(run: Run, runtime: Runtime, folder: Path) -> Row:
+def _of_chain(run: Run, how: Training, folder: Path) -> Row:
     if not Folder(folder / "run").finished:
-        train(run, folder / "run", runtime, resume=True)
-    return _anywhere(certifying.certify(folder / "run", runtime, seed=run.seed, unlisted=_PAID))
+        train(run, folder / "run", how)
+    return _anywhere(certifying.certify(folder / "run", how, seed=run.seed, unlisted=_PAID))
 
 
-def _of_private(config: PrivateConfig, runtime: Runtime, folder: Path) -> Row:
+def _of_private(config: PrivateConfig, how: Training, folder: Path) -> Row:
     from pacdp.cli.private.certify import certify_private  # brings Opacus
     from pacdp.cli.private.run import train_private
 
     if not Folder(folder / "run").finished:
-        train_private(config, folder / "run", runtime, resume=True)
+        train_private(config, folder / "run", how)
     checkpoint = Folder(folder / "run").checkpoint
-    report = certify_private(checkpoint, runtime, failure_prob=0.05 / TRIED, std=0.01, seed=config.seed)
+    report = certify_private(checkpoint, how, failure_prob=0.05 / TRIED, std=0.01, seed=config.seed)
     return _anywhere(report)
 
 

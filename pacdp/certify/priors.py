@@ -89,7 +89,7 @@ class NoisySum:
     """The prior is a function of what noisy sums over the bound's examples released, at a price made from these.
 
     Attributes:
-        price: of :mod:`bounds.noisy_sums`, with what is known of the run.
+        price: of :mod:`bounds.noisy`, with what is known of the run.
         unit: "example" or "person": whose contributions the price counts. What a person adds with all of their examples
             says nothing of single ones, nor the other way round.
     """

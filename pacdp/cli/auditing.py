@@ -9,15 +9,14 @@ from pacdp.audit.chains import audit_chain
 from pacdp.audit.checks import MechanismAudit
 from pacdp.audit.mechanism import audit_mechanism, made_up, units_for
 from pacdp.chains import SecretKeys
+from pacdp.cli.compressing import Compression
 from pacdp.cli.config import Run
-from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.folder import Folder
+from pacdp.cli.kinds import config_in, recipe_of
 from pacdp.cli.overrides import overridden
 from pacdp.cli.private.algorithms import Public, mechanism, network
-from pacdp.cli.private.command import holds_private_run
 from pacdp.cli.private.config import PrivateConfig
-from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
-from pacdp.cli.recipes import Scale, recipe
-from pacdp.cli.serial import from_dict
+from pacdp.cli.runtime import Scale
 from pacdp.features.spots import spot_features
 from pacdp.losses import cross_entropies
 from pacdp.models import build
@@ -38,15 +37,13 @@ def configuration(target: str, *, scale: Scale, rest: list[str]) -> PrivateConfi
     """The configuration of that name, or that the folder holds; ``rest`` sets fields of it.
 
     Raises:
-        ValueError: neither a recipe nor the folder of a run.
+        ValueError: neither a recipe nor the folder of a run whose steps are private.
     """
-    folder = Folder(Path(target))
-    if folder.config.is_file():
-        kind: type[PrivateConfig | Run] = PrivateConfig if holds_private_run(folder.path) else Run
-        return overridden(from_dict(kind, read_json(folder.config)), rest)
-    if target in PRIVATE_RECIPES:
-        return overridden(private_recipe(target, scale=scale), rest)
-    return overridden(recipe(target, scale=scale), rest)
+    path = Path(target)
+    made = config_in(path) if Folder(path).config.is_file() else recipe_of(target, scale=scale)
+    if isinstance(made, Compression):
+        raise ValueError(f"{target} holds a compression, which promises nothing of its steps")
+    return overridden(made, rest)
 
 
 def audit(

@@ -1,8 +1,8 @@
 """Some runs as one batch of chains in this process, each with its own folder."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,19 @@ from pacdp.certify.chain_files import save_trained
 from pacdp.certify.gibbs import GibbsEstimate, estimate_gibbs
 from pacdp.certify.trained import privacy_of
 from pacdp.chains import Keys, Replayed, SecretKeys, Trace, run_chains
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.ensemble import Ensemble
-from pacdp.cli.folder import Folder, provenance, require_space, write_json
+from pacdp.cli.folder import Folder
 from pacdp.cli.private import PRIVATE
+from pacdp.cli.runtime import Training
 from pacdp.cli.serial import to_dict
+from pacdp.data import Dataset
 from pacdp.errors import Diverged
 from pacdp.objective import Objective, Risks
 from pacdp.posterior import LocalGibbs, Point
 from pacdp.step.paid import Paid
+from pacdp.store.checkpoint import Checkpoint
 from pacdp.store.reservation import NoLedger
-
-Report = Callable[[int, int, dict[str, Any] | None], None]
-"""Called as report(step, steps, row): the row, of the batch's first run, is None between records."""
 
 
 class _NotGranted(Exception):
@@ -43,16 +43,32 @@ class _NotGranted(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
+class Member:
+    """One run of a batch, with what is its own."""
+
+    run: Run
+    folder: Folder
+    train: Dataset
+    test: Dataset
+    checkpoint: Checkpoint | None = None
+    """The one that it goes on from."""
+    paid: Paid | None = None
+    """Leave to draw its steps' noise; None where it promises nothing."""
+    ensemble: Ensemble | None = None
+    """Where it takes snapshots."""
+
+    @property
+    def step(self) -> int:
+        """Where it stands when it begins or goes on."""
+        return 0 if self.checkpoint is None else int(self.checkpoint.header["step"])
+
+
+@dataclass(slots=True, kw_only=True)
 class Batch:
     """Runs of one kind at one step."""
 
-    runs: list[Run]
-    folders: list[Folder]
-    hashes: list[dict[str, str]]
-    """Of each run's training and test data."""
-    paid: list[Paid | None]
-    """For each run, leave to draw its steps' noise; None for one that promises nothing."""
-    runtime: Runtime
+    members: list[Member]
+    how: Training
     objective: Objective
     test: Objective
     sampler: Sampler
@@ -61,63 +77,55 @@ class Batch:
     trace: Trace
     replayed: Replayed | None = None
     """The sampler as a recorded step, on a GPU; recorded once for all records of the runs."""
-    ensembles: list[Ensemble] = field(default_factory=list)
-    """One a run, where the runs take snapshots."""
 
-    def prepare(self, *, fresh: Sequence[bool]) -> None:
+    def prepare(self) -> None:
         """Write the first files of fresh runs; drop from the others what lies beyond their checkpoints."""
-        for i, (run, folder) in enumerate(zip(self.runs, self.folders, strict=True)):
-            if not fresh[i]:
-                made = [mark for mark in run.marks(self.objective.n) if mark <= self.state.step]
-                folder.keep_rows(up_to_step=self.state.step, expected=made)
-                continue
-            require_space(folder.path, bytes_needed=20 * self.objective.dim + 1_000_000)
-            folder.clear()
-            made_by = provenance(device=self.runtime.device, seed=run.seed)
-            write_json(folder.provenance, made_by | {"runtime": self.runtime.recorded()})
-            write_json(folder.config, to_dict(run))
-            folder.keep_rows(up_to_step=-1)
-        thinning = self.runs[0].thinning(self.runs[0].steps(self.objective.n))
-        if thinning:
-            self.ensembles = [
-                Ensemble(folder.snapshots, thinning, self.objective.select([i]), self.test.select([i]),
-                         step=self.state.step)
-                for i, folder in enumerate(self.folders)
-            ]  # fmt: skip
-        for i in range(len(self.runs)):
-            if fresh[i]:
+        n, step = self.objective.n, self.state.step
+        thinning = self.members[0].run.thinning(self.members[0].run.steps(n))
+        for i, one in enumerate(self.members):
+            if one.checkpoint is not None:
+                made = [mark for mark in one.run.marks(n) if mark <= step]
+                one.folder.keep_rows(up_to_step=step, expected=made)
+            else:
+                size = 20 * self.objective.dim + 1_000_000
+                one.folder.begin(one.run, self.how, bytes_needed=size)
+            if thinning:
+                own, test = self.objective.select([i]), self.test.select([i])
+                one.ensemble = Ensemble(one.folder.snapshots, thinning, own, test, step=step)
+        for i, one in enumerate(self.members):
+            if one.checkpoint is None:
                 self.save(i)
 
     def save(self, chain: int) -> None:
         """Write one run's checkpoint."""
-        run = self.runs[chain]
+        one = self.members[chain]
         save_trained(
-            self.folders[chain].checkpoint, problem=run.problem, settings=run.sampler, objective=self.objective,
-            hashes=self.hashes[chain], state=chain_of(self.state, chain), seed=run.seed, chain=run.chain,
-            run=to_dict(run), trace=self.trace.tensors(chain), runtime=self.runtime.recorded(),
-            plan=run.plan(self.objective.n), private=self._kept(chain),
+            one.folder.checkpoint, problem=one.run.problem, settings=one.run.sampler, objective=self.objective,
+            hashes={"train": one.train.hash, "test": one.test.hash}, state=chain_of(self.state, chain),
+            seed=one.run.seed, chain=one.run.chain, run=to_dict(one.run), trace=self.trace.tensors(chain),
+            runtime=self.how.recorded(), plan=one.run.plan(self.objective.n), private=self._kept(chain),
         )  # fmt: skip
 
     def _kept(self, chain: int) -> dict[str, Any]:
         """What a private run keeps for itself: the key of its noise, and where its steps are counted."""
-        paid, keys = self.paid[chain], self.keys.select([chain])
+        paid, keys = self.members[chain].paid, self.keys.select([chain])
         key = {"noise_key": keys.secrets[0].hex()} if isinstance(keys, SecretKeys) else {}
         if paid is None or isinstance(paid.books, NoLedger):
             return key
         return {**key, "ledger": {"run": paid.run, "receipt": paid.receipt and dict(paid.receipt)}}
 
-    def go(self, report: Report) -> dict[Path, dict[str, Any] | Exception]:
+    def go(self) -> dict[Path, dict[str, Any] | Exception]:
         """Train to the end, recording on the way; by folder, the result or what ended the run."""
-        steps = self.runs[0].steps(self.objective.n)
+        first, n = self.members[0].run, self.objective.n
+        steps, started = first.steps(n), time.monotonic()
         outcomes: dict[Path, dict[str, Any] | Exception] = {}
-        started = time.monotonic()
-        for mark in self.runs[0].marks(self.objective.n):
+        for mark in first.marks(n):
             if mark <= self.state.step:
                 continue
             rows: list[dict[str, Any]] = []
-            while self.runs and not rows:
+            while self.members and not rows:
                 try:
-                    self._advance(mark, steps, report)
+                    self._advance(mark, steps)
                     rows = self._measure()
                 except Diverged as error:
                     outcomes |= self._drop(dict.fromkeys(error.chains, error))
@@ -125,32 +133,28 @@ class Batch:
                     outcomes |= self._drop(error.chains)
             for i, row in enumerate(rows):
                 row["seconds"] = round(time.monotonic() - started, 3)
-                self.folders[i].append_row(
-                    row
-                )  # before the checkpoint: a crash between the two repeats the row
+                # before the checkpoint: a crash between the two repeats the row
+                self.members[i].folder.append_row(row)
                 self.save(i)
             if rows:
-                report(self.state.step, steps, rows[0])
-        for i, folder in enumerate(self.folders):
-            result = {
+                self.how.report(self.state.step, steps, rows[0])
+        for one in self.members:
+            result: dict[str, Any] = {
                 "format": "pacdp-result/1",
                 "steps": steps,
-                "n": self.objective.n,
-                "final": folder.rows()[-1],
+                "n": n,
+                "final": one.folder.rows()[-1],
             }
-            result["rests_on"] = folder.content_hashes()
-            if not self.runs[i].reproducible:
+            if not one.run.reproducible:
                 result["private"] = PRIVATE
-            if self.ensembles:
-                result["ensemble"] = self.ensembles[i].summary()
-            write_json(folder.result, result)
-            outcomes[folder.path] = result
+            if one.ensemble:
+                result["ensemble"] = one.ensemble.summary()
+            outcomes[one.folder.path] = one.folder.finish(result)
         return outcomes
 
-    def _advance(self, mark: int, steps: int, report: Report) -> None:
-        own = self.runs[
-            0
-        ].sampler  # large batches make long steps: a checkpoint waits for the end of a chunk
+    def _advance(self, mark: int, steps: int) -> None:
+        # large batches make long steps: a checkpoint waits for the end of a chunk
+        own = self.members[0].run.sampler
         chunk = max(1, 500 // (own.gradients_per_step * max(1, own.batch_size // 1000)))
         replay = self.objective.device.type == "cuda" and self.objective.has_fixed_shapes(self.keys)
         if replay and self.replayed is None:
@@ -159,11 +163,9 @@ class Batch:
         saved = time.monotonic()
         while self.state.step < mark:
             step = self.state.step
-            stop = min(
-                mark,
-                (step // chunk + 1) * chunk,
-                *(e.next_after(step) or mark for e in self.ensembles),
-            )
+            ensembles = [one.ensemble for one in self.members if one.ensemble]
+            snapshots = (each.next_after(step) or mark for each in ensembles)
+            stop = min(mark, (step // chunk + 1) * chunk, *snapshots)
             self._reserve(step + 1, stop)
             (part,) = run_chains(
                 sampler, self.state, self.keys, until=stop, chunk=chunk, loss=self.objective.loss
@@ -171,25 +173,23 @@ class Batch:
             # a replayed step overwrites its state, which must stand where this chunk ends
             self.state = copied(part.state) if replay else part.state
             self.trace = self.trace.extended(part)
-            for ensemble, weights in zip(self.ensembles, self.state.weights, strict=False):
+            for ensemble, weights in zip(ensembles, self.state.weights, strict=False):
                 ensemble.see(self.state.step, weights)
-            report(self.state.step, steps, None)
-            if (
-                time.monotonic() - saved > self.runtime.checkpoint_seconds
-                and self.state.step < mark
-            ):
-                for i in range(len(self.runs)):
+            self.how.report(self.state.step, steps, None)
+            late = time.monotonic() - saved > self.how.checkpoint_seconds
+            if late and self.state.step < mark:
+                for i in range(len(self.members)):
                     self.save(i)
                 saved = time.monotonic()
 
     def _reserve(self, first: int, last: int) -> None:
         """Ask for leave to draw the noise of these steps, run by run."""
         refused: dict[int, Exception] = {}
-        for i, paid in enumerate(self.paid):
+        for i, one in enumerate(self.members):
             try:
                 for step in range(first, last + 1):
-                    if paid is not None:
-                        paid.before(step)
+                    if one.paid is not None:
+                        one.paid.before(step)
             except ValueError as error:
                 refused[i] = error
         if refused:
@@ -197,51 +197,46 @@ class Batch:
 
     def _drop(self, errors: Mapping[int, Exception]) -> dict[Path, Exception]:
         """Go on without the chains that had these errors, from where all were well."""
-        kept = [i for i in range(len(self.runs)) if i not in errors]
-        ended: dict[Path, Exception] = {self.folders[i].path: error for i, error in errors.items()}
-        self.runs = [self.runs[i] for i in kept]
-        self.folders = [self.folders[i] for i in kept]
-        self.hashes = [self.hashes[i] for i in kept]
-        self.paid = [self.paid[i] for i in kept]
-        for paid in self.paid:
-            if paid is not None:
-                paid.again()
-        self.ensembles = [self.ensembles[i] for i in kept] if self.ensembles else []
+        kept = [i for i in range(len(self.members)) if i not in errors]
+        ended = {self.members[i].folder.path: error for i, error in errors.items()}
+        self.members = [self.members[i] for i in kept]
+        for one in self.members:
+            if one.paid is not None:
+                one.paid.again()
         if kept:
             self.objective, self.test = self.objective.select(kept), self.test.select(kept)
             self.state, self.keys = selected(self.state, kept), self.keys.select(kept)
             self.trace = self.trace.select(kept)
-            self.sampler = build([run.sampler for run in self.runs], self.objective)
+            self.sampler = build([one.run.sampler for one in self.members], self.objective)
             self.replayed = None
         return ended
 
     def _measure(self) -> list[dict[str, Any]]:
         """A row a run: risks of the weights, of the Gibbs classifier, and the bounds."""
-        everyone = range(len(self.runs))
+        runs = [one.run for one in self.members]
+        everyone = range(len(runs))
         risks = [(self._risks(self.objective, k), self._risks(self.test, k)) for k in everyone]
-        gibbs: Sequence[GibbsEstimate | None] = [None] * len(self.runs)
+        gibbs: Sequence[GibbsEstimate | None] = [None] * len(runs)
         if all(isinstance(self._law(k), LocalGibbs) for k in everyone):
             try:
                 gibbs = self._gibbs(everyone)
             except (ValueError, Diverged) as error:
                 gibbs = [self._gibbs_of_one(k) for k in everyone]
                 concerned = tuple(k for k in everyone if gibbs[k] is None)
-                if not all(
-                    run.promising for run in self.runs
-                ):  # a private chain goes on: no record may end it
+                # a private chain goes on: no record may end it
+                if not all(run.promising for run in runs):
                     if isinstance(error, Diverged) or not concerned:
                         raise
                     raise Diverged(
                         self.state.step, f"the Gibbs classifier ({error}); it", chains=concerned
                     ) from error
         return [
-            self._row(run, *pair, own)
-            for run, pair, own in zip(self.runs, risks, gibbs, strict=True)
+            self._row(run, *pair, own) for run, pair, own in zip(runs, risks, gibbs, strict=True)
         ]
 
     def _gibbs(self, chains: Sequence[int]) -> list[GibbsEstimate]:
         """What is recorded of the Gibbs classifiers, whose randomness is their own, not the chains'."""
-        runs = [self.runs[k] for k in chains]
+        runs = [self.members[k].run for k in chains]
         keys = Keys.derive(
             [derived_seed(run.seed, 1, self.state.step) for run in runs],
             [run.chain for run in runs],
@@ -256,7 +251,7 @@ class Batch:
         )
 
     def _law(self, chain: int) -> LocalGibbs | Point:
-        return self.runs[chain].sampler.posterior(self.state.weights[chain])
+        return self.members[chain].run.sampler.posterior(self.state.weights[chain])
 
     def _gibbs_of_one(self, chain: int) -> GibbsEstimate | None:
         """None where there is none, whatever the reason."""

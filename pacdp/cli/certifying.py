@@ -8,11 +8,11 @@ from typing import Any
 
 from pacdp import Settings, load_trained
 from pacdp.certify.gibbs import Progress
-from pacdp.cli.config import Runtime
-from pacdp.cli.diagnosing import diagnose_checkpoints, siblings
+from pacdp.cli.chains import diagnose_checkpoints, siblings
 from pacdp.cli.folder import Folder, provenance, read_json
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
+from pacdp.cli.runtime import Runtime
 
 
 def certify(

@@ -1,10 +1,9 @@
 """Runs of `pacdp compress`: a learner on records that it picks, in a folder, and its certificate (pacdp.compress)."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +11,8 @@ from torch import Tensor
 from pacdp import compress, load_checkpoint
 from pacdp.certify.examples import BoundSet
 from pacdp.certify.settings import Settings
-from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder, provenance, read_json, write_json
+from pacdp.cli.folder import Folder, provenance
+from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import JOINED_LATER, from_dict, to_dict
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop
 from pacdp.compress.certify import assess, outputs_of, rows_behind
@@ -26,13 +25,13 @@ from pacdp.predictions.report import Report
 from pacdp.problem import Problem
 
 KIND = "compression/1"
-Progress = Callable[[Round], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
     """One compression: everything that determines its numbers."""
 
+    KIND: ClassVar[str] = "compression"
     problem: Problem = field(default_factory=Problem)
     """Data and labels; its network and loss are the learner's."""
     learner: Chained | Adam | KernelRidge
@@ -64,6 +63,11 @@ class Compression:
             raise ValueError(
                 "start_size must be 0 for a kernel machine: it is solved anew in every round"
             )
+
+    @property
+    def title(self) -> str:
+        """What is run, on what."""
+        return f"{self.algorithm}, compressed, on {self.problem}"
 
     @property
     def algorithm(self) -> str:
@@ -116,81 +120,60 @@ class Compression:
         return Settings.tried(tried, "whoever wrote the recipe or gave its fields")
 
 
-def run(
-    config: Compression, out: Path, runtime: Runtime, *, resume: bool = False, force: bool = False,
-    report: Progress | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def run(config: Compression, out: Path, how: Training) -> dict[str, Any]:
     """Carry out ``config`` in folder ``out``; returns its result, as written to ``result.json``.
 
-    Killed at any moment it goes on with ``resume`` from its last checkpoint, to the same network, bit for bit.
+    Killed at any moment it goes on with ``how.resume`` from its last checkpoint, to the same network, bit for bit.
 
     Raises:
         Looks: the learner looks at records that it did not pick.
         ValueError: the folder holds another run, or a finished one.
     """
     folder = Folder(out)
-    with folder.lock():
-        if not force:
-            folder.require_free(config, resume=resume)
-        if force or not folder.started:
-            folder.clear()
-        runtime.apply()
-        made_by = provenance(device=runtime.device, seed=config.seed)
-        write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
-        write_json(folder.config, to_dict(config))
+    with folder.at_work(config, how) as going_on:
+        if not going_on:
+            folder.begin(config, how)
+        how.apply()
         started = time.monotonic()
-        found = carried_out(config, runtime, out, report=report)
+        found = _found(config, how, folder)
         rows = folder.rows()
-        result = {
-            "format": "pacdp-result/1",
-            "algorithm": f"{config.algorithm}, compressed",
-            "steps": len(rows),
-            "n": found.n,
-            "final": rows[-1] if rows else None,
+        return folder.finish({
+            "format": "pacdp-result/1", "algorithm": f"{config.algorithm}, compressed", "steps": len(rows),
+            "n": found.n, "final": rows[-1] if rows else None,
             "value": found.certificates[0].value if found.certificates else 1.0,
             "seconds": round(time.monotonic() - started, 2),
-            "rests_on": folder.content_hashes(),
-        }
-        write_json(folder.result, result)
-    return result
+        })  # fmt: skip
 
 
-def carried_out(
-    config: Compression, runtime: Runtime, out: Path, *, report: Progress | None = None
-) -> Report:
-    """The run in a folder that is locked, gone on with where it stands, and what it says."""
-    folder, (data, test, before), own = Folder(out), config.parts(runtime), to_dict(config)
+def _found(config: Compression, how: Training, folder: Folder) -> Report:
+    """What the run says in a folder that is locked, gone on with where it stands."""
+    (data, test, before), own = config.parts(how), to_dict(config)
     start, start_rows = config.head_start(before)
     done = load_checkpoint(folder.checkpoint).header["step"] if folder.checkpoint.is_file() else 0
     folder.keep_rows(up_to_step=done, expected=range(1, done + 1))
+    errors: list[int] = []
 
     def told(line: Round) -> None:
         row = {"step": line.number, "picked": line.picked, "errors": line.errors, "kept": line.kept}
         folder.append_row(row)
-        if report is not None:
-            report(line)
+        errors.append(line.errors)
+        how.report(max(1, *errors) - line.errors, max(1, *errors), row)
 
-    found = compress(
+    return compress(
         config.learner, data, test=test, groups=config.groups, stop=config.stop, expected=config.expected,
         failure_prob=config.failure_prob, tolerance=config.tolerance, seed=config.seed, settings=config.settings(test),
         start=start, start_rows=start_rows,
         file=folder.checkpoint, about={"kind": KIND, "run": own, "problem": own["problem"], "seed": config.seed},
-        every=runtime.checkpoint_seconds, progress=told,
-    )  # fmt: skip
-    return found.report
+        every=how.checkpoint_seconds, progress=told,
+    ).report  # fmt: skip
 
 
-def compute(config: Compression, runtime: Runtime, out: Path) -> dict[str, Any]:
+def compute(config: Compression, how: Training, out: Path) -> dict[str, Any]:
     """The report of a run in a folder, for studies."""
-    found = carried_out(config, runtime, out)
+    found = _found(config, how, Folder(out))
     return found.to_dict(
-        subject=_subject(out), provenance=provenance(device=runtime.device, seed=config.seed)
+        subject=_subject(out), provenance=provenance(device=how.device, seed=config.seed)
     )
-
-
-def is_compression(path: Path) -> bool:
-    """Whether the checkpoint is a compression's."""
-    return load_checkpoint(path).header.get("kind") == KIND
 
 
 class Finished(NamedTuple):
@@ -234,7 +217,7 @@ def finished(path: Path, runtime: Runtime) -> Finished:
             f"{folder.path} holds a compression that is not finished: go on with --resume"
         )
     checkpoint = load_checkpoint(folder.checkpoint)
-    config = from_dict(Compression, read_json(folder.config))
+    config = folder.config_of(Compression)
     data, test, before = config.parts(runtime)
     header = checkpoint.header
     if from_dict(Compression, header["run"]) != config or header["rows"] != data.rows.digest:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pacdp.algorithms import SGD, SGLD, EntropySGD
 from pacdp.cli.compressing import Compression
-from pacdp.cli.recipes import Scale
+from pacdp.cli.runtime import Scale
 from pacdp.compress import Adam, Chained, Groups, KernelRidge, Stop, View
 from pacdp.models import Architecture
 from pacdp.problem import Problem

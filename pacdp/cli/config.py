@@ -1,13 +1,11 @@
-"""What a run is: `Run` decides its numbers, `Runtime` may not."""
+"""What a chain's run is: `Run` decides its numbers."""
 
 from dataclasses import dataclass, field
-from typing import Any, get_args
-
-import torch
+from typing import ClassVar, get_args
 
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.chains import Batching, Thinning
+from pacdp.chains import Thinning
 from pacdp.cli.serial import JOINED_LATER, digest
 from pacdp.problem import Problem
 from pacdp.step.planned_steps import Plan, Stopping
@@ -17,6 +15,7 @@ from pacdp.step.planned_steps import Plan, Stopping
 class Run:
     """One training run: everything that determines its numbers."""
 
+    KIND: ClassVar[str] = "chain"
     problem: Problem = field(default_factory=Problem)
     sampler: Settings = field(default_factory=SGD)
     epochs: float = 10.0
@@ -112,66 +111,11 @@ class Run:
         return digest(self)
 
     @property
+    def title(self) -> str:
+        """What is run, on what."""
+        return f"{self.algorithm} on {self.problem}"
+
+    @property
     def algorithm(self) -> str:
         """The algorithm's name as the field writes it."""
         return self.sampler.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """How a run is carried out; only ``bfloat16`` and ``tf32`` change what it computes beyond floating-point order."""
-
-    device: str = "cpu"
-    """A torch device, such as cpu or cuda."""
-    threads: int = 0
-    """CPU threads of torch; 0 leaves torch's own choice."""
-    data_root: str | None = None
-    """Folder of the data sets; by default PACDP_DATA, then the user's cache, then a download."""
-    checkpoint_seconds: float = 10.0
-    """Least time between two checkpoints."""
-    batching: Batching = "auto"
-    """How many chains share a pass: loop takes them one by one, vmap all at once; auto chooses by device."""
-    bfloat16: bool = False
-    """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
-    float32. Recorded, and a resumed run must agree."""
-    tf32: bool = False
-    """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it all 23 are kept, by
-    cuDNN too. Not where gradients are clipped or their norms kept. Recorded, and a resumed run must agree."""
-    deterministic: bool = False
-    """Refuse kernels whose result depends on scheduling (GPU)."""
-
-    def apply(self) -> None:
-        """Set what torch keeps for the whole process.
-
-        Raises:
-            ValueError: there is no such device here.
-        """
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            said = str(error).strip().splitlines()[0]
-            raise ValueError(
-                f"--device {self.device} is not to be had here ({said}): cpu always is"
-            ) from error
-        if self.threads:
-            torch.set_num_threads(self.threads)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
-        if self.deterministic:
-            torch.use_deterministic_algorithms(True)
-
-    def require_float32(self, *, clipped: bool, kept: bool) -> None:
-        """Sums whose records' norms something rests on are taken in float32 alone.
-
-        Raises:
-            ValueError: less is asked for.
-        """
-        if self.tf32 and (clipped or kept):
-            what = "clipped" if clipped else "summed with their norms kept (keep_norms)"
-            raise ValueError(
-                f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
-            )
-
-    def recorded(self) -> dict[str, Any]:
-        """What may change the numbers of a run, for its checkpoint."""
-        more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
-        return {"batching": self.batching, "bfloat16": self.bfloat16, **more}

@@ -31,6 +31,7 @@ from pacdp.cli.reading import (
     remarks,
     together,
 )
+from pacdp.cli.runtime import Report
 from pacdp.cli.terminal import messages, output
 
 
@@ -56,6 +57,15 @@ def progress(description: str, total: int) -> Iterator[Callable[..., None]]:
                 messages.print(line)
 
         yield advance
+
+
+@contextmanager
+def showing(description: str) -> Iterator[Report]:
+    """Yields what tells of a run: a bar for its steps, a line for its rows."""
+    with progress(description, 1000) as advance:
+        yield lambda step, steps, row: advance(
+            1000 * step // steps, row_line(row, steps) if row else None
+        )
 
 
 class DownloadBar:
@@ -100,6 +110,10 @@ class DownloadBar:
 
 def row_line(row: dict[str, Any], steps: int) -> str:
     """One recorded row as one line."""
+    if "picked" in row:
+        return f"round {row['step']}: {row['picked']} picked, {row['errors']} errors left"
+    if "train_loss" not in row:
+        return f"step {row['step']}/{steps}, epsilon {up(row['epsilon'])}"
     parts = [
         f"step {row['step']}/{steps}",
         f"epoch {row['epochs']:.1f}",
@@ -216,3 +230,28 @@ def print_diagnosis(diagnosis: dict[str, Any]) -> None:
         else "stationarity is not refuted, which does not prove it"
     )
     out.print(f"  {verdict}")
+
+
+def print_private(result: dict[str, Any]) -> None:
+    """Accuracy, calibration and privacy of a private run, in lines on standard output."""
+    out, spent, test = output(), result["privacy"], result["test"]
+    halted = f", halted by the budget before step {result['steps'] + 1}" if result["halted"] else ""
+    out.print(f"{result['algorithm']}: {result['steps']} steps{halted}, {result['parameters']} parameters, "
+              f"{result['seconds']:.0f} s")  # fmt: skip
+    out.print(f"test ({result['n_test']} examples): accuracy {test['accuracy']:.4f}, AUC {_number(test['macro_auc'])}, "
+              f"ECE {test['ece']:.4f}, NLL {_number(test['nll_nats'])}, Brier {test['brier']:.4f}")  # fmt: skip
+    out.print(f"privacy: epsilon <= {up(spent['upper'])} at delta {spent['delta']:g}, {spent['adjacency']} neighbours "
+              f"(one {spent['unit']} among {spent['units']}); {spent['status']}; noise: {spent['noise']}")  # fmt: skip
+    if spent["units_are"] == "public":
+        of = spent["of_budget"]
+        out.print(f"  sampling.public_size is 0, and so the weights tell n, which counts each {spent['unit']} once: "
+                  f"only data sets of equal size are neighbours; {up(of['epsilon'])} of the budget is spent, "
+                  f"{of['adjacency']}")  # fmt: skip
+    if "published_accounting" in spent:
+        out.print(
+            f"  the paper's accounting of this run: {spent['published_accounting']['epsilon']:.3f} (optimistic)"
+        )
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"

@@ -23,11 +23,11 @@ from pacdp.certify import BoundSet, Measured, certify
 from pacdp.certify.foreign import file_hash
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli import certifying
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance
 from pacdp.cli.recipes import recipe
 from pacdp.cli.replacing import write_report
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Runtime, Training
 from pacdp.data import Rows, load, make_splits
 from pacdp.losses import error_count, in_error
 from pacdp.store.files import replacing
@@ -204,7 +204,7 @@ def _entropy_sgld(out: Path, runtime: Runtime, *, epochs: float) -> dict[str, An
     run = replace(
         recipe("entropy-sgld-digits", scale="smoke"), epochs=epochs, records=1, certify=effort
     )
-    train(run, out, runtime, force=True)
+    train(run, out, Training.on(runtime, force=True))
     found = certifying.certify(out, runtime)
     write_report(Folder(out).certificates, found)
     return found

@@ -21,10 +21,10 @@ from bounds.accounting import Composed, Event, event_to_dict
 from pacdp import Report, Settings, certify, load_checkpoint
 from pacdp.certify.examples import Unit
 from pacdp.certify.released_counts import ReleasedErrors, released_errors
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.terminal import word
 from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness

@@ -16,13 +16,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bounds._check import json_value
-from pacdp.cli.serial import from_dict
-from pacdp.store.canonical import chained, digest, follows
+from pacdp.cli.runtime import Runtime, Training
+from pacdp.cli.serial import from_dict, to_dict
+from pacdp.store.canonical import chained, digest, follows, parsed
 from pacdp.store.files import Held, begin, locked, remove_own, remove_partial, replacing, written
 
+Config = TypeVar("Config")
+FORMAT = "pacdp-run/3"
+_ABOUT = ("format", "kind", "title")
+"""What config.json says beside the configuration itself."""
 _RUN = ("config.json", "provenance.json", "metrics.jsonl", "checkpoint.safetensors", "result.json",
         "released.json")  # fmt: skip
 """What a run writes by itself."""
@@ -54,6 +59,31 @@ class Folder:
         """Whether a run has begun here, or a checkpoint was put here."""
         return self.config.is_file() or self.checkpoint.is_file()
 
+    @property
+    def kind(self) -> str | None:
+        """Which kind of run began here: chain, private, compression, or another one of a study's."""
+        return self._settings()["kind"] if self.config.is_file() else None
+
+    def config_of(self, kind: type[Config]) -> Config:
+        """The configuration of the run that began here.
+
+        Raises:
+            ValueError: there is none, or one of another kind or version.
+        """
+        values = self._settings()
+        return from_dict(kind, {name: values[name] for name in values if name not in _ABOUT})
+
+    def _settings(self) -> dict[str, Any]:
+        values = read_json(self.config)
+        if values.get("format") != FORMAT:
+            made = read_json(self.provenance) if self.provenance.is_file() else {}
+            version = made.get("versions", {}).get("pacdp", "of an earlier version")
+            raise ValueError(
+                f"{self.config} is of format {values.get('format', 'pacdp-run/2')!r}, and this version reads "
+                f"{FORMAT!r}: go on with it by pacdp {version} (commit {made.get('commit', 'unknown')}), which wrote it"
+            )
+        return values
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out; the operating system lets go when this one dies, however it dies.
@@ -72,12 +102,20 @@ class Folder:
                 f"another process is at work in {self.path}: {error}, or choose another --out"
             ) from error
 
-    def require_free(self, config: Any, *, resume: bool) -> None:
-        """Refuse a folder that another run has, or this one where it is not to be resumed.
+    @contextmanager
+    def at_work(self, config: Any, how: Training) -> Iterator[bool]:
+        """Keep other processes out while a run is carried out here; yields whether it goes on where it stands.
 
         Raises:
-            ValueError: the folder holds a finished run, an unfinished one without ``resume``, or another run's.
+            ValueError: the folder holds a finished run, an unfinished one that is not to be resumed, or another one;
+                or another process is at work in it.
         """
+        with self.lock():
+            if not how.force:
+                self._require_free(config, resume=how.resume)
+            yield self.checkpoint.is_file() and not how.force
+
+    def _require_free(self, config: Any, *, resume: bool) -> None:
         if self.finished:
             raise ValueError(
                 f"{self.path} holds a finished run: choose another --out, or overwrite it with --force"
@@ -86,10 +124,32 @@ class Folder:
             raise ValueError(
                 f"{self.path} holds an unfinished run: continue it with --resume, or overwrite it with --force"
             )
-        if self.started and from_dict(type(config), read_json(self.config)) != config:
+        if self.started and self.config_of(type(config)) != config:
             raise ValueError(
                 f"{self.path} holds a run of another configuration: choose another --out, or --force"
             )
+
+    def begin(self, config: Any, runtime: Runtime, *, bytes_needed: int = 1_000_000) -> None:
+        """Write the first files of a run, in the place of what pacdp wrote of an earlier one.
+
+        Raises:
+            ValueError: there is no room for it; a file that it would write is there, and is not one that pacdp wrote.
+        """
+        require_space(self.path, bytes_needed=bytes_needed)
+        self.clear()
+        made_by = provenance(device=runtime.device, seed=config.seed)
+        write_json(self.provenance, made_by | {"runtime": runtime.recorded()})
+        about = {"format": FORMAT, "kind": "study"}
+        if hasattr(config, "KIND"):
+            about |= {"kind": config.KIND, "title": config.title}
+        write_json(self.config, about | to_dict(config))
+        self.keep_rows(up_to_step=-1)
+
+    def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Write what the run found, beside the hashes of what that rests on; returns it."""
+        whole = {**result, "rests_on": self.content_hashes()}
+        write_json(self.result, whole)
+        return whole
 
     def clear(self) -> None:
         """Remove what pacdp wrote of an earlier run and nothing else; what it writes from here on, the folder lists.
@@ -97,7 +157,7 @@ class Folder:
         Raises:
             ValueError: a file that the run would write is there, and is not one that pacdp wrote.
         """
-        begin(self.path, own=_RUN if self._of_earlier_version() else ())
+        begin(self.path)
         known = written(self.path) or ()
         for name in _RUN:
             if name not in known and os.path.lexists(self.path / name):
@@ -109,13 +169,6 @@ class Folder:
             if snapshot.stem.removeprefix("snapshots-").isdecimal():
                 snapshot.unlink()
 
-    def _of_earlier_version(self) -> bool:
-        """Whether a run began here before folders listed what was written."""
-        try:
-            return {"versions", "argv", "seed"} <= read_json(self.provenance).keys()
-        except ValueError:
-            return False
-
     def rows(self) -> list[dict[str, Any]]:
         """The recorded rows; a last line cut short by a crash is left out.
 
@@ -124,7 +177,7 @@ class Folder:
         """
         return [
             {name: value for name, value in row.items() if name != "hash"}
-            for row in _chained(self.metrics)
+            for row in self._chained()
         ]
 
     def keep_rows(self, *, up_to_step: int, expected: Sequence[int] | None = None) -> None:
@@ -133,24 +186,18 @@ class Folder:
         Raises:
             ValueError: a row that is not what was written, or other steps than the ``expected`` ones are left.
         """
-        kept = [row for row in self.rows() if row["step"] <= up_to_step]
+        kept = [row for row in self._chained() if row["step"] <= up_to_step]
         steps = [row["step"] for row in kept]
         if expected is not None and steps != list(expected):
             raise ValueError(
                 f"{self.metrics} has rows for the steps {steps}, but the checkpoint's run has recorded "
                 f"{list(expected)}: restore the file, or start the run again with --force"
             )
-        lines, last = [], ""
-        for row in kept:
-            own = chained(row, after=last)
-            last = own["hash"]
-            lines.append(json.dumps(own, allow_nan=False) + "\n")
-        _replace(self.metrics, "".join(lines))
+        _replace(self.metrics, "".join(map(_line, kept)))
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
-        own = chained(row, after=self._last_hash())
-        line = (json.dumps(own, allow_nan=False) + "\n").encode()
+        line = _line(chained(row, after=self._last_hash())).encode()
         with self.metrics.open(
             "ab", buffering=0
         ) as file:  # a buffer would write once more, after an error, on closing
@@ -175,8 +222,29 @@ class Folder:
         }
 
     def _last_hash(self) -> str:
-        rows = _chained(self.metrics)
-        return rows[-1].get("hash", "") if rows else ""
+        rows = self._chained()
+        return rows[-1]["hash"] if rows else ""
+
+    def _chained(self) -> list[dict[str, Any]]:
+        """The rows with their hashes, each found to follow from the one before it."""
+        if not self.metrics.is_file():
+            return []
+        rows: list[dict[str, Any]] = []
+        *lines, _ = self.metrics.read_bytes().decode(errors="replace").split("\n")
+        for number, line in enumerate(lines, start=1):
+            row = parsed(line)
+            after = rows[-1]["hash"] if rows else ""
+            if not (follows(row, after=after) and isinstance(row.get("step"), int)):
+                raise ValueError(
+                    f"{self.metrics} is damaged: row {number} is not what was written after the rows before it; "
+                    "restore the file, or start the run again with --force"
+                )
+            rows.append(row)
+        return rows
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
 
 
 @contextmanager
@@ -281,34 +349,3 @@ def _git(*arguments: str) -> str | None:
 def _replace(path: Path, text: str) -> None:
     with replacing(path) as file:
         file.write(text.encode())
-
-
-def _chained(path: Path) -> list[dict[str, Any]]:
-    """The rows with their hashes, each found to follow from the one before it; those of earlier versions have none."""
-    if not path.is_file():
-        return []
-    *lines, cut_short = path.read_bytes().decode(errors="replace").split("\n")
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate([*lines, cut_short], start=1):
-        row = _row(line, rows)
-        if row is not None:
-            rows.append(row)
-        elif number <= len(lines):
-            raise ValueError(
-                f"{path} is damaged: row {number} is not what was written after the rows before it; restore the file, "
-                "or start the run again with --force"
-            )
-    return rows
-
-
-def _row(line: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The row, if it follows those before it."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-        return None
-    if "hash" not in row:
-        return row if not any("hash" in one for one in before) else None
-    return row if follows(row, after=before[-1].get("hash", "") if before else "") else None

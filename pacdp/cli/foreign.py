@@ -1,11 +1,10 @@
 """`pacdp certify` for weights that pacdp did not train: the user's own network and data, by `module:callable`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import tyro
 from torch import nn
 
 from pacdp.certify import (
@@ -21,64 +20,20 @@ from pacdp.certify import (
 )
 from pacdp.certify.foreign import file_hash, law_of, load_into, read_weights
 from pacdp.certify.gaussian import Progress
+from pacdp.cli.commands.certify import Foreign
 from pacdp.cli.compressing import finished
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.foreign_inputs import called, examples_of, fitting, indices_in, loss_of, rows_in
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
-    """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
-
-    model: str | None = None
-    """Called without arguments, returns the network."""
-    data: str | None = None
-    """Called without arguments, returns the examples that the bound rests on: (inputs, labels) or (inputs, labels,
-    people), a pacdp.BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's
-    person, people are counted."""
-    test: str | None = None
-    """Likewise, examples that neither weights nor prior saw."""
-    loss: str | None = None
-    """In place of the 0-1 error: absolute:2 or squared:2, an error of regression clipped at 2 and printed as a share of
-    that, or module:name of a function of outputs and labels with one loss in [0, 1] an example. Not with --prior."""
-    ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """Without --prior, what to certify of the network as it is, once for each, as for --predictions; by default all."""
-    prior: Path | None = None
-    """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
-    prior_data: str | None = None
-    """Called like --data, returns the examples that the prior saw (without --prior: the network): that the bound's are
-    not among them is then proved."""
-    prior_rows: Path | None = None
-    """The hashes of those examples alone: a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays()."""
-    prior_indices: Path | None = None
-    """Which examples of the data set they are: a .npy or JSON list; the bound's are then needed too."""
-    prior_is_data_free: bool = False
-    """The prior was fixed before any of the data were looked at; you say so."""
-    std: float = 0.01
-    """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
-    prior_std: float | None = None
-    """Standard deviation in the prior, if it is another one."""
-    passes: int = 5
-    """Over the examples, with fresh weights for each."""
-    surrogate: Path | None = None
-    """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
-    examples that neither saw, whose labels are not looked at, --prior-data or --prior-rows what this one saw."""
-
-    @property
-    def given(self) -> bool:
-        """Whether the command is about foreign weights."""
-        return any((self.model, self.data, self.test, self.loss, self.prior, self.prior_data, self.prior_rows,
-                    self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
+from pacdp.cli.runtime import Runtime
 
 
 def certify_foreign(
     path: Path,
     given: Foreign,
+    runtime: Runtime,
     *,
     failure_prob: float,
-    seed: int,
-    device: str,
+    seed: int = 0,
     tried: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -89,6 +44,7 @@ def certify_foreign(
     Raises:
         ValueError: something is missing or does not fit.
     """
+    runtime.apply()
     if given.model is None or given.data is None:
         raise ValueError(
             "weights that pacdp did not train need --model and --data: the network, and the examples that the bound "
@@ -109,7 +65,7 @@ def certify_foreign(
     common: dict[str, Any] = {
         "failure_prob": failure_prob,
         "settings": Settings.tried(tried),
-        "device": device,
+        "device": runtime.device,
     }
     if given.surrogate is not None:
         found = _beside(
@@ -124,7 +80,7 @@ def certify_foreign(
         found = _around(module, path, given.prior, given, examples, source, common | how)
     prior = {} if given.prior is None else {"prior_hash": file_hash(given.prior)}
     subject = {"checkpoint": str(path), "content_hash": file_hash(path), **prior}
-    return found.to_dict(subject=subject, provenance=provenance(device=device, seed=seed))
+    return found.to_dict(subject=subject, provenance=provenance(device=runtime.device, seed=seed))
 
 
 def _as_it_is(

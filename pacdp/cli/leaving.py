@@ -12,9 +12,9 @@ from bounds.privacy import Adjacency
 from pacdp import Network, Private, Report, load_checkpoint, load_trained
 from pacdp.certify import BoundSet
 from pacdp.certify.reading import AtWeights
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.certify import released
 from pacdp.cli.rederived import require_rederived
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import to_dict
 from pacdp.errors import CheckpointError
 from pacdp.resume import KIND

@@ -18,17 +18,17 @@ from pacdp.cli.terminal import messages, usage
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry(
-        "pacdp.cli.commands.runs",
+        "pacdp.cli.commands.demo",
         "Demo",
         "Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound.",
     ),
     "train": Entry(
-        "pacdp.cli.commands.runs",
+        "pacdp.cli.commands.train",
         "Train",
         "Train a recipe. Any field of its run can be set: --epochs 5 --sampler.tau 100 --problem.random-labels 1.",
     ),
     "compress": Entry(
-        "pacdp.cli.commands.compress",
+        "pacdp.cli.commands.train",
         "Compress",
         "Run a learner on examples that it picks itself and certify it on all of them: no prior, nothing held out.",
     ),
@@ -38,7 +38,7 @@ COMMANDS: dict[str, Entry] = {
         "The privacy ledger of a data set: everything that was ever released about its rows, paid before it is drawn.",
     ),
     "certify": Entry(
-        "pacdp.cli.commands.runs",
+        "pacdp.cli.commands.certify",
         "Certify",
         "Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.",
     ),

@@ -81,6 +81,14 @@ def no_more(rest: Sequence[str]) -> None:
     )
 
 
+def require_failure_prob(given: float | None) -> None:
+    """Refuse a --failure-prob that is no probability."""
+    if given is not None and not 0.0 < given < 1.0:
+        raise ValueError(
+            f"--failure-prob must lie strictly between 0 and 1, got {given}: 0.05 is customary"
+        )
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: what was meant, or what there is."""
     known = list(known)

@@ -11,16 +11,14 @@ operating system; that of studies comes from their seeds, so that their tables c
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from pacdp.algorithms import SGD, SGHMC, SGLD, EntropySGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.cli.config import Run
 from pacdp.cli.parsing import nearest
+from pacdp.cli.runtime import Scale
 from pacdp.models import Architecture
 from pacdp.problem import Problem
-
-Scale = Literal["smoke", "cpu", "gpu", "paper"]
 
 SIZES = {"digits": 1437, "digits2": 1437, "mnist": 60_000, "mnist2": 60_000}
 ALGORITHMS = ("sgd", "sgld", "entropy-sgd", "entropy-sgld")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.cli.config import Run
-from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.folder import Folder
 from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 
@@ -43,6 +43,6 @@ def require_rederived(path: Path, header: Mapping[str, Any], *, n: int) -> Run:
     folder = Folder(path if path.is_dir() else path.parent)
     run = from_dict(Run, header.get("run", {}))
     own = folder.config.is_file() and path in (folder.path, folder.checkpoint)
-    expected = from_dict(Run, read_json(folder.config)) if own else run
+    expected = folder.config_of(Run) if own else run
     require_own_run(folder.checkpoint if path.is_dir() else path, header, expected, n=n)
     return run

@@ -56,6 +56,14 @@ def canonical(values: Any) -> str:
         ) from error
 
 
+def parsed(text: str) -> Any:
+    """The value that a line of JSON holds; None where it holds none, or one that nests too deep."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def digest(values: Any, *, after: str = "") -> str:
     """SHA-256, in hex digits, of the text ``after`` followed by the canonical JSON of ``values``.
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pacdp.store.canonical import chained, follows
+from pacdp.store.canonical import chained, follows, parsed
 from pacdp.store.files import locked as file_locked
 from pacdp.store.files import remove_partial
 
@@ -146,11 +146,7 @@ def _verify(path: Path, whole: bytes, kind: Kind, lines: Lines) -> None:
     """Add to ``lines`` what comes after them."""
     texts = whole.decode(errors="replace").split("\n")[:-1]
     for number, text in enumerate(texts, start=1 + len(lines)):
-        line: Any
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            line = None
+        line = parsed(text)
         if number == 1 and (not isinstance(line, dict) or line.get("format") != kind.format):
             break
         if not (follows(line, after=lines[-1]["hash"] if lines else "") and kind.fits(line, lines)):
@@ -181,10 +177,10 @@ def _head(path: Path) -> Path:
 
 def _read_head(path: Path) -> Any:
     try:
-        return json.loads(_head(path).read_text())
+        return parsed(_head(path).read_text()) or {}
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError):
+    except UnicodeDecodeError:
         return {}
 
 

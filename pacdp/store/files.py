@@ -159,14 +159,14 @@ def remove_partial(path: Path) -> None:
                     left.unlink(missing_ok=True)
 
 
-def begin(folder: Path, *, own: Iterable[str] = ()) -> None:
-    """Keep a list of what is written in ``folder`` from here on; ``own`` are files that an earlier version wrote there.
+def begin(folder: Path) -> None:
+    """Keep a list of what is written in ``folder`` from here on.
 
     Raises:
         OSError: the folder cannot be written.
     """
     if written(folder) is None:
-        _enter(folder, [name for name in own if os.path.lexists(folder / name)])
+        _enter(folder, [])
 
 
 def written(folder: Path) -> frozenset[str] | None:

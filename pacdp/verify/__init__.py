@@ -30,6 +30,6 @@ arithmetic                  kl and its inverse, Clopper and Pearson, ξ(n), as i
 ==========================  ============================================================================================
 
 So the price of a trajectory is ``realised_sum`` in ``formulas/prices.py``, held against "Noisy sums" of
-docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``norms.py``. What is checked of a
-run's folder, and in which order, is ``_checks`` there. What no check asks for is named as what cannot be checked.
+docs/guarantees.md, and that the norms add up to what it pays for is ``check_norms`` in ``norms.py``. What is checked of
+a run's folder, and in which order, is ``_checks`` there. What no check asks for is named as what cannot be checked.
 """

@@ -81,6 +81,9 @@ _RISKS = {
 _BY_INPUT = {
     "sum_contributions": "realised_sum_",
     "sum_log_moments": "realised_poisson_",
+    "losses_log_moments": "gibbs_losses_",
+    "gradients_log_moments": "gibbs_gradients_",
+    "draw_spread": "gibbs_range_",
     "sum_mu": "noisy_sum_",
     "sum_event": "poisson_sum_",
     "privacy_notion": "private_",

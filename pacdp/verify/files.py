@@ -11,6 +11,9 @@ import numpy as np
 from pacdp.verify.claim import Fields, parsed, require
 
 CHECKPOINT = "pacdp-checkpoint/3"
+_RUN = "pacdp-run/3"
+_ABOUT = ("format", "kind", "title")
+"""What config.json says beside the configuration itself."""
 _RESULTS = "pacdp-result/1 or pacdp-private-result/1"
 WEIGHTS = "weights.safetensors"
 SETTINGS = "settings.json"
@@ -192,6 +195,24 @@ class Folder:
             "certificates", []
         )
 
+    @property
+    def kind(self) -> str:
+        """Which kind of run the checkpoint is of, as config.json calls it."""
+        if self.private:
+            return "private"
+        return "compression" if self.compression else "chain"
+
+    @property
+    def configured(self) -> dict[str, Any] | None:
+        """The configuration in config.json, without what the file says of itself."""
+        if self.config is None:
+            return None
+        return {
+            name: self.config[name]
+            for name in self.config
+            if name not in _ABOUT
+        }
+
     @cached_property
     def rows(self) -> list[Fields]:
         """The lines of metrics.jsonl; each hash must follow from the one before it."""
@@ -212,6 +233,10 @@ class Folder:
         form = self.header.get("format")
         if self.header and form != CHECKPOINT:
             return f"the checkpoint: {other_format(form, CHECKPOINT, provenance)}"
+        if self.config is not None:
+            form = self.config.get("format")
+            if form != _RUN:
+                return f"config.json: {other_format(form, _RUN, provenance)}"
         maker = f"check it with {_maker_of(provenance)}"
         if self.about.get("choices", self.header.get("choices")):
             return f"the checkpoint names a list of settings: {maker}"

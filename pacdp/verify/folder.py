@@ -1,7 +1,7 @@
 """A run's folder: header, configuration, steps, event and hashes, compared with each other and with the report.
 
-``_checks`` lists what is checked of a run, in its order, and ``checks`` in ``release`` what is of an exported folder. What
-the trajectory of a chain is paid for is asked in ``norms``.
+``_checks`` lists what is checked of a run, in its order, and ``checks`` in ``release`` what is of an exported folder.
+What the trajectory of a chain is paid for is asked in ``norms``.
 """
 
 import math
@@ -96,9 +96,11 @@ def _run(f: Folder) -> None:
     if run is None:
         raise Unchecked("the header names no configuration")
     require(
-        f.config in (None, run),
+        f.configured in (None, run),
         "the header's run is not that of config.json",
     )
+    if f.config is not None:
+        same("the kind of run", f.config.kind, f.kind)
     own = digest(run)
     same("the hash of the run", header.get("config_hash", own), own)
     repeated = (

@@ -31,6 +31,13 @@ _DRAWS = "draws independent"
 _EVERY = (RECORDS, _LAW, "settings fixed beforehand")
 _PRIVACY = (COVERED, _NOISE)
 _SUMS = (*BY_SUMS, _NOISE, "first weights independent")
+_EXACT = (
+    "drawn from the law that is paid for",
+    "potentials one a record",
+    _NOISE,
+    "schedule blind to the records",
+)
+_DRAW = (*_EXACT, "losses within their range")
 _SECRET_BATCHES = "batches secret and Poisson"
 
 OF_PRICE: dict[str, tuple[str, ...]] = {
@@ -43,6 +50,9 @@ OF_PRICE: dict[str, tuple[str, ...]] = {
     "realised_sum_": (*_SUMS, KNOWN_BATCHES, KEPT),
     "poisson_sum_": (*_SUMS, _SECRET_BATCHES, BOUNDED),
     "realised_poisson_": (*_SUMS, _SECRET_BATCHES, KEPT),
+    "gibbs_range_": _DRAW,
+    "gibbs_losses_": (*_DRAW, "losses of all records kept"),
+    "gibbs_gradients_": (*_EXACT, "losses convex", KEPT),
 }
 """What is needed because of the price, by its prefix; an independent prior is among the needs of the formula."""
 _PURE = ("dp_", "max_information_", "printed_2018_")

@@ -39,6 +39,7 @@ from bounds import (
     mcallester,
     new_example_kl,
     new_example_pac_bayes,
+    noisy,
     quadratic,
     thiemann,
     tolstikhin_seldin,
@@ -93,6 +94,10 @@ PRICES = {
     "worst_case_sum": lambda knob: WorstCaseSum(mu=knob),
     "realised_sum": lambda knob: RealisedSum(contributions=600 * knob * knob, records=2**53),
     "poisson_sum": lambda knob: PoissonSum(event=sampled(knob)),
+    "gibbs_range": lambda knob: noisy.GibbsRange(spread=2 * knob),
+    "gibbs_losses": lambda knob: noisy.GibbsLosses(
+        log_moments=[600 * knob * knob * order * (order - 1) / 2 for order in ALPHAS], orders=ALPHAS, records=2**53
+    ),
     "realised_poisson": lambda knob: RealisedPoissonSum(
         log_moments=[600 * knob * knob * order * (order - 1) for order in ALPHAS],
         orders=ALPHAS,
@@ -100,9 +105,18 @@ PRICES = {
         records=2**53,
     ),
 }
-REALISED = ("realised_sum", "realised_poisson")
-SUMS = ("worst_case_sum", "poisson_sum", *REALISED)
-CLOSED = ("independent", "sharp", "max_information", "printed_2018", "pure", "worst_case_sum", *REALISED)  # no search
+REALISED = ("realised_sum", "realised_poisson", "gibbs_losses")
+SUMS = ("worst_case_sum", "poisson_sum", "gibbs_range", *REALISED)
+CLOSED = (
+    "independent",
+    "sharp",
+    "max_information",
+    "printed_2018",
+    "pure",
+    "worst_case_sum",
+    "gibbs_range",
+    *REALISED,
+)  # no search
 PREFIXES = {
     "independent": "",
     "sharp": "dp_",
@@ -112,6 +126,8 @@ PREFIXES = {
     "realised_sum": "realised_sum_",
     "poisson_sum": "poisson_sum_",
     "realised_poisson": "realised_poisson_",
+    "gibbs_range": "gibbs_range_",
+    "gibbs_losses": "gibbs_losses_",
 }
 
 

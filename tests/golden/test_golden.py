@@ -48,12 +48,12 @@ from pacdp.certify.finite import assess_finite
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Keys
 from pacdp.cli.certifying import certify as certify_run
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.certify import certify_private
 from pacdp.cli.private.recipes import PRIVATE_RECIPES, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import run
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.compress import compress
 from pacdp.data import Dataset
 from pacdp.models import Architecture
@@ -63,7 +63,7 @@ from tests.pacdp.toys import SAMPLERS, toy_data, toy_objective
 from tests.verify.made import at_a_price, prices, without_a_price
 
 GOLDEN = Path(__file__).with_name("golden.json")
-RUNTIME, EFFORT = Runtime(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
+RUNTIME, EFFORT = Training(threads=1), GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 SEEDED, SINGLE, DOUBLE = 1e-5, 1e-6, 1e-12
 """Relative tolerances: of chains; of searches and Fourier transforms, which end by processor; of float64."""
 

@@ -10,7 +10,8 @@ import numpy as np
 import transfer_by_mpmath as slow
 from mpmath import exp, log, mpf, sqrt
 
-from bounds import noisy_sums, prices
+import bounds
+from bounds import prices
 from bounds.privacy import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 
 
@@ -27,13 +28,19 @@ def nats(price, n, failure_prob, terms):
             return log(2) + log_inv + n * epsilon**2 / 2 + epsilon * sqrt(n * (log(4) + log_inv) / 2)
         case prices.Printed2018(epsilon=epsilon):
             return 2 * max(log(3) + log_inv, n * mpf(epsilon) ** 2)
-        case noisy_sums.WorstCaseSum(mu=mu):
+        case bounds.WorstCaseSum(mu=mu):
             return noisy.worst_case(mu, n, log_inv)
-        case noisy_sums.PoissonSum(event=event):
+        case bounds.PoissonSum(event=event):
             return noisy.poisson(event, n, log_inv, terms["transfer_alpha"])
-        case noisy_sums.RealisedSum(contributions=whole, orders=orders, weights=weights):
+        case bounds.RealisedSum(contributions=whole, orders=orders, weights=weights):
             return noisy.realised(noisy.of_full_batch(whole, orders), orders, even(weights, orders), log_inv)
-        case noisy_sums.RealisedPoissonSum(log_moments=moments, orders=orders, weights=weights):
+        case bounds.noisy.GibbsRange(spread=spread):
+            return sharp(spread, n, log_inv)
+        case (
+            bounds.RealisedPoissonSum(log_moments=moments, orders=orders, weights=weights)
+            | bounds.noisy.GibbsLosses(log_moments=moments, orders=orders, weights=weights)
+            | bounds.noisy.GibbsGradients(log_moments=moments, orders=orders, weights=weights)
+        ):
             return noisy.realised(moments, orders, even(weights, orders), log_inv)
         case prices.Accounted(privacy=PureDP(epsilon=epsilon, adjacency=adjacency)):
             return sharp(epsilon if adjacency == "replace-one" else 2 * mpf(epsilon), n, log_inv)

@@ -59,15 +59,16 @@ def forged(private_runs, tmp_path):
         folder = tmp_path / "forged"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(private_runs[name], folder)
-        old = load_checkpoint(folder).header
+        old, config = load_checkpoint(folder).header, read(folder / "config.json")
         if run is not None:
             header["about"] = {**old["about"], "run": run}
             header["config_hash"] = digest(run)
-            (folder / "config.json").write_text(json.dumps(run))
+            config |= run
+            (folder / "config.json").write_text(json.dumps(config))
         forge(folder, **header)
         made = load_checkpoint(folder)
         result, report = read(folder / "result.json"), read(folder / "certificates.json")
-        result["rests_on"] |= {"checkpoint": made.content_hash, "config": digest(made.header["about"]["run"])}
+        result["rests_on"] |= {"checkpoint": made.content_hash, "config": digest(config)}
         report["subject"]["content_hash"] = made.content_hash
         (folder / "result.json").write_text(json.dumps(result))
         (folder / "certificates.json").write_text(json.dumps(report))

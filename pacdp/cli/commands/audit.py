@@ -9,7 +9,7 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-from pacdp.cli.recipes import Scale
+from pacdp.cli.runtime import Scale
 from pacdp.cli.terminal import messages, output, usage
 
 

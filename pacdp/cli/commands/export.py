@@ -7,9 +7,9 @@ from pathlib import Path
 import tyro
 
 from bounds.sentence import first_sentence, up_digits
-from pacdp.cli.config import Runtime
-from pacdp.cli.parsing import no_more
+from pacdp.cli.parsing import no_more, require_failure_prob
 from pacdp.cli.reading import certificates_of
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.terminal import messages, word
 
 
@@ -47,10 +47,7 @@ class Export:
     def __call__(self, rest: list[str]) -> None:
         """Write the run's folder for others."""
         no_more(rest)
-        if not 0.0 < self.failure_prob < 1.0:
-            raise ValueError(
-                f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
-            )
+        require_failure_prob(self.failure_prob)
         from pacdp.cli.exporting import export_run
 
         report = export_run(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.parsing import no_more
+from pacdp.cli.parsing import no_more, require_failure_prob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,7 @@ class CertifyPredictions:
     def __call__(self, rest: list[str]) -> None:
         """Certify the predictions of the file and print what they prove."""
         no_more(rest)
-        if not 0.0 < self.failure_prob < 1.0:
-            raise ValueError(
-                f"--failure-prob must lie strictly between 0 and 1, got {self.failure_prob}: 0.05 is customary"
-            )
+        require_failure_prob(self.failure_prob)
         from pacdp.cli.folder import provenance
         from pacdp.cli.predicting.logs import is_log, read_logs
         from pacdp.cli.predicting.pairing import examples_of

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pacdp.cli.private.config import PrivateConfig, Sampling
+from pacdp.cli.private.data import Examples
 from pacdp.layers.predict import average_over_draws, average_over_snapshots, with_weights
 from pacdp.loop import PrivateRun
 from pacdp.models import Architecture, build
@@ -27,6 +28,12 @@ class Public:
     classes: int
     size: float
     """Examples, or people where the algorithm protects people."""
+
+    @classmethod
+    def of(cls, data: Examples) -> "Public":
+        """What is public of these examples."""
+        shape, classes = data.train.inputs.shape[1:], data.train.classes
+        return cls(input_shape=shape, classes=classes, size=float(data.units))
 
 
 def network(config: PrivateConfig, public: Public, *, device: torch.device | str) -> nn.Module:

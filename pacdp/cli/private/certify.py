@@ -28,13 +28,13 @@ from pacdp import (
 from pacdp.certify import BoundSet, MonteCarlo, Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.certify.trajectory import poisson_sums
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import provenance
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
 from pacdp.cli.private.planning import charged_event
+from pacdp.cli.runtime import Runtime
 from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 from pacdp.layers.predict import with_weights
@@ -158,9 +158,7 @@ def released(path: Path, runtime: Runtime) -> Released:
         )
     config = from_dict(PrivateConfig, about["run"])
     data = _data(path, config, about, root=runtime.data_root)
-    public = Public(
-        input_shape=data.train.inputs.shape[1:], classes=data.train.classes, size=float(data.units)
-    )
+    public = Public.of(data)
     event, charged = charged_event(path, checkpoint.header, config, public)
     if event is None:
         raise CheckpointError(

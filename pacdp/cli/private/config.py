@@ -1,7 +1,7 @@
 """What a private training run is: `PrivateConfig` decides its numbers."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from bounds.privacy import Adjacency
 from pacdp.cli.private.methods import DPSGD, Method
@@ -54,6 +54,8 @@ class Budget:
 class PrivateConfig:
     """One private training run: everything that determines its law, and with ``reproducible`` its numbers."""
 
+    KIND: ClassVar[str] = "private"
+    promising: ClassVar[bool] = True
     dataset: str = "digits"
     features: Literal["pixels", "spots", "backbone"] = "pixels"
     """What the network sees: the images, or fixed features of them, computed without looking at any other image; the
@@ -106,6 +108,14 @@ class PrivateConfig:
                 f"{self.algorithm} is accounted for add-remove neighbours: leave budget.adjacency at that"
             )
 
+    def require_examples_for_ghost(self) -> None:
+        """Refuse ghost clipping, which somebody asked for, where people are clipped."""
+        if self.method.by_person:
+            raise ValueError(
+                "sampling.grad_sample_mode 'ghost' clips gradients of single examples, and "
+                f"{self.algorithm} what a person contributes, which is taken by the reference: leave it out"
+            )
+
     @property
     def neighbours(self) -> Adjacency:
         """The neighbours that whatever is printed of the run is about.
@@ -113,6 +123,16 @@ class PrivateConfig:
         Where the number of records is public, data sets of other numbers are told apart: then one record is replaced.
         """
         return self.budget.adjacency if self.sampling.public_size else "replace-one"
+
+    @property
+    def relation(self) -> dict[str, Any]:
+        """The delta and the neighbours of its epsilons."""
+        return {"delta": self.budget.delta, "adjacency": self.neighbours}
+
+    @property
+    def title(self) -> str:
+        """What is run, on what."""
+        return f"{self.algorithm} on {self.dataset}"
 
     @property
     def algorithm(self) -> str:

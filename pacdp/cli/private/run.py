@@ -1,7 +1,6 @@
 """Carrying out a private run: train within the budget, judge on test data, leave a folder like any other run's."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,42 +12,28 @@ from torch import nn
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint, loop
 from pacdp.calibration import reliability_curve, summary
-from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder, provenance, require_space, write_json
+from pacdp.cli.folder import Folder
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.algorithms import Predict, Public, mechanism, network, predictor
 from pacdp.cli.private.books import books_of
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.data import Examples, examples
+from pacdp.cli.runtime import Training
 from pacdp.cli.serial import to_dict
-from pacdp.data import Dataset, Progress
+from pacdp.data import Dataset
 from pacdp.losses import cross_entropies
 from pacdp.step import accountant
 from pacdp.step import event as events
+from pacdp.step.mechanism import Mechanism
 from pacdp.step.noise import SeededRandomness, SystemRandomness
 from pacdp.store.ledger import Ledger
-from pacdp.store.reservation import Books
 
 FORMAT = "pacdp-private-result/1"
-Report = Callable[[int, int, dict[str, Any] | None], None]
 _BATCH = 1000
 
 
-def train_private(
-    config: PrivateConfig,
-    out: Path,
-    runtime: Runtime,
-    *,
-    resume: bool = False,
-    force: bool = False,
-    report: Report | None = None,
-    progressbar: bool | Progress = False,
-    ledger: Path | None = None,
-) -> dict[str, Any]:
+def train_private(config: PrivateConfig, out: Path, how: Training) -> dict[str, Any]:
     """Carry out ``config`` in folder ``out`` and return its result, as written to ``result.json``.
-
-    ``ledger`` is the folder of the data set's ledger, where steps are counted before their noise is drawn; without
-    one, nothing is.
 
     Raises:
         Overdrawn: the ledger's limit would be passed; for the steps concerned nothing was drawn.
@@ -57,135 +42,83 @@ def train_private(
         Diverged: a weight is not finite.
     """
     folder = Folder(out)
-    with folder.lock():
-        if not force:
-            folder.require_free(config, resume=resume)
-        runtime.require_float32(clipped=True, kept=False)
-        runtime.apply()
+    with folder.at_work(config, how) as going_on:
+        how.require_float32(clipped=True, kept=False)
+        how.apply()
         data = examples(config.dataset, features=config.features, by_person=config.method.by_person,
-                        root=runtime.data_root, progressbar=progressbar)  # fmt: skip
-        public = Public(
-            input_shape=data.train.inputs.shape[1:],
-            classes=data.train.classes,
-            size=float(data.units),
-        )
-        module = network(config, public, device=runtime.device)
-        going_on = resume and folder.checkpoint.is_file() and not force
+                        root=how.data_root, progressbar=how.progressbar)  # fmt: skip
+        public = Public.of(data)
+        module = network(config, public, device=how.device)
         header = load_checkpoint(folder.checkpoint).header if going_on else None
-        books = books_of(ledger, out, before=header)
+        books = books_of(how.ledger, out, before=header)
+        every = max(1, config.sampling.steps // config.records)
         if header is not None:
-            every, done = max(1, config.sampling.steps // config.records), int(header["step"])
+            done = int(header["step"])
             folder.keep_rows(up_to_step=done, expected=range(every, done + 1, every))
         else:
             size = sum(p.numel() for p in module.parameters())
-            require_space(folder.path, bytes_needed=20 * size + 1_000_000)
-            folder.clear()
-            write_json(folder.provenance, provenance(device=runtime.device, seed=config.seed))
-            write_json(folder.config, to_dict(config))
-            folder.keep_rows(up_to_step=-1)
-        training = _Training(
-            config, folder, data, public, module, report or (lambda step, steps, row: None), books
-        )
-        result = training.go()
-        result["rests_on"] = folder.content_hashes()
-        write_json(folder.result, result)
-    return result
-
-
-class _Training:
-    def __init__(
-        self,
-        config: PrivateConfig,
-        folder: Folder,
-        data: Examples,
-        public: Public,
-        module: nn.Module,
-        report: Report,
-        books: Books,
-    ) -> None:
-        self.config, self.folder, self.data, self.public, self.module = (
-            config,
-            folder,
-            data,
-            public,
-            module,
-        )
-        self.report = report
-        self.common: dict[str, Any] = {
-            "loss": cross_entropies,
-            "randomness": SeededRandomness(config.seed)
-            if config.reproducible
-            else SystemRandomness(),
-            "checkpoint": folder.checkpoint,
-            "ledger": books,
-            "checkpoint_every": max(1, config.sampling.steps // config.records),
-            "about": {
-                "run": to_dict(config),
-                "data": {"train": data.train.hash, "test": data.test.hash},
-            },
-        }
-
-    def go(self) -> dict[str, Any]:
-        started = time.monotonic()
-        config, budget = self.config, self.config.budget
-        numbers = mechanism(config, self.public)
-        relation: dict[str, Any] = {"delta": budget.delta, "adjacency": config.neighbours}
+            folder.begin(config, how, bytes_needed=20 * size + 1_000_000)
+        numbers, started = mechanism(config, public), time.monotonic()
         plan = config.method.promise(numbers, numbers.steps)
 
         def progress(seen: loop.Progress) -> None:
-            self._record(
-                seen.step, lambda: accountant.epsilon(events.first(plan, seen.step), **relation)
-            )
+            row = None
+            if seen.step % every == 0:
+                spent = accountant.epsilon(events.first(plan, seen.step), **config.relation)
+                row = {"step": seen.step, "epsilon": spent, "delta": config.budget.delta}
+                folder.append_row(row)
+            how.report(seen.step, config.sampling.steps, row)
 
-        people = self.data.people if config.method.by_person else None
         trained = loop.train(
-            config.method,
-            self.module,
-            self.data.tensors(),
-            mechanism=numbers,
-            people=people,
-            progress=progress,
-            **self.common,
-        )
-        predict = predictor(config, self.module, trained)
-        last: dict[str, Any] = {}
-        if len(trained.snapshots):
-            alone = replace(trained, snapshots=trained.snapshots[:0])
-            last["test_of_last_weights"] = judged(
-                predictor(config, self.module, alone), self.data.test, curve=True
-            )
-        steps = events.steps_of(trained.event)
-        planned = accountant.privacy_spent(
-            trained.event, delta=budget.delta, adjacency=budget.adjacency
-        )
-        paper = config.method.published(numbers, steps=steps, delta=budget.delta)
-        published = (
-            {"published_accounting": {"epsilon": paper.epsilon, "status": "optimistic"}}
-            if paper
-            else {}
-        )
-        return {
-            "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm, "steps": steps,
-            "halted": steps < config.sampling.steps, "n": self.data.train.n, "n_test": self.data.test.n,
-            "parameters": sum(p.numel() for p in self.module.parameters()),
-            "privacy": {**accountant.privacy_spent(trained.event, **relation).to_dict(), **published,
-                        "event": None if trained.event is None else event_to_dict(trained.event),
-                        "unit": self.data.unit, "units": self.data.units,
-                        "units_are": "private" if config.sampling.public_size else "public",
-                        "of_budget": {"epsilon": planned.upper, "adjacency": budget.adjacency},
-                        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
-                        "counted": isinstance(self.common["ledger"], Ledger)},
-            "test": judged(predict, self.data.test, curve=True), **last,
-            "private_train": judged(predict, self.data.train),
-            "seconds": round(time.monotonic() - started, 2),
-        }  # fmt: skip
+            config.method, module, data.tensors(), mechanism=numbers, loss=cross_entropies, progress=progress,
+            people=data.people if config.method.by_person else None,
+            randomness=SeededRandomness(config.seed) if config.reproducible else SystemRandomness(),
+            checkpoint=folder.checkpoint, checkpoint_every=every, ledger=books,
+            about={"run": to_dict(config), "data": {"train": data.train.hash, "test": data.test.hash}},
+        )  # fmt: skip
+        counted = {"counted": isinstance(books, Ledger)}
+        return folder.finish({
+            "format": FORMAT, "private": PRIVATE, "algorithm": config.algorithm,
+            "steps": (steps := events.steps_of(trained.event)), "halted": steps < config.sampling.steps,
+            "n": data.train.n, "n_test": data.test.n, "parameters": sum(p.numel() for p in module.parameters()),
+            "privacy": {**_privacy(config, numbers, trained, data), **counted},
+            **_scores(config, module, trained, data), "seconds": round(time.monotonic() - started, 2),
+        })  # fmt: skip
 
-    def _record(self, step: int, epsilon: Callable[[], float]) -> None:
-        row = None
-        if step % self.common["checkpoint_every"] == 0:
-            row = {"step": step, "epsilon": epsilon(), "delta": self.config.budget.delta}
-            self.folder.append_row(row)
-        self.report(step, self.config.sampling.steps, row)
+
+def _privacy(
+    config: PrivateConfig, numbers: Mechanism, trained: loop.PrivateRun, data: Examples
+) -> dict[str, Any]:
+    """What the run spent of its budget, and who is hidden."""
+    budget, event = config.budget, trained.event
+    of_budget = accountant.privacy_spent(event, delta=budget.delta, adjacency=budget.adjacency)
+    found = {
+        **accountant.privacy_spent(event, **config.relation).to_dict(),
+        "event": None if event is None else event_to_dict(event),
+        "unit": data.unit, "units": data.units,
+        "units_are": "private" if config.sampling.public_size else "public",
+        "of_budget": {"epsilon": of_budget.upper, "adjacency": budget.adjacency},
+        "noise": "seeded: can be repeated and subtracted" if config.reproducible else "secret",
+    }  # fmt: skip
+    steps = events.steps_of(event)
+    if paper := config.method.published(numbers, steps=steps, delta=budget.delta):
+        found["published_accounting"] = {"epsilon": paper.epsilon, "status": "optimistic"}
+    return found
+
+
+def _scores(
+    config: PrivateConfig, module: nn.Module, trained: loop.PrivateRun, data: Examples
+) -> dict[str, Any]:
+    """How the predictor does on test data, and on the data that it learnt from."""
+    predict = predictor(config, module, trained)
+    found = {
+        "test": judged(predict, data.test, curve=True),
+        "private_train": judged(predict, data.train),
+    }
+    if len(trained.snapshots):
+        alone = predictor(config, module, replace(trained, snapshots=trained.snapshots[:0]))
+        found["test_of_last_weights"] = judged(alone, data.test, curve=True)
+    return found
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from typing import Any
 from pacdp.cli.folder import Folder, read_json
 from pacdp.cli.reading import FORMAT
 
+RUNS = ("chain", "private", "compression")
 RESULTS = ("pacdp-result/1", "pacdp-private-result/1")
 
 
@@ -15,8 +16,8 @@ class Material:
     """The files of a folder, as far as they are there."""
 
     path: Path
-    private: bool
-    """Whether it is a run with a privacy budget."""
+    kind: str | None
+    """Which kind of run it is, where a run began here."""
     secret: bool
     """Whether the run keeps its noise secret, finished or not: its steps are private, and its scores are not."""
     config: dict[str, Any] | None = None
@@ -25,6 +26,11 @@ class Material:
     result: dict[str, Any] | None = None
     report: dict[str, Any] | None = None
     """What `pacdp certify` wrote."""
+
+    @property
+    def private(self) -> bool:
+        """Whether it is a run with a privacy budget."""
+        return self.kind == "private"
 
 
 def read(path: Path) -> Material:
@@ -44,14 +50,14 @@ def read(path: Path) -> Material:
     )
     if report is None and result is not None and result.get("format") == FORMAT:
         result, report = None, result  # of a study, whose runs end with their certificates
-    of_run = config is not None and ("sampler" in config or "budget" in config)
-    if not (of_run or result or report):
+    kind = folder.kind
+    if not (kind in RUNS or result or report):
         raise ValueError(_nothing(path))
     _require_format(folder.result, result, RESULTS)
     _require_format(folder.certificates, report, (FORMAT,))
     return Material(
         path=path,
-        private="budget" in (config or {}) or "privacy" in (result or {}),
+        kind=kind,
         secret=(config or {}).get("reproducible") is False,
         config=config,
         provenance=made_by,

@@ -6,12 +6,9 @@ from pathlib import PurePath
 from typing import Any
 
 from bounds.sentence import confidence, down, down_digits, up, up_digits
-from pacdp.cli.config import Run
 from pacdp.cli.private import PRIVATE
-from pacdp.cli.private.methods import NAMES as PRIVATE_NAMES
 from pacdp.cli.report import figures as report_figures
-from pacdp.cli.report.material import Material
-from pacdp.cli.serial import from_dict
+from pacdp.cli.report.material import RUNS, Material
 
 _MOST_ROWS = 50
 _SCORES = (
@@ -31,19 +28,8 @@ _SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 def title(material: Material) -> str:
     """What was run, on what."""
     config, report = material.config or {}, material.report or {}
-    if material.private:
-        made = (material.result or {}).get("algorithm") or PRIVATE_NAMES.get(
-            config["method"]["kind"], "private run"
-        )
-        return f"{made} on {config['dataset']}" if config else str(made)
-    if "learner" in config:
-        return f"{(material.result or {}).get('algorithm', 'Compression')} on {config['problem']['dataset']}"
-    if "sampler" in config:
-        try:
-            algorithm = from_dict(Run, config).algorithm
-        except ValueError:  # of another version: its kind still is the name of the algorithm
-            algorithm = config["sampler"]["kind"]
-        return f"{algorithm} on {config['problem']['dataset']}"
+    if "title" in config:
+        return str(config["title"])
     if "dataset" in config:
         return f"Certificates on {config['dataset']}"
     subject = report.get("subject") or {}
@@ -55,10 +41,9 @@ def state(material: Material) -> str:
     """Whether the run ended."""
     result = material.result
     if result is None:
-        alone = "sampler" not in (material.config or {}) and not material.private
         return (
             "Certificates alone, without a run."
-            if alone
+            if material.kind not in RUNS
             else "The run is not finished: there is no result.json."
         )
     halted = (

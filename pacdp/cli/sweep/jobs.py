@@ -3,13 +3,12 @@
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pacdp.cli.config import Runtime
-from pacdp.cli.folder import Folder, provenance, write_json
-from pacdp.cli.serial import to_dict
+from pacdp.cli.folder import Folder, write_json
+from pacdp.cli.runtime import Training
 
 Outcome = Exception | None
 
@@ -18,7 +17,7 @@ Outcome = Exception | None
 class Kind:
     """How configurations of one type are carried out. Its functions reach other processes by name or as partials."""
 
-    carry_out: Callable[[Sequence[Any], Sequence[Path], Runtime], list[Outcome]]
+    carry_out: Callable[[Sequence[Any], Sequence[Path], Training], list[Outcome]]
     """Each in its own folder, taking up what an interrupted run left there: config.json and provenance.json first,
     result.json last, by rename. An error of one is returned, not raised, and the others go on."""
     together: Callable[[Any], str] | None = None
@@ -38,36 +37,34 @@ class Job:
     """Where the run belongs in table and figure: plain values by column."""
 
 
-def single(compute: Callable[[Any, Runtime, Path], dict[str, Any]]) -> Kind:
+def single(compute: Callable[[Any, Training, Path], dict[str, Any]]) -> Kind:
     """The kind of runs that ``compute``, a function of a module, carries out one by one.
 
-    ``compute(config, runtime, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
+    ``compute(config, how, folder)`` gives the values of result.json; it may keep what it needs for resuming in the
     folder. The configuration has a ``seed``.
     """
     return Kind(carry_out=functools.partial(_each, compute=compute))
 
 
 def _each(
-    configs: Sequence[Any], outs: Sequence[Path], runtime: Runtime, *, compute: Callable[..., Any]
+    configs: Sequence[Any], outs: Sequence[Path], how: Training, *, compute: Callable[..., Any]
 ) -> list[Outcome]:
     return [
-        _one(config, Folder(out), runtime, compute)
-        for config, out in zip(configs, outs, strict=True)
+        _one(config, Folder(out), how, compute) for config, out in zip(configs, outs, strict=True)
     ]
 
 
 def _one(
-    config: Any, folder: Folder, runtime: Runtime, compute: Callable[..., dict[str, Any]]
+    config: Any, folder: Folder, how: Training, compute: Callable[..., dict[str, Any]]
 ) -> Outcome:
+    how = replace(how, resume=True)
     try:
-        with folder.lock():
-            folder.require_free(config, resume=True)
-            runtime.apply()
-            made_by = provenance(device=runtime.device, seed=config.seed)
-            write_json(folder.provenance, made_by | {"runtime": runtime.recorded()})
-            write_json(folder.config, to_dict(config))
+        with folder.at_work(config, how):
+            how.apply()
+            if how.force or not folder.started:
+                folder.begin(config, how)
             started = time.monotonic()
-            result = compute(config, runtime, folder.path)
+            result = compute(config, how, folder.path)
             # a report of certificates has room for other things under its details
             result.get("details", result)["seconds"] = round(time.monotonic() - started, 2)
             write_json(folder.result, result)

@@ -102,6 +102,21 @@ def realised_poisson(p: Price) -> arb:
     return root_of_orders(p, p.c.listed("sum_log_moments"))
 
 
+def gibbs_range(p: Price) -> arb:
+    """(√ln(1/δ) + spread√(n/8))² ("Prices", "Gibbs draws")."""
+    return transfer.sharp(p, p.c["draw_spread"])
+
+
+def gibbs_losses(p: Price) -> arb:
+    """As for secret batches, with M_j/α_j the tilts of the losses that were reached ("Gibbs draws")."""
+    return root_of_orders(p, p.c.listed("losses_log_moments"))
+
+
+def gibbs_gradients(p: Price) -> arb:
+    """As for secret batches, with M_j/α_j the tilts of the gradients at the draw ("Gibbs draws")."""
+    return root_of_orders(p, p.c.listed("gradients_log_moments"))
+
+
 PRICES: dict[str, Callable[[Price], arb]] = {
     "": independent,
     "dp_": sharp,
@@ -111,6 +126,9 @@ PRICES: dict[str, Callable[[Price], arb]] = {
     "realised_sum_": realised_sum,
     "poisson_sum_": poisson_sum,
     "realised_poisson_": realised_poisson,
+    "gibbs_range_": gibbs_range,
+    "gibbs_losses_": gibbs_losses,
+    "gibbs_gradients_": gibbs_gradients,
 }
 PREFIXES = (*PRICES, "private_")
 """Of the names of certificates, by which their prices are known."""

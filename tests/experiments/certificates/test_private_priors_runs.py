@@ -12,7 +12,7 @@ import bounds
 from bounds import Certificate
 from experiments.runs import private_priors
 from experiments.runs.private_priors import CLIPPED, COUNTED, CURVE, KEPT, SMOKE, TAUGHT, ZEROS, Clipped
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.data import DataError, load
 from pacdp.verify.report import check_report
 from tests.edits import seen

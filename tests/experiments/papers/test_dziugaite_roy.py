@@ -9,8 +9,8 @@ from experiments.claims import judge
 from experiments.papers import dziugaite_roy as section
 from experiments.runs.local_entropy import Plane, plane
 from experiments.runs.temperature import BOUNDS
-from pacdp.cli.config import Runtime
 from pacdp.cli.figures.names import GIBBS_BOUNDS
+from pacdp.cli.runtime import Runtime
 
 N = 60_000
 

@@ -5,7 +5,7 @@ import pytest
 
 from experiments.ours.temperature_map import coldest, zero_step
 from experiments.runs.temperature import Ladder, climb
-from pacdp.cli.config import Runtime
+from pacdp.cli.runtime import Runtime
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 from tests.marks import near

@@ -18,9 +18,9 @@ from pacdp.certify.priors import NoisySum
 from pacdp.certify.trajectory import around, noisy_sums_event, realised_price
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
-from pacdp.cli.config import Runtime
 from pacdp.cli.folder import write_json
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.objective import Estimate, Objective
 from pacdp.verify.certificate import check_certificate
 from pacdp.verify.folder import check_folder
@@ -96,8 +96,8 @@ def test_the_event_has_the_noise_that_the_steps_add(settings):
 @made_once
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("kept") / "run"
-    train(RUN, path, Runtime())
-    return path, certify(path, Runtime())
+    train(RUN, path, Training())
+    return path, certify(path, Training())
 
 
 def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
@@ -117,13 +117,13 @@ def test_a_run_is_certified_by_what_it_kept_and_verified(folder):
 
 def test_a_resumed_chain_keeps_the_same_norms(folder, tmp_path):
     interrupted(RUN, tmp_path, after=5)
-    train(RUN, tmp_path, Runtime(), resume=True)
+    train(RUN, tmp_path, Training(resume=True))
     assert equal(*(load_checkpoint(path).trace[SQUARED_NORMS] for path in (folder[0], tmp_path)))
 
 
 def test_settings_that_were_tried_are_paid_for(folder):
     path, report = folder
-    tried = certify(path, Runtime(), unlisted=Settings.tried(50, "a test"))
+    tried = certify(path, Training(), unlisted=Settings.tried(50, "a test"))
     assert tried["certificates"][0]["value"] > report["certificates"][0]["value"]
     assert verdicts(path, tried)["report"] == "follows"
     less = {**tried, "choices": {**tried["choices"], "count": 0}}
@@ -231,7 +231,7 @@ def test_drawn_batches_and_unknown_losses_are_not_replayed(folder, tmp_path):
     assert set(replayed(drawn).values()) == {"cannot be checked"}
     run = tmp_path / "run"
     settings = EntropySGD(tau=1000.0, inner_steps=2, batch_size=200, keep_norms=True, every_record=True)
-    train(replace(RUN, sampler=settings, epochs=10.0), run, Runtime())
+    train(replace(RUN, sampler=settings, epochs=10.0), run, Training())
     assert replayed(run) == {"norms of steps 0, 3": "follows", "noise": "cannot be checked"}
 
 

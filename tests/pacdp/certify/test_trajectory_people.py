@@ -18,8 +18,9 @@ from pacdp.certify.training import train_certified
 from pacdp.certify.trajectory import around, realised_price
 from pacdp.chains import SQUARED_NORMS, Keys
 from pacdp.cli.certifying import certify
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.data import load
 from pacdp.errors import CheckpointError
 from pacdp.objective import Objective
@@ -119,8 +120,8 @@ def writers():
 @made_once
 def folder(writers, tmp_path_factory):
     path = tmp_path_factory.mktemp("people") / "run"
-    train(RUN, path, Runtime())
-    return path, certify(path, Runtime())
+    train(RUN, path, Training())
+    return path, certify(path, Training())
 
 
 def by_examples(path):

@@ -8,7 +8,7 @@ from pacdp import load_checkpoint
 from pacdp.algorithms import SGHMC
 from pacdp.chains import SQUARED_NORMS
 from pacdp.cli.config import Run
-from pacdp.cli.folder import write_json
+from pacdp.cli.folder import FORMAT, write_json
 from pacdp.losses import bounded_cross_entropy
 from pacdp.models import Architecture
 from pacdp.problem import Problem
@@ -75,7 +75,7 @@ def rewritten(path, out, *, norms=lambda norms: norms, sampler=None, header=lamb
     out.mkdir()
     made = Checkpoint(header=own, model=stored.model, state=stored.state, trace=trace)
     save_checkpoint(out / "checkpoint.safetensors", made)
-    write_json(out / "config.json", own["run"])
+    write_json(out / "config.json", {"format": FORMAT, "kind": "chain", **own["run"]})
     return out
 
 

@@ -1,10 +1,8 @@
 """Jobs that take no time, of which some raise, kill their process or wait to be killed."""
 
 import os
-import re
 import signal
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pacdp.cli.sweep.jobs import Job, single
@@ -33,21 +31,7 @@ def _compute(config, runtime, folder):
         case "ignores":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(3600.0)
-        case "holds":
-            _let_no_other_thread_run(5.0)
     return {"value": config.seed**2}
-
-
-def _let_no_other_thread_run(seconds):
-    """Match a pattern for which there are 2**200 ways, which ends for nothing but a signal."""
-
-    def end(*_):
-        raise InterruptedError
-
-    signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    with suppress(InterruptedError):
-        re.match("(a|a)*b", "a" * 200)
 
 
 def _any(config):

@@ -4,9 +4,9 @@ import json
 
 from cli_tools import pacdp
 
-from pacdp.cli.folder import write_json
+from pacdp.cli.folder import Folder
 from pacdp.cli.private.recipes import private_recipe
-from pacdp.cli.serial import to_dict
+from pacdp.cli.runtime import Runtime
 from pacdp.step.processes import Together
 
 QUICK = ("--steps", "25", "--canaries", "0", "--failure-prob", "1e-6")
@@ -28,7 +28,7 @@ def test_a_fault_is_told_by_the_exit_status(capsys, monkeypatch):
 
 
 def test_the_folder_of_a_run_and_fields_of_its_configuration(said, tmp_path):
-    write_json(tmp_path / "config.json", to_dict(private_recipe("p3sgd-mnist-writers", scale="smoke")))
+    Folder(tmp_path).begin(private_recipe("p3sgd-mnist-writers", scale="smoke"), Runtime())
     text = said("audit", tmp_path, *QUICK, "--method.nested", "--steps", "10")
     words = "nothing refuted, which is not a proof, and 2 of "
     assert words in " ".join(text.split())  # the source, and candidates made of each other

@@ -93,4 +93,4 @@ def test_a_run_whose_snapshots_were_lost_does_not_go_on_without_them(tmp_path):
     interrupted(run, tmp_path, after=1)
     max((tmp_path / "snapshots").iterdir()).unlink()
     with refusal("holds 1 snapshots up to step .* where the run took 2: restore them", CheckpointError):
-        train_together([run], [tmp_path], RUNTIME, resume=True)
+        train_together([run], [tmp_path], replace(RUNTIME, resume=True))

@@ -19,7 +19,6 @@ REFUSED = (
     ("train sgd-digits2 --resume --out @/cut --epochs 3", "another configuration"),
     ("train sgd-digits2 --out @/cut", "--resume"),
     ("train sgld-digits2 --out @/new --chains 0", "chains >= 1"),
-    ("train sgld-digits2 --out @/new --chains 2 --backend processes --address tcp://x:1", "--backend dask"),
     ("train sgld-digits2 --out @/new --no-ledger", "has no clip norm"),
     ("train dp-sgd-mnist --out @/run", "finished run"),
     ("train dp-sgd-mnist --out @/new --chains 2", "spends its own epsilon"),

@@ -1,7 +1,7 @@
 """A run's folder: one process at a time, nobody else's file overwritten, and rows that are what was written."""
 
-import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,13 +15,14 @@ from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp.cli import folder as module
 from pacdp.cli.certifying import plot
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.replacing import write_report
 from pacdp.cli.report import write_report as write_page
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.predictions import certify_predictions
-from pacdp.store.files import LIST, begin
+from pacdp.store.files import begin
 from tests.marks import every_case, refusal
 
 SGD = tiny("sgd")
@@ -45,7 +46,7 @@ def test_two_processes_are_never_at_work_in_one_folder_and_a_killed_one_lets_go(
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with refusal("another process is at work"):
-            train(Run(), tmp_path, Runtime())
+            train(Run(), tmp_path, Training())
     finally:
         other.kill()
         other.communicate()
@@ -76,8 +77,8 @@ def test_a_folder_that_pacdp_never_used_keeps_what_is_in_it(tmp_path, force):
     (tmp_path / "snapshots").mkdir()
     for name in THEIRS:
         (tmp_path / name).write_text("mine")
-    train(SGD, tmp_path, RUNTIME, force=force)
-    train(SGD, tmp_path, RUNTIME, force=True)
+    train(SGD, tmp_path, replace(RUNTIME, force=force))
+    train(SGD, tmp_path, replace(RUNTIME, force=True))
     assert {(tmp_path / name).read_text() for name in THEIRS} == {"mine"}
 
 
@@ -86,7 +87,7 @@ def test_a_file_that_the_run_would_write_and_pacdp_did_not_is_not_overwritten(tm
     for other in (name, "figure.png"):
         (tmp_path / other).write_text('{"mine": 1}')
     with refusal(f"{name} was not written by pacdp: move it away"):
-        train(SGD, tmp_path, RUNTIME, force=True)
+        train(SGD, tmp_path, replace(RUNTIME, force=True))
     assert {path.name for path in tmp_path.iterdir() if path.name not in (".lock", ".pacdp")} == {name, "figure.png"}
     assert (tmp_path / name).read_text() == '{"mine": 1}'
 
@@ -122,16 +123,18 @@ def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_pa
     assert listdir(tmp_path) == ["diagnosis.json"]
 
 
-def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_known_by_its_provenance(copied):
+def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_refused_by_name(copied, refused):
     folder = copied("sgd")
     plot(Folder(folder))
     (folder / "figure.svg").write_text("mine")
-    train(SGD, folder, RUNTIME, force=True)
+    train(SGD, folder, replace(RUNTIME, force=True))
     assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {*RUN_FILES, "figure.svg"}
-    (folder / LIST).unlink()
-    (folder / "figure.png").write_text("nobody knows whose")
-    train(SGD, folder, RUNTIME, force=True)
-    assert (folder / "figure.png").exists()
+    config = read(folder / "config.json")
+    write_json(folder / "config.json", {name: config[name] for name in config if name not in ("format", "kind")})
+    made_by = rf"pacdp {read(folder / 'provenance.json')['versions']['pacdp']} \(commit"
+    for arguments in (("train", "--resume", "--out"), ("certify",)):
+        (folder / "result.json").unlink(missing_ok=True)
+        assert re.search(made_by, refused(*arguments, folder))
 
 
 # rows
@@ -170,15 +173,6 @@ def test_rows_that_are_not_what_was_written_are_refused_and_none_is_lost(folder,
         assert folder.metrics.read_text() == damaged
 
 
-def test_rows_of_earlier_versions_have_no_hash_and_get_one_when_their_run_goes_on(folder):
-    rows, chained = folder.rows(), folder.metrics.read_text()
-    folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert folder.rows() == rows
-    assert folder.content_hashes()["metrics"] is None
-    folder.keep_rows(up_to_step=15)
-    assert folder.metrics.read_text() == chained
-
-
 def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     """The damage once took all later rows with it, and the run ended with a step that it had not reached."""
     run, metrics = tiny("sgd", records=4), tmp_path / "metrics.jsonl"
@@ -189,10 +183,10 @@ def test_a_resumed_run_whose_rows_were_damaged_is_refused(tmp_path):
     for said, damaged in damages.items():
         metrics.write_text(damaged)
         with refusal(said):
-            train(run, tmp_path, RUNTIME, resume=True)
+            train(run, tmp_path, replace(RUNTIME, resume=True))
         assert metrics.read_text() == damaged
     metrics.write_text(whole)
-    assert train(run, tmp_path, RUNTIME, resume=True)["final"]["step"] == 90
+    assert train(run, tmp_path, replace(RUNTIME, resume=True))["final"]["step"] == 90
 
 
 def test_results_that_were_written_since_the_commit_are_no_change_of_the_code(tmp_path, monkeypatch):

@@ -13,17 +13,17 @@ import pacdp.loop
 from bounds.accounting import Composed, SelfComposed, event_from_dict, privacy_epsilon
 from pacdp import load_checkpoint
 from pacdp.chains import NOISE, SecretKeys
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.methods import METHODS
 from pacdp.cli.private.recipes import PEOPLE, private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.random import cipher
 from pacdp.step import event as events
 from pacdp.store.ledger import Ledger
 from tests.file_faults import Fault, carried_out, note
 
-RUNTIME = Runtime(threads=1, checkpoint_seconds=0.0)
+RUNTIME = Training(threads=1, checkpoint_seconds=0.0)
 CHAINS = (*ALGORITHMS, "entropy-sgd-clipped", "entropy-sgld-clipped", "sgld with snapshots")
 PRIVATE = tuple(METHODS)
 SECRET = {
@@ -55,13 +55,13 @@ def secret_chain(name, place):
 
     SecretKeys.noised = noised  # type: ignore[method-assign]
     cipher.new_key = lambda: bytes(range(32))
-    train(run, place / "run", RUNTIME, resume=True, ledger=place / "ledger")
+    train(run, place / "run", replace(RUNTIME, resume=True, ledger=place / "ledger"))
 
 
 def go(name, seeded, place):
     """What `pacdp train --resume` does, and every sum that leaves the mechanism noted as it leaves."""
     if name in CHAINS:
-        train(chain(name), place / "run", RUNTIME, resume=True)
+        train(chain(name), place / "run", replace(RUNTIME, resume=True))
         return
     if name in SECRET:
         secret_chain(name, place)
@@ -75,7 +75,7 @@ def go(name, seeded, place):
         return whole(**{**values, "watch": watch})
 
     pacdp.loop.PrivateStep = watched  # type: ignore[misc, assignment]
-    train_private(private(name, seeded=seeded), place / "run", RUNTIME, resume=True, ledger=place / "ledger")
+    train_private(private(name, seeded=seeded), place / "run", replace(RUNTIME, resume=True, ledger=place / "ledger"))
 
 
 def left(name, place):

@@ -41,7 +41,7 @@ def test_the_choice_between_the_two_is_not_made_afterwards(tmp_path, refused):
     """Neither by another configuration, nor in the header."""
     interrupted(CLIPPED, tmp_path, after=30)
     with refusal("holds a run of another configuration"):
-        train(replace(CLIPPED, stopping="listed"), tmp_path, RUNTIME, resume=True)
+        train(replace(CLIPPED, stopping="listed"), tmp_path, replace(RUNTIME, resume=True))
     header, path = load_checkpoint(tmp_path).header, tmp_path / "checkpoint.safetensors"
     sound = path.read_bytes()
     later = Plan(steps=90, stopping="listed", listed=(30, 90)).to_header()

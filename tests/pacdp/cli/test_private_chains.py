@@ -115,7 +115,7 @@ def test_a_reservation_after_drawing_would_be_seen(tmp_path, monkeypatch):
 def test_chains_pay_each_and_force_pays_anew(tmp_path):
     ledger, runs = tmp_path / "ledger", [replace(secret(), chain=chain) for chain in range(2)]
     outs = [tmp_path / f"chain-{chain}" for chain in range(2)]
-    assert all(isinstance(one, dict) for one in train_together(runs, outs, RUNTIME, ledger=ledger))
+    assert all(isinstance(one, dict) for one in train_together(runs, outs, replace(RUNTIME, ledger=ledger)))
     assert sorted(stretches(ledger)) == sorted(2 * [(1, 45), (46, 90)])
     paid = counted_in(ledger)
     assert not any(one.stream.seeded for one in paid)
@@ -138,11 +138,11 @@ def test_a_key_or_seed_that_drew_for_other_settings_is_refused(run, tmp_path, mo
 
 def test_a_chain_that_a_limit_refuses_leaves_and_the_others_go_on(tmp_path):
     run, about = secret(records=1), {"delta": 1e-5, "adjacency": "add-remove"}
-    train(run, tmp_path / "one", RUNTIME, ledger=tmp_path / "first")
+    train(run, tmp_path / "one", replace(RUNTIME, ledger=tmp_path / "first"))
     cost = Ledger.load(tmp_path / "first").total(**about).epsilon
     Ledger.open(tmp_path / "ledger").set_limit(Limit(epsilon=1.2 * cost, **about))
     outs = [tmp_path / "a", tmp_path / "b"]
-    first, second = train_together([run, replace(run, chain=1)], outs, RUNTIME, ledger=tmp_path / "ledger")
+    first, second = train_together([run, replace(run, chain=1)], outs, replace(RUNTIME, ledger=tmp_path / "ledger"))
     assert (type(first), type(second)) == (dict, Overdrawn)
     assert stretches(tmp_path / "ledger") == [(1, 90)]
     assert not Folder(outs[1]).finished

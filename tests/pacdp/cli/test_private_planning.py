@@ -7,11 +7,11 @@ from tiny_runs import RUNTIME, halted
 
 from bounds.accounting import event_to_dict
 from pacdp import load_checkpoint
+from pacdp.cli.folder import Folder
 from pacdp.cli.private.algorithms import Public
 from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.private.planning import charged_event
 from pacdp.cli.private.run import train_private
-from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 from pacdp.private import joined, planned, runs_of, steps_of
 from pacdp.resume import read_event
@@ -40,7 +40,7 @@ def test_a_run_that_its_budget_halts_has_kept_to_its_plan(tmp_path):
 
 def test_histories_that_the_configuration_does_not_make_are_refused(exported, tmp_path, refused):
     run = copytree(exported / "run", tmp_path / "run")
-    config, header = (from_dict(PrivateConfig, read(run / "config.json")), dict(load_checkpoint(run).header))
+    config, header = (Folder(run).config_of(PrivateConfig), dict(load_checkpoint(run).header))
     ((step, steps),) = runs_of(read_event(header))
     sigma, rate = step.event.noise_multiplier, step.sample_rate
     wrong = [[], [(sigma, rate, steps - 1)], [(10 * sigma, rate, steps)], [(sigma, rate / 2, steps)]]

@@ -45,7 +45,7 @@ def test_noise_is_secret_unless_asked_for_otherwise(tmp_path):
             (tmp_path / "a", tmp_path / "b"),
         )
         for place in places:
-            result = train_private(config, place, RUNTIME, force=True)
+            result = train_private(config, place, replace(RUNTIME, force=True))
             assert ("seeded" in result["privacy"]["noise"]) == reproducible
         assert (tensors(places[0]) == tensors(places[1])) == reproducible
 

@@ -138,7 +138,7 @@ def test_hostile_strings_are_text(certified, page, tmp_path):
     folder = tmp_path / "run"
     copytree(certified, folder)
     config, source, found = (read(folder / name) for name in ("config.json", "provenance.json", "certificates.json"))
-    config["problem"]["dataset"] = HOSTILE
+    config["problem"]["dataset"] = config["title"] = HOSTILE
     source["argv"], source["versions"][HOSTILE], source["commit"] = [HOSTILE], HOSTILE, HOSTILE
     made = found["certificates"][0]
     made |= {"name": HOSTILE, "of": HOSTILE, "measures": HOSTILE, "reference": HOSTILE, "budget": {HOSTILE: 0.05}}
@@ -161,12 +161,21 @@ def test_a_certificate_that_claims_what_it_may_not_is_refused(certified, tmp_pat
     assert not (tmp_path / "report.html").exists()
 
 
+RUN = {"format": "pacdp-run/3", "kind": "chain"}
+
+
 @every_case(
     ("files", "said"),
     [
         ({}, "holds no run and no certificates.json"),
         ({"certificates.json": {"format": "pacdp-certificates/1"}}, "has format 'pacdp-certificates/1'"),
-        ({"config.json": {"sampler": 3}, "result.json": {"format": "pacdp-result/1"}}, "does not read"),
+        (
+            {
+                "config.json": {"format": "pacdp-run/3", "kind": "chain", "sampler": 3},
+                "result.json": {"format": "pacdp-result/1"},
+            },
+            "does not read",
+        ),
     ],
 )
 def test_what_cannot_be_reported_is_one_sentence(files, said, tmp_path, refused):

@@ -7,8 +7,8 @@ from tiny_runs import interrupted
 
 from pacdp import load_trained
 from pacdp.cli.config import Run
+from pacdp.cli.folder import Folder
 from pacdp.cli.main import main
-from pacdp.cli.serial import from_dict
 from tests.file_faults import Fault, carried_out
 
 RECIPE = "entropy-sgld-digits2"
@@ -49,7 +49,7 @@ def test_control_c_exits_130_and_leaves_a_run_that_is_resumed_without_its_recipe
 def test_a_row_beyond_the_checkpoint_is_not_repeated_and_a_torn_one_is_dropped(uninterrupted, tmp_path):
     """As if the power failed between the row and its checkpoint, and in the middle of the next row."""
     folder = tmp_path / "run"
-    interrupted(from_dict(Run, read(uninterrupted / "config.json")), folder, after=27)
+    interrupted(Folder(uninterrupted).config_of(Run), folder, after=27)
     text = (uninterrupted / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(text[:3]) + text[3][:40])
     succeed(*_again(folder))

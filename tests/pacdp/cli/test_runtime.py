@@ -4,8 +4,8 @@ import pytest
 import torch
 from tiny_runs import begin, tiny
 
-from pacdp.cli.config import Runtime
 from pacdp.cli.private.config import PrivateConfig
+from pacdp.cli.runtime import Training
 from tests.marks import refusal
 
 
@@ -20,7 +20,7 @@ def as_before():
 @pytest.mark.parametrize("tf32", [False, True])
 def test_float32_is_float32_unless_less_is_asked_for(tf32):
     torch.backends.cudnn.allow_tf32 = not tf32  # torch's own default is True
-    Runtime(tf32=tf32).apply()
+    Training(tf32=tf32).apply()
     assert torch.backends.cuda.matmul.allow_tf32 is tf32
     assert torch.backends.cudnn.allow_tf32 is tf32
 
@@ -30,4 +30,4 @@ def test_float32_is_float32_unless_less_is_asked_for(tf32):
 )
 def test_clipped_or_kept_sums_are_not_rounded(tmp_path, run):
     with refusal("leave out --tf32"):
-        begin(run)(run, tmp_path / "run", Runtime(tf32=True))
+        begin(run)(run, tmp_path / "run", Training(tf32=True))

@@ -9,15 +9,16 @@ from cli_tools import read, rows, tensors
 from pacdp import load_checkpoint
 from pacdp.algorithms import PSGLD, SGHMC, SGLD
 from pacdp.certify.gibbs import GibbsSettings
-from pacdp.cli.config import Run, Runtime
+from pacdp.cli.config import Run
 from pacdp.cli.private.config import Budget, PrivateConfig
 from pacdp.cli.private.recipes import private_recipe
 from pacdp.cli.private.run import train_private
 from pacdp.cli.recipes import run
 from pacdp.cli.run import train
+from pacdp.cli.runtime import Training
 from pacdp.models import Architecture
 
-RUNTIME = Runtime(threads=1)
+RUNTIME = Training(threads=1)
 EFFORT = GibbsSettings(epochs=1.0, prior_draws=2, test_draws=2)
 _OTHERS = {
     "psgld": PSGLD(tau=500.0, batch_size=32), "sghmc": SGHMC(tau=500.0, batch_size=32),
@@ -56,7 +57,7 @@ def begin(run):
 
 def counted_run(run, place, name="run", **how):
     """The folder of a run that the ledger beside it counts."""
-    begin(run)(run, place / name, RUNTIME, ledger=place / "ledger", **how)
+    begin(run)(run, place / name, replace(RUNTIME, ledger=place / "ledger", **how))
     return place / name
 
 
@@ -75,7 +76,7 @@ def interrupted(run, folder, *, after, runtime=RUNTIME, **more):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        begin(run)(run, folder, runtime, report=stop, **more)
+        begin(run)(run, folder, replace(runtime, report=stop, **more))
     assert not (folder / "result.json").exists()
 
 

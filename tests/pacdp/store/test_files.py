@@ -56,7 +56,7 @@ def test_what_is_not_in_the_list_is_somebody_else_s(tmp_path):
     assert written(tmp_path) is None
     begin(tmp_path)
     write(tmp_path / "ours", "1")
-    begin(tmp_path, own=["mine"])  # the folder has a list already
+    begin(tmp_path)  # the folder has a list already
     with refusal("mine was not written by pacdp: move it away"):
         write(tmp_path / "mine", "ours")
     remove_own(tmp_path, names=["mine", "ours", "nothing"])

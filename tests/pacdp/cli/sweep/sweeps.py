@@ -27,5 +27,5 @@ def two_workers(request, **given):
     """Two workers, of a Dask cluster where a fixture's parameter says so."""
     if request.param == "dask":
         address = request.getfixturevalue("cluster").scheduler_address
-        given |= {"backend": "dask", "address": address}
+        given |= {"dask": address}
     return Workers(workers=2, **given)

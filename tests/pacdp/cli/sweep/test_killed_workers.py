@@ -38,7 +38,7 @@ def two(request, monkeypatch):
     return partial(two_workers, request)
 
 
-@pytest.mark.parametrize(("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"heartbeat": 4.0, "retries": 99})])
+@pytest.mark.parametrize(("end", "how"), [("kill", {"retries": 2}), slow("suspend", {"limit": 20.0})])
 def test_a_killed_or_stopped_worker_s_batch_starts_again_and_the_others_go_on(end, how, two, tmp_path):
     jobs = [job(0, "waits once", together=True), job(1, together=True), job(2, together=True), job(3)]
     ended_by_us = []
@@ -84,9 +84,9 @@ def test_stopped_in_the_middle_the_rest_can_be_resumed(tmp_path):
 def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path):
     jobs = [job(0, "waits once")]
     program = (
-        "import sys; from pathlib import Path; from small_jobs import job; from pacdp.cli.config import Runtime;"
+        "import sys; from pathlib import Path; from small_jobs import job; from pacdp.cli.runtime import Training;"
         "from pacdp.cli.sweep.batches import carry_out; from pacdp.cli.sweep.workers import Workers;"
-        "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Runtime(), workers=Workers(limit=3600.0)))"
+        "list(carry_out([job(0, 'waits once')], [Path(sys.argv[1])], Training(), workers=Workers(limit=3600.0)))"
     )
     (out,) = outs(jobs, tmp_path)
     with subprocess.Popen([sys.executable, "-c", program, str(out)], env=ENVIRONMENT) as parent:
@@ -117,7 +117,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_its_runs_can_be_resumed(tm
     (tmp_path / "cluster.py").write_text(program)
     with subprocess.Popen([sys.executable, tmp_path / "cluster.py"], env=ENVIRONMENT, text=True,
                           stdout=PIPE, stderr=subprocess.DEVNULL) as scheduler:  # fmt: skip
-        workers = Workers(workers=2, backend="dask", address=scheduler.stdout.readline().strip(), timeout=300.0)
+        workers = Workers(workers=2, dask=scheduler.stdout.readline().strip())
 
         def kill():
             wait_for_pid(own[0])

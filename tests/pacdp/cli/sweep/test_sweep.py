@@ -1,6 +1,6 @@
 """Jobs in batches, over processes and over Dask: the numbers are those of each run alone, bit for bit."""
 
-from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -14,8 +14,8 @@ from pacdp.cli.folder import Folder
 from pacdp.cli.run import kind
 from pacdp.cli.sweep import batches as sweep
 from pacdp.cli.sweep.batches import batches, carry_out
-from pacdp.cli.sweep.kinds import chains_kind, sampler_job
-from pacdp.cli.sweep.workers import Workers
+from pacdp.cli.sweep.kinds import sampler_job
+from pacdp.cli.sweep.workers import Died, Workers
 from tests.marks import slow
 
 
@@ -61,15 +61,17 @@ def test_batches_partition_the_runs_by_kind_into_shares(drawn, workers):
 def test_two_workers_leave_what_each_run_leaves_alone(which, mixed, expected, tmp_path, request):
     how = {}
     if which != "processes":
-        how = {"backend": "dask", "address": request.getfixturevalue(which).scheduler_address}
+        how = {"dask": request.getfixturevalue(which).scheduler_address}
     assert _carried_out(mixed, tmp_path, Workers(workers=2, **how)) == expected
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "no-such-host.invalid:8786"])
-def test_no_scheduler_is_one_sentence_within_the_timeout(address, tmp_path, refused):
+def test_no_scheduler_is_one_sentence_within_dask_s_own_timeout(address, tmp_path, refused):
     pytest.importorskip("distributed")
-    arguments = ("--chains", 2, "--backend", "dask", "--address", address, "--timeout", 0.5)
-    said = refused("train", "sgd-digits2", "--out", tmp_path, *arguments)
+    import dask
+
+    with dask.config.set({"distributed.comm.timeouts.connect": 0.5}):
+        said = refused("train", "sgd-digits2", "--out", tmp_path, "--chains", 2, "--dask", address)
     assert f"no Dask scheduler answers at {address}" in said
     assert list(tmp_path.iterdir()) == []
 
@@ -91,8 +93,8 @@ def test_a_finished_run_of_another_configuration_is_reported_not_passed_over(mix
     assert found[1] is None
     assert "holds a finished run of another configuration" in found[0]
     for force in (True, False):
-        forced = [replace(one, kind=chains_kind(force=force)) for one in changed]
-        assert dict(carry_out(forced, own, RUNTIME, workers=Workers(), force=force)) == {0: None, 1: None}
+        how = replace(RUNTIME, force=force)
+        assert dict(carry_out(changed, own, how, workers=Workers())) == {0: None, 1: None}
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -108,34 +110,20 @@ class _Scripted:
     def __init__(self, kills, log):
         self.kills, self.log, self.open = dict(kills), log, 0
 
-    def submit(self, function, members, *rest):
+    def run(self, function, members, *rest):
         self.open += 1
         self.log.append((tuple(members), self.open))
-        future = Future()
-        future.members = members
-        killer = next((i for i in members if self.kills.get(i, 0) > 0), None)
-        if killer is None:
-            future.set_result([(i, None) for i in members])
-        else:
-            self.kills[killer] -= 1
-            future.set_exception(RuntimeError("died"))
-        return future
+        try:
+            killer = next((i for i in members if self.kills.get(i, 0) > 0), None)
+            if killer is not None:
+                self.kills[killer] -= 1
+                raise Died
+            return [(i, None) for i in members]
+        finally:
+            self.open -= 1
 
-    def effort(self, future):
-        return None
-
-    def stop(self, future):
-        raise AssertionError("no limit is set")
-
-    def deaths(self, future):
-        self.open -= 1
-        return int(future.exception() is not None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        assert self.open == 0
+    def close(self):
+        raise AssertionError("nothing is stopped")
 
 
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 9)), st.integers(0, 3), st.integers(1, 3))
@@ -144,7 +132,7 @@ def test_every_job_ends_once_and_only_what_kills_its_worker_beyond_the_retries_i
     jobs = [job(k, together=k < 5) for k in range(8)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "here", False)
-        patch.setattr(Workers, "pool", lambda self: _Scripted(kills, log))
+        patch.setattr(Workers, "pool", lambda self: nullcontext(_Scripted(kills, log)))
         patch.setattr(sweep.Folder, "finished", False)
         found = list(carry_out(jobs, [Folder("none").path] * 8, RUNTIME,
                                workers=Workers(workers=workers, retries=retries)))  # fmt: skip

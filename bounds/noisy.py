@@ -1,10 +1,14 @@
-"""Prices of noisy sums: what a prior, or weights, cost that were made from sums over the records plus Gaussian noise.
+"""Prices of noisy draws: what a prior, or weights, cost that were drawn from the sample with noise.
 
-Training that adds Gaussian noise to gradient sums is more than a mechanism with a privacy curve: its price is n times a
-Rényi divergence, with no second failure probability, and where the norms were kept, their realised sum, clipped or
-not. s_1, ..., s_n are independent; step t releases Y_t = Σ_i b_ti g_t(s_i; Y_<t) + N(0, σ_t²); everything that is used
-is a function of the Y_t and of randomness that is independent of the records. The prices are made from the event that
-ran and the norms that were kept, never from a promise of privacy. "Noisy sums" in docs/guarantees.md.
+Training that adds Gaussian noise to sums over the records, and a draw from a Gibbs law exp(-F(y) - Σ_i ℓ(y; z_i)), are
+one thing: a stage, in which each record enters by a potential of its own and pays a tilt c_i(y) for it. Stages follow
+each other at one order α, and with probability 1 - failure_prob every f of ``bounds.prices`` is at most
+
+    (α/(α-1)) (Σ_i Σ_t c_ti(Y) + ln(1/failure_prob)),      M = α Σ_i Σ_t c_ti,
+
+with no second failure probability. The tilts of each kind of stage are in ``bounds.noisy_steps`` (noisy sums) and
+``bounds.gibbs_draws``. Prices are made from what ran and was kept, never from a promise of privacy. "Noisy draws" in
+docs/guarantees.md.
 """
 
 import math
@@ -27,7 +31,7 @@ ORDERS = tuple(1.0 + 0.02 * 2.0 ** (k / 2) for k in range(17))
 _ULP = 2.0**-52
 
 
-class _Sum(Price):
+class _Draw(Price):
     """A price that is proved by one exponential moment, so that one step pays for the prior and for one draw."""
 
     __slots__ = ()
@@ -49,8 +53,25 @@ class _Sum(Price):
         object.__setattr__(self, "hypotheses", known)
 
 
+class _Squared(_Draw):
+    """Tilts of at most (α-1) mu²/2 a record, whatever is released: the best order is known beforehand."""
+
+    __slots__ = ()
+
+    @property
+    def _mu(self) -> float:
+        raise NotImplementedError
+
+    def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is (√ln(1/failure_prob) + mu √(n/2))² nats, rounded up."""
+        _check.count(n=n)
+        _check.open_probability(failure_prob=failure_prob)
+        root = math.sqrt(log_inverse(failure_prob)) + self._mu * math.sqrt(n / 2.0)
+        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorstCaseSum(_Sum):
+class WorstCaseSum(_Squared):
     """(√ln(1/failure_prob) + mu √(n/2))²: every record adds Σ_t ‖g_t(s)‖²/σ_t² ≤ mu² at most, whatever is released.
 
     Attributes:
@@ -72,20 +93,47 @@ class WorstCaseSum(_Sum):
         self._check_hypotheses()
 
     @property
+    def _mu(self) -> float:
+        return float(self.mu)
+
+    @property
     def inputs(self) -> Inputs:
         """mu, and the event behind it."""
         return {"sum_mu": self.mu, **({"sum_event": self.event} if self.event else {})}
 
-    def charge(self, *, n: int, failure_prob: float) -> Charge:
-        """The charge is (√ln(1/failure_prob) + mu √(n/2))² nats, rounded up."""
-        _check.count(n=n)
-        _check.open_probability(failure_prob=failure_prob)
-        root = math.sqrt(log_inverse(failure_prob)) + float(self.mu) * math.sqrt(n / 2.0)
-        return Charge(name="transfer", nats=outward(outward(root * root)), budget={"bound": failure_prob})
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GibbsRange(_Squared):
+    """(√ln(1/failure_prob) + spread √(n/8))²: a draw with potentials that range over ``spread`` nats at each record.
+
+    Attributes:
+        spread: sup_y ℓ_z(y) - inf_y ℓ_z(y) at most, for each z; of several draws the root of the sum of squares.
+            ``gibbs_range`` makes it from a temperature.
+        hypotheses: what is known of the draw.
+    """
+
+    spread: float
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+    prefix: ClassVar[str] = "gibbs_range_"
+    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+
+    def __post_init__(self) -> None:
+        _check.nonnegative(spread=self.spread)
+        self._check_hypotheses()
+
+    @property
+    def _mu(self) -> float:
+        return 0.5 * float(self.spread)  # c = (α-1) spread²/8
+
+    @property
+    def inputs(self) -> Inputs:
+        """The range of the potentials."""
+        return {"draw_spread": self.spread}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoissonSum(_Sum):
+class PoissonSum(_Draw):
     """min_α [n/(α-1) Σ_t ln m_α,t + α/(α-1) ln(1/failure_prob)] for secret Poisson batches of clipped contributions.
 
     The order is the best of a search that sees the event, n and failure_prob alone. Steps on all records may be among
@@ -136,22 +184,29 @@ def _least_poisson(event: Event, n: int, failure_prob: float) -> tuple[float, fl
     return min((cost(order), order) for order in (*near, order))
 
 
-class _Realised(_Sum):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Realised(_Draw):
     """A price that was measured on the sample: Λ is the root of
 
         Σ_j w_j exp(((α_j - 1)/α_j) Λ - M_j/α_j) = 1/failure_prob
 
-    with M_j the sum of ln m_α_j over all records and steps, as realised. It lies below every
+    with M_j = α_j times the sum of the tilts at α_j over all records and stages, as realised. It lies below every
     M_j/(α_j - 1) + α_j/(α_j - 1) ln(1/(w_j failure_prob)), so that the grid of orders is paid for.
+
+    Attributes:
+        records: how many records M is the sum of.
+        orders, weights: the grid of α and what each order may spend of failure_prob; fixed before the run.
+        hypotheses: what is known of the run.
     """
 
-    __slots__ = ()
-    orders: tuple[float, ...]
-    weights: tuple[float, ...]
     records: int
+    orders: tuple[float, ...] = ORDERS
+    weights: tuple[float, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+
     measured: ClassVar[bool] = True
 
-    def _check_grid(self) -> None:
+    def __post_init__(self) -> None:
         orders, weights = checked_orders(self.orders), _check.reals("weights", self.weights)
         for weight in weights:
             _check.positive(weights=weight)
@@ -174,6 +229,7 @@ class _Realised(_Sum):
         return {**given, "sum_weights": ", ".join(map(repr, self.weights))} if self.weights else given
 
     def charge(self, *, n: int, failure_prob: float) -> Charge:
+        """The charge is the root Λ, rounded up."""
         _check.count(n=n)
         _check.open_probability(failure_prob=failure_prob)
         if n > self.records:
@@ -200,17 +256,13 @@ class RealisedSum(_Realised):
     """
 
     contributions: float
-    records: int
-    orders: tuple[float, ...] = ORDERS
-    weights: tuple[float, ...] = ()
-    hypotheses: tuple[Hypothesis, ...] = ()
 
     prefix: ClassVar[str] = "realised_sum_"
     reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums"'
 
     def __post_init__(self) -> None:
         _check.nonnegative(contributions=self.contributions)
-        self._check_grid()
+        _Realised.__post_init__(self)
 
     @property
     def inputs(self) -> Inputs:
@@ -223,25 +275,20 @@ class RealisedSum(_Realised):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RealisedPoissonSum(_Realised):
-    """The same for secret Poisson batches: M_j sums ln m_α_j of all records at all steps, sampled or not.
+class _Moments(_Realised):
+    """A realised price whose M_j were added up by the functions that know the tilts.
 
     Attributes:
-        log_moments: M_j for each order, sums of ``poisson_log_moments`` or from ``poisson_sum_realised``.
+        log_moments: M_j for each order.
         records, orders, weights, hypotheses: as for ``RealisedSum``.
     """
 
     log_moments: tuple[float, ...]
-    records: int
-    orders: tuple[float, ...] = ORDERS
-    weights: tuple[float, ...] = ()
-    hypotheses: tuple[Hypothesis, ...] = ()
 
-    prefix: ClassVar[str] = "realised_poisson_"
-    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+    called: ClassVar[str] = "sum_log_moments"
 
     def __post_init__(self) -> None:
-        self._check_grid()
+        _Realised.__post_init__(self)
         moments = _check.reals("log_moments", self.log_moments)
         for moment in moments:
             _check.nonnegative(log_moments=moment)
@@ -255,10 +302,39 @@ class RealisedPoissonSum(_Realised):
     @property
     def inputs(self) -> Inputs:
         """The sums and the grid."""
-        return {"sum_log_moments": ", ".join(map(repr, self.log_moments)), **self._grid}
+        return {self.called: ", ".join(map(repr, self.log_moments)), **self._grid}
 
     def _moments(self) -> tuple[float, ...]:
         return self.log_moments
+
+
+class RealisedPoissonSum(_Moments):
+    """The price of secret Poisson batches: M_j sums ln m_α_j of all records at all steps, sampled or not.
+
+    The M_j are sums of ``poisson_log_moments``, or from ``poisson_sum_realised``.
+    """
+
+    __slots__ = ()
+    prefix: ClassVar[str] = "realised_poisson_"
+    reference: ClassVar[str] = 'docs/guarantees.md, "Noisy sums on secret batches"'
+
+
+class GibbsLosses(_Moments):
+    """The price of a Gibbs draw by the losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i): see ``gibbs_losses``."""
+
+    __slots__ = ()
+    called: ClassVar[str] = "losses_log_moments"
+    prefix: ClassVar[str] = "gibbs_losses_"
+    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
+
+
+class GibbsGradients(_Moments):
+    """The price of a draw with convex potentials, by their gradients where it lies: see ``gibbs_gradients``."""
+
+    __slots__ = ()
+    called: ClassVar[str] = "gradients_log_moments"
+    prefix: ClassVar[str] = "gibbs_gradients_"
+    reference: ClassVar[str] = 'docs/guarantees.md, "Gibbs draws"'
 
 
 @lru_cache(maxsize=4096)

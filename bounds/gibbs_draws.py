@@ -1,0 +1,184 @@
+"""What a draw from a Gibbs law costs: the tilts of its records, by range, by the losses reached, or by convexity.
+
+Y is drawn from the density ∝ exp(-F(y) - Σ_i ℓ_i(y)) with ℓ_i(y) = (τ/N) · loss of record i, N a constant. F, τ, N,
+base measure and orders look at no record but through what earlier stages released. Each record pays a tilt c_i ("Gibbs
+draws" in docs/guarantees.md):
+
+    range        (α-1) Δ²/8,  Δ = sup_y ℓ_i - inf_y ℓ_i
+    losses       ψ_α(ℓ_i(Y) - m_i),  ψ_α(t) = -t - (1/α) ln(1 + α(e^(-t) - 1)),  where ℓ_i - m_i < ln(α/(α-1)) for all y
+    gradients    (α-1) ‖∇ℓ_i(Y)‖²/(2 (κ - (α-1) M)),  ℓ_i convex and M-smooth, F κ-strongly convex
+
+Covered is the one Y that was drawn, and every function of it: no average of draws or of a chain, no best draw.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bounds import _check
+from bounds._rounding import inward, outward, total
+from bounds.hypotheses import Hypothesis
+from bounds.noisy import GibbsGradients, GibbsLosses, GibbsRange, known_of
+from bounds.noisy_steps import checked_orders
+
+_ULP = 2.0**-52
+DRAW_ORDERS = tuple(1.0 + 0.05 * 1.5**k for k in range(12))
+"""Orders α of a realised draw, from 1.05 to 5.3: within 2% of the best where Σ_i (ℓ_i - m_i)² is 0.11 to 800 times
+ln(1/failure_prob)."""
+
+
+def gibbs_range(
+    *,
+    tau: float,
+    loss_range: float,
+    normaliser: int,
+    draws: int = 1,
+    beta: float | None = None,
+    hypotheses: Sequence[Hypothesis] = (),
+) -> GibbsRange:
+    """(√ln(1/failure_prob) + κ x)², x = τ · loss_range √n/(√8 N): one exact draw of exp(-τ R̂) at a tempered base.
+
+    With ``beta`` the law is Entropy-SGLD's own, P(w) Z(w)^β for the local entropy ln Z of temperature τ, and κ is
+    min{2β, max(β, √β)}; otherwise κ = 1. Several exact draws multiply x by the root of their number.
+
+    Formal guarantee: "Gibbs draws" in docs/guarantees.md, for a draw from exactly this law.
+
+    Args:
+        tau: inverse temperature τ, in nats per unit of mean loss.
+        loss_range: largest minus smallest possible loss of a record, over the weights.
+        normaliser: N, the constant by which the sum of losses is divided; usually n.
+        draws: how many draws there are, each free to depend on those before it.
+        beta: β of Entropy-SGLD; left out for SGLD, for copies, and for weights drawn jointly with w'.
+    """
+    _check.nonnegative(tau=tau, loss_range=loss_range)
+    _check.count(normaliser=normaliser, draws=draws)
+    spread = outward(outward(float(tau) * float(loss_range)) / int(normaliser)) * math.sqrt(draws)
+    if beta is not None:
+        _check.nonnegative(beta=beta)
+        spread *= min(2.0 * beta, max(float(beta), outward(math.sqrt(beta))))
+    return GibbsRange(spread=outward(spread), hypotheses=known_of(hypotheses))
+
+
+def gibbs_losses(
+    *,
+    losses: ArrayLike,
+    pivots: ArrayLike = 0.0,
+    largest: float,
+    tau: float,
+    normaliser: int,
+    orders: Sequence[float] = DRAW_ORDERS,
+    weights: Sequence[float] = (),
+    hypotheses: Sequence[Hypothesis] = (),
+) -> GibbsLosses:
+    """The price of a Gibbs draw in proportion to the squared losses that it reached, M_j = α_j Σ_i ψ_α_j(ℓ_i - m_i).
+
+    Formal guarantee: "Gibbs draws" in docs/guarantees.md, for a draw from exactly this law.
+
+    Args:
+        losses: of the weights that were drawn, on each record; the loss is that of the law.
+        pivots: a number for each record that does not depend on the draw: its least loss, or its loss at an anchor or
+            at an earlier, paid stage.
+        largest: no loss exceeds its pivot by more, at any weights.
+        tau, normaliser: τ and N, as for ``gibbs_range``.
+        orders, weights: as for ``RealisedSum``; fixed beforehand. An order serves where τ · largest/N < ln(α/(α-1)).
+
+    Raises:
+        ValueError: an order does not serve, a loss is above its pivot and ``largest``, or a number is out of range.
+    """
+    over, orders = _over(losses, pivots), checked_orders(orders)
+    _check.nonnegative(largest=largest, tau=tau)
+    _check.count(normaliser=normaliser)
+    if over.max() > largest:
+        raise ValueError(
+            f"largest must be at least every loss less its pivot, got {largest!r} for one of {float(over.max())!r}; "
+            f"pass the largest that any weights may have, which only then is known beforehand."
+        )
+    scale = outward(float(tau) / int(normaliser))
+    ceiling = outward(scale * float(largest))
+    for order in orders:
+        if not ceiling < inward(-math.log1p(-inward(1.0 / order))):
+            raise ValueError(
+                f"orders must be below 1/(1 - e^(-t)) for t = tau · largest/normaliser = {ceiling!r}, got {order!r}; "
+                f"leave it out, or raise the pivots by a constant."
+            )
+    away = over * (scale * (1.0 + 8 * _ULP))  # ψ grows with the distance from 0
+    return GibbsLosses(
+        log_moments=tuple(total(*(order * pivot_tilt(order, away)).tolist()) for order in orders),
+        records=len(over),
+        orders=orders,
+        weights=_check.reals("weights", weights),
+        hypotheses=known_of(hypotheses),
+    )
+
+
+def gibbs_gradients(
+    *,
+    squared_gradients: ArrayLike,
+    strong_convexity: float,
+    smoothness: ArrayLike = 0.0,
+    squared_lipschitz: ArrayLike = math.inf,
+    orders: Sequence[float] = DRAW_ORDERS,
+    weights: Sequence[float] = (),
+    hypotheses: Sequence[Hypothesis] = (),
+) -> GibbsGradients:
+    """The price of a draw with convex potentials by their gradients where it lies, or their Lipschitz constants.
+
+    Of the two tilts, (α-1)‖∇ℓ_i‖²/(2(κ - (α-1)M_i)) and (α-1)C_i²/(2κ), each record pays the lesser.
+
+    Formal guarantee: "Gibbs draws" in docs/guarantees.md, for a draw from exactly this law on all of R^d.
+
+    Args:
+        squared_gradients: ‖∇ℓ_i(Y)‖², of each record's potential (τ/N) · loss, in the dual norm.
+        strong_convexity: κ of F, in the norm.
+        smoothness: M_i; a potential that is not smooth has infinity, and the tilt of its Lipschitz constant.
+        squared_lipschitz: C_i², the most that the squared gradient is anywhere.
+        orders, weights: as for ``RealisedSum``; fixed beforehand.
+    """
+    gradients, smooth, lipschitz = np.broadcast_arrays(
+        _positive("squared_gradients", squared_gradients),
+        _positive("smoothness", smoothness),
+        _positive("squared_lipschitz", squared_lipschitz),
+    )
+    _check.positive(strong_convexity=strong_convexity)
+    orders = checked_orders(orders)
+
+    def moment(order: float) -> float:
+        left = (strong_convexity - (order - 1.0) * smooth * (1.0 + 4 * _ULP)) * (1.0 - 4 * _ULP)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            local = np.where(left > 0.0, gradients / left, np.inf)
+        tilts = 0.5 * order * (order - 1.0) * np.minimum(local, lipschitz / strong_convexity)
+        return total(*(tilts * (1.0 + 16 * _ULP)).tolist())
+
+    return GibbsGradients(
+        log_moments=tuple(map(moment, orders)),
+        records=len(gradients),
+        orders=orders,
+        weights=_check.reals("weights", weights),
+        hypotheses=known_of(hypotheses),
+    )
+
+
+def pivot_tilt(order: float, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ψ_α(t) = -t - (1/α) ln(1 + α(e^(-t) - 1)) ≥ 0, elementwise, rounded up; infinite from ln(α/(α-1)) on."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inner = np.log1p(order * np.expm1(-t) * (1.0 + 4 * _ULP * np.sign(t))) / order
+        found = -t - inner + 8 * _ULP * (np.abs(t) + np.abs(inner))
+    return np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
+
+
+def _over(losses: ArrayLike, pivots: ArrayLike) -> NDArray[np.float64]:
+    """Losses less their pivots, if they are numbers, one for each record."""
+    found = np.atleast_1d(_check.array("losses", losses))
+    over = found - np.broadcast_to(_check.array("pivots", pivots), found.shape)
+    if found.ndim != 1 or not found.size or not bool(np.all(np.isfinite(over))):
+        raise ValueError("losses and pivots must be finite numbers, one for each record; pass those of the draw.")
+    return over
+
+
+def _positive(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    found = np.atleast_1d(_check.array(name, values))
+    if found.ndim != 1 or not bool(np.all(found >= 0.0)):
+        raise ValueError(f"{name} must be numbers of zero or more, one for each record.")
+    return found

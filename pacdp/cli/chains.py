@@ -1,0 +1,101 @@
+"""Several chains of one run: their folders, their training over workers, and what their traces say of stationarity.
+
+Diagnostics can refute stationarity, never prove it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pacdp import load_checkpoint
+from pacdp.chains import Diagnosis, Trace
+from pacdp.chains.diagnostics import diagnose
+from pacdp.cli.config import Run
+from pacdp.cli.console import showing
+from pacdp.cli.folder import Folder, read_json, write_json
+from pacdp.cli.replacing import require_replaceable
+from pacdp.cli.runtime import Training
+from pacdp.cli.sweep.batches import carry_out
+from pacdp.cli.sweep.jobs import Job
+from pacdp.cli.sweep.kinds import SAMPLER
+from pacdp.cli.sweep.workers import Workers
+from pacdp.store.checkpoint import Checkpoint
+
+
+def chain_folder(out: Path, chain: int) -> Path:
+    """Where chain number ``chain`` of several has its folder."""
+    return out / f"chain-{chain:02d}"
+
+
+def train_chains(
+    run: Run, out: Path, how: Training, chains: int, workers: Workers
+) -> dict[str, Any]:
+    """Carry out chains 0, 1, ... of a run, each in its own folder, over the workers, and diagnose them.
+
+    Raises:
+        ValueError: the folder holds chains and neither ``resume`` nor ``force`` is set.
+        RuntimeError: some chains failed; it says which and why.
+    """
+    if chains < 1:
+        raise ValueError(f"expected chains >= 1, got {chains}")
+    runs = [replace(run, chain=chain) for chain in range(chains)]
+    outs = [chain_folder(out, chain) for chain in range(chains)]
+    if not (how.resume or how.force) and any(Folder(one).started for one in outs):
+        raise ValueError(
+            f"{out} holds chains: continue them with --resume, or overwrite them with --force"
+        )
+    require_replaceable(out / "diagnosis.json", "diagnosis")
+    how = replace(how, threads=how.threads or 1)  # the same numbers with any workers
+    jobs = [
+        Job(key=one.name, kind=SAMPLER, config=run) for one, run in zip(outs, runs, strict=True)
+    ]
+    failed: dict[str, list[int]] = {}
+    with showing(f"{chains} chains of {run.title}") as report:
+        for chain, error in carry_out(jobs, outs, how.heard(report), workers=workers):
+            if error:
+                failed.setdefault(error, []).append(chain)
+    if failed:
+        raise RuntimeError("; ".join(
+            error if len(which) == chains else f"chain {', '.join(map(str, sorted(which)))}: {error}"
+            for error, which in failed.items()
+        ))  # fmt: skip
+    diagnosis = diagnose_checkpoints([load_checkpoint(one) for one in outs])
+    found = diagnosis.to_dict() if diagnosis else None
+    write_json(
+        out / "diagnosis.json",
+        {"format": "pacdp-diagnosis/1", "chains": chains, "diagnosis": found},
+    )
+    results = [read_json(Folder(one).result) for one in outs]
+    return {"format": "pacdp-results/1", "chains": results, "diagnosis": found}
+
+
+def diagnose_checkpoints(checkpoints: Sequence[Checkpoint]) -> Diagnosis | None:
+    """The diagnosis of chains of one run at one step; None where nothing was recorded."""
+    traces = [checkpoint.trace for checkpoint in checkpoints]
+    if not traces or not all(traces):
+        return None
+    # the width of a window does not enter the diagnostics
+    return diagnose(Trace.of(1, traces).arrays())
+
+
+def siblings(path: Path) -> list[Checkpoint]:
+    """The checkpoint at ``path`` and those of the other chains of its run that stand at the same step."""
+    folder = path if path.is_dir() else path.parent
+    own = load_checkpoint(path)
+    found = [own]
+    if folder.name.startswith("chain-"):
+        for other in sorted(folder.parent.glob("chain-*/checkpoint.safetensors")):
+            if other.parent.resolve() != folder.resolve():
+                checkpoint = load_checkpoint(other)
+                if _same_run(own, checkpoint):
+                    found.append(checkpoint)
+    return found
+
+
+def _same_run(one: Checkpoint, other: Checkpoint) -> bool:
+    shared = ("problem", "sampler", "step", "data", "seed")
+    alike = all(one.header.get(name) == other.header.get(name) for name in shared)
+    return alike and {n: t.shape for n, t in one.trace.items()} == {
+        n: t.shape for n, t in other.trace.items()
+    }

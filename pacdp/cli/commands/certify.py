@@ -1,0 +1,142 @@
+"""The command that certifies a checkpoint, a run or a stranger's weights: certify."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from pacdp.cli.console import print_report, progress
+from pacdp.cli.parsing import no_more, require_failure_prob
+from pacdp.cli.replacing import require_replaceable, write_report
+from pacdp.cli.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """Weights of your own network: --model and --data name callables as package.module:name, --prior another file."""
+
+    model: str | None = None
+    """Called without arguments, returns the network."""
+    data: str | None = None
+    """Called without arguments, returns the examples that the bound rests on: (inputs, labels) or (inputs, labels,
+    people), a pacdp.BoundSet, a Dataset, or a DataLoader, which is read once. With people, the number of each example's
+    person, people are counted."""
+    test: str | None = None
+    """Likewise, examples that neither weights nor prior saw."""
+    loss: str | None = None
+    """In place of the 0-1 error: absolute:2 or squared:2, an error of regression clipped at 2 and printed as a share of
+    that, or module:name of a function of outputs and labels with one loss in [0, 1] an example. Not with --prior."""
+    ask: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Without --prior, what to certify of the network as it is, once for each, as for --predictions; by default all."""
+    prior: Path | None = None
+    """State dict at the prior's mean. Without a prior the network is certified as it is, by examples new to it."""
+    prior_data: str | None = None
+    """Called like --data, returns the examples that the prior saw (without --prior: the network): that the bound's are
+    not among them is then proved."""
+    prior_rows: Path | None = None
+    """The hashes of those examples alone: a .npz or .safetensors file of pacdp.data.Rows.of(...).to_arrays()."""
+    prior_indices: Path | None = None
+    """Which examples of the data set they are: a .npy or JSON list; the bound's are then needed too."""
+    prior_is_data_free: bool = False
+    """The prior was fixed before any of the data were looked at; you say so."""
+    std: float = 0.01
+    """Standard deviation of every weight, in posterior and prior, fixed before looking at the bound's examples."""
+    prior_std: float | None = None
+    """Standard deviation in the prior, if it is another one."""
+    passes: int = 5
+    """Over the examples, with fresh weights for each."""
+    surrogate: Path | None = None
+    """A finished folder of pacdp compress, whose network certifies this one: R(f) <= R(h) + P(f != h). --data are then
+    examples that neither saw, whose labels are not looked at, --prior-data or --prior-rows what this one saw."""
+
+    @property
+    def given(self) -> bool:
+        """Whether the command is about foreign weights."""
+        return any((self.model, self.data, self.test, self.loss, self.prior, self.prior_data, self.prior_rows,
+                    self.prior_indices, self.prior_is_data_free, self.surrogate))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certify:
+    """Certify a checkpoint: every bound that applies, the optimistic ones labelled, and why the others do not.
+
+    Weights that pacdp did not train: pacdp certify weights.safetensors --model package.module:factory --data
+    package.module:bound_set, on examples that are new to them; and with --prior prior.safetensors --std 0.01 and how
+    the prior was made, on examples that the weights may have seen.
+
+    Predictions of any model, without its weights: pacdp certify --predictions FILE, whose options are listed by
+    pacdp certify --predictions FILE --help.
+    """
+
+    path: tyro.conf.Positional[Path]
+    """A checkpoint or the run folder that holds it."""
+    out: Path | None = None
+    """Where to write the report; by default certificates.json beside the checkpoint. An earlier report that differs is
+    kept as NAME.1, NAME.2, ...; another file is not overwritten."""
+    json: bool = False
+    """Print the report as JSON instead of a table."""
+    failure_prob: float | None = None
+    """The probability with which each certificate may fail, before it is divided by --tried; by default the run's, or
+    0.05."""
+    tried: int = 1
+    """How many settings were tried on the examples that the bound counts before these were chosen: certificates pay for
+    each. Nothing is to be paid for settings that were chosen on other examples."""
+    epochs: float | None = None
+    """Length of the SGLD run on the Gibbs posterior, in passes over the data."""
+    alpha: float | None = None
+    """Weight of the newest draw in its averages; 0 weighs all alike."""
+    burn_in: float | None = None
+    """Share of that run thrown away."""
+    prior_draws: int | None = None
+    seed: int = 0
+    foreign: tyro.conf.OmitArgPrefixes[Foreign] = field(default_factory=Foreign)
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        """Certify the run, or a network of a stranger's, and write the report."""
+        no_more(rest)
+        require_failure_prob(self.failure_prob)
+        out = self.out or _beside(self.path)
+        require_replaceable(out)
+        with progress("certifying", 1000) as advance:
+            report = self._report(lambda done, total: advance(1000 * done // total))
+        write_report(out, report)
+        if self.json:
+            print(json.dumps(report, allow_nan=False))
+        else:
+            print_report(report)
+
+    def _report(self, advance: Callable[[int, int], None]) -> dict[str, Any]:
+        common: dict[str, Any] = {"seed": self.seed, "progress": advance, "tried": self.tried}
+        if self.foreign.given:
+            from pacdp.cli.foreign import certify_foreign
+
+            return certify_foreign(
+                self.path,
+                self.foreign,
+                self.runtime,
+                failure_prob=self.failure_prob or 0.05,
+                **common,
+            )
+        from pacdp.cli.kinds import certified
+
+        given = {
+            name: getattr(self, name) for name in ("epochs", "alpha", "burn_in", "prior_draws")
+        }
+        effort = {name: value for name, value in given.items() if value is not None}
+        return certified(
+            self.path,
+            self.runtime,
+            failure_prob=self.failure_prob,
+            effort=effort,
+            std=self.foreign.std,
+            **common,
+        )
+
+
+def _beside(path: Path) -> Path:
+    """Where the report of a checkpoint or of its folder goes."""
+    return (path if path.is_dir() else path.parent) / "certificates.json"

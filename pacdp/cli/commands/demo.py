@@ -1,0 +1,36 @@
+"""The command that shows what all of it is for: demo."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from pacdp.cli.console import progress
+from pacdp.cli.parsing import no_more
+from pacdp.cli.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """Train a network on the embedded digits, certify its error on new ones, draw it beside Entropy-SGLD's bound."""
+
+    out: Path = Path("runs/demo")
+    runtime: tyro.conf.OmitArgPrefixes[Runtime] = field(default_factory=Runtime)
+
+    def __call__(self, rest: list[str]) -> None:
+        """Train and certify the demonstration's network and show its figure."""
+        no_more(rest)
+        from pacdp.cli.demo import demonstrate  # for which no other command waits
+
+        with progress("training and certifying", 1000) as advance:
+            found = demonstrate(
+                self.out, self.runtime, lambda done, total: advance(1000 * done // total)
+            )
+        from pacdp.cli.figures.demo import draw
+
+        sentence, *others = found.sentences()
+        print(sentence)
+        for path in draw(found, self.out / "figure"):
+            print(f"wrote {path}")
+        for line in others:
+            print(line)

@@ -1,0 +1,101 @@
+"""How a run is carried out, which may not decide its numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+Scale = Literal["smoke", "cpu", "gpu", "paper"]
+Report = Callable[[int, int, dict[str, Any] | None], None]
+"""Called as report(step, steps, row): the row, of a batch's first run, is None between records."""
+
+
+def silent(step: int, steps: int, row: dict[str, Any] | None) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """How a run is carried out; only ``bfloat16`` and ``tf32`` change what it computes beyond floating-point order."""
+
+    device: str = "cpu"
+    """A torch device, such as cpu or cuda."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves torch's own choice."""
+    data_root: str | None = None
+    """Folder of the data sets; by default PACDP_DATA, then the user's cache, then a download."""
+    checkpoint_seconds: float = 10.0
+    """Least time between two checkpoints."""
+    batching: Literal["auto", "loop", "vmap"] = "auto"
+    """How many chains share a pass: loop takes them one by one, vmap all at once; auto chooses by device."""
+    bfloat16: bool = False
+    """Activations in bfloat16, in training and in recorded risks; weights, noise and the loss of the outputs stay
+    float32. Recorded, and a resumed run must agree."""
+    tf32: bool = False
+    """Products of float32 matrices and convolutions on a GPU with 10 bits of mantissa; without it all 23 are kept, by
+    cuDNN too. Not where gradients are clipped or their norms kept. Recorded, and a resumed run must agree."""
+    deterministic: bool = False
+    """Refuse kernels whose result depends on scheduling (GPU)."""
+
+    def apply(self) -> None:
+        """Set what torch keeps for the whole process.
+
+        Raises:
+            ValueError: there is no such device here.
+        """
+        import torch  # for which a command's help does not wait
+
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            said = str(error).strip().splitlines()[0]
+            raise ValueError(
+                f"--device {self.device} is not to be had here ({said}): cpu always is"
+            ) from error
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
+        if self.deterministic:
+            torch.use_deterministic_algorithms(True)
+
+    def require_float32(self, *, clipped: bool, kept: bool) -> None:
+        """Sums whose records' norms something rests on are taken in float32 alone.
+
+        Raises:
+            ValueError: less is asked for.
+        """
+        if self.tf32 and (clipped or kept):
+            what = "clipped" if clipped else "summed with their norms kept (keep_norms)"
+            raise ValueError(
+                f"leave out --tf32: gradients are {what}, and that is done in float32 alone"
+            )
+
+    def recorded(self) -> dict[str, Any]:
+        """What may change the numbers of a run, for its checkpoint."""
+        more = {"tf32": True} if self.tf32 else {}  # earlier checkpoints do not name it
+        return {"batching": self.batching, "bfloat16": self.bfloat16, **more}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training(Runtime):
+    """How runs are trained: on what, from where they stand in their folders, and who counts and hears of it."""
+
+    resume: bool = False
+    """Go on with the run that a folder holds, where its last checkpoint stands."""
+    force: bool = False
+    """Overwrite what a folder holds, as soon as the new run can start."""
+    ledger: Path | None = None
+    """The folder of the data set's ledger, where the steps of a run that promises privacy are counted before their
+    noise is drawn; without one, nothing is."""
+    report: Report = silent
+    progressbar: Any = False
+    """Whether a download is shown, should the data need one, or what shows it (:class:`pacdp.data.Progress`)."""
+
+    @classmethod
+    def on(cls, runtime: Runtime, **how: Any) -> "Training":
+        """Training on the machine that ``runtime`` describes."""
+        return cls(**{one.name: getattr(runtime, one.name) for one in fields(Runtime)}, **how)
+
+    def heard(self, report: Report) -> "Training":
+        """The same, with somebody who hears of it."""
+        return replace(self, report=report)

@@ -1,0 +1,158 @@
+"""The last iterate: check values, a solver, exact linear laws, logistic regression by quadrature, what breaks it."""
+
+import math
+
+import numpy as np
+import pytest
+from cells import refused
+from numpy.random import default_rng
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from bounds.accounting import LastIterate, ridge_head
+
+
+def constant(steps, contraction=0.9, sensitivity=1.0, noise=1.0):
+    return LastIterate(
+        contractions=(contraction,) * steps, sensitivities=(sensitivity,) * steps, noises=(noise,) * steps
+    )
+
+
+def schedule(c, s, sigma):
+    return LastIterate(contractions=tuple(c), sensitivities=tuple(s), noises=tuple(sigma))
+
+
+def linear(c, s, sigma):
+    """The mu of x ← c x + s [record] + σ ξ, which is exact: a mean and a variance."""
+    moved, variance = 0.0, 0.0
+    for contraction, shift, noise in zip(c, s, sigma, strict=True):
+        moved, variance = contraction * moved + shift, contraction**2 * variance + noise**2
+    return moved / math.sqrt(variance)
+
+
+@pytest.mark.parametrize(
+    ("steps", "value"), [(50, 0.5566361120654311), (200, 0.6433060484222102), (10**5, 0.6435837163881634)]
+)
+def test_a_ridge_head_forgets_and_epsilon_stops_growing(steps, value):
+    head = ridge_head(
+        step_sizes=(3.8,) * steps, ridge=0.01, row_norm=1.0, n=60_000, noises=(0.001,) * steps, classes=10
+    )
+    assert value <= head.mu() <= value * (1 + 1e-12 + steps * 1e-15)
+    both = head.privacy(adjacency="replace-one")
+    assert (both.mu, both.adjacency) == (2 * head.mu(), "replace-one")
+
+
+def test_cooling_steps_and_contractions_near_one():
+    sizes = 0.5 * (np.arange(2000) + 1.0) ** -0.33
+    cooled = (1 - 0.3 * sizes, sizes / 1000, np.sqrt(2 * sizes / 500))
+    assert schedule(*cooled).mu() == pytest.approx(0.04069916355955009, rel=1e-12)
+    assert schedule(*cooled).mu() == pytest.approx(linear(*cooled), rel=1e-12)
+    assert constant(100, contraction=1.0, noise=2.0).mu() == pytest.approx(10 / 2, rel=1e-12)
+    assert constant(3000, contraction=0.5).mu() == pytest.approx(math.sqrt(3), rel=1e-9)  # factors fall below 1e-300
+    assert constant(5, contraction=0.0).mu() == pytest.approx(1.0, rel=1e-12)
+
+
+def least(c, s, sigma):
+    """min Σ a²/σ² over shifts with z ← c z + s - a ≥ 0 and z = 0 at the end, by a solver."""
+
+    def left(a):
+        found, z = [], 0.0
+        for contraction, shift, taken in zip(c, s, a, strict=True):
+            z = contraction * z + shift - taken
+            found.append(z)
+        return np.array(found)
+
+    limits = [
+        {"type": "eq", "fun": lambda a: left(a)[-1]},
+        {"type": "ineq", "fun": lambda a: left(a)[:-1]},
+    ]
+    found = minimize(
+        lambda a: np.sum((a / sigma) ** 2), s + 0.0, jac=lambda a: 2 * a / sigma**2, bounds=[(0, None)] * len(s),
+        constraints=limits, method="SLSQP", options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    return math.sqrt(found.fun)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_schedule_is_the_best_of_all_shifts(seed):
+    """The unconstrained optimum, Σ G s/√ΣW, would be too small where it asks for shifts before there are any."""
+    rng = default_rng(seed)
+    steps = int(rng.integers(2, 7))
+    c, sigma = rng.uniform(0.3, 1.0, steps), rng.uniform(0.3, 2.0, steps)
+    s = rng.uniform(0.1, 1.0, steps) * (rng.random(steps) < 0.6)
+    s[rng.integers(steps)] = 0.5
+    found = schedule(c, s, sigma).mu()
+    assert found == pytest.approx(least(c, s, sigma), rel=1e-9)
+    assert found >= linear(c, s, sigma)
+    last = np.where(np.arange(steps) == steps - 1, 0.7, 0.0)
+    assert schedule(c, last, sigma).mu() == pytest.approx(0.7 / sigma[-1], rel=1e-12)
+    assert linear(c, last, sigma) < 0.999 * schedule(c, last, sigma).mu()
+
+
+def test_public_batches_in_turn():
+    """Ten batches an epoch, twenty epochs: a record of the first batch is forgotten better than one of the last."""
+    of_batch = lambda k: [float(t % 10 == k) for t in range(200)]  # noqa: E731
+    first, last = (schedule([0.99] * 200, of_batch(k), [1.0] * 200).mu() for k in (0, 9))
+    assert (first, last) == (pytest.approx(1.18, abs=0.01), pytest.approx(1.53, abs=0.01))
+
+
+GRID = np.linspace(-14.0, 14.0, 1401)
+
+
+def broken_by(p, q, mu):
+    """The most by which some hockey-stick of p and q is above that of N(mu, 1) and N(0, 1)."""
+    worst = -math.inf
+    for epsilon in np.linspace(-3, 3, 61):
+        found = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (GRID[1] - GRID[0])
+        told = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+        worst = max(worst, found - told)
+    return worst
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_logistic_regression_by_quadrature(steps):
+    """Three records, one number as weights: the promise holds both ways, and a third of it does not."""
+    rows, ridge, sigma = np.array([0.4, -0.7, 2.0]), 0.3, 0.4
+    n = len(rows)
+    size = 1.2 / (ridge + 0.25 * np.square(rows).sum() / n)
+    c = max(abs(1 - size * ridge), abs(1 - size * (ridge + 0.25 * np.square(rows).sum() / n)))
+    mu = schedule([c] * steps, [size * abs(rows[-1]) / n] * steps, [sigma] * steps).mu()
+
+    def law(rows):
+        moved = GRID + size * ((rows / (1 + np.exp(rows * GRID[:, None]))).sum(axis=1) / n - ridge * GRID)
+        kernel = norm.pdf(GRID[:, None], moved[None], sigma)
+        found = norm.pdf(GRID, size * rows.sum() / 2 / n, sigma)
+        for _ in range(steps - 1):
+            found = kernel @ found * (GRID[1] - GRID[0])
+        return found
+
+    with_record, without = law(rows), law(rows[:-1])
+    assert max(broken_by(with_record, without, mu), broken_by(without, with_record, mu)) <= 1e-6
+    assert steps > 2 or broken_by(with_record, without, mu / 3) > 1e-3
+
+
+def test_momentum_is_not_covered():
+    """Heavy ball on a quadratic, by its exact law: its spectral radius as contraction would promise too much."""
+    momentum, moved, steps = 0.5, 0.05, 100
+    turn, noise = np.array([[1 - moved, momentum], [-moved, momentum]]), np.ones(2)
+    mean, covariance = np.zeros(2), np.zeros((2, 2))
+    for _ in range(steps):
+        mean, covariance = turn @ mean + noise, turn @ covariance @ turn.T + np.outer(noise, noise)
+    told = constant(steps, contraction=float(max(abs(np.linalg.eigvals(turn))))).mu()
+    assert told < 0.95 * math.sqrt(mean @ np.linalg.lstsq(covariance, mean, rcond=None)[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "words"),
+    [
+        (constant, {"steps": 0}, "one number for each step"),
+        (constant, {"steps": 1, "noise": 0.0}, "noises must be positive"),
+        (constant, {"steps": 1, "contraction": -0.1}, "contractions must not be negative"),
+        (schedule, {"c": [0.5], "s": [1.0, 1.0], "sigma": [1.0]}, "got 1, 2 and 1"),
+        (ridge_head, {"step_sizes": [3.96], "ridge": 0.01, "row_norm": 1.0, "n": 9, "noises": [1.0], "classes": 3},
+         "longer steps do not contract"),
+    ],
+)  # fmt: skip
+def test_refusals(call, told, words):
+    refused(words, call, **told)
+    refused("adjacency must be one of", constant(1).privacy, adjacency="swap")
