@@ -4,19 +4,19 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
-from experiments.claims import HOLDS
-from experiments.page import PAGE, render
-from experiments.registry import studies
-from experiments.runner import RESULTS, Plan, conduct, publish, read_table, require_own
+from experiments import registry
+from experiments.registry import PAGE, RESULTS
 from pacdp.cli.parsing import nearest, no_more
 from pacdp.cli.runtime import Runtime, Training
-from pacdp.cli.serial import to_dict
 from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import usage
-from pacdp.store.files import replacing
+
+if TYPE_CHECKING:
+    from experiments.runner import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,14 @@ class Experiment:
         """Run the studies that are named, or list them, or say which runs there would be."""
         no_more(rest)
         if self.name == "list":
-            width = max(map(len, studies()))
-            print("\n".join(f"  {one.name:{width}}  {one.title} ({one.paper})" for one in studies().values()))
+            titles = registry.titles()
+            width = max(map(len, titles))
+            print("\n".join(f"  {name:{width}}  {title} ({paper})" for name, (title, paper) in titles.items()))
             return
+        from experiments.registry import studies
+        from experiments.runner import Plan, conduct, publish, require_own
+        from pacdp.cli.serial import to_dict
+
         if self.name != "all" and self.name not in studies():
             usage(f"no experiment is called {self.name!r}: {nearest(self.name, ['all', *studies()])}")
         folder = self.runs / ("studies-smoke" if self.smoke else "studies")
@@ -78,7 +83,10 @@ class Experiment:
             return self.out
         return (self.out or (self.runs / "smoke" if self.smoke else RESULTS)) / name
 
-    def _say(self, plan: Plan, out: Path) -> None:
+    def _say(self, plan: "Plan", out: Path) -> None:
+        from experiments.claims import HOLDS
+        from experiments.runner import read_table
+
         found = plan.study.judged(read_table(out))
         if self.json:
             asked = [
@@ -107,6 +115,9 @@ class Results:
 
     def __call__(self, rest: list[str]) -> None:
         """Judge the committed rows and write the page."""
+        from experiments.page import render
+        from pacdp.store.files import replacing
+
         no_more(rest)
         if not self.results.is_dir():
             raise ValueError(f"{self.results} is no folder: give the folder of the studies' results by --results")

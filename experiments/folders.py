@@ -4,12 +4,10 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from experiments.page import shown
-from experiments.registry import studies
-from experiments.runner import made_by, read_table, results_of, study_of
+from experiments import registry
 from pacdp.cli.folder import read_json
-from pacdp.cli.report import sections
 from pacdp.cli.report.page import fill
+from pacdp.cli.report.sections import made_by
 
 _MOST_ROWS = 200
 
@@ -20,27 +18,39 @@ def named(name: str) -> Path | None:
     Raises:
         ValueError: the study has no results.
     """
-    return results_of(name) if name in studies() else None
+    if name not in registry.titles():
+        return None
+    from experiments.runner import results_of  # with every study, which takes seconds
+
+    return results_of(name)
 
 
 def plot(folder: Path) -> list[Path] | None:
     """Draw the figures of a folder of results again; None of other folders."""
-    return study_of(folder).draw(read_table(folder), folder) if (folder / "table.csv").is_file() else None
+    if not (folder / "table.csv").is_file():
+        return None
+    from experiments.runner import read_table, study_of
+
+    return study_of(folder).draw(read_table(folder), folder)
 
 
 def page(folder: Path) -> str | None:
     """The HTML of the page about a folder of results; None of other folders."""
     if not (folder / "table.csv").is_file():
         return None
+    from experiments.page import shown
+    from experiments.runner import made_by as origin
+    from experiments.runner import read_table, study_of
+
     study, table, made = study_of(folder), read_table(folder), read_json(folder / "provenance.json")
     return fill("study.html", {
-        "title": f"{study.name}: {study.title}", "folder": str(folder), "paper": study.paper, "made": made_by(made),
+        "title": f"{study.name}: {study.title}", "folder": str(folder), "paper": study.paper, "made": origin(made),
         "numbers": [{"what": f"{one.place}, {one.what}: {heading}", "paper": printed, "ours": shown(ours(table)),
                      "why": one.why} for one in study.numbers for heading, (printed, ours) in one.numbers.items()],
         "sentences": study.judged(table),
         "figures": [{"name": path.stem, "base64": base64.b64encode(path.read_bytes()).decode()}
                     for path in sorted(folder.glob("*.png"))],
-        "table": _rows(table), "provenance": sections.made_by(made),
+        "table": _rows(table), "provenance": made_by(made),
     }, package="experiments")  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from experiments.runner import RESULTS, read_table, results_of
 from experiments.study import Erratum, Section
 from pacdp.cli.folder import read_json
 
-PAGE = Path("docs/results.md")
 _HEAD = """\
 # Results
 

@@ -1,25 +1,42 @@
 """All sections in the order of the page, and all studies by name."""
 
+import ast
 import functools
 import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.study import Section, Study
+if TYPE_CHECKING:
+    from experiments.study import Section, Study
 
+RESULTS, PAGE = Path("experiments/results"), Path("docs/results.md")
 PAPERS: tuple[str, ...] = ("dziugaite_roy", "random_labels", "knolle", "zhang_bu", "p3sgd")
 OURS: tuple[str, ...] = ("certificates", "all_data", "small_samples", "calibration_frontier", "temperature_map",
                          "private_priors")  # fmt: skip
 """Modules of `experiments.papers` and of `experiments.ours`, in the order in which a reader meets them."""
+_MODULES = [*(f"papers.{name}" for name in PAPERS), *(f"ours.{name}" for name in OURS)]
 
 
 @functools.cache
-def sections() -> dict[str, Section]:
+def sections() -> "dict[str, Section]":
     """By the name of the module that makes it."""
-    modules = [f"papers.{name}" for name in PAPERS] + [f"ours.{name}" for name in OURS]
-    return {name: importlib.import_module(f"experiments.{name}").SECTION for name in modules}
+    return {name: importlib.import_module(f"experiments.{name}").SECTION for name in _MODULES}
+
+
+def titles() -> dict[str, tuple[str, str]]:
+    """Title and paper of every study by its name, read off the files: to import them takes seconds."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in _MODULES:
+        text = Path(__file__).parent.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Study":
+                said = {one.arg: one.value.value for one in call.keywords if isinstance(one.value, ast.Constant)}
+                found[str(said["name"])] = str(said["title"]), str(said["paper"])
+    return found
 
 
 @functools.cache
-def studies() -> dict[str, Study]:
+def studies() -> "dict[str, Study]":
     """Every study by its name.
 
     Raises:

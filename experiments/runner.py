@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from experiments.registry import RESULTS as RESULTS
 from experiments.registry import studies
 from experiments.study import Study
 from pacdp.cli.folder import Folder, provenance, read_json, write_json
@@ -22,7 +23,6 @@ from pacdp.cli.sweep.workers import Workers
 from pacdp.cli.terminal import messages
 from pacdp.store.files import replacing
 
-RESULTS = Path("experiments/results")
 _FILES = ("table.csv", "provenance.json")
 _MOST_BYTES = 5_000_000
 _TEXT = {"labels": pl.String}

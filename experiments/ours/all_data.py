@@ -34,7 +34,7 @@ from experiments.runs.trajectory import TEMPERATURES
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
-from pacdp.cli.reading import certificates_of, error_on_test
+from pacdp.cli.reading import Reading, certificates_of
 
 COUNT, NORMS, CONVERGED = "test_set_clopper_pearson", "realised_sum_maurer", "dp_pac_bayes"
 SUMS, CURVE = "poisson_sum_kl_chernoff", "private_kl_chernoff"
@@ -44,7 +44,8 @@ def risks(done: Done) -> Iterator[Row]:
     """A row a certificate of a 0-1 risk."""
     report = done.result
     tested = next((one["n"] for one in report["measured"] if one["on"] == "test"), None)
-    for made in certificates_of(report):
+    found = Reading.of(report)
+    for made in found.certificates:
         if made.measures.startswith("0-1 risk"):
             costs = {one.name: one.nats for one in made.costs}
             yield {
@@ -52,7 +53,7 @@ def risks(done: Done) -> Iterator[Row]:
                 "status": made.status, "value": made.value, "nats": sum(costs.values()) or None,
                 "kl_nats": costs.get("kl"), "n": made.inputs.get("n", report["n"]), "n_test": tested,
                 "empirical_risk": made.terms.get("empirical_risk"), "seconds": report["details"].get("seconds"),
-                "test_error": error_on_test(report, made.of, made.measures),
+                "test_error": found.error(made),
             }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from experiments.runs.private_priors import CLIPPED, CURVE, KEPT, SMOKE, TAUGHT,
 from experiments.study import Done, Row, Section, Study
 from experiments.tables import part
 from pacdp.cli.figures import style
-from pacdp.cli.reading import certificates_of, error_on_test
+from pacdp.cli.reading import Reading
 from pacdp.cli.sweep.jobs import Job, single
 
 SEEDS = 3
@@ -47,8 +47,9 @@ def rows(done: Done) -> Iterator[Row]:
     """A row a route: the first certificate of its report, of a 0-1 risk."""
     report = done.result
     for route, one in {KEPT: report, **report["details"]["references"]}.items():
-        made = certificates_of(one)[0]
-        own = {"certificate": made.name, "test_error": error_on_test(one, made.of, made.measures)}
+        found = Reading.of(one)
+        made = found.certificates[0]
+        own = {"certificate": made.name, "test_error": found.error(made)}
         yield {**made.to_dict(), **done.tags, **own, "route": route, "n": one["n"], "settings": one["choices"]["count"]}
 
 

@@ -53,7 +53,6 @@ from pacdp.cli.sweep.jobs import Job
 from pacdp.models import Architecture
 from pacdp.problem import Problem
 
-PAPER = "Dziugaite and Roy, 2018"
 ERRORS = ("train_error", "test_error")
 HARMLESS = 0.02
 """A gap that counts as almost none."""
@@ -113,7 +112,7 @@ THEOREM = Sentence(
 LOCAL_ENTROPY = Study(
     name="local-entropy",
     title="Local entropy and the PAC-Bayes bound whose prior it chooses",
-    paper=f"{PAPER}, Theorem 3.1",
+    paper="Dziugaite and Roy, 2018, Theorem 3.1",
     jobs=plane_jobs,
     rows=grid_rows,
     columns="what first second local_entropy_nats bound risk bound_of_gibbs bound_searched",
@@ -367,7 +366,7 @@ TEN = Sentence(
 LAWS = Study(
     name="entropy-sgld-laws",
     title="Figures 1 to 4 where chains stay at τ = √n",
-    paper=f"{PAPER}, Figures 1 to 4",
+    paper="Dziugaite and Roy, 2018, Figures 1 to 4",
     jobs=laws_jobs,
     rows=rows,
     columns=f"{OF_LADDERS} kl_raw_nats {' '.join(BOUNDS)} labels dataset thermal_noise chain",

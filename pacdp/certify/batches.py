@@ -201,12 +201,16 @@ def bound_set(data: Any) -> BoundSet:
     if isinstance(data, BoundSet):
         return data
     found = list(batches_of(data))
+    if not found:
+        raise ValueError("there are no examples: give at least one")
     if any(len(one.inputs) > 1 for one in found):
         raise ValueError("data must have one input an example, got several: join them into one")
     people = [one.people for one in found if one.people is not None]
+    labels = torch.cat([one.labels for one in found])
+    whole = not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
     return BoundSet(
         inputs=torch.cat([next(iter(one.inputs.values())) for one in found]),
-        labels=torch.cat([one.labels for one in found]),
+        labels=labels.long() if whole else labels,
         people=np.concatenate(people) if people else None,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from pacdp import Settings, load_trained
 from pacdp.certify.gibbs import Progress
 from pacdp.cli.chains import diagnose_checkpoints, siblings
-from pacdp.cli.folder import Folder, provenance, read_json
+from pacdp.cli.folder import provenance
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import Runtime
@@ -57,19 +57,3 @@ def certify(
     return assessment.to_dict(
         subject=subject, provenance=provenance(device=runtime.device, seed=seed)
     )
-
-
-def plot(folder: Folder) -> list[Path]:
-    """Draw a run's training and, where they exist, its certificates, into its folder."""
-    from pacdp.cli.figures import run as drawing
-    from pacdp.cli.figures import style  # matplotlib, for which training does not wait
-
-    rows = folder.rows()
-    if not rows:
-        raise ValueError(f"{folder.path} holds no recorded rows yet: train longer, then plot")
-    certified = folder.certificates.is_file()
-    drawn, grid = style.figure(1, 1 + certified, width=6.0, height=4.0)
-    drawing.draw_training(grid[0][0], rows)
-    if certified:
-        drawing.draw_certificates(grid[0][1], read_json(folder.certificates))
-    return style.save(drawn, folder.path / "figure")

@@ -1,13 +1,14 @@
 """What a chain's run is: `Run` decides its numbers."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from pacdp.algorithms import SGD, Settings
 from pacdp.certify.gibbs import GibbsSettings
 from pacdp.chains import Thinning
 from pacdp.cli.serial import JOINED_LATER, digest
 from pacdp.problem import Problem
+from pacdp.step.langevin import DELTA
 from pacdp.step.planned_steps import Plan, Stopping
 
 
@@ -109,6 +110,19 @@ class Run:
     def key(self) -> str:
         """Ten hex digits of the run's JSON: the name of its folder in an experiment."""
         return digest(self)
+
+    @property
+    def relation(self) -> dict[str, Any]:
+        """The delta and the neighbours of its epsilons, where it promises privacy."""
+        return {"delta": DELTA, "adjacency": "replace-one"}
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What is told of the data beside what its epsilon is about, in sentences."""
+        return (
+            "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: "
+            "epsilon is for replace-one neighbours",
+        )
 
     @property
     def title(self) -> str:

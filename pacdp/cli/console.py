@@ -18,19 +18,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from bounds.sentence import confidence, first_sentence, records, up, up_digits
+from bounds.sentence import confidence, records, up, up_digits
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound
-from pacdp.cli.reading import (
-    bill,
-    certificates_of,
-    cited,
-    error_on_test,
-    measured,
-    notes,
-    remarks,
-    together,
-)
+from pacdp.cli.reading import Reading, bill
 from pacdp.cli.runtime import Report
 from pacdp.cli.terminal import messages, output
 
@@ -138,50 +129,45 @@ def row_line(row: dict[str, Any], steps: int) -> str:
 
 def print_report(report: dict[str, Any]) -> None:
     """The headline, the certificates as a table on standard output, what each pays, and what each rests on."""
-    out = output()
-    certificates = certificates_of(report)
-    found = notes(certificates)
+    out, found, whole = output(), Reading.of(report), Reading.of(report).together
 
-    def say(line: str) -> None:
-        out.print(line)
+    def say(*lines: object) -> None:
+        for line in lines:
+            out.print(str(line))
 
-    whole = together(report)
-    say(first_sentence(certificates, failure_prob=whole))
     people = f"{report['n']} people" if report["unit"] == "person" else ""
     counted = f"{report['examples']} examples" if report["examples"] else ""
-    say(" of ".join(part for part in (counted, people) if part))
-    for line in (*measured(report), *_privacy(report)):
-        say(line)
+    say(found.headline, " of ".join(part for part in (counted, people) if part))
+    say(*found.measured, *_privacy(report))
     held = f"each failing with probability at most {report['failure_prob']:g} by itself"
     if whole is not None:
         held = f"all of which hold at once with {confidence(whole)} confidence"
     table = Table(title=f"certificates, {held}")
     table.add_column("certificate", overflow="fold")
-    table.add_column("at most", justify="right", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("test error", justify="right", no_wrap=True)
+    for name in ("at most", "status", "test error"):
+        table.add_column(name, justify="left" if name == "status" else "right", no_wrap=True)
     table.add_column("rests on", max_width=9)
     paid = Table(title="what each pays")
     paid.add_column("certificate")
     paid.add_column("costs")
-    for position, made in enumerate(certificates):
-        test = error_on_test(report, made.of, made.measures)
+    for made in found.certificates:
+        error = found.error(made)
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
-        what = f"{label(made.name)}\n  {about}"
-        shown = "" if test is None else f"{test:.4f}"
-        table.add_row(
-            *map(Text, (what, bound(made.value), made.status, shown, cited(position, found)))
+        shown = "" if error is None else f"{error:.4f}"
+        cells = (
+            f"{label(made.name)}\n  {about}",
+            bound(made.value),
+            made.status,
+            shown,
+            found.cited(made),
         )
+        table.add_row(*map(Text, cells))
         paid.add_row(Text(label(made.name)), Text(bill(made)))
     out.print(table)
     out.print(paid)
-    say("rests on:")
-    for note in found:
-        say(f"  {note}")
-    for line in remarks(certificates, report, label):
-        say(f"remark: {line}")
-    for refusal in report["not_applicable"]:
-        say(f"not applicable: {refusal['name']}: {refusal['reason']}")
+    say("rests on:", *(f"  {note}" for note in found.notes))
+    say(*(f"remark: {line}" for line in found.remarks))
+    say(*(f"not applicable: {one['name']}: {one['reason']}" for one in report["not_applicable"]))
     if report["diagnosis"]:
         print_diagnosis(report["diagnosis"])
     if warning := report["details"].get("private"):

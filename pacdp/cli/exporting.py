@@ -25,11 +25,12 @@ from pacdp.cli.folder import Folder, provenance, write_json
 from pacdp.cli.leaving import Leaving, leaving
 from pacdp.cli.private.books import counted_beside, counting
 from pacdp.cli.runtime import Runtime
+from pacdp.cli.serial import to_dict
 from pacdp.cli.terminal import word
 from pacdp.resume import export
 from pacdp.step.noise import SystemRandomness
 from pacdp.store.canonical import digest
-from pacdp.store.files import remove_partial
+from pacdp.store.files import on_disk, remove_partial
 from pacdp.store.ledger import Ledger
 
 FORMAT = "pacdp-release/1"
@@ -231,8 +232,7 @@ def _cost(one: Leaving, counts: Event) -> dict[str, Any]:
     return {
         "event": event_to_dict(event),
         "epsilon": epsilon,
-        "delta": one.delta,
-        "adjacency": one.adjacency,
+        **one.config.relation,
     }
 
 
@@ -248,22 +248,22 @@ def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str
             weights,
             weights=one.checkpoint.model,
             event=one.event,
-            adjacency=one.adjacency,
+            adjacency=one.config.relation["adjacency"],
             snapshots=one.snapshots,
             remark=remark,
         )
         subject = {
             "checkpoint": weights.name,
             "content_hash": load_checkpoint(weights).content_hash,
-            "algorithm": one.algorithm,
+            "algorithm": one.config.algorithm,
         }
         source = {name: made[name] for name in ("commit", "dirty", "versions")}
         report = found.to_dict(subject=subject, provenance=source)
         write_json(partial / "settings.json", _settings(one, remark))
         write_json(partial / "certificates.json", report)
-        _on_disk(partial)
+        on_disk(partial)
         partial.rename(out)
-        _on_disk(out.parent)
+        on_disk(out.parent)
     except OSError as error:
         raise ValueError(
             f"cannot write {out}: {error}; make room or choose another place, and export again"
@@ -274,20 +274,12 @@ def _written(out: Path, one: Leaving, found: Report, *, remark: str) -> dict[str
 
 
 def _settings(one: Leaving, remark: str) -> dict[str, Any]:
-    remarks = [*one.remarks, *([remark] if remark else [])]
-    hashed = digest(dict(one.run))
+    remarks = [*one.config.public, *([remark] if remark else [])]
+    run = to_dict(one.config)
     return {
         "format": FORMAT,
-        "run": one.run,
-        "config_hash": hashed,
+        "run": run,
+        "config_hash": digest(run),
         "unit": one.bound.unit,
         "remarks": remarks,
     }
-
-
-def _on_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,7 +22,16 @@ from bounds._check import json_value
 from pacdp.cli.runtime import Runtime, Training
 from pacdp.cli.serial import from_dict, to_dict
 from pacdp.store.canonical import chained, digest, follows, parsed
-from pacdp.store.files import Held, begin, locked, remove_own, remove_partial, replacing, written
+from pacdp.store.files import (
+    Held,
+    add_line,
+    begin,
+    locked,
+    remove_own,
+    remove_partial,
+    replacing,
+    written,
+)
 
 Config = TypeVar("Config")
 FORMAT = "pacdp-run/3"
@@ -197,15 +206,7 @@ class Folder:
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a row and hand it to the disk."""
-        line = _line(chained(row, after=self._last_hash())).encode()
-        with self.metrics.open(
-            "ab", buffering=0
-        ) as file:  # a buffer would write once more, after an error, on closing
-            if file.write(line) != len(line):
-                raise OSError(
-                    f"a row of {self.metrics} was cut short: free space on the disk, and go on with --resume"
-                )
-            os.fsync(file.fileno())
+        add_line(self.metrics, _line(chained(row, after=self._last_hash())).encode())
 
     def content_hashes(self) -> dict[str, str | None]:
         """The hashes of configuration, recorded rows and checkpoint, where these exist."""

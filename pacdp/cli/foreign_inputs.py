@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bounds._check import json_value
 from pacdp.certify import BoundSet, ClippedError
-from pacdp.certify.batches import batches_of
+from pacdp.certify.batches import bound_set
 from pacdp.certify.outputs import LossOf
 from pacdp.data import Split, index_hash
 from pacdp.data.arrays import read_npy, read_npz
@@ -63,24 +63,10 @@ def examples_of(name: str, option: str) -> BoundSet:
         ValueError: as for :func:`called`, or it returns something else.
     """
     found = called(name, option)
-    if isinstance(found, BoundSet):
-        return found
-    if not (isinstance(found, tuple | list) and len(found) in (2, 3) and all(map(_array, found))):
-        try:
-            found = _together(found)
-        except ValueError as error:
-            raise ValueError(f"--{option} {name}: {error}") from error
     try:
-        inputs, labels, *people = (torch.as_tensor(one).detach().cpu() for one in found)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"--{option} {name} returned what is no tensor: {error}") from error
-    for what, one in (("labels", labels), *(("people", one) for one in people)):
-        if one.is_floating_point() or one.is_complex() or one.dtype == torch.bool:
-            raise ValueError(
-                f"--{option} {name} returned {what} of type {one.dtype}: return whole numbers"
-            )
-    owners = people[0].long().numpy() if people else None
-    return BoundSet(inputs=inputs, labels=labels.long(), people=owners)
+        return bound_set(found)
+    except ValueError as error:
+        raise ValueError(f"--{option} {name}: {error}") from error
 
 
 def loss_of(text: str) -> LossOf | ClippedError:
@@ -98,25 +84,6 @@ def loss_of(text: str) -> LossOf | ClippedError:
         raise ValueError(f"--loss {kind} needs the size at which errors are clipped, such as {kind}:2, got {text!r}") \
             from None  # fmt: skip
     return ClippedError(at=at, kind=kind)
-
-
-def _together(data: Any) -> tuple[Any, ...]:
-    """The batches of a data set or loader as whole tensors, read once."""
-    batches = [*batches_of(data)]
-    if not batches:
-        raise ValueError("there are no examples: give at least one")
-    inputs = [next(iter(one.inputs.values())) for one in batches]
-    if any(len(one.inputs) > 1 for one in batches):
-        raise ValueError(
-            "batches of several inputs go without --prior and --surrogate: give one tensor of inputs"
-        )
-    people = [one.people for one in batches if one.people is not None]
-    whose = [np.concatenate(people)] if people else []
-    return (torch.cat(inputs), torch.cat([one.labels for one in batches]), *whose)
-
-
-def _array(one: Any) -> bool:
-    return isinstance(one, Tensor | np.ndarray)
 
 
 @torch.no_grad()

@@ -1,36 +1,24 @@
 """What of a run may leave it, whichever kind of run that is: what :mod:`pacdp.cli.exporting` writes down."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from bounds.accounting import Event, PrivacyBound
-from bounds.privacy import Adjacency
 from pacdp import Network, Private, Report, load_checkpoint, load_trained
 from pacdp.certify import BoundSet
 from pacdp.certify.reading import AtWeights
-from pacdp.cli.private.certify import released
+from pacdp.cli.config import Run
+from pacdp.cli.private.config import PrivateConfig
 from pacdp.cli.rederived import require_rederived
 from pacdp.cli.runtime import Runtime
-from pacdp.cli.serial import to_dict
 from pacdp.errors import CheckpointError
 from pacdp.resume import KIND
 from pacdp.step.accountant import privacy_spent
-from pacdp.step.langevin import DELTA, accounted_privacy
+from pacdp.step.langevin import accounted_privacy
 from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.checkpoint import Checkpoint
-
-_PUBLIC_SIZE = (
-    "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which "
-    "is public thereby: epsilon is for replace-one neighbours"
-)
-_PUBLIC_RATE = (
-    "an example joins a batch with probability batch_size/n: the number of examples, n, is public thereby: epsilon is "
-    "for replace-one neighbours"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +26,21 @@ class Leaving:
     """A run's checkpoint beside its data, and what of both may be told."""
 
     checkpoint: Checkpoint
-    about: Mapping[str, Any]
-    """Where the checkpoint says what run and list of settings it is of."""
-    run: Mapping[str, Any]
-    """The configuration."""
-    algorithm: str
-    seeded: bool
-    """Whether a seed fixes the noise."""
-    remarks: tuple[str, ...]
+    config: PrivateConfig | Run
     bound: BoundSet
     event: Event
     """What the certificates pay for."""
     charged: ChargedSteps
     source: Private
     predictor: Network
-    delta: float
-    adjacency: Adjacency
+    """As deployed: weights, or an average over snapshots or draws."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed fixes the noise, or nothing shows that none does."""
+        header, private = self.checkpoint.header, self.config.KIND == "private"
+        shown = header.get("randomness") == "SystemRandomness" if private else "noise_key" in header
+        return self.config.reproducible or not shown
 
     @property
     def snapshots(self) -> Tensor | None:
@@ -62,7 +49,7 @@ class Leaving:
 
     def spent(self, event: Event) -> PrivacyBound:
         """Epsilon of an event at the run's own delta and adjacency."""
-        return privacy_spent(event, delta=self.delta, adjacency=self.adjacency)
+        return privacy_spent(event, **self.config.relation)
 
     def told(self, found: Report) -> Report:
         """The assessment with what the run spent, and with what shows that its steps were planned.
@@ -84,36 +71,14 @@ def leaving(path: Path, runtime: Runtime) -> Leaving:
     """
     header = load_checkpoint(path).header
     if header.get("kind") == KIND:
-        return _of_private(path, runtime)
+        from pacdp.cli.private.certify import released  # which is one of these
+
+        return released(path, runtime)
     if (header.get("sampler") or {}).get("clip_norm") is None:
         raise ValueError(
             f"{path} holds no private run: only what a private recipe, or a chain with a clip norm, has trained may "
             "leave, and is exported"
         )
-    return _of_chain(path, runtime)
-
-
-def _of_private(path: Path, runtime: Runtime) -> Leaving:
-    one = released(path, runtime)
-    config = one.config
-    return Leaving(
-        checkpoint=one.checkpoint,
-        about=one.about,
-        run=to_dict(config),
-        algorithm=config.algorithm,
-        seeded=config.reproducible or one.checkpoint.header.get("randomness") != "SystemRandomness",
-        remarks=() if config.sampling.public_size else (_PUBLIC_SIZE,),
-        bound=one.bound,
-        event=one.event,
-        charged=one.charged,
-        source=one.source,
-        predictor=one.predictor,
-        delta=config.budget.delta,
-        adjacency=config.neighbours,
-    )
-
-
-def _of_chain(path: Path, runtime: Runtime) -> Leaving:
     runtime.apply()
     trained = load_trained(path, data_root=runtime.data_root)
     checkpoint, data = trained.checkpoint, trained.objective
@@ -134,17 +99,7 @@ def _of_chain(path: Path, runtime: Runtime) -> Leaving:
     bound = BoundSet.behind(data)
     claim = accounted_privacy(run.sampler, n=data.n, steps=charged.steps)
     return Leaving(
-        checkpoint=checkpoint,
-        about=checkpoint.header,
-        run=to_dict(run),
-        algorithm=run.algorithm,
-        seeded=run.reproducible or "noise_key" not in checkpoint.header,
-        remarks=(_PUBLIC_RATE,),
-        bound=bound,
-        event=event,
-        charged=charged,
+        checkpoint=checkpoint, config=run, bound=bound, event=event, charged=charged,
         source=Private(privacy=claim, rows=bound.rows, noise=trained.noise),
         predictor=Network(network=AtWeights(data.model, checkpoint.model), of="weights"),
-        delta=DELTA,
-        adjacency="replace-one",
-    )
+    )  # fmt: skip

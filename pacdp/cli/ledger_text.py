@@ -1,15 +1,95 @@
 """A ledger in words: its totals, its limit, and what it counts and does not count."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
 
 from bounds.privacy import Adjacency
-from pacdp.store.ledger import Ledger
+from pacdp.cli.terminal import output
+from pacdp.store.ledger import FORMAT, Ledger
 from pacdp.store.ledger_entries import Entry
-from pacdp.store.ledger_totals import Spent
+from pacdp.store.ledger_totals import Spent, spent, tally
 from pacdp.store.reservation import UNITS
 
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
+
+
+def tell(book: Ledger, delta: float | None, latest: int) -> None:
+    """Print the latest runs, what each cost by itself, and what all cost together."""
+    delta, out = delta_of(book, delta), output()
+    runs = runs_of(book.entries)
+    listed = runs[max(0, len(runs) - latest) :]
+    out.print(
+        f"{book.name}: {len(runs)} runs in {len(book.entries)} entries, started {book.created}"
+    )
+    table = Table(title=f"epsilon of each by itself, at delta {delta:g}")
+    for column in (
+        *"run algorithm unit steps".split(),
+        *ADJACENCIES,
+        "noise",
+        "last (UTC)",
+        "label",
+    ):
+        justify = "right" if column in ADJACENCIES else "left"
+        table.add_column(column, overflow="fold", justify=justify)
+    for entries in listed:
+        last, one = entries[-1], entries[-1].stretch
+        noise = "seeded" if one.stream.seeded else "system"
+        cells = [
+            one.run, one.algorithm or one.kind, one.unit, _stretches(entries), *costs_of(entries, delta), noise,
+            last.time.partition("+")[0], one.label,
+        ]  # fmt: skip
+        table.add_row(*(Text(str(cell)) for cell in cells))
+    out.print(table)
+    if len(runs) > len(listed):
+        out.print(f"and {len(runs) - len(listed)} earlier runs, which the totals count")
+    for total in totals_of(book, delta):
+        out.print(total_line(total))
+    out.print(limit_line(book))
+    out.print(f"digest {book.digest}")
+
+
+def record_of(book: Ledger, delta: float | None, latest: int) -> dict[str, Any]:
+    """The same as JSON values; null stands for an epsilon that is unbounded."""
+    delta, runs = delta_of(book, delta), runs_of(book.entries)
+
+    def number(total: Spent) -> float | None:
+        return total.epsilon if total.epsilon < math.inf else None
+
+    def row(entries: list[Entry]) -> dict[str, Any]:
+        one = entries[-1].stretch
+        named = {name: getattr(one, name) for name in ("run", "algorithm", "unit", "kind", "label")}
+        stretches = [[entry.stretch.first, entry.stretch.last] for entry in entries]
+        epsilon = {total.adjacency: number(total) for total in costs_of(entries, delta)}
+        return {**named, "seeded": one.stream.seeded, "stretches": stretches, "epsilon": epsilon}
+
+    return {
+        "format": FORMAT, "path": str(book.folder), "name": book.name, "created": book.created, "digest": book.digest,
+        "entries": len(book.entries), "delta": delta,
+        "runs": [row(entries) for entries in runs[max(0, len(runs) - latest) :]],
+        "totals": [{**asdict(total), "epsilon": number(total)} for total in totals_of(book, delta)],
+        "limit": None if book.limit is None else asdict(book.limit), "limits": list(book.limits),
+    }  # fmt: skip
+
+
+def costs_of(entries: Sequence[Entry], delta: float) -> list[Spent]:
+    """What a run cost by itself, in both relations."""
+    counted, unit = tally(entries), entries[0].stretch.unit
+    return [spent(counted, delta=delta, adjacency=one, unit=unit) for one in ADJACENCIES]
+
+
+def delta_of(book: Ledger, given: float | None) -> float:
+    """The delta that is asked for: by default the limit's."""
+    if given is not None:
+        return given
+    if book.limit is None:
+        raise ValueError(f"{book.folder} has no limit that names a delta: give --delta")
+    return book.limit.delta
 
 
 def runs_of(entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -60,8 +140,9 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def explained(book: Ledger, delta: float) -> list[str]:
+def explained(book: Ledger, delta: float | None) -> list[str]:
     """Paragraphs: what the ledger counts, what it does not, and why."""
+    delta = delta_of(book, delta)
     entries, runs = [entry.stretch for entry in book.entries], runs_of(book.entries)
     paid_again = len(entries) - len(
         {(one.run, one.algorithm, one.kind, one.first, one.last) for one in entries}
@@ -104,3 +185,17 @@ def explained(book: Ledger, delta: float) -> list[str]:
         "note it elsewhere, and nobody can rewrite the ledger unseen.",
     ]
     return said
+
+
+def _stretches(entries: Sequence[Entry]) -> str:
+    """Steps, each stretch with how often it was paid: "1-100 2x, 101-200"."""
+    counts = Counter((entry.stretch.first, entry.stretch.last) for entry in entries)
+    said = [
+        f"{first}-{last}" + (f" {count}x" if count > 1 else "")
+        for (first, last), count in sorted(counts.items())
+    ]
+    return (
+        ", ".join(said)
+        if len(said) <= 4
+        else f"{', '.join(said[:2])}, ... {said[-1]} ({len(said)} stretches)"
+    )

@@ -88,7 +88,7 @@ COMMANDS: dict[str, Entry] = {
         "Write one HTML page of a run, its certificates or a study: values, assumptions, costs, privacy, provenance.",
     ),
     "data": Entry(
-        "pacdp.cli.commands.pages",
+        "pacdp.cli.commands.data",
         "Data",
         "Find, verify and if need be download data sets; print what they are.",
     ),

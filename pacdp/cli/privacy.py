@@ -20,27 +20,13 @@ from bounds.accounting import (
     calibrate_noise,
     privacy_epsilon,
 )
-from bounds.privacy import Adjacency
 from bounds.sentence import down_digits, up_digits
+from pacdp.cli.commands.bounds import Privacy
 
 FALSE_POSITIVE_RATE = 0.01
 _LEAST_NOISE, _MOST_NOISE = 1e-100, 1e10  # what the accountant can resolve
 _LEAST_RATE, _MOST_STEPS = 1e-9, 10**9
 _COLUMN = "noise_multiplier"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What was given on the command line."""
-
-    sample_rate: float
-    delta: float
-    adjacency: Adjacency
-    noise_multiplier: float | None = None
-    steps: int | None = None
-    schedule: Path | None = None
-    epsilon: float | None = None
-    """A target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +60,7 @@ class Answer:
         }  # fmt: skip
 
 
-def answer(question: Question) -> Answer:
+def answer(question: Privacy) -> Answer:
     """The epsilon of the schedule, or of the schedule scaled to the target. Rates below 1e-9 are counted as 1e-9.
 
     Raises:
@@ -190,7 +176,7 @@ def _noise(value: Any, where: str) -> float:
     return noise
 
 
-def _runs(question: Question) -> tuple[tuple[float, int], ...]:
+def _runs(question: Privacy) -> tuple[tuple[float, int], ...]:
     if question.schedule is not None:
         if question.noise_multiplier is not None or question.steps is not None:
             raise ValueError(

@@ -1,13 +1,15 @@
 """A report ``pacdp-certificates/2`` as every surface tells it: certificates, numbered hypotheses, costs, remarks."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scipy import special
 
 from bounds import Certificate, Hypothesis
-from bounds.sentence import up_digits
+from bounds.sentence import first_sentence, up_digits
+from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import probability
 from pacdp.predictions.report import of_all_settings
 
@@ -40,11 +42,112 @@ class Note:
 
     mark: str
     hypothesis: Hypothesis
-    users: tuple[int, ...]
-    """Which certificates need it, by their positions."""
 
     def __str__(self) -> str:
         return f"[{self.mark}] {self.hypothesis}"
+
+
+def notes(certificates: Sequence[Certificate]) -> list[Note]:
+    """Each hypothesis once: what nobody proved, then what somebody declared, then what was proved."""
+    found = dict.fromkeys(one for made in certificates for one in made.hypotheses)
+    ordered = sorted(found, key=lambda one: _ORDER.index(one.standing))
+    return [
+        Note(mark=f"{number}{'*' if one.standing == 'unproved' else ''}", hypothesis=one)
+        for number, one in enumerate(ordered, start=1)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A report ``pacdp-certificates/2``, of which terminal, page and figure are views."""
+
+    report: Mapping[str, Any]
+    certificates: Sequence[Certificate]
+    notes: Sequence[Note]
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> "Reading":
+        """The report of that JSON, each certificate checked to be one.
+
+        Raises:
+            ValueError: another format, or a record that is no certificate.
+        """
+        certificates = certificates_of(report)
+        return cls(report=report, certificates=certificates, notes=notes(certificates))
+
+    @property
+    def together(self) -> float | None:
+        """With which probability anything in the report fails; None where each certificate holds by itself."""
+        if not self.report["details"].get("budget"):
+            return None
+        return of_all_settings(self.report["failure_prob"], self.report["choices"])
+
+    @property
+    def headline(self) -> str:
+        """The first certificate's sentence, the rigorous ones before others."""
+        return first_sentence(self.certificates, failure_prob=self.together)
+
+    @property
+    def statements(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of a report on predictions; none of others."""
+        predicted = self.report["route"] == "predictions"
+        return self.report["details"].get("statements", []) if predicted else []
+
+    def cited(self, made: Certificate) -> str:
+        """The marks of what a certificate rests on."""
+        return " ".join(note.mark for note in self.notes if note.hypothesis in made.hypotheses)
+
+    def users(self, note: Note) -> list[Certificate]:
+        """The certificates that need a hypothesis."""
+        return [made for made in self.certificates if note.hypothesis in made.hypotheses]
+
+    def test(self, made: Certificate) -> Mapping[str, Any] | None:
+        """The 0-1 loss on the test set of the predictor whose 0-1 risk a certificate bounds."""
+        if made.measures.startswith("0-1 risk"):
+            for one in self.report["measured"]:
+                if (one["of"], one["on"], one["loss"]) == (made.of, "test", "zero-one"):
+                    return one
+        return None
+
+    def error(self, made: Certificate) -> float | None:
+        """The mean of it."""
+        found = self.test(made)
+        return None if found is None else found["mean"]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What each certificate below the measured test error means: how likely such errors are if it holds."""
+        return [
+            f"{label(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test['mean']:.4f}"
+            + _how_likely(made, test, self.report["unit"])
+            for made in self.certificates
+            if (test := self.test(made)) is not None and made.value < test["mean"]
+        ]
+
+    @property
+    def measured(self) -> list[str]:
+        """A sentence on what was measured of each predictor, and one on the run behind a Gibbs classifier."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for one in self.report["measured"]:
+            wrong = one["errors"]
+            count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
+            where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
+            said = f"{one['mean']:.4f}{count} {where}"
+            places.setdefault((one["of"], one["loss"]), []).append(said)
+        found = [
+            f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()
+        ]
+        if gibbs := self.report["gibbs"]:
+            clipped = (
+                f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)"
+                if gibbs["kl_clipped"]
+                else ""
+            )
+            found.append(
+                f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
+                f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
+            )
+        return found
 
 
 def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
@@ -60,54 +163,6 @@ def certificates_of(report: Mapping[str, Any]) -> list[Certificate]:
     return [Certificate.from_dict(record) for record in report["certificates"]]
 
 
-def together(report: dict[str, Any]) -> float | None:
-    """With which probability anything in the report fails; None where each certificate holds by itself."""
-    if not report["details"].get("budget"):
-        return None
-    return of_all_settings(report["failure_prob"], report["choices"])
-
-
-def notes(certificates: Sequence[Certificate]) -> list[Note]:
-    """Each hypothesis once: what nobody proved, then what somebody declared, then what was proved."""
-    users: dict[Hypothesis, list[int]] = {}
-    for position, made in enumerate(certificates):
-        for one in made.hypotheses:
-            users.setdefault(one, []).append(position)
-    ordered = sorted(users, key=lambda one: _ORDER.index(one.standing))
-    return [
-        Note(
-            mark=f"{number}{'*' if one.standing == 'unproved' else ''}",
-            hypothesis=one,
-            users=tuple(users[one]),
-        )
-        for number, one in enumerate(ordered, start=1)
-    ]
-
-
-def cited(position: int, found: Sequence[Note]) -> str:
-    """The marks of what one certificate rests on."""
-    return " ".join(note.mark for note in found if position in note.users)
-
-
-def error_on_test(report: Mapping[str, Any], of: str, measures: str) -> float | None:
-    """The mean 0-1 loss of a predictor on the test set, for a certificate of its 0-1 risk."""
-    found = _on_test(report, of, measures)
-    return None if found is None else found["mean"]
-
-
-def remarks(
-    certificates: Sequence[Certificate], report: Mapping[str, Any], name: Callable[[str], str]
-) -> list[str]:
-    """What each certificate below the measured test error means: how likely such errors are if it holds."""
-    found = [(made, _on_test(report, made.of, made.measures)) for made in certificates]
-    return [
-        f"{name(made.name)} ({made.measures}, {made.of}) lies below the measured test error {test['mean']:.4f}"
-        + _how_likely(made, test, report["unit"])
-        for made, test in found
-        if test is not None and made.value < test["mean"]
-    ]
-
-
 def errors_at_least(errors: int, n: int, rate: float) -> float:
     """The exact binomial probability of so many errors or more among n independent ones of this rate, rounded up."""
     return (
@@ -115,14 +170,6 @@ def errors_at_least(errors: int, n: int, rate: float) -> float:
         if errors
         else 1.0
     )
-
-
-def _on_test(report: Mapping[str, Any], of: str, measures: str) -> Mapping[str, Any] | None:
-    if measures.startswith("0-1 risk"):
-        for one in report["measured"]:
-            if (one["of"], one["on"], one["loss"]) == (of, "test", "zero-one"):
-                return one
-    return None
 
 
 def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
@@ -143,26 +190,16 @@ def _how_likely(made: Certificate, test: Mapping[str, Any], unit: str) -> str:
     )
 
 
-def measured(report: Mapping[str, Any]) -> list[str]:
-    """A sentence on what was measured of each predictor, and one on the run behind a Gibbs classifier."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for one in report["measured"]:
-        wrong = one["errors"]
-        count = "" if wrong is None else f" ({wrong} error{'' if wrong == 1 else 's'})"
-        where = "on the bound's examples" if one["on"] == "bound" else "on the test set"
-        places.setdefault((one["of"], one["loss"]), []).append(f"{one['mean']:.4f}{count} {where}")
-    said = [f"{of}: mean {loss} loss {', '.join(means)}." for (of, loss), means in places.items()]
-    if gibbs := report["gibbs"]:
-        clipped = (
-            f" (the estimate was negative, {gibbs['kl_raw_nats']:.2f}; 0 is used)"
-            if gibbs["kl_clipped"]
-            else ""
-        )
-        said.append(
-            f"Gibbs classifier: averages over {gibbs['draws']} draws of one run ({gibbs['effective_draws']:.0f} "
-            f"effective); KL {up_digits(gibbs['kl_nats'])} nats{clipped}."
-        )
-    return said
+def paid_for(made: Certificate) -> list[tuple[str, float]]:
+    """What a certificate's failure probability pays for; what it does not spend is an entry too."""
+    left = made.failure_prob - math.fsum(made.budget.values())
+    unspent = [("not spent", left)] if left > 1e-12 * made.failure_prob else []
+    return [*made.budget.items(), *unspent] or [("–", 0.0)]
+
+
+def nats(made: Certificate, name: str) -> float | None:
+    """What a certificate pays under that name."""
+    return next((cost.nats for cost in made.costs if cost.name == name), None)
 
 
 def cost_name(name: str) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pacdp.store.canonical import chained, follows, parsed
+from pacdp.store.files import add_line, on_disk, remove_partial, replacing
 from pacdp.store.files import locked as file_locked
-from pacdp.store.files import remove_partial
 
 Line = dict[str, Any]
 
@@ -51,28 +51,22 @@ def create(path: Path, header: Mapping[str, Any], kind: Kind, *, existing: str) 
         ValueError: there is something at ``path``, of which ``existing`` says what to do; it cannot be written.
     """
     lines = Lines([chained({"format": kind.format, **header}, after="")])
-    text = _text(lines[0])
-    lines.content = text.encode()
-    remove_partial(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    lines.content = _text(lines[0]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(temporary, text, os.O_CREAT | os.O_TRUNC)
     except OSError as error:
         raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
-    try:
-        with _lock(path, kind):
-            if os.path.lexists(path):
-                raise ValueError(f"{path} exists: {existing}")
-            try:
-                _require_no_head(path, lines)
-                _write_head(path, lines)
-                temporary.replace(path)
-                _on_disk(path.parent)
-            except OSError as error:
-                raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _lock(path, kind):
+        if os.path.lexists(path):
+            raise ValueError(f"{path} exists: {existing}")
+        _require_no_head(path, lines)
+        try:
+            _write_head(path, lines)
+            with replacing(path) as file:
+                file.write(lines.content)
+            on_disk(path.parent)
+        except OSError as error:
+            raise ValueError(f"cannot write {kind.called} {path}: {error}") from error
     return lines
 
 
@@ -133,7 +127,7 @@ def append(path: Path, values: Mapping[str, Any], lines: Lines, kind: Kind) -> L
     """
     line = chained(values, after=lines[-1]["hash"])
     try:
-        _write(path, _text(line), os.O_APPEND)
+        add_line(path, _text(line).encode())
         lines.append(line)
         lines.content += _text(line).encode()
         _write_head(path, lines)
@@ -213,37 +207,10 @@ def _require_no_head(path: Path, started: Lines) -> None:
 
 
 def _write_head(path: Path, lines: Lines) -> None:
-    temporary = path.with_name(f".{_head(path).name}.{os.getpid()}.partial")
-    _write(
-        temporary,
-        json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}) + "\n",
-        os.O_CREAT | os.O_TRUNC,
-    )
-    temporary.replace(_head(path))
-    _on_disk(path.parent)
+    with replacing(_head(path)) as file:
+        file.write(json.dumps({"lines": len(lines), "hash": lines[-1]["hash"]}).encode() + b"\n")
+    on_disk(path.parent)
 
 
 def _text(line: Line) -> str:
     return f"{json.dumps(line, allow_nan=False)}\n"
-
-
-def _write(path: Path, text: str, how: int) -> None:
-    """The text, in one write, and on the disk before this returns."""
-    descriptor = os.open(path, os.O_WRONLY | how, 0o644)
-    try:
-        content = text.encode()
-        if os.write(descriptor, content) != len(content):
-            raise OSError("the line was cut short; free space on the disk")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _on_disk(folder: Path) -> None:
-    """Names of files in the folder, too, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

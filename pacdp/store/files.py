@@ -115,6 +115,31 @@ def replacing(path: Path | str) -> Iterator[BinaryIO]:
         raise
 
 
+def add_line(path: Path, line: bytes) -> None:
+    """Add a line to a file that is there: one write, and on the disk before this returns.
+
+    Raises:
+        OSError: it cannot be written, or was cut short.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        if os.write(descriptor, line) != len(line):
+            raise OSError(f"a line of {path} was cut short: free space on the disk, and go on")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def on_disk(path: Path) -> None:
+    """Wait until a file, or the names of the files in a folder, are on the disk, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def keep_beside(path: Path) -> Path:
     """Give the file a second name, which it keeps when another file takes its place.
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_runs import carried_out
 
 from experiments.page import render
-from experiments.registry import sections, studies
+from experiments.registry import sections, studies, titles
 from experiments.runner import RESULTS, read_table, results_of
 from pacdp.cli.folder import read_json
 from pacdp.cli.serial import from_dict, to_dict
@@ -48,6 +48,7 @@ def _records():
 @pytest.mark.parametrize("smoke", [True, False])
 def test_a_key_tells_runs_apart_and_is_one_configuration_in_all_studies(smoke):
     configs = {}
+    assert titles() == {name: (study.title, study.paper) for name, study in studies().items()}
     for name, study in studies().items():
         jobs = study.jobs(smoke, 0)
         assert 0 < len({job.key for job in jobs}) == len(jobs), name

@@ -109,6 +109,7 @@ def certificate(found, whole):
 
 
 def recorded(folder):
+    Folder(folder).keep_rows(up_to_step=-1)
     for step in range(4):
         Folder(folder).append_row({"step": step, "loss": 1.0 / (step + 1), "x": None})
     return Folder(folder).metrics

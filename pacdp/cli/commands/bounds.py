@@ -3,18 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from bounds.privacy import Adjacency
-from pacdp.cli import calculator, privacy
-from pacdp.cli.calculator_tables import (
-    print_certificate,
-    print_comparison,
-    print_plan,
-    print_routes,
-)
 from pacdp.cli.parsing import no_more, parsed
 
 
@@ -36,6 +28,14 @@ class Bound:
 
     def __call__(self, rest: list[str]) -> None:
         """Compute a bound, or plan or compare bounds, and print the answer."""
+        from pacdp.cli import calculator
+        from pacdp.cli.calculator_tables import (
+            print_certificate,
+            print_comparison,
+            print_plan,
+            print_routes,
+        )
+
         rest = ["--help"] if self.options else rest
         if self.name == "plan" and any(
             word.startswith(("--expected-error", "--expected_error")) for word in rest
@@ -65,7 +65,7 @@ class Privacy:
     --epsilon 1 in the place of --noise-multiplier, the noise multiplier that keeps to it.
     """
 
-    adjacency: Adjacency
+    adjacency: Literal["replace-one", "add-remove"]
     """Neighbouring data sets: one record more or less (add-remove), or another record in its place (replace-one)."""
     delta: float
     """Between 0 and 1; well below one over the number of records."""
@@ -85,12 +85,10 @@ class Privacy:
 
     def __call__(self, rest: list[str]) -> None:
         """Answer the question about privacy and print the answer."""
+        from pacdp.cli import privacy
+
         no_more(rest)
-        question = privacy.Question(
-            sample_rate=self.sample_rate, delta=self.delta, adjacency=self.adjacency, steps=self.steps,
-            noise_multiplier=self.noise_multiplier, schedule=self.schedule, epsilon=self.epsilon,
-        )  # fmt: skip
-        answer = privacy.answer(question)
+        answer = privacy.answer(self)
         print(
             json.dumps(answer.to_dict(), allow_nan=False) if self.json else privacy.describe(answer)
         )

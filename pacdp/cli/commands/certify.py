@@ -8,9 +8,7 @@ from typing import Any
 
 import tyro
 
-from pacdp.cli.console import print_report, progress
 from pacdp.cli.parsing import no_more, require_failure_prob
-from pacdp.cli.replacing import require_replaceable, write_report
 from pacdp.cli.runtime import Runtime
 
 
@@ -97,6 +95,9 @@ class Certify:
 
     def __call__(self, rest: list[str]) -> None:
         """Certify the run, or a network of a stranger's, and write the report."""
+        from pacdp.cli.console import print_report, progress
+        from pacdp.cli.replacing import require_replaceable, write_report
+
         no_more(rest)
         require_failure_prob(self.failure_prob)
         out = self.out or _beside(self.path)

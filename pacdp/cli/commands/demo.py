@@ -5,7 +5,6 @@ from pathlib import Path
 
 import tyro
 
-from pacdp.cli.console import progress
 from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime
 
@@ -20,6 +19,7 @@ class Demo:
     def __call__(self, rest: list[str]) -> None:
         """Train and certify the demonstration's network and show its figure."""
         no_more(rest)
+        from pacdp.cli.console import progress
         from pacdp.cli.demo import demonstrate  # for which no other command waits
 
         with progress("training and certifying", 1000) as advance:

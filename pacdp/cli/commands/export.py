@@ -6,9 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from bounds.sentence import first_sentence, up_digits
 from pacdp.cli.parsing import no_more, require_failure_prob
-from pacdp.cli.reading import certificates_of
 from pacdp.cli.runtime import Runtime
 from pacdp.cli.terminal import messages, word
 
@@ -48,7 +46,9 @@ class Export:
         """Write the run's folder for others."""
         no_more(rest)
         require_failure_prob(self.failure_prob)
+        from bounds.sentence import first_sentence, up_digits
         from pacdp.cli.exporting import export_run
+        from pacdp.cli.reading import certificates_of
 
         report = export_run(
             self.run,

@@ -1,19 +1,12 @@
-"""The commands about data and figures: plot, report, data."""
+"""The commands that draw figures and write pages: plot, report."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tyro
 
-from pacdp.cli import certifying
-from pacdp.cli.console import DownloadBar
 from pacdp.cli.extensions import folders
-from pacdp.cli.folder import Folder, as_written
 from pacdp.cli.parsing import no_more
-from pacdp.cli.report import write_report
-from pacdp.data import NAMES, load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +18,9 @@ class Plot:
 
     def __call__(self, rest: list[str]) -> None:
         """Draw the figures of the run or of the study's results."""
+        from pacdp.cli.figures.run import caption, plot
+        from pacdp.cli.folder import as_written
+
         no_more(rest)
         folder = _folder(self.path)
         if not folder.is_dir():
@@ -34,9 +30,10 @@ class Plot:
         with as_written(folder):
             others = (known.plot(folder) for known in folders(folder))
             drawn = next((paths for paths in others if paths is not None), None)
-            drawn = certifying.plot(Folder(folder)) if drawn is None else drawn
-        for path in drawn:
-            print(f"wrote {path}")
+            said = caption(folder) if drawn is None else []
+            drawn = plot(folder) if drawn is None else drawn
+        for line in (*(f"wrote {path}" for path in drawn), *said):
+            print(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +48,8 @@ class Report:
 
     def __call__(self, rest: list[str]) -> None:
         """Write the page of the run or of the study's results."""
+        from pacdp.cli.report import write_report
+
         no_more(rest)
         print(f"wrote {write_report(_folder(self.path), self.out)}")
 
@@ -58,33 +57,3 @@ class Report:
 def _folder(path: Path) -> Path:
     found = [] if path.is_dir() else [known.named(str(path)) for known in folders()]
     return next((one for one in found if one), path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Data:
-    """Find, verify and if need be download data sets; print what they are."""
-
-    names: tyro.conf.Positional[tuple[str, ...]] = NAMES
-    root: str | None = None
-    """Folder to look in first; then PACDP_DATA, the user's cache, the mirrors."""
-    json: bool = False
-
-    def __call__(self, rest: list[str]) -> None:
-        """Load the data sets and print what they are."""
-        no_more(rest)
-        found: list[dict[str, Any]] = []
-        for name in self.names:
-            for role, data in zip(
-                ("train", "test"),
-                load(name, root=self.root, progressbar=DownloadBar()),
-                strict=True,
-            ):
-                shape = "x".join(str(size) for size in data.inputs.shape[1:])
-                found.append({"name": name, "role": role, "n": data.n, "shape": shape, "classes": data.classes,
-                              "sha256": data.hash})  # fmt: skip
-        if self.json:
-            print(json.dumps(found))
-            return
-        for row in found:
-            size = f"{row['n']:6} examples of {row['shape']:8} {row['classes']:3} classes"
-            print(f"{row['name']:8} {row['role']:6} {size} sha256 {row['sha256'][:16]}")

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from bounds.sentence import up
-from pacdp.cli.console import DownloadBar, print_diagnosis, print_private, showing
 from pacdp.cli.parsing import no_more
 from pacdp.cli.runtime import Runtime, Scale, Training
 from pacdp.cli.sweep.workers import Workers
@@ -34,6 +32,8 @@ class _Carried:
 
     def how(self, **more: Any) -> Training:
         """How the run is trained, as far as the command line says."""
+        from pacdp.cli.console import DownloadBar
+
         return Training.on(
             self.runtime,
             resume=self.resume,
@@ -67,6 +67,7 @@ class Train(_Carried):
         """Train the recipe's run, or as many of them as there are chains."""
         from pacdp.cli.chains import chain_folder, train_chains
         from pacdp.cli.config import Run
+        from pacdp.cli.console import print_diagnosis, print_private, showing
         from pacdp.cli.kinds import carried_out
         from pacdp.cli.serial import to_dict
 
@@ -159,7 +160,9 @@ class Compress(_Carried):
 
     def __call__(self, rest: list[str]) -> None:
         """Compress the sample, or go on with a run that was interrupted, and certify the network."""
+        from bounds.sentence import up
         from pacdp.cli.compressing import run
+        from pacdp.cli.console import showing
         from pacdp.cli.serial import to_dict
 
         config, out = self._asked(rest)

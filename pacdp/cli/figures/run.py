@@ -1,19 +1,32 @@
 """One run: errors and bounds over training, and its certificates against the test error."""
 
 import math
-import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from bounds.sentence import first_sentence, records
+from bounds.sentence import records
 from pacdp.cli.figures import numbers
 from pacdp.cli.figures.names import ACCOUNTED, label, plain
-from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, wrapped
-from pacdp.cli.reading import certificates_of, cited, error_on_test, notes
+from pacdp.cli.figures.style import OPTIMISTIC, colour, error_axis, figure, save, wrapped
+from pacdp.cli.folder import Folder, read_json
+from pacdp.cli.reading import Reading
 
-_PER_INCH = 17  # characters of the small print
+
+def plot(path: Path) -> list[Path]:
+    """Draw the training of the run in a folder and, where they exist, its certificates, into that folder."""
+    folder = Folder(path)
+    rows = folder.rows()
+    if not rows:
+        raise ValueError(f"{path} holds no recorded rows yet: train longer, then plot")
+    certified = folder.certificates.is_file()
+    drawn, grid = figure(1, 1 + certified, width=6.0, height=4.0)
+    draw_training(grid[0][0], rows)
+    if certified:
+        draw_certificates(grid[0][1], read_json(folder.certificates))
+    return save(drawn, path / "figure")
 
 
 def draw_training(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -83,11 +96,10 @@ def draw_bounds(axes: Axes, positions: list[float], found: list[dict[str, float]
 
 
 def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
-    """Each certificate as a bar, with the test error of the predictor that it speaks of, and all that it rests on."""
-    certificates = certificates_of(report)
-    found = notes(certificates)
+    """Each certificate as a bar, with the test error of the predictor that it speaks of, and the marks of its needs."""
+    found = Reading.of(report)
     labels = []
-    for height, made in enumerate(certificates):
+    for height, made in enumerate(found.certificates):
         optimistic = made.status == "optimistic"
         axes.barh(
             height,
@@ -97,7 +109,7 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
             hatch="//" if optimistic else None,
             edgecolor="white",
         )
-        test = error_on_test(report, made.of, made.measures)
+        test = found.error(made)
         if test is not None:
             axes.plot([test], [height], "|", color="black", markersize=14, markeredgewidth=2)
         said = numbers.up(made.value) + (" vacuous" if made.vacuous else "")
@@ -111,34 +123,29 @@ def draw_certificates(axes: Axes, report: Mapping[str, Any]) -> None:
         )
         about = ", ".join(part for part in (made.measures, made.of, records(made)) if part)
         labels.append(
-            wrapped(f"{label(made.name)} [{cited(height, found)}]", about)
+            wrapped(f"{label(made.name)} [{found.cited(made)}]", about)
             + (" *" if optimistic else "")
         )
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.2)
-    kinds = dict.fromkeys(plain(made.measures[:60]) for made in certificates)
-    assumed = any(made.status == "optimistic" for made in certificates)
+    kinds = dict.fromkeys(plain(made.measures[:60]) for made in found.certificates)
+    assumed = any(made.status == "optimistic" for made in found.certificates)
     starred = "\n* optimistic: rests on a hypothesis that is not proved" if assumed else ""
     axes.set_xlabel(f"{', '.join(kinds) or 'risk'} (bar: certificate, tick: test error){starred}")
     axes.set_title(
         f"certificates, each failing with\nprobability at most {report['failure_prob']:g} by itself"
     )
-    _rests_on(
-        axes,
-        [first_sentence(certificates), *map(str, found)],
-        lines=len(labels) * max((one.count("\n") + 1 for one in labels), default=0),
-    )
-
-
-def _rests_on(axes: Axes, said: list[str], *, lines: int) -> None:
-    """Sentences at the foot of the figure, which grows to hold them and the ``lines`` of its labels."""
     figure = axes.get_figure(root=True)
     assert figure is not None
-    small = [
-        line
-        for one in said
-        for line in textwrap.wrap(plain(one), int(_PER_INCH * figure.get_figwidth()))
-    ]
-    figure.supxlabel("\n".join(small), x=0.01, ha="left", fontsize=7)
-    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines + 0.13 * len(small)))
+    lines = len(labels) * max((one.count("\n") + 1 for one in labels), default=0)
+    figure.set_figheight(max(figure.get_figheight(), 1.4 + 0.17 * lines))
+
+
+def caption(path: Path) -> list[str]:
+    """What stands beside the figure of a folder's certificates: the first sentence, and what the marks in it mean."""
+    file = Folder(path).certificates
+    if not file.is_file():
+        return []
+    found = Reading.of(read_json(file))
+    return [found.headline, *map(str, found.notes)]

@@ -14,13 +14,11 @@ import torch
 from torch import nn
 
 from bounds import accounting
-from bounds.accounting import Event
 from pacdp import (
     GaussianPosterior,
     Network,
     Prior,
     Private,
-    Report,
     Settings,
     certify,
     load_checkpoint,
@@ -29,6 +27,7 @@ from pacdp.certify import BoundSet, MonteCarlo, Refusal
 from pacdp.certify.gaussian import Progress
 from pacdp.certify.trajectory import poisson_sums
 from pacdp.cli.folder import provenance
+from pacdp.cli.leaving import Leaving
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.private.algorithms import Public, network, predictor
 from pacdp.cli.private.config import PrivateConfig
@@ -39,8 +38,6 @@ from pacdp.cli.serial import from_dict
 from pacdp.errors import CheckpointError
 from pacdp.layers.predict import with_weights
 from pacdp.loop import PrivateRun
-from pacdp.step.accountant import privacy_spent
-from pacdp.step.planned_steps import ChargedSteps
 from pacdp.store.checkpoint import Checkpoint
 
 _BATCH = 1000
@@ -98,8 +95,11 @@ def certify_private(
             **common,
         )
         found = found.joined(around)
-    found = one.told(found)
-    found = replace(found, details={**found.details, "std": std, "private": PRIVATE})
+    found = found.resting_on(one.charged.hypothesis, beside="privacy covers these rows")
+    spent = one.spent(one.event).to_dict()
+    found = replace(
+        found, details={**found.details, "spent": spent, "std": std, "private": PRIVATE}
+    )
     subject = {
         "checkpoint": str(path),
         "content_hash": one.checkpoint.content_hash,
@@ -109,36 +109,11 @@ def certify_private(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
+class Released(Leaving):
     """A private run's checkpoint beside its data: all that its certificates need."""
 
-    checkpoint: Checkpoint
-    config: PrivateConfig
     data: Examples
-    bound: BoundSet
-    event: Event
-    """What the certificates pay for."""
-    charged: ChargedSteps
-    source: Private
     module: nn.Module
-    predictor: Network
-    """As deployed: released weights, or an average over snapshots or draws."""
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What the run wrote of itself."""
-        return self.checkpoint.header["about"]
-
-    def spent(self, event: Event) -> accounting.PrivacyBound:
-        """Epsilon of an event at the run's own delta and adjacency."""
-        return privacy_spent(
-            event, delta=self.config.budget.delta, adjacency=self.config.neighbours
-        )
-
-    def told(self, found: Report) -> Report:
-        """The assessment with what the run spent, and with what shows that its steps were planned."""
-        found = found.resting_on(self.charged.hypothesis, beside="privacy covers these rows")
-        return replace(found, details={**found.details, "spent": self.spent(self.event).to_dict()})
 
 
 def released(path: Path, runtime: Runtime) -> Released:

@@ -130,6 +130,16 @@ class PrivateConfig:
         return {"delta": self.budget.delta, "adjacency": self.neighbours}
 
     @property
+    def public(self) -> tuple[str, ...]:
+        """What is told of the data beside what its epsilon is about, in sentences."""
+        if self.sampling.public_size:
+            return ()
+        return (
+            "sampling.public_size is 0: sums were divided by sample_rate times the data's own number of records, which "
+            "is public thereby: epsilon is for replace-one neighbours",
+        )
+
+    @property
     def title(self) -> str:
         """What is run, on what."""
         return f"{self.algorithm} on {self.dataset}"

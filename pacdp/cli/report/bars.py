@@ -1,33 +1,35 @@
 """Certificates as bars on a scale of the data's own: the bound, the measured error, and what lies between them."""
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bounds import Certificate
 from bounds.sentence import up
 from pacdp.cli.figures.names import label
 from pacdp.cli.figures.numbers import bound, vacuous
-from pacdp.cli.reading import error_on_test
+from pacdp.cli.reading import Reading
 
 _STEPS = (1.0, 2.0, 5.0)
 _OURS = "your network"
 _TICKS = 5
 
 
-def bars(report: Mapping[str, Any], certificates: Sequence[Certificate]) -> dict[str, Any] | None:
+def bars(reading: Reading) -> dict[str, Any] | None:
     """The bars, your network's first and the others as they come, and their scale; None where there is nothing to draw.
 
     Places are in per cent of the scale. A bound that says nothing has no bar, so that it does not decide the scale.
     """
-    told = report["details"].get("statements", []) if report["route"] == "predictions" else []
+    told, certificates = reading.statements, reading.certificates
     if told:
-        rows = [_told(row, certificates[row["upper_by"]])
-                for row in told if row["upper_by"] is not None and row["range"] == [0.0, 1.0]]  # fmt: skip
+        rows = [
+            _bar(row["quantity"], f"of {row['of']}", row["upper"], certificates[row["upper_by"]], row["measured"])
+            for row in told if row["upper_by"] is not None and row["range"] == [0.0, 1.0]
+        ]  # fmt: skip
     else:
         rows = [
-            _row(report, made) for made in sorted(certificates, key=lambda made: made.of != _OURS)
-        ]
+            _bar(label(made.name), f"{made.measures} of {made.of}", made.value, made, reading.error(made))
+            for made in sorted(certificates, key=lambda made: made.of != _OURS)
+        ]  # fmt: skip
     largest = max(
         (max(row["at"], row["measured"] or 0.0) for row in rows if not row["vacuous"]), default=0.0
     )
@@ -40,39 +42,19 @@ def bars(report: Mapping[str, Any], certificates: Sequence[Certificate]) -> dict
     ticks = [
         {"at": 100.0 * k / _TICKS, "says": f"{top * k / _TICKS:.4g}"} for k in range(_TICKS + 1)
     ]
-    return {"rows": rows, "ticks": ticks, "measured": _measured_on(told, rows)}
+    on_test = "the test set" if any(row["tick"] is not None for row in rows) else ""
+    measured = "the certified examples themselves" if told else on_test
+    return {"rows": rows, "ticks": ticks, "measured": measured}
 
 
-def _row(report: Mapping[str, Any], made: Certificate) -> dict[str, Any]:
-    test = error_on_test(report, made.of, made.measures)
-    nothing = vacuous(made.value)
+def _bar(
+    name: str, about: str, most: float, made: Certificate, measured: float | None
+) -> dict[str, Any]:
+    nothing = vacuous(most)
     return {
-        "name": label(made.name),
-        "about": f"{made.measures} of {made.of}",
-        "says": bound(made.value),
-        "status": made.status,
-        "optimistic": made.status == "optimistic",
-        "vacuous": nothing,
-        "at": made.value,
-        "measured": test,
-        "beside": _beside(made.value, test, nothing=nothing),
-    }
-
-
-def _told(row: Mapping[str, Any], made: Certificate) -> dict[str, Any]:
-    """A row of a report on predictions, whose measured value is on the certificate's own examples."""
-    most = row["upper"]
-    return {
-        "name": row["quantity"],
-        "about": f"of {row['of']}",
-        "says": bound(most),
-        "status": made.status,
-        "optimistic": made.status == "optimistic",
-        "vacuous": vacuous(most),
-        "at": most,
-        "measured": row["measured"],
-        "beside": _beside(most, row["measured"], nothing=vacuous(most)),
-    }
+        "name": name, "about": about, "at": most, "says": bound(most), "status": made.status, "vacuous": nothing,
+        "measured": measured, "beside": _beside(most, measured, nothing=nothing),
+    }  # fmt: skip
 
 
 def _beside(value: float, test: float | None, *, nothing: bool) -> str:
@@ -87,13 +69,6 @@ def _beside(value: float, test: float | None, *, nothing: bool) -> str:
         if value >= test
         else f"{said}, which is above the certificate"
     )
-
-
-def _measured_on(told: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Where the marks were measured; nothing where there are none."""
-    if told:
-        return "the certified examples themselves"
-    return "the test set" if any(row["tick"] is not None for row in rows) else ""
 
 
 def _share(value: float, top: float) -> float:

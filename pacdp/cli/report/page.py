@@ -6,16 +6,24 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, UndefinedError
 
 from bounds.hypotheses import UNITS
-from bounds.sentence import confidence, first_sentence
+from bounds.sentence import confidence, down, down_digits, headline, records, up, up_digits
 from pacdp.cli import reading
 from pacdp.cli.figures import costs
 from pacdp.cli.figures.names import label
-from pacdp.cli.report import certificates as report_certificates
+from pacdp.cli.figures.numbers import bound, probability, vacuous
+from pacdp.cli.reading import Reading
 from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report import sections as report_sections
 from pacdp.cli.report.bars import bars
 from pacdp.cli.report.material import Material
-from pacdp.cli.report.statements import statement_rows
+
+_FILTERS = {
+    "bound": bound, "vacuous": vacuous, "probability": probability, "label": label, "headline": headline,
+    "records": records, "up": up, "down": down, "up_digits": up_digits, "down_digits": down_digits,
+    "cost_name": reading.cost_name, "nats": reading.nats, "paid_for": reading.paid_for,
+    "measured": lambda value: "–" if value is None else f"{value:.4f}",
+}  # fmt: skip
+"""Numbers as every surface shows them, none of which looks better than it is."""
 
 
 def render(material: Material) -> str:
@@ -36,6 +44,8 @@ def fill(template: str, values: dict[str, Any], *, package: str = "pacdp.cli") -
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= _FILTERS
+    environment.tests["vacuous"] = vacuous
     try:
         return environment.get_template(template).render(values | {"version": _version()})
     except UndefinedError as error:  # a value of a file is of another kind
@@ -45,6 +55,7 @@ def fill(template: str, values: dict[str, Any], *, package: str = "pacdp.cli") -
 def context(material: Material) -> dict[str, Any]:
     """What the template shows; figures are finished SVG, all else is text."""
     return {
+        "units": UNITS,
         "title": report_sections.title(material),
         "folder": str(material.path),
         "state": report_sections.state(material),
@@ -52,7 +63,7 @@ def context(material: Material) -> dict[str, Any]:
         "private": material.private,
         "warning": report_sections.warning(material),
         "privacy_by_person": report_sections.by_person(material),
-        "certified": _certified(material.report) if material.report else None,
+        "certified": _certified(Reading.of(material.report)) if material.report else None,
         "privacy": report_sections.privacy(material),
         "calibration": report_sections.calibration(material),
         "ensemble": report_sections.ensemble(material),
@@ -62,42 +73,18 @@ def context(material: Material) -> dict[str, Any]:
     }
 
 
-def _certified(report: dict[str, Any]) -> dict[str, Any]:
-    certificates = reading.certificates_of(report)
-    found = reading.notes(certificates)
-    rows = report_certificates.certificate_rows(report, certificates, found)
-    paying = costs.drawn(certificates)
-    whole = reading.together(report)
+def _certified(found: Reading) -> dict[str, Any]:
+    paying = costs.drawn(found.certificates)
+    statuses = [made.status for made in found.certificates]
+    said, condition, rest = found.headline.partition(", if ")
+    whole = found.together
     return {
-        "n": report["n"],
-        "unit": UNITS[report["unit"]],
-        "examples": report["examples"],
-        "headline": _headline(first_sentence(certificates, failure_prob=whole)),
-        "measured": reading.measured(report),
-        "statements": statement_rows(report),
-        "confidence": confidence(report["failure_prob"] if whole is None else whole),
-        "rows": rows,
-        "count": len(rows),
-        "rigorous": sum(not row["optimistic"] for row in rows),
-        "optimistic": sum(row["optimistic"] for row in rows),
-        "vacuous": sum(row["vacuous"] for row in rows),
-        "remarks": reading.remarks(certificates, report, label),
-        "bars": bars(report, certificates),
-        "ledger": report_certificates.ledger(certificates),
-        "hypotheses": report_certificates.hypothesis_rows(certificates, found),
-        "refusals": report["not_applicable"],
-        "diagnosis": report["diagnosis"],
-        "cost_columns": [reading.cost_name(name) for name in reading.cost_names(certificates)],
-        "costs": report_certificates.cost_rows(certificates),
+        "of": found, "headline": (said, condition + rest), "bars": bars(found),
+        "unit": UNITS[found.report["unit"]], "optimistic": statuses.count("optimistic"),
+        "confidence": confidence(found.report["failure_prob"] if whole is None else whole),
+        "cost_names": reading.cost_names(found.certificates),
         "cost_figure": report_figures.cost_breakdown(paying) if paying else None,
-        "without_costs": [label(made.name) for made in certificates if not made.costs],
-    }
-
-
-def _headline(sentence: str) -> tuple[str, str]:
-    """What is certified, and on what conditions."""
-    said, condition, rest = sentence.partition(", if ")
-    return said, condition + rest
+    }  # fmt: skip
 
 
 def _version() -> str:

@@ -5,7 +5,7 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
-from bounds.sentence import confidence, down, down_digits, up, up_digits
+from bounds.sentence import confidence
 from pacdp.cli.private import PRIVATE
 from pacdp.cli.report import figures as report_figures
 from pacdp.cli.report.material import RUNS, Material
@@ -21,8 +21,6 @@ _TRACED = (
     ("gibbs_test_error", "Gibbs test error"), ("kl_nats", "KL (nats)"), ("epsilon", "epsilon (rounded up)"),
     ("picked", "records picked"), ("errors", "in error, not picked"), ("kept", "kept"),
 )  # fmt: skip
-_PROVED = ("exact mechanism", "accounted")
-_SPENT = ("adjacency", "status", "unit", "units", "method", "noise")
 
 
 def title(material: Material) -> str:
@@ -97,48 +95,15 @@ def privacy(material: Material) -> dict[str, Any] | None:
         return None
     rows = [row for row in material.rows if "epsilon" in row and "delta" in row]
     counts = ((material.report or {}).get("details") or {}).get("counts")
-    return {
-        "counts": _counted(counts) if counts else None,
-        "spent": _spent(spent) if spent else None,
-        "claimed": [(name, _claimed(name, value)) for name, value in claimed["record"].items()] if claimed else None,
-        "assumed": bool(claimed) and claimed["status"] not in _PROVED,
-        "budget": {name: repr(value) if name != "adjacency" else value for name, value in budget.items()}
-        if budget else None,
-        "figure": report_figures.privacy_spent(rows, _line(budget, spent)) if rows else None,
-    }  # fmt: skip
+    figure = report_figures.privacy_spent(rows, _line(budget, spent)) if rows else None
+    found = {"counts": counts, "spent": spent, "claimed": claimed, "budget": budget}
+    return {**found, "figure": figure}
 
 
 def _line(budget: dict[str, Any] | None, spent: dict[str, Any] | None) -> float | None:
     """The budget's epsilon, where it is about the neighbours that the epsilons beside it are about."""
     alike = budget and spent and budget["adjacency"] == spent["adjacency"]
     return budget["epsilon"] if budget and alike else None
-
-
-def _counted(counts: dict[str, Any]) -> dict[str, Any]:
-    cost = counts["with_the_run"]
-    noises = {name: f"{counts[name]:g}" for name in ("std_errors", "std_n")}
-    return {
-        **noises,
-        "upper": up_digits(cost["epsilon"]),
-        "delta": repr(cost["delta"]),
-        "adjacency": cost["adjacency"],
-    }
-
-
-def _claimed(name: str, value: Any) -> str:
-    if not isinstance(value, float) or name == "delta":
-        return str(value)
-    return down_digits(value) if name == "lower" else up_digits(value)
-
-
-def _spent(spent: dict[str, Any]) -> dict[str, Any]:
-    published = spent.get("published_accounting")
-    return {
-        "upper": up_digits(spent["upper"]), "lower": down_digits(spent["lower"]), "delta": repr(spent["delta"]),
-        **{name: spent.get(name, "not recorded") for name in _SPENT},
-        "seeded": str(spent.get("noise")) != "secret",
-        "published": up_digits(published["epsilon"]) if published else None,
-    }  # fmt: skip
 
 
 def calibration(material: Material) -> dict[str, Any] | None:
@@ -149,8 +114,7 @@ def calibration(material: Material) -> dict[str, Any] | None:
     curve = test.get("reliability")
     return {
         "n": test["n"],
-        "scores": [(label, "undefined" if test.get(name) is None else f"{test[name]:.4f}") for name, label in _SCORES
-                   if name in test],
+        "scores": [(label, test[name]) for name, label in _SCORES if name in test],
         "figure": report_figures.reliability_diagram(curve) if curve else None,
         "bins": _bins(curve) if curve else [],
         "band": confidence(curve["failure_prob"]) if curve else "",
@@ -158,12 +122,9 @@ def calibration(material: Material) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _bins(curve: dict[str, Any]) -> list[list[str]]:
-    nearest = [curve[name] for name in ("left", "right", "count", "confidence", "accuracy")]
-    return [
-        [*map(_cell, cells), down(lower), up(upper)]
-        for *cells, lower, upper in zip(*nearest, curve["lower"], curve["upper"], strict=True)
-    ]
+def _bins(curve: dict[str, Any]) -> list[tuple[Any, ...]]:
+    names = ("left", "right", "count", "confidence", "accuracy", "lower", "upper")
+    return list(zip(*(curve[name] for name in names), strict=True))
 
 
 def ensemble(material: Material) -> str | None:
@@ -185,8 +146,8 @@ def training(material: Material) -> dict[str, Any] | None:
     shown = report_figures.thinned(rows, _MOST_ROWS)
     return {
         "figure": report_figures.training(rows) if "train_error" in rows[-1] else None,
-        "columns": [label for _, label in names],
-        "rows": [[_traced(name, row.get(name)) for name, _ in names] for row in shown],
+        "columns": names,
+        "rows": shown,
         "left_out": len(rows) - len(shown),
     }
 
@@ -225,13 +186,3 @@ def made_by(made: dict[str, Any]) -> list[tuple[str, str]]:
     return entries + [
         (str(key), json.dumps(value, ensure_ascii=False)) for key, value in others.items()
     ]
-
-
-def _cell(value: float | int | None) -> str:
-    return "–" if value is None else str(value) if isinstance(value, int) else f"{value:.4f}"
-
-
-def _traced(name: str, value: Any) -> str:
-    if name == "epsilon" and value is not None:
-        return up_digits(value)
-    return _cell(value)

@@ -14,6 +14,7 @@ from report_pages import page_of
 from small_jobs import job, pids
 
 from experiments import page as results_page
+from experiments import registry
 from experiments.registry import sections, studies
 from experiments.runner import read_table
 from pacdp.cli.folder import write_json
@@ -26,6 +27,7 @@ def tiny(tmp_path, monkeypatch):
     """The study alone, and an empty current folder."""
     monkeypatch.setattr(results_page, "TEN", tiny_study.TEN)
     monkeypatch.setattr(results_page, "HEADLINES", tiny_study.HEADLINES)
+    monkeypatch.setattr(registry, "titles", lambda: {"tiny": (tiny_study.STUDY.title, tiny_study.STUDY.paper)})
     monkeypatch.chdir(tmp_path)
     with (
         patch.dict(studies(), {"tiny": tiny_study.STUDY}, clear=True),

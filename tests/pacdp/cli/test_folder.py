@@ -14,8 +14,8 @@ from cli_tools import QUICK, RUN_FILES, read, start
 from tiny_runs import RUNTIME, interrupted, tiny
 
 from pacdp.cli import folder as module
-from pacdp.cli.certifying import plot
 from pacdp.cli.config import Run
+from pacdp.cli.figures.run import plot
 from pacdp.cli.folder import Folder, write_json
 from pacdp.cli.replacing import write_report
 from pacdp.cli.report import write_report as write_page
@@ -125,7 +125,7 @@ def test_a_diagnosis_of_somebody_else_s_is_seen_before_chains_are_trained(tmp_pa
 
 def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is_refused_by_name(copied, refused):
     folder = copied("sgd")
-    plot(Folder(folder))
+    plot(folder)
     (folder / "figure.svg").write_text("mine")
     train(SGD, folder, replace(RUNTIME, force=True))
     assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {*RUN_FILES, "figure.svg"}
@@ -144,6 +144,7 @@ def test_what_pacdp_wrote_is_removed_by_force_and_a_run_of_an_earlier_version_is
 def folder(tmp_path):
     """A folder with three rows."""
     made = Folder(tmp_path)
+    made.keep_rows(up_to_step=-1)
     for step in (5, 10, 15):
         made.append_row({"step": step, "bounds": {"maurer": 0.1 + step}, "seconds": step / 7})
     return made

@@ -16,11 +16,12 @@ from pacdp.cli.report import write_report
 SURFACES = ("terminal, 80 columns", "terminal, 150 columns", "page", "figure")
 
 
-def _figure(report):
+def _figure(folder, report):
+    write(folder / "certificates.json", report)
     drawn, ((axes,),) = style.figure(1, 1, width=6.0, height=4.0)
     run.draw_certificates(axes, report)
-    texts = (axes.title, axes.xaxis.label, *axes.get_yticklabels(), *axes.texts, *drawn.texts, drawn._supxlabel)
-    return "\n".join(text.get_text() for text in texts)
+    texts = (axes.title, axes.xaxis.label, *axes.get_yticklabels(), *axes.texts, *drawn.texts)
+    return "\n".join([*(text.get_text() for text in texts), *run.caption(folder)])
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def shown(request, tmp_path, monkeypatch, capsys):
             page = page_of(write_report(tmp_path, tmp_path / "page.html"))
             text = Page(re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL)).text
         elif surface == "figure":
-            text = _figure(report)
+            text = _figure(tmp_path, report)
         else:
             width = int(re.findall(r"\d+", surface)[0])
             monkeypatch.setattr(console, "output", lambda: Console(width=width, highlight=False))

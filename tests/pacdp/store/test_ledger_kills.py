@@ -1,7 +1,6 @@
 """Processes that reserve at once, and processes killed at any operation on a file: the ledger is never short."""
 
 import multiprocessing
-import os
 from collections import Counter
 from os import listdir
 
@@ -95,15 +94,13 @@ def test_every_operation_of_a_ledger_s_start_may_be_the_last(tmp_path):
 
 @pytest.mark.parametrize("fault", ["told before it is written", "taken for a torn line"])
 def test_these_tests_would_notice(tmp_path, monkeypatch, fault):
-    whole = chained_lines._write
+    whole = chained_lines.add_line
 
-    def faulty(path, text, how):
-        if how != os.O_APPEND:
-            whole(path, text, how)
-        elif fault == "taken for a torn line":
-            whole(path, text[:-1], how)
+    def faulty(path, line):
+        if fault == "taken for a torn line":
+            whole(path, line[:-1])
 
-    monkeypatch.setattr(chained_lines, "_write", faulty)
+    monkeypatch.setattr(chained_lines, "add_line", faulty)
     (tmp_path / "headed").mkdir()
     with refusal("restore both files from a copy"):
         loop(tmp_path / "headed", "a")
